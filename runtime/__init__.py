@@ -1,0 +1,1 @@
+"""What every process needs: config, clock, retry, counters, health, logging."""

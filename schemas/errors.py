@@ -1,0 +1,50 @@
+"""The one tree of errors, split by what the caller does about them.
+
+``retriable`` errors are the network's or a server's; trying again may help. Everything else is final: a person or a
+dead-letter topic must take it. Every text says what to change.
+"""
+
+from __future__ import annotations
+
+
+class FleetpulseError(Exception):
+    """Root of everything fleetpulse raises on purpose."""
+
+    retriable = False
+
+
+class ConfigError(FleetpulseError):
+    """A setting is wrong. ``key`` names it, ``bound`` says what it must satisfy."""
+
+    def __init__(self, key: str, value: object, bound: str) -> None:
+        super().__init__(f"{key} = {value!r}: {bound}")
+        self.key = key
+        self.value = value
+        self.bound = bound
+
+
+class RejectedError(FleetpulseError):
+    """A record or event that cannot be accepted. ``reason`` is one of ``schemas.verdicts.REASONS``."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class ContractError(FleetpulseError):
+    """The world around does not keep a contract (topic missing, wrong timestamp type, lost offsets)."""
+
+
+class UnavailableError(FleetpulseError):
+    """A server did not answer or answered that it cannot now."""
+
+    retriable = True
+
+
+class FencedError(FleetpulseError):
+    """Another process took over; this one must end at once without sending anything more."""
+
+
+class StackError(FleetpulseError):
+    """The local stack cannot be started or stopped; the text says what to do."""

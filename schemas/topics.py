@@ -1,0 +1,97 @@
+"""The topic contract: names, keys, partitions, retention, timestamps, who writes and who reads.
+
+Partition counts are those of the local stack; a production cluster multiplies them at creation and tells every
+process (``FLEETPULSE_PARTITIONS``). State topics have as many partitions as their source topic, because another
+partition's open transaction would hide a snapshot otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.events import EVENTS
+from schemas.limits import DEFAULT_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """``log_append_time`` is a must on source topics: verdicts hang on it."""
+
+    name: str
+    partitions: int
+    retention_ms: int
+    log_append_time: bool
+    compacted: bool
+    key: str
+    written_by: str
+    read_by: str
+    record_bytes_max: int = 16 * 1024 * 1024
+
+
+_PARTITIONS = {"llm.requests": 4, "gpu.samples": 4, "gpu.events": 1, "host.samples": 2, "engine.samples": 2}
+
+WINDOW_PARTIALS = "window.partials"
+BOOKS_TOPIC = "books"
+REJECTED_TOPIC = "rejected"
+
+SOURCE_TOPICS = tuple(
+    Topic(
+        event.topic,
+        _PARTITIONS[event.topic],
+        DEFAULT_LIMITS.source_retention_ms,
+        log_append_time=True,
+        compacted=False,
+        key=" or ".join(event.key),
+        written_by="edge, anyone",
+        read_by="windows job, raw sink",
+        record_bytes_max=64 * 1024 * 1024,
+    )
+    for event in EVENTS
+)
+
+DERIVED_TOPICS = (
+    Topic(
+        WINDOW_PARTIALS,
+        4,
+        DEFAULT_LIMITS.partials_retention_ms,
+        False,
+        False,
+        "none",
+        "windows job",
+        "sink, finals",
+    ),
+    Topic(
+        BOOKS_TOPIC,
+        1,
+        DEFAULT_LIMITS.partials_retention_ms,
+        False,
+        False,
+        "none",
+        "windows job, edge",
+        "sink",
+    ),
+    Topic(
+        REJECTED_TOPIC,
+        1,
+        DEFAULT_LIMITS.partials_retention_ms,
+        False,
+        False,
+        "none",
+        "windows job",
+        "sink, command line",
+    ),
+)
+
+
+def state_topic(job: str, source_topic: str) -> str:
+    """Name of the topic that holds a job's snapshots for one source topic."""
+    return f"state.{job}.{source_topic}"
+
+
+STATE_TOPICS = tuple(
+    Topic(state_topic("windows", t.name), t.partitions, -1, False, True, "part", "windows job", "windows job")
+    for t in SOURCE_TOPICS
+)
+
+TOPICS = (*SOURCE_TOPICS, *DERIVED_TOPICS, *STATE_TOPICS)
+BY_NAME = {topic.name: topic for topic in TOPICS}

@@ -1,0 +1,1 @@
+"""Keep: land topics in ClickHouse, at least once and idempotent."""

@@ -1,0 +1,1 @@
+"""Understand: steps folded over topics, hosted by Faust with Kafka transactions."""

@@ -1,0 +1,77 @@
+"""What a job is: a pure step, one instance of its state per source partition.
+
+The host (``stream_jobs.host``) owns all input and output and is the same for every job; a step owns the meaning.
+Rules that a step must keep, because exactness hangs on them:
+
+- ``fold`` depends on the records and their order alone, never on where batches are cut, never on a clock;
+- ``rows`` is called once per commit; what it returns is sent in the same transaction as the source offset, after
+  which the host throws ``changes`` away: everything not yet sent must be in ``changes``, everything needed later in
+  ``state``;
+- a state that went through ``dump`` and ``load`` behaves like the one that did not.
+
+During recovery the host folds silently from a snapshot to the committed offset and throws those changes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from schemas.record import Output, Record
+
+State = TypeVar("State")
+Changes = TypeVar("Changes")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What the host knows at the moment of a commit.
+
+    The commit covers source offsets ``[offset_from, offset_to)`` of ``topic``/``partition``. ``number`` counts the
+    records this job has written about this source partition (continued over restarts). ``idle`` says that the host
+    has read the partition to its end and nothing came for a while: only then may ``now_ms`` (wall clock of the
+    owner, ms since the epoch) move the watermark.
+    """
+
+    topic: str
+    partition: int
+    offset_from: int
+    offset_to: int
+    number: int
+    now_ms: int
+    idle: bool
+
+
+class Step(Protocol[State, Changes]):
+    """A job. ``name`` is part of the transactional id and of the state topic's name."""
+
+    name: str
+
+    def new(self, topic: str, partition: int) -> State: ...
+
+    def changes(self) -> Changes:
+        """An empty accumulator for what will be sent at the next commit."""
+        ...
+
+    def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
+        """Take records in offset order. May raise only for a defect of our own; the host then isolates the record."""
+        ...
+
+    def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
+        """Book a record that made ``fold`` raise as rejected with reason ``internal`` (its state change is none)."""
+        ...
+
+    def due(self, state: State, changes: Changes) -> bool:
+        """True when the changes should be committed now rather than at the next tick (a window has passed)."""
+        ...
+
+    def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        """The messages of this commit; may be empty of data but carries progress when something changed."""
+        ...
+
+    def dump(self, state: State) -> list[bytes]:
+        """The state as parts of at most 512 KiB each; deterministic for equal states."""
+        ...
+
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State: ...
