@@ -1,0 +1,82 @@
+# Everything sets itself up: virtual environment, pinned dependencies, broker, database. `make help` lists the targets.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+SECONDS_OF_DEMO ?= 60
+SCHEDULES ?= 20000
+export PYTHONDONTWRITEBYTECODE :=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-full bench simulator up down status lint format lock docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.lock pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --require-hashes --only-binary :all: -r requirements/run.lock
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.lock $(VENV)/.run
+	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, cost of nothing, exact books
+	$(PY) -m fleetpulse demo --seconds $(SECONDS_OF_DEMO)
+
+test: $(VENV)/.dev lint ## lint, types, floors of the house, unit and integration tests
+	$(PY) -m pytest -q -m "not full and not gpu"
+
+test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; installed where allowed)
+	sh .ci/debian-packages
+	$(PY) -m pytest -q -m full
+
+simulator: $(VENV)/.dev ## random crash schedules against the real cores (SCHEDULES=20000)
+	$(PY) -m tests.simulator --schedules $(SCHEDULES) --seed 1
+
+bench: $(VENV)/.run ## measure throughput, freshness and size on this machine
+	$(PY) -m fleetpulse bench throughput --profile bulk
+	$(PY) -m fleetpulse bench throughput --profile fleet
+	$(PY) -m fleetpulse bench freshness
+	$(PY) -m fleetpulse bench size
+
+up: $(VENV)/.run ## start the local stack (Kafka and ClickHouse)
+	$(PY) -m fleetpulse up
+
+down: ## stop the local stack
+	@test ! -x $(PY) || $(PY) -m fleetpulse down
+
+status: $(VENV)/.run ## what of the local stack is running
+	$(PY) -m fleetpulse status
+
+lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())'
+
+format: $(VENV)/.dev ## let ruff tidy the code
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+docs: $(VENV)/.run ## write the reference pages and migrations that follow from schemas/
+	$(PY) -m schemas.ddl
+	$(PY) -m schemas.reference
+
+lock: $(PY) ## resolve dependencies anew and pin them with hashes
+	$(PY) -m pip install --quiet uv
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/run.lock
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dev --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  -c requirements/run.lock -o requirements/dev.lock
+
+clean: down ## stop the stack and remove what the targets made
+	rm -rf $(VENV) .fleetpulse .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

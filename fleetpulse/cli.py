@@ -1,0 +1,44 @@
+"""The command line: one group per kind of user, every command with an example.
+
+Exit codes: 0 done, 1 found something wrong (a difference in the books, a rejected alert, a stack that would not
+start), 2 wrong use or configuration. Commands import what they need when they run, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+from fleetpulse.commands import edge, people, proof, services, stack
+from schemas.errors import ConfigError, FleetpulseError
+
+app = typer.Typer(
+    name="fleetpulse",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Telemetry for GPU fleets and LLM serving: exact books, percentiles that merge.\n\n"
+    "Start with [bold]fleetpulse demo[/bold].",
+)
+for group in (stack, edge, services, proof, people):
+    group.register(app)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit; an error of ours is one sentence on stderr, never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except ConfigError as error:
+        _complain(error)
+        sys.exit(2)
+    except FleetpulseError as error:
+        _complain(error)
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _complain(error: FleetpulseError) -> None:
+    Console(stderr=True).print(f"fleetpulse: {error}", style="red", markup=False, highlight=False)
