@@ -1,0 +1,286 @@
+"""Configuration: one frozen tree, read in one place.
+
+A value comes from the first of these that has it: explicit flags, ``FLEETPULSE_*`` (sections by two underscores:
+``FLEETPULSE_KAFKA__BOOTSTRAP``), ``fleetpulse.toml``, the local stack's ``stack.json``, the default. Anything secret
+may come from a file instead: ``password_file`` beside ``password``.
+
+The local stack's addresses and passwords come as a whole: as soon as a higher source names another server, none of
+the stack's credentials are used, so that they are never sent elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
+from runtime.toml_file import read_toml
+from schemas.errors import ConfigError
+from schemas.limits import Limits
+
+_SECRETS = ("password", "sasl_password", "ssl_key_password")
+_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class KafkaConfig(BaseModel):
+    """How to reach Kafka. TLS and SASL as aiokafka names them."""
+
+    model_config = _STRICT
+
+    bootstrap: str = "127.0.0.1:9092"
+    """``host:port``, several separated by commas."""
+    deployment: str = Field(default="local", pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
+    """Part of every transactional id and group: keeps two installations on one cluster apart."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    ssl_cafile: Path | None = None
+    """None: the system's certificate authorities."""
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+    ssl_key_password: SecretStr | None = None
+    request_timeout_ms: int = Field(default=30_000, ge=1_000, le=600_000)
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        for address in value.split(","):
+            host, _, port = address.strip().rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+                raise ValueError("must be host:port, several separated by commas")
+        return value
+
+    @model_validator(mode="after")
+    def _credentials(self) -> Self:
+        if self.security_protocol.startswith("SASL") and not (self.sasl_username and self.sasl_password):
+            raise ValueError(f"security_protocol {self.security_protocol} needs sasl_username and sasl_password")
+        return self
+
+    def client_settings(self) -> dict[str, Any]:
+        """Keyword arguments for every aiokafka client."""
+        settings: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap,
+            "security_protocol": self.security_protocol,
+            "request_timeout_ms": self.request_timeout_ms,
+        }
+        if self.security_protocol.startswith("SASL") and self.sasl_password is not None:
+            settings["sasl_mechanism"] = self.sasl_mechanism
+            settings["sasl_plain_username"] = self.sasl_username
+            settings["sasl_plain_password"] = self.sasl_password.get_secret_value()
+        if self.security_protocol.endswith("SSL"):
+            settings["ssl_context"] = self._ssl_context()
+        return settings
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_cafile)
+            if self.ssl_certfile is not None:
+                password = self.ssl_key_password.get_secret_value() if self.ssl_key_password else None
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, password)
+        except OSError as error:
+            files = f"{self.ssl_cafile}, {self.ssl_certfile}, {self.ssl_keyfile}"
+            raise ConfigError("kafka.ssl_*", files, f"must be readable PEM files ({error})") from error
+        return context
+
+
+class ClickHouseConfig(BaseModel):
+    """How to reach ClickHouse over HTTP."""
+
+    model_config = _STRICT
+
+    url: str = "http://127.0.0.1:8123"
+    user: str = "default"
+    password: SecretStr = SecretStr("")
+    database: str = Field(default=DATABASE, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise ValueError("must be http://host:port or https://host:port")
+        if parts.username or parts.password:
+            raise ValueError("must not hold credentials: set user and password")
+        return value.rstrip("/")
+
+    def client_settings(self) -> dict[str, Any]:
+        """Keyword arguments for ``clickhouse_connect.get_client``."""
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        return {
+            "host": parts.hostname,
+            "port": parts.port or (8443 if secure else 8123),
+            "secure": secure,
+            "username": self.user,
+            "password": self.password.get_secret_value(),
+            "database": self.database,
+        }
+
+
+class _Environment(EnvSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return _read_secret_files(super().__call__())
+
+
+class _Layer(PydanticBaseSettingsSource):
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False  # sources below give whole trees, not single fields
+
+
+class _File(_Layer):
+    def __call__(self) -> dict[str, Any]:
+        told = self.current_state.get("config_file")
+        path = Path(told) if told else Path("fleetpulse.toml")
+        if not told and not path.is_file():
+            return {}
+        return _read_secret_files(read_toml(path))
+
+
+class _LocalStack(_Layer):
+    def __call__(self) -> dict[str, Any]:
+        told = self.current_state.get("data_dir")
+        data_dir = Path(told).expanduser().absolute() if told else default_data_dir(os.environ, Path.cwd())
+        state = read_state(data_dir)
+        layer: dict[str, Any] = {"data_dir": data_dir}
+        return layer | (_of_stack(state, self.current_state) if state is not None and state.wanted else {})
+
+
+def _of_stack(state: StackState, above: Mapping[str, Any]) -> dict[str, Any]:
+    layer: dict[str, Any] = {}
+    if not {"bootstrap", "security_protocol"} & set(above.get("kafka", {})):
+        layer["kafka"] = {"bootstrap": state.kafka_bootstrap}
+    if not {"url", "user", "password"} & set(above.get("clickhouse", {})):
+        layer["clickhouse"] = _login(state, WRITER, state.writer_password)
+        if not above.get("clickhouse_reader"):
+            layer["clickhouse_reader"] = _login(state, READER, state.reader_password)
+    return layer
+
+
+def _login(state: StackState, user: str, password: str) -> dict[str, Any]:
+    return {"url": state.clickhouse_url, "user": user, "password": password}
+
+
+class Config(BaseSettings):
+    """Everything a process of fleetpulse needs to know. Make it with ``load``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FLEETPULSE_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+    config_file: Path | None = None
+    """None: ``fleetpulse.toml`` here, when there is one."""
+    data_dir: Path = Path(".fleetpulse")
+    kafka: KafkaConfig = KafkaConfig()
+    clickhouse: ClickHouseConfig = ClickHouseConfig()
+    clickhouse_reader: ClickHouseConfig | None = None
+    """A login that may only read. None: people's queries use ``clickhouse`` too."""
+    partitions: dict[str, int] = Field(default_factory=dict)
+    """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``)."""
+    limits: Limits = Limits()
+
+    @property
+    def reading(self) -> ClickHouseConfig:
+        """The login for queries that only read."""
+        return self.clickhouse_reader or self.clickhouse
+
+    @field_validator("data_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @field_validator("partitions")
+    @classmethod
+    def _counts(cls, value: dict[str, int]) -> dict[str, int]:
+        if any(not 0 < count <= 10_000 for count in value.values()):
+            raise ValueError("must be partition counts from 1 to 10000 by topic")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _Environment(settings_cls), _File(settings_cls), _LocalStack(settings_cls)
+
+
+def load(flags: Mapping[str, object] | None = None) -> Config:
+    """The configuration of this process. ``flags`` are dotted keys (``{"kafka.bootstrap": "host:9092"}``); a flag of
+    None was not given. Raises ConfigError with key, value and bound of the first thing that is wrong."""
+    try:
+        return Config(**_read_secret_files(_tree(flags or {})))
+    except ValidationError as error:
+        raise _explain(error) from None
+    except SettingsError as error:
+        raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from error
+
+
+def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in flags.items():
+        if value is None:
+            continue
+        *sections, name = key.split(".")
+        at = tree
+        for section in sections:
+            at = at.setdefault(section, {})
+        at[name] = value
+    return tree
+
+
+def _read_secret_files(tree: dict[str, Any]) -> dict[str, Any]:
+    """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end."""
+    done = dict(tree)
+    for section, values in tree.items():
+        if not isinstance(values, dict):
+            continue
+        done[section] = dict(values)
+        for secret in _SECRETS:
+            path = done[section].pop(f"{secret}_file", None)
+            if path is not None:
+                done[section][secret] = _read_secret(f"{section}.{secret}_file", Path(path))
+    return done
+
+
+def _read_secret(key: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, ValueError) as error:
+        raise ConfigError(key, str(path), f"must be a readable file ({error})") from error
+
+
+def _explain(error: ValidationError) -> ConfigError:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    secret = any(name in key for name in _SECRETS) or isinstance(first["input"], dict | BaseModel)
+    bound = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        bound = "is not a setting; see `fleetpulse config`"
+    return ConfigError(key, "..." if secret else first["input"], bound)

@@ -1,0 +1,122 @@
+"""What a running local stack tells everybody else: one file, ``stack.json`` in its data folder.
+
+The face (``fleetpulse.stack``) writes it; configuration reads it, so that every process finds the stack's ports and
+passwords by itself. It is written whole (a new file renamed over the old one) and readable by its owner alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from schemas.errors import StackError
+
+FILE_NAME = "stack.json"
+WRITER = "fleetpulse"
+READER = "reader"
+DATABASE = "fleetpulse"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """TCP ports on the loopback interface."""
+
+    kafka: int
+    kafka_controller: int
+    clickhouse_http: int
+    clickhouse_native: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that can be told from a later one with the same id. ``started`` is opaque: compare for equality."""
+
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class StackState:
+    """``wanted`` stays true from ``up`` to ``down``, also while a part is dead and waits for its restart."""
+
+    data_dir: Path
+    cluster_id: str
+    ports: Ports
+    writer_password: str = field(repr=False)
+    reader_password: str = field(repr=False)
+    wanted: bool = False
+    processes: Mapping[str, Process] = field(default_factory=dict)
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """``host:port`` for Kafka clients."""
+        return f"127.0.0.1:{self.ports.kafka}"
+
+    @property
+    def clickhouse_url(self) -> str:
+        """Base address of ClickHouse's HTTP interface."""
+        return f"http://127.0.0.1:{self.ports.clickhouse_http}"
+
+
+def default_data_dir(environment: Mapping[str, str], here: Path) -> Path:
+    """Where the stack lives: ``FLEETPULSE_DATA_DIR``, else ``.fleetpulse`` in ``here`` when it exists or ``here`` is
+    a checkout of the project, else the user's data folder."""
+    if told := environment.get("FLEETPULSE_DATA_DIR"):
+        return Path(told).expanduser().absolute()
+    local = here / ".fleetpulse"
+    if local.is_dir() or _is_checkout(here):
+        return local.absolute()
+    base = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(base) / "fleetpulse"
+
+
+def _is_checkout(folder: Path) -> bool:
+    project = folder / "pyproject.toml"
+    return project.is_file() and 'name = "fleetpulse"' in project.read_text(encoding="utf-8", errors="replace")
+
+
+def read_state(data_dir: Path) -> StackState | None:
+    """The state of the stack in ``data_dir``; None when there never was one."""
+    path = data_dir / FILE_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StackError(f"{path} cannot be read: {error}") from error
+    try:
+        return _decode(json.loads(text), data_dir)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StackError(f"{path} is not a state file of this version ({error}); move {data_dir} away") from error
+
+
+def _decode(raw: dict[str, object], data_dir: Path) -> StackState:
+    if raw.pop("version") != _VERSION:
+        raise ValueError("version")
+    ports, processes = raw.pop("ports"), raw.pop("processes")
+    if not isinstance(ports, dict) or not isinstance(processes, dict):
+        raise TypeError("ports and processes must be objects")
+    return StackState(
+        data_dir=data_dir,
+        ports=Ports(**ports),
+        processes={name: Process(**process) for name, process in processes.items()},
+        **raw,  # type: ignore[arg-type]
+    )
+
+
+def write_state(state: StackState) -> None:
+    """Replace ``stack.json`` in one step; a reader sees the old state or the new one, never half of it."""
+    raw = asdict(state)
+    del raw["data_dir"]  # the folder may be moved
+    path = state.data_dir / FILE_NAME
+    fresh = path.with_suffix(f".{os.getpid()}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"version": _VERSION, **raw}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
