@@ -1,0 +1,19 @@
+"""From nothing to a stack with topics and tables: what `up`, `demo`, `chaos` and `bench` begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fleetpulse import stack
+from fleetpulse.migrate import migrate
+from runtime.config import Config, load
+
+
+def bring_up(data_dir: Path | None, tell: Callable[[str], None]) -> Config:
+    """Start the local stack where it does not run, migrate, and return the configuration that reaches it."""
+    stack.up(load({"data_dir": data_dir}).data_dir, on_progress=tell)
+    tell("creating topics and tables")
+    config = load({"data_dir": data_dir})
+    migrate(config.kafka, config.clickhouse, dry_run=False)
+    return config

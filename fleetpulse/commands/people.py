@@ -1,0 +1,171 @@
+"""Commands for people: percentiles, any query, a look into topics, what was rejected, the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import err, out, print_json, table
+from schemas.errors import ConfigError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    panel = "People"
+    app.command(rich_help_panel=panel)(percentiles)
+    app.command(rich_help_panel=panel)(query)
+    app.command(rich_help_panel=panel)(tail)
+    app.add_typer(_rejected(), name="rejected", rich_help_panel=panel)
+    app.command(rich_help_panel=panel)(config)
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of ``90s``, ``15m``, ``2h`` or ``1d``; raises ``ConfigError`` for anything else."""
+    number, unit = text[:-1], text[-1:]
+    if not number.isdigit() or unit not in _UNIT_MS or int(number) == 0:
+        raise ConfigError("--last", text, "must be a whole number above 0 with a unit: 30s, 15m, 2h or 1d")
+    return int(number) * _UNIT_MS[unit]
+
+
+def percentiles(
+    measure: Annotated[str, typer.Argument(help="ttft_us, tpot_us, e2e_us or queue_us.")] = "ttft_us",
+    by: Annotated[str, typer.Option(help="A dimension of requests, such as model, tenant, region, status.")] = "model",
+    last: Last = "1h",
+    json: Json = False,
+) -> None:
+    """Percentiles of a latency, by any dimension, over any range.
+
+    Example: [bold]fleetpulse percentiles ttft_us --by tenant --last 15m[/bold]
+    """
+    from fleetpulse.database import Database
+    from fleetpulse.percentiles import percentiles_sql
+    from runtime.clock import SystemClock
+    from runtime.config import load
+
+    sql = percentiles_sql(measure, by)
+    now_ms = SystemClock().now_ms()
+    database = Database(load().reading)
+    answer = database.sql(sql, {"from_ms": now_ms - duration_ms(last), "to_ms": now_ms})
+    if json:
+        print_json(answer.records())
+    else:
+        out.print(table(f"{measure} by {by}, last {last}", answer.columns, answer.rows))
+
+
+def query(
+    sql: Annotated[str | None, typer.Argument(help="SQL to run; without it the names of ready-made queries.")] = None,
+    json: Json = False,
+) -> None:
+    """Run SQL as the read-only user.
+
+    Example: [bold]fleetpulse query "SELECT model, sum(event_count) FROM request_windows GROUP BY model"[/bold]
+    """
+    from fleetpulse import queries
+    from fleetpulse.database import Database
+    from runtime.config import load
+
+    if sql is None:
+        for name in queries.names():
+            out.print(f"[bold]{name}[/bold]")
+            out.print(queries.text(name), markup=False, highlight=False)
+        return
+    answer = Database(load().reading).sql(sql)
+    if json:
+        print_json(answer.records())
+    else:
+        out.print(table(f"{len(answer.rows)} rows", answer.columns, answer.rows))
+
+
+def tail(
+    topic: Annotated[str, typer.Argument(help="A topic of the contract, such as llm.requests or window.partials.")],
+    records: Annotated[int, typer.Option("--records", "-n", min=1, help="Stop after so many records; 0 is never.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records until Ctrl-C.")] = False,
+) -> None:
+    """Show a topic's events as JSON lines, whatever format they are in.
+
+    Example: [bold]fleetpulse tail llm.requests -n 1[/bold]
+    """
+    import asyncio
+
+    from fleetpulse.tail import tail_topic
+    from runtime.config import load
+
+    asyncio.run(tail_topic(load().kafka, topic, None if follow else records))
+
+
+def config(
+    config_file: Annotated[Path | None, typer.Option("--config", help="The file to read instead.")] = None,
+    json: Json = False,
+) -> None:
+    """Show the configuration in force; secrets stay hidden.
+
+    Example: [bold]fleetpulse config[/bold]
+    """
+    from dataclasses import asdict
+
+    from runtime.config import load
+
+    loaded = load({"config_file": str(config_file) if config_file else None})
+    shown = loaded.model_dump(mode="json", exclude={"limits"}) | {"limits": asdict(loaded.limits)}
+    if json:
+        print_json(shown)
+        return
+    rows = [(section, _flat(value)) for section, value in shown.items()]
+    out.print(table("Configuration (limits: fleetpulse config --json)", ("setting", "value"), rows[:-1]))
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{key} = {inner}" for key, inner in value.items())
+    return str(value)
+
+
+def _rejected() -> typer.Typer:
+    group = typer.Typer(no_args_is_help=True, help="Events that were refused, and why.")
+    group.command("show")(rejected_show)
+    group.command("replay")(rejected_replay)
+    return group
+
+
+def rejected_show(
+    reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The newest so many.")] = 20,
+    json: Json = False,
+) -> None:
+    """The newest rejected records and events with reason, source, offset and bytes.
+
+    Example: [bold]fleetpulse rejected show --reason out_of_range[/bold]
+    """
+    from fleetpulse.database import Database
+    from fleetpulse.rejected import SHOW
+    from runtime.config import load
+
+    answer = Database(load().reading).sql(SHOW, {"reason": reason or "", "limit": limit})
+    if json:
+        print_json(answer.records())
+    else:
+        out.print(table("Rejected, newest first", answer.columns, answer.rows))
+
+
+def rejected_replay(
+    reason: Annotated[str, typer.Argument(help="Which reason to try again.")],
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many records.")] = 1_000,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
+) -> None:
+    """Send whole rejected records again, as records without identity (after a mapping or a limit was mended).
+
+    Example: [bold]fleetpulse rejected replay unknown_schema --dry-run[/bold]
+    """
+    import asyncio
+
+    from fleetpulse.rejected import replay
+    from runtime.config import load
+
+    report = asyncio.run(replay(load(), reason, limit, dry_run=dry_run))
+    err.print(report)

@@ -1,0 +1,80 @@
+"""Commands for the local stack: Kafka and ClickHouse without Docker, topics and tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import err, out, print_json, table
+
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where the stack lives. Default: .fleetpulse in a checkout.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    for command in (up, down, status, migrate):
+        app.command(rich_help_panel="Local stack")(command)
+
+
+def up(data_dir: DataDir = None) -> None:
+    """Start Kafka and ClickHouse on this machine and bring topics and tables up to date. Safe to repeat.
+
+    Example: [bold]fleetpulse up[/bold]
+    """
+    from fleetpulse.bring_up import bring_up
+
+    with err.status("starting the local stack") as spinner:
+        config = bring_up(data_dir, lambda text: spinner.update(text))
+    out.print(f"Kafka      {config.kafka.bootstrap}")
+    out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})")
+
+
+def down(data_dir: DataDir = None) -> None:
+    """Stop the local stack; data stays.
+
+    Example: [bold]fleetpulse down[/bold]
+    """
+    from fleetpulse import stack
+    from runtime.config import load
+
+    stack.down(load({"data_dir": data_dir}).data_dir)
+
+
+def status(
+    data_dir: DataDir = None, json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
+) -> None:
+    """What of the local stack runs. Exit 1 when a part that should run does not.
+
+    Example: [bold]fleetpulse status --json[/bold]
+    """
+    from fleetpulse import stack
+    from runtime.config import load
+
+    found = stack.status(load({"data_dir": data_dir}).data_dir)
+    if json:
+        print_json(asdict(found))
+    else:
+        rows = [(part.name, "running" if part.running else "down", part.pid, part.address) for part in found.parts]
+        out.print(table("Local stack", ("part", "state", "pid", "address"), rows))
+    if not found.running:
+        raise typer.Exit(1)
+
+
+def migrate(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and do nothing.")] = False,
+) -> None:
+    """Create topics and tables, or bring them up to date, on any cluster the configuration names.
+
+    Example: [bold]FLEETPULSE_KAFKA__BOOTSTRAP=kafka-1:9092 fleetpulse migrate --dry-run[/bold]
+    """
+    from fleetpulse.migrate import migrate as run_migration
+    from runtime.config import load
+
+    config = load()
+    plan = run_migration(config.kafka, config.clickhouse, dry_run=dry_run)
+    out.print(str(plan), markup=False)

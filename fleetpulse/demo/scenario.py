@@ -1,0 +1,40 @@
+"""Who takes part in the demo: the children and their arguments, decided before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetpulse.processes import Command
+
+GPUS = 64
+SPEED = 60
+SOURCES = ("llm.requests", "gpu.samples", "gpu.events", "engine.samples", "host.samples")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``seconds`` is how long load is produced; ``folder`` holds spools, logs and the ground truth."""
+
+    seconds: int
+    seed: int
+    folder: Path
+    gpus: int = GPUS
+    speed: int = SPEED
+
+    def services(self) -> tuple[Command, ...]:
+        """The windows job and the sink."""
+        return (
+            Command("jobs", ("jobs", "windows", "--name", "demo-worker")),
+            Command("sink", ("sink",)),
+        )
+
+    def edges(self) -> tuple[Command, ...]:
+        """The simulated fleet under the Azure traces, and this machine's own host (and GPU) readings."""
+        simulate = (
+            "simulate", "--gpus", str(self.gpus), "--load", "azure", "--speed", str(self.speed), "--seed", str(self.seed),
+            "--seconds", str(self.seconds), "--spool", str(self.folder / "spool-fleet"),
+            "--truth", str(self.folder / "truth"),
+        )  # fmt: skip
+        agent = ("agent", "--seconds", str(self.seconds), "--spool", str(self.folder / "spool-host"))
+        return (Command("simulate", simulate, restart=False), Command("agent", agent, restart=False))

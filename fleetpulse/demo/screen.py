@@ -1,0 +1,82 @@
+"""What the demo shows, as rich renderables made from answers; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fleetpulse.commands.output import show, table
+from fleetpulse.database import Answer
+
+_EMPTY = Answer((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One moment of the demo. ``counts`` are (name, events so far) by source topic."""
+
+    elapsed_s: float
+    seconds: float
+    counts: Sequence[tuple[str, int]]
+    events_per_s: float
+    models: Answer = _EMPTY
+    gpus: Answer = _EMPTY
+    notes: Sequence[str] = ()
+
+
+def live(picture: Picture) -> RenderableType:
+    """The live table while the demo runs."""
+    bar = ProgressBar(total=picture.seconds, completed=min(picture.elapsed_s, picture.seconds), width=40)
+    head = Table.grid(padding=(0, 2))
+    head.add_row(
+        Text(f"{picture.elapsed_s:4.0f} of {picture.seconds:.0f} s"),
+        bar,
+        Text(f"{picture.events_per_s:,.0f} events/s landed", style="bold"),
+    )
+    parts: list[RenderableType] = [head, _counts(picture.counts)]
+    if picture.models.rows:
+        parts.append(answer_table("Latency by model, last 30 s (ms)", picture.models))
+    if picture.gpus.rows:
+        parts.append(answer_table("GPUs, last 30 s", picture.gpus))
+    parts += [Text(note, style="yellow") for note in picture.notes]
+    return Panel(Group(*parts), title="fleetpulse demo", border_style="cyan", expand=False)
+
+
+def _counts(counts: Sequence[tuple[str, int]]) -> RenderableType:
+    line = Text()
+    for name, events in counts:
+        line.append(f"{name} ", style="dim")
+        line.append(f"{events:,}   ", style="bold")
+    return line
+
+
+def answer_table(title: str, answer: Answer) -> Table:
+    """An answer of the database as a table; underscores in names become blanks."""
+    return table(title, [name.replace("_", " ") for name in answer.columns], answer.rows)
+
+
+def query_panel(title: str, sql: str) -> RenderableType:
+    """A query one can paste."""
+    return Panel(Text(sql), title=title, border_style="dim", expand=False)
+
+
+def books_table(rows: Sequence[tuple[str, int, int, int, int, int, int, bool]]) -> Table:
+    """The books by topic: produced, accepted, late, future, rejected, re-sent, exact."""
+    columns = ("topic", "produced", "accepted", "late", "future", "rejected", "re-sent", "exact")
+    made = table("Books: produced = accepted + late + future + rejected", columns, [row[:-1] + ("",) for row in rows])
+    made.columns[-1]._cells[:] = [Text("yes", style="green") if row[-1] else Text("NO", style="red") for row in rows]
+    return made
+
+
+def facts(values: Sequence[tuple[str, object]]) -> RenderableType:
+    """Name and value, a line each."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in values:
+        grid.add_row(Text(name, style="dim"), show(value))
+    return grid
