@@ -1,0 +1,192 @@
+"""One ClickHouse server from the chdb-core wheel, with two users and nothing open but loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from fleetpulse.stack import serve_clickhouse
+from runtime.local_stack import DATABASE, READER, WRITER, Ports, StackState
+from schemas.errors import StackError
+
+NAME = "clickhouse"
+VERSION_MIN = (26, 7)
+READER_SECONDS_MAX = 30
+_HELP = "pip install 'fleetpulse[local]'"
+
+_CONFIG = """<clickhouse>
+  <log-level>warning</log-level>
+  <logger><log>{log}</log><size>10M</size><count>2</count></logger>
+  <listen_host>127.0.0.1</listen_host>
+  <http_port>{ports.clickhouse_http}</http_port>
+  <tcp_port>{ports.clickhouse_native}</tcp_port>
+  <users_config>{users}</users_config>
+  <timezone>UTC</timezone>
+  <keep_alive_timeout>1</keep_alive_timeout>
+  <max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>
+  <mark_cache_size>134217728</mark_cache_size>
+  <background_pool_size>4</background_pool_size>
+  <background_schedule_pool_size>8</background_schedule_pool_size>
+  <merge_tree>
+    <number_of_free_entries_in_pool_to_execute_mutation>2</number_of_free_entries_in_pool_to_execute_mutation>
+    <number_of_free_entries_in_pool_to_lower_max_size_of_merge>2</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
+    <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>2</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
+  </merge_tree>
+  <access_control_improvements>
+    <select_from_system_db_requires_grant>true</select_from_system_db_requires_grant>
+  </access_control_improvements>
+</clickhouse>
+"""
+
+# `default` is the console that keeps the server up: its one session is taken, so nobody else gets in by it.
+_USERS = """<clickhouse>
+  <profiles>
+    <default><async_insert>0</async_insert></default>
+    <console><max_sessions_for_user>1</max_sessions_for_user></console>
+    <reader>
+      <readonly>2</readonly>
+      <max_execution_time>{seconds}</max_execution_time>
+      <constraints><max_execution_time><min>1</min><max>{seconds}</max></max_execution_time></constraints>
+    </reader>
+  </profiles>
+  <quotas><default/></quotas>
+  <users>
+    <default>
+      <password></password>
+      <networks><ip>127.0.0.1</ip></networks>
+      <profile>console</profile><quota>default</quota>
+      <grants>
+        <query>GRANT SYSTEM LISTEN ON *.*</query>
+        <query>GRANT CREATE TEMPORARY TABLE ON *.*</query>
+      </grants>
+    </default>
+    <{writer}>
+      <password_sha256_hex>{writer_hash}</password_sha256_hex>
+      <networks><ip>127.0.0.1</ip></networks>
+      <profile>default</profile><quota>default</quota>
+      <grants>{writer_grants}
+      </grants>
+    </{writer}>
+    <{reader}>
+      <password_sha256_hex>{reader_hash}</password_sha256_hex>
+      <networks><ip>127.0.0.1</ip></networks>
+      <profile>reader</profile><quota>default</quota>
+      <grants>{reader_grants}
+      </grants>
+    </{reader}>
+  </users>
+</clickhouse>
+"""
+
+# The writer owns every database whose name begins with `fleetpulse` (tests make their own), may read the server's own
+# tables (sizes, parts), and Kafka by the table engine (the peer that `bench` measures against). No files, no URLs.
+WRITER_GRANTS = (
+    f"GRANT ALL ON {DATABASE}*.*",
+    "GRANT TABLE ENGINE ON *",
+    "GRANT READ, WRITE ON KAFKA",
+    "GRANT CREATE FUNCTION, DROP FUNCTION ON *.*",
+    "GRANT CREATE TEMPORARY TABLE, SYSTEM FLUSH LOGS, SYSTEM DROP CACHE, KILL QUERY ON *.*",
+    "GRANT SELECT ON system.*",
+)
+READER_GRANTS = (f"GRANT SELECT, dictGet, SHOW ON {DATABASE}.*",)
+
+
+def library() -> Path:
+    """The extension module that holds the server; StackError when the wheel is missing or too old."""
+    spec = importlib.util.find_spec("chdb")
+    if spec is None or spec.origin is None:
+        raise StackError(f"ClickHouse is not installed (the chdb-core wheel is missing): {_HELP}")
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        version = importlib.metadata.version("chdb-core")
+        if tuple(int(part) for part in version.split(".")[:2]) < VERSION_MIN:
+            raise StackError(f"chdb-core {version} cannot listen, 26.7 or newer can: {_HELP}")
+    path = Path(spec.origin).with_name("_chdb.abi3.so")
+    if not path.is_file():
+        raise StackError(f"{path} is missing: {_HELP} --force-reinstall")
+    return path
+
+
+def mark(data_dir: Path) -> str:
+    """The argument by which the server of this folder is recognised."""
+    return str(data_dir / NAME)
+
+
+def config(ports: Ports, home: Path) -> str:
+    """The text of ``config.xml``."""
+    return _CONFIG.format(ports=ports, log=escape(str(home / "server.log")), users=escape(str(home / "users.xml")))
+
+
+def users(writer_password: str, reader_password: str) -> str:
+    """The text of ``users.xml``; it holds hashes, no passwords."""
+    return _USERS.format(
+        seconds=READER_SECONDS_MAX,
+        writer=WRITER,
+        writer_hash=_hash(writer_password),
+        writer_grants=_queries(WRITER_GRANTS),
+        reader=READER,
+        reader_hash=_hash(reader_password),
+        reader_grants=_queries(READER_GRANTS),
+    )
+
+
+def _hash(password: str) -> str:
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+def _queries(grants: tuple[str, ...]) -> str:
+    return "".join(f"\n        <query>{grant}</query>" for grant in grants)
+
+
+def prepare(state: StackState) -> None:
+    """Write the server's configuration."""
+    home = state.data_dir / NAME
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    (home / "config.xml").write_text(config(state.ports, home), encoding="utf-8")
+    secret = home / "users.xml"
+    secret.touch(mode=0o600)
+    secret.write_text(users(state.writer_password, state.reader_password), encoding="utf-8")
+
+
+def command(state: StackState) -> list[str]:
+    """The server's command line."""
+    return [sys.executable, "-I", "-S", serve_clickhouse.__file__, str(library()), str(state.data_dir / NAME)]
+
+
+def is_ready(port: int) -> bool:
+    """Whether the server answers over HTTP."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        return _call(port, "GET", "/ping") == (200, "Ok.\n")
+    return False
+
+
+def execute(state: StackState, statement: str) -> str:
+    """The answer to one statement of the writer. Raises StackError with the server's words."""
+    login = {"X-ClickHouse-User": WRITER, "X-ClickHouse-Key": state.writer_password}
+    status, answer = _call(state.ports.clickhouse_http, "POST", "/", statement, login)
+    if status != 200:
+        raise StackError(f"ClickHouse refuses {statement!r}: {answer.strip()[:400]}")
+    return answer
+
+
+def _call(
+    port: int, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10.0)
+    try:
+        connection.request(method, path, body, {"Connection": "close", **(headers or {})})
+        response = connection.getresponse()
+        return response.status, response.read().decode("utf-8", "replace")
+    finally:
+        connection.close()
+
+
+def log_files(data_dir: Path) -> tuple[Path, Path]:
+    """Where to look when the server does not start: what the process said, what the server logged."""
+    return data_dir / "log" / f"{NAME}.log", data_dir / NAME / "server.log"

@@ -1,0 +1,154 @@
+"""One Kafka broker, its own controller, sized for a laptop of two cores."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from runtime.local_stack import Ports, StackState
+from schemas.errors import StackError
+
+NAME = "kafka"
+HEAP_MB = 512
+
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "unclean.leader.election.enable": "false",
+    # A broker of its own: every internal topic has one copy and few partitions.
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "8",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "8",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # Threads for two cores.
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+    "num.recovery.threads.per.data.dir": "2",
+    "log.cleaner.dedupe.buffer.size": str(16 << 20),
+    # Groups: jobs use sessions of 6 s; a member alone starts at once.
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.retention.minutes": str(7 * 24 * 60),
+    # A transaction whose owner was killed holds up readers until it is ended: look every second.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # After kill -9 the controller waits for the old session to run out before it lets the broker in again.
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "2000",
+    "log.segment.bytes": str(256 << 20),
+    "log.retention.check.interval.ms": "60000",
+    "socket.request.max.bytes": str(100 << 20),
+}
+_LOGGING = (
+    "defaultLogLevel=warn",
+    "showDateTime=true",
+    "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+    "showThreadName=false",
+)
+
+
+def mark(data_dir: Path) -> str:
+    """The argument by which the broker of this folder is recognised."""
+    return f"-Dfleetpulse.part={NAME}:{data_dir}"
+
+
+def settings(ports: Ports, log_dir: Path) -> str:
+    """The text of ``server.properties``."""
+    own = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka}",
+        "controller.quorum.voters": f"1@127.0.0.1:{ports.kafka_controller}",
+        "log.dirs": _escape(str(log_dir)),
+    }
+    return "".join(f"{key}={value}\n" for key, value in (_SETTINGS | own).items())
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\")
+
+
+def prepare(state: StackState, java: Path, jars: Sequence[Path]) -> None:
+    """Write the settings and, the first time, format the log folder; safe to repeat after a kill at any moment."""
+    home = state.data_dir / NAME
+    logs, formatted = home / "log", home / "formatted"
+    home.mkdir(parents=True, exist_ok=True)
+    properties = home / "server.properties"
+    properties.write_text(settings(state.ports, logs), encoding="utf-8")
+    (home / "tmp").mkdir(exist_ok=True)
+    if formatted.exists():
+        return
+    shutil.rmtree(logs, ignore_errors=True)
+    _format(state, java, jars, properties)
+    formatted.touch()
+
+
+def _format(state: StackState, java: Path, jars: Sequence[Path], properties: Path) -> None:
+    tool: list[str | Path] = [
+        java,
+        "-Xshare:auto",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        _class_path(jars),
+        "kafka.tools.StorageTool",
+    ]
+    arguments: list[str | Path] = ["format", "-t", state.cluster_id, "-c", properties]
+    try:
+        subprocess.run([*tool, *arguments], check=True, capture_output=True, text=True, timeout=120)
+    except subprocess.CalledProcessError as error:
+        raise StackError(f"Kafka's log folder cannot be formatted: {(error.stderr or error.stdout)[-600:]}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StackError(f"Kafka's log folder cannot be formatted: {error}") from error
+
+
+def command(state: StackState, java: Path, jars: Sequence[Path]) -> list[str]:
+    """The broker's command line."""
+    home, log = state.data_dir / NAME, state.data_dir / "log"
+    return [
+        str(java),
+        mark(state.data_dir),
+        f"-Xmx{HEAP_MB}m",
+        f"-Xms{HEAP_MB // 2}m",
+        "-XX:+UseSerialGC",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:-UsePerfData",
+        "-Xshare:auto",
+        f"-XX:ErrorFile={log}/kafka-crash-%p.log",
+        f"-Djava.io.tmpdir={home / 'tmp'}",
+        *(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in _LOGGING),
+        "-cp",
+        _class_path(jars),
+        "kafka.Kafka",
+        str(home / "server.properties"),
+    ]
+
+
+def _class_path(jars: Sequence[Path]) -> str:
+    return ":".join(map(str, jars))
+
+
+# Metadata request: length, api key 3, version 5, correlation id, client id "up", no topics, no creation.
+_ASK = struct.pack(">hhih2sib", 3, 5, 7, 2, b"up", 0, 0)
+
+
+def is_ready(port: int) -> bool:
+    """Whether the broker answers and counts itself as one of the cluster (a fenced one does not)."""
+    with contextlib.suppress(OSError, struct.error), socket.create_connection(("127.0.0.1", port), 1.0) as connection:
+        connection.settimeout(2.0)
+        connection.sendall(struct.pack(">i", len(_ASK)) + _ASK)
+        answer = connection.makefile("rb")
+        (length,) = struct.unpack(">i", answer.read(4))
+        _correlation, _throttle_ms, brokers = struct.unpack(">iii", answer.read(length)[:12])
+        return bool(brokers > 0)
+    return False

@@ -1,0 +1,126 @@
+"""Kafka's jars: fetched once from Maven Central by jgo, checked against pinned hashes, kept in the user's cache.
+
+A folder of jars appears under its final name only when it is whole and right, so that a killed or broken download
+leaves nothing that looks complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from runtime import retry
+from schemas.errors import StackError
+
+VERSION = "4.1.0"
+ENDPOINT = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:2.0.16"
+_PINS = Path(__file__).with_name("kafka_jars.sha256")
+
+Progress = Callable[[str], None]
+
+
+def cache_dir(environment: Mapping[str, str], data_dir: Path) -> Path:
+    """Where downloads are kept for every stack of this user; in the data folder when there is no writable home."""
+    told = environment.get("FLEETPULSE_CACHE_DIR")
+    base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    wanted = Path(told).expanduser().absolute() if told else Path(base) / "fleetpulse"
+    try:
+        wanted.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return data_dir / "cache"
+    return wanted if os.access(wanted, os.W_OK) else data_dir / "cache"
+
+
+def jars(cache: Path, on_progress: Progress) -> list[Path]:
+    """The class path of the broker; fetched first when it is not there yet."""
+    home = cache / f"kafka-{VERSION}"
+    if not home.is_dir():
+        _fetch(home, on_progress)
+    return sorted(home.glob("*.jar"))
+
+
+def pins() -> dict[str, str]:
+    """SHA-256 by file name."""
+    lines = _PINS.read_text(encoding="ascii").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def _fetch(home: Path, on_progress: Progress) -> None:
+    if importlib.util.find_spec("jgo") is None:
+        raise StackError("jgo, which fetches Kafka, is not installed: pip install 'fleetpulse[local]'")
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{home.name}.", dir=home.parent) as staging_name:
+        staging = Path(staging_name)
+        on_progress(f"downloading Kafka {VERSION} (43 MB, once)")
+        found = _download(staging, on_progress)
+        whole = staging / "jars"
+        whole.mkdir()
+        for jar in found:
+            shutil.move(jar, whole / jar.name)
+        check(whole)
+        with contextlib.suppress(OSError):  # another process was first
+            whole.rename(home)
+    if not home.is_dir():
+        raise StackError(f"{home} cannot be written")
+
+
+def _download(staging: Path, on_progress: Progress) -> list[Path]:
+    try:
+        for attempt in retry.attempts(retry.DOWNLOAD, Exception):
+            with attempt:
+                return _resolve(staging / f"try{attempt.num}", on_progress)
+    except Exception as error:  # jgo raises whatever its parts raise
+        raise StackError(
+            f"Kafka {VERSION} cannot be downloaded from Maven Central ({type(error).__name__}: {error}); "
+            "look at the network and the proxy settings, then try again"
+        ) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _resolve(staging: Path, on_progress: Progress) -> list[Path]:
+    from jgo.config import GlobalSettings
+    from jgo.constants import MAVEN_CENTRAL_URL
+    from jgo.env import EnvironmentBuilder
+    from jgo.maven import MavenContext, PythonResolver
+
+    settings = GlobalSettings.load()
+    context = MavenContext(
+        repo_cache=staging / "repository",
+        remote_repos={"central": MAVEN_CENTRAL_URL} | settings.repositories,
+        resolver=PythonResolver(progress_callback=_Downloads(on_progress)),
+        timeout=30,
+    )
+    builder = EnvironmentBuilder(context=context, cache_dir=staging / "environments")
+    return list(builder.from_endpoint(ENDPOINT).all_jars)
+
+
+class _Downloads:
+    """Tells every mebibyte that arrived."""
+
+    def __init__(self, on_progress: Progress) -> None:
+        self._on_progress = on_progress
+        self._bytes = 0
+
+    @contextlib.contextmanager
+    def __call__(self, _name: str, _size: int) -> Iterator[Callable[[int], Any]]:
+        yield self._more
+
+    def _more(self, count: int) -> None:
+        before, self._bytes = self._bytes, self._bytes + count
+        if before >> 20 != self._bytes >> 20:
+            self._on_progress(f"downloading Kafka {VERSION}: {self._bytes >> 20} of 43 MB")
+
+
+def check(folder: Path) -> None:
+    """Raise StackError unless ``folder`` holds exactly the pinned jars."""
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    wrong = sorted(name for name in found.keys() | pins().keys() if found.get(name) != pins().get(name))
+    if wrong:
+        raise StackError(f"the download of Kafka {VERSION} is not what it should be: {', '.join(wrong[:5])}; try again")

@@ -1,0 +1,271 @@
+"""Bring the local stack up and down, and one part of it for tests that kill.
+
+Everything a stack is lies in its data folder: ``stack.json`` (ports, passwords, processes), ``kafka/``,
+``clickhouse/`` and ``log/``. One ``up`` or ``down`` works on a folder at a time; each may be killed anywhere and run
+again. What it started goes on running without it and is found again by process id and start, or, when it was killed
+before it could note them, by the folder's name in the command line.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
+from fleetpulse.stack.report import PartStatus, StackStatus
+from runtime.local_stack import DATABASE, Process, StackState, read_state, write_state
+from schemas.errors import StackError
+
+KAFKA, CLICKHOUSE = kafka.NAME, clickhouse.NAME
+DISK_FREE_BYTES_MIN = 1 << 30
+READY_WITHIN_S = 60.0
+STOP_WITHIN_S = 30.0
+LOCK_WITHIN_S = 600.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """How one part is made, recognised and asked. ``prepare`` returns the command line."""
+
+    name: str
+    mark: Callable[[Path], str]
+    prepare: Callable[[StackState, Progress], list[str]]
+    is_ready: Callable[[StackState], bool]
+    finish: Callable[[StackState], object]
+    ports: Callable[[StackState], tuple[int, ...]]
+    address: Callable[[StackState], str]
+    logs: Callable[[Path], Sequence[Path]]
+
+
+def _prepare_kafka(state: StackState, on_progress: Progress) -> list[str]:
+    runtime = java.find_java(os.environ)
+    jars = kafka_jars.jars(kafka_jars.cache_dir(os.environ, state.data_dir), on_progress)
+    kafka.prepare(state, runtime, jars)
+    return kafka.command(state, runtime, jars)
+
+
+def _prepare_clickhouse(state: StackState, _on_progress: Progress) -> list[str]:
+    line = clickhouse.command(state)
+    clickhouse.prepare(state)
+    return line
+
+
+_PARTS = {
+    CLICKHOUSE: _Part(
+        CLICKHOUSE,
+        clickhouse.mark,
+        _prepare_clickhouse,
+        lambda state: clickhouse.is_ready(state.ports.clickhouse_http),
+        lambda state: clickhouse.execute(state, f"CREATE DATABASE IF NOT EXISTS {DATABASE}"),
+        lambda state: (state.ports.clickhouse_http, state.ports.clickhouse_native),
+        lambda state: state.clickhouse_url,
+        clickhouse.log_files,
+    ),
+    KAFKA: _Part(
+        KAFKA,
+        kafka.mark,
+        _prepare_kafka,
+        lambda state: kafka.is_ready(state.ports.kafka),
+        lambda state: None,
+        lambda state: (state.ports.kafka, state.ports.kafka_controller),
+        lambda state: state.kafka_bootstrap,
+        lambda data_dir: (data_dir / "log" / f"{KAFKA}.log",),
+    ),
+}
+
+
+def up(data_dir: Path, *, on_progress: Progress | None = None, new_ports: bool = False) -> StackState:
+    """Start what does not run yet and return when all of it answers. ``new_ports`` chooses other ports for a stack
+    that is down. Raises StackError saying what to do; what runs by then goes on running."""
+    tell = on_progress or (lambda _text: None)
+    data_dir = _folder(data_dir)
+    with _alone(data_dir, tell):
+        state = _begin(data_dir, new_ports=new_ports)
+        return _start(state, tuple(_PARTS), tell)
+
+
+def start_kafka(data_dir: Path, *, on_progress: Progress | None = None) -> StackState:
+    """Start the broker again, with the ports and data it had."""
+    return _start_one(data_dir, KAFKA, on_progress)
+
+
+def start_clickhouse(data_dir: Path, *, on_progress: Progress | None = None) -> StackState:
+    """Start the database again, with the ports and data it had."""
+    return _start_one(data_dir, CLICKHOUSE, on_progress)
+
+
+def kill(data_dir: Path, part: str) -> int | None:
+    """SIGKILL one part (``KAFKA`` or ``CLICKHOUSE``) and return its process id; None when it was not running."""
+    data_dir = _folder(data_dir)
+    with _alone(data_dir, lambda _text: None):
+        state = _known(data_dir)
+        process = _running(state, _PARTS[part])
+        if process is None:
+            return None
+        daemons.kill(process)
+        return process.pid
+
+
+def down(data_dir: Path) -> None:
+    """Stop all parts; data and passwords stay. A part that does not end in 30 s is killed (both survive that)."""
+    data_dir = data_dir.expanduser().absolute()
+    if read_state(data_dir) is None:
+        return
+    with _alone(data_dir, lambda _text: None):
+        state = replace(_known(data_dir), wanted=False)
+        write_state(state)
+        found = [process for part in _PARTS.values() if (process := _running(state, part)) is not None]
+        for process in found:
+            daemons.terminate(process)
+        for process in found:
+            daemons.stop(process, STOP_WITHIN_S)
+        write_state(replace(state, processes={}))
+
+
+def status(data_dir: Path) -> StackStatus:
+    """What runs; asks every part that does. Changes nothing."""
+    data_dir = data_dir.expanduser().absolute()
+    state = read_state(data_dir)
+    if state is None:
+        return StackStatus(str(data_dir), False, tuple(_down(data_dir, part) for part in _PARTS.values()))
+    return StackStatus(str(data_dir), state.wanted, tuple(_part_status(state, part) for part in _PARTS.values()))
+
+
+def _down(data_dir: Path, part: _Part) -> PartStatus:
+    return PartStatus(part.name, False, False, None, None, None, str(part.logs(data_dir)[0]))
+
+
+def _part_status(state: StackState, part: _Part) -> PartStatus:
+    process = state.processes.get(part.name)
+    if process is None or not daemons.alive(process):
+        return replace(_down(state.data_dir, part), address=part.address(state))
+    memory_bytes = None
+    with contextlib.suppress(psutil.Error):
+        memory_bytes = psutil.Process(process.pid).memory_info().rss
+    log = str(part.logs(state.data_dir)[0])
+    return PartStatus(part.name, True, part.is_ready(state), process.pid, part.address(state), memory_bytes, log)
+
+
+def _folder(data_dir: Path) -> Path:
+    folder = data_dir.expanduser().absolute()
+    if ":" in str(folder):
+        raise StackError(f"{folder}: Java cannot work in a folder with a colon in its name; choose another --data-dir")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / "log").mkdir(exist_ok=True)
+    except OSError as error:
+        raise StackError(f"{folder} cannot be made ({error}); choose another --data-dir") from error
+    return folder
+
+
+@contextlib.contextmanager
+def _alone(data_dir: Path, tell: Progress) -> Iterator[None]:
+    descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        end_s = time.monotonic() + LOCK_WITHIN_S
+        while not _locked(descriptor):
+            tell(f"waiting for another fleetpulse at work in {data_dir}")
+            if time.monotonic() > end_s:
+                raise StackError(f"another fleetpulse has been at work in {data_dir} for {LOCK_WITHIN_S:.0f} s; end it")
+            time.sleep(0.1)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _begin(data_dir: Path, *, new_ports: bool) -> StackState:
+    state = read_state(data_dir)
+    if state is None:
+        state = StackState(
+            data_dir=data_dir,
+            cluster_id=base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("="),
+            ports=ports.choose(data_dir),
+            writer_password=secrets.token_urlsafe(24),
+            reader_password=secrets.token_urlsafe(24),
+        )
+    elif new_ports and not any(_running(state, part) for part in _PARTS.values()):
+        state = replace(state, ports=ports.choose(data_dir))
+    write_state(state)
+    return state
+
+
+def _known(data_dir: Path) -> StackState:
+    state = read_state(data_dir)
+    if state is None:
+        raise StackError(f"there is no stack in {data_dir}; start one: fleetpulse up")
+    return state
+
+
+def _start_one(data_dir: Path, name: str, on_progress: Progress | None) -> StackState:
+    data_dir = _folder(data_dir)
+    with _alone(data_dir, on_progress or (lambda _text: None)):
+        return _start(_known(data_dir), (name,), on_progress or (lambda _text: None))
+
+
+def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackState:
+    started = []
+    for part in (_PARTS[name] for name in names):
+        process = _running(state, part)
+        if process is None:
+            tell(f"starting {part.name}")
+            _demand_disk(state.data_dir)
+            ports.demand_free(part.ports(state), part.name)
+            process = daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part))
+        state = replace(state, wanted=True, processes={**state.processes, part.name: process})
+        write_state(state)
+        started.append((part, process))
+    for part, process in started:
+        _await_ready(state, part, process, tell)
+    return state
+
+
+def _running(state: StackState, part: _Part) -> Process | None:
+    process = state.processes.get(part.name)
+    return process if daemons.alive(process) else daemons.find(part.mark(state.data_dir))
+
+
+def _demand_disk(data_dir: Path) -> None:
+    free_bytes = shutil.disk_usage(data_dir).free
+    if free_bytes < DISK_FREE_BYTES_MIN:
+        raise StackError(
+            f"the disk of {data_dir} has {free_bytes >> 20} MiB left, the stack needs {DISK_FREE_BYTES_MIN >> 20}: "
+            "make room, or choose another --data-dir"
+        )
+
+
+def _fresh_log(data_dir: Path, part: _Part) -> Path:
+    log = data_dir / "log" / f"{part.name}.log"
+    if log.exists() and log.stat().st_size > 4 << 20:
+        log.replace(log.with_suffix(".log.1"))
+    return log
+
+
+def _await_ready(state: StackState, part: _Part, process: Process, tell: Progress) -> None:
+    tell(f"waiting for {part.name}")
+    ready = daemons.wait_until(lambda: part.is_ready(state) or not daemons.alive(process), READY_WITHIN_S)
+    if ready and daemons.alive(process):
+        part.finish(state)
+        return
+    said = "\n".join(text for log in part.logs(state.data_dir) if (text := daemons.tail(log)))
+    what = f"does not answer after {READY_WITHIN_S:.0f} s" if daemons.alive(process) else "ended while starting"
+    raise StackError(f"{part.name} {what}; its logs are in {part.logs(state.data_dir)[0].parent}, the end:\n{said}")

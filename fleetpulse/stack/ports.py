@@ -1,0 +1,66 @@
+"""Which ports a stack listens on: chosen once from its folder's name, kept in ``stack.json``."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import zlib
+from collections.abc import Iterable
+from dataclasses import astuple
+from pathlib import Path
+
+import psutil
+
+from runtime.local_stack import Ports
+from schemas.errors import StackError
+
+HOST = "127.0.0.1"
+# Below the range from which Linux takes ports for outgoing connections (32768 and up): one of those could sit on a
+# stack's port while a part of it is down.
+_FIRST, _LAST = 20_000, 32_000
+
+
+def choose(data_dir: Path) -> Ports:
+    """Four free ports, the same ones for the same folder unless somebody else has them."""
+    span = _LAST - _FIRST
+    start = zlib.crc32(str(data_dir).encode()) % span
+    free = (port for port in (_FIRST + (start + step) % span for step in range(span)) if is_free(port))
+    found = [port for port, _ in zip(free, range(4), strict=False)]
+    if len(found) < 4:
+        raise StackError(f"no four free ports between {_FIRST} and {_LAST} on {HOST}")
+    return Ports(*found)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on ``port`` of the loopback interface now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT do no harm
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def demand_free(ports: Iterable[int], part: str) -> None:
+    """Raise StackError naming the first port that is taken, by whom, and what to do."""
+    for port in ports:
+        if not is_free(port):
+            raise StackError(
+                f"port {port}, which {part} needs, is taken{_by_whom(port)}; end that, "
+                "or let the stack choose other ports: fleetpulse up --new-ports"
+            )
+
+
+def all_of(ports: Ports) -> tuple[int, ...]:
+    """Every port of a stack."""
+    return astuple(ports)
+
+
+def _by_whom(port: int) -> str:
+    with contextlib.suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,) and connection.pid:
+                return f" by process {connection.pid} ({psutil.Process(connection.pid).name()})"
+    return " by another process"
