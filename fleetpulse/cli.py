@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from fleetpulse.commands import edge, people, proof, services, stack
+from fleetpulse.processes import end_with_parent
 from schemas.errors import ConfigError, FleetpulseError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ for group in (stack, edge, services, proof, people):
 
 def main() -> NoReturn:
     """Run the command line and exit; an error of ours is one sentence on stderr, never a traceback."""
+    end_with_parent()
     try:
         app(standalone_mode=True)
     except ConfigError as error:

@@ -22,6 +22,7 @@ from typing import IO
 RESTART_AFTER_S = 2.0
 STOP_WITHIN_S = 15.0
 _PR_SET_PDEATHSIG = 1
+_CHILD_OF = "FLEETPULSE_CHILD_OF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,10 @@ class _Child:
     restarts: int = 0
 
 
-def _end_with_parent() -> None:
-    """Ask the kernel (Linux) to send SIGTERM to this child when its parent dies, even by SIGKILL."""
+def end_with_parent() -> None:
+    """In a child: ask the kernel (Linux) for SIGTERM when the parent dies, even by SIGKILL. Else does nothing."""
+    if os.environ.pop(_CHILD_OF, None) != str(os.getppid()):
+        return
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -74,8 +77,7 @@ class Processes:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **command.environment},
-            preexec_fn=_end_with_parent,
+            env={**os.environ, _CHILD_OF: str(os.getpid()), **command.environment},
         )
         before = self._children.get(command.name)
         child = _Child(command, process, log, time.monotonic())

@@ -21,7 +21,10 @@ _QUIET_MS = 1_500
 async def tail_topic(kafka: KafkaConfig, topic: str, records: int | None) -> None:
     """Print events from the beginning; ``records`` bounds the records read, None follows until Ctrl-C."""
     consumer = AIOKafkaConsumer(
-        **kafka.client_settings(), isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
+        **kafka.client_settings(),
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
     )
     await consumer.start()
     try:
@@ -68,8 +71,9 @@ def lines_of(record: ConsumerRecord) -> Iterator[bytes]:
 
 
 def _rows(headers: dict[str, bytes], value: bytes) -> Sequence[dict[str, Any]]:
-    from schemas.build import rows_of
     from schemas.wire import decode
+
+    from schemas.build import rows_of
 
     if not value:
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +14,14 @@ Spool = Annotated[
 Seconds = Annotated[float | None, typer.Option("--seconds", min=0.1, help="Stop after so long. Default: until Ctrl-C.")]
 
 
-class TraceFormat(str, Enum):
+class TraceFormat(StrEnum):
     """How a trace file is written."""
 
     AZURE = "azure"
     JSONL = "jsonl"
 
 
-class Load(str, Enum):
+class Load(StrEnum):
     """Where the simulated fleet's load comes from."""
 
     AZURE = "azure"
@@ -63,7 +63,9 @@ def replay(
 
 def simulate(
     gpus: Annotated[int, typer.Option(min=1, max=100_000, help="How many GPUs, eight to a host.")] = 64,
-    load: Annotated[Load, typer.Option(help="azure: engines fed by the traces; bulk: statistics for big fleets.")] = Load.AZURE,
+    load: Annotated[
+        Load, typer.Option(help="azure: engines fed by the traces; bulk: statistics for big fleets.")
+    ] = Load.AZURE,
     speed: Annotated[float, typer.Option(min=0.01, help="How much faster the trace arrives.")] = 60.0,
     rate: Annotated[float, typer.Option(min=0.0, help="Requests per second and host, for poisson and bulk.")] = 40.0,
     seed: Annotated[int, typer.Option(help="Same seed, same fleet and same requests.")] = 1,

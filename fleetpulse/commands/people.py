@@ -84,7 +84,9 @@ def query(
 
 def tail(
     topic: Annotated[str, typer.Argument(help="A topic of the contract, such as llm.requests or window.partials.")],
-    records: Annotated[int, typer.Option("--records", "-n", min=1, help="Stop after so many records; 0 is never.")] = 10,
+    records: Annotated[
+        int, typer.Option("--records", "-n", min=1, help="Stop after so many records; 0 is never.")
+    ] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records until Ctrl-C.")] = False,
 ) -> None:
     """Show a topic's events as JSON lines, whatever format they are in.

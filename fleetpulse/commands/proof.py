@@ -73,7 +73,7 @@ def chaos(
     """
     from fleetpulse.chaos.run import run_chaos
 
-    report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, tell=lambda text: err.print(text))
+    report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, tell=err.print)
     if json:
         print_json(report.as_dict())
     else:

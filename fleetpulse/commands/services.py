@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 
-class Shell(str, Enum):
+class Shell(StrEnum):
     """What hosts the steps."""
 
     FAUST = "faust"
     BARE = "bare"
 
 
-class Job(str, Enum):
+class Job(StrEnum):
     """Which job to run."""
 
     WINDOWS = "windows"
 
 
 HealthPort = Annotated[
-    int | None, typer.Option("--health-port", min=0, max=65_535, help="Serve /healthz /readyz /metrics here; 0 picks one.")
+    int | None,
+    typer.Option("--health-port", min=0, max=65_535, help="Serve /healthz /readyz /metrics here; 0 picks one."),
 ]
 
 
@@ -34,8 +35,12 @@ def register(app: typer.Typer) -> None:
 
 def jobs(
     job: Annotated[Job, typer.Argument(help="Which job.")] = Job.WINDOWS,
-    shell: Annotated[Shell, typer.Option(help="Host the steps in a Faust worker or in a bare aiokafka loop.")] = Shell.FAUST,
-    name: Annotated[str, typer.Option(help="Name of this worker; keep it over restarts (static membership).")] = "worker-0",
+    shell: Annotated[
+        Shell, typer.Option(help="Host the steps in a Faust worker or in a bare aiokafka loop.")
+    ] = Shell.FAUST,
+    name: Annotated[
+        str, typer.Option(help="Name of this worker; keep it over restarts (static membership).")
+    ] = "worker-0",
     health_port: HealthPort = None,
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.

@@ -29,7 +29,7 @@ def up(data_dir: DataDir = None) -> None:
     from fleetpulse.bring_up import bring_up
 
     with err.status("starting the local stack") as spinner:
-        config = bring_up(data_dir, lambda text: spinner.update(text))
+        config = bring_up(data_dir, spinner.update)
     out.print(f"Kafka      {config.kafka.bootstrap}")
     out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})")
 
@@ -46,7 +46,8 @@ def down(data_dir: DataDir = None) -> None:
 
 
 def status(
-    data_dir: DataDir = None, json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False
+    data_dir: DataDir = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """What of the local stack runs. Exit 1 when a part that should run does not.
 

@@ -32,7 +32,8 @@ class Scenario:
     def edges(self) -> tuple[Command, ...]:
         """The simulated fleet under the Azure traces, and this machine's own host (and GPU) readings."""
         simulate = (
-            "simulate", "--gpus", str(self.gpus), "--load", "azure", "--speed", str(self.speed), "--seed", str(self.seed),
+            "simulate", "--load", "azure", "--speed", str(self.speed),
+            "--gpus", str(self.gpus), "--seed", str(self.seed),
             "--seconds", str(self.seconds), "--spool", str(self.folder / "spool-fleet"),
             "--truth", str(self.folder / "truth"),
         )  # fmt: skip

@@ -69,7 +69,7 @@ def query_panel(title: str, sql: str) -> RenderableType:
 def books_table(rows: Sequence[tuple[str, int, int, int, int, int, int, bool]]) -> Table:
     """The books by topic: produced, accepted, late, future, rejected, re-sent, exact."""
     columns = ("topic", "produced", "accepted", "late", "future", "rejected", "re-sent", "exact")
-    made = table("Books: produced = accepted + late + future + rejected", columns, [row[:-1] + ("",) for row in rows])
+    made = table("Books: produced = accepted + late + future + rejected", columns, [(*row[:-1], "") for row in rows])
     made.columns[-1]._cells[:] = [Text("yes", style="green") if row[-1] else Text("NO", style="red") for row in rows]
     return made
 

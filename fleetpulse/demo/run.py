@@ -1,0 +1,175 @@
+"""Run the demo: bring the stack up, let a fleet produce, watch it land, stop it, and prove the books."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from fleetpulse import queries
+from fleetpulse.bring_up import bring_up
+from fleetpulse.database import Answer, Database
+from fleetpulse.demo import screen
+from fleetpulse.demo.scenario import SOURCES, Scenario
+from fleetpulse.processes import Processes
+from fleetpulse.reconcile import Report, reconcile
+from runtime.clock import SystemClock
+from runtime.config import Config
+from schemas.errors import FleetpulseError
+from schemas.limits import WINDOW_MS
+from schemas.tables import PARTIALS
+
+READY_WITHIN_S = 60.0
+SETTLE_WITHIN_S = 30.0
+DRAIN_WITHIN_S = 20.0
+LOOK_BACK_MS = 30_000
+CLOSING = ("throughput_by_model", "gpu_summary", "host_summary", "errors_by_kind")
+PASTE = ("percentiles_by_model", "slowest_hosts", "gpu_summary")
+
+
+@dataclass(slots=True)
+class _Run:
+    config: Config
+    scenario: Scenario
+    database: Database
+    processes: Processes
+    console: Console
+    begun_ms: int
+    before: dict[str, int]
+
+
+def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir: Path | None) -> bool:
+    """The whole demo; True when the books are exact. Ctrl-C stops early, cleanly, and still shows the books."""
+    console = Console(record=svg is not None, width=118 if svg is not None else None)
+    with console.status("starting Kafka and ClickHouse") as spinner:
+        config = bring_up(data_dir, spinner.update)
+    now_ms = SystemClock().now_ms()
+    folder = config.data_dir / "demo" / str(now_ms)
+    scenario = Scenario(seconds, seed, folder)
+    database = Database(config.reading)
+    with Processes(folder / "log") as processes:
+        run = _Run(config, scenario, database, processes, console, now_ms, _landed(database))
+        _start(run)
+        _watch(run)
+        report = _settle(run)
+        _close(run, report)
+        if keep:
+            _keep(run)
+    if svg is not None:
+        console.save_svg(str(svg), title="fleetpulse demo")
+    if not keep:
+        _stop_stack(config)
+    return report.exact
+
+
+def _stop_stack(config: Config) -> None:
+    from fleetpulse import stack
+
+    stack.down(config.data_dir)
+
+
+def _start(run: _Run) -> None:
+    with run.console.status("starting the windows job (Faust) and the sink"):
+        for command in run.scenario.services():
+            run.processes.start(command)
+        for command in run.scenario.edges():
+            run.processes.start(command)
+
+
+def _watch(run: _Run) -> None:
+    begun_s = time.monotonic()
+    try:
+        with Live(console=run.console, refresh_per_second=4, transient=True) as live:
+            while (elapsed_s := time.monotonic() - begun_s) < run.scenario.seconds + 2:
+                run.processes.tend()
+                _complain_about_dead_edges(run)
+                live.update(screen.live(_picture(run, elapsed_s)))
+                time.sleep(1.0)
+    except KeyboardInterrupt:
+        run.console.print("stopping early; the books follow")
+
+
+def _complain_about_dead_edges(run: _Run) -> None:
+    for command in run.scenario.edges():
+        code = run.processes.exit_code(command.name)
+        if code not in (None, 0):
+            tail = run.processes.tail(command.name)
+            raise FleetpulseError(f"{command.name} ended with exit code {code}; the end of its log:\n{tail}")
+
+
+def _landed(database: Database) -> dict[str, int]:
+    """Events in the partial rows of each topic, each event counted once (one grouping set)."""
+    from schemas.grouping import sets_of
+
+    parts = " UNION ALL ".join(
+        f"SELECT '{topic}' AS topic, sum(event_count) AS events FROM {PARTIALS[topic].name} FINAL"
+        f" WHERE grouping = '{sets_of(topic)[0].name}'"
+        for topic in SOURCES
+    )
+    return {record["topic"]: int(record["events"] or 0) for record in database.sql(parts).records()}
+
+
+def _picture(run: _Run, elapsed_s: float) -> screen.Picture:
+    now_ms = SystemClock().now_ms()
+    landed = {topic: events - run.before.get(topic, 0) for topic, events in _landed(run.database).items()}
+    recent = _bounds(now_ms - LOOK_BACK_MS, now_ms + WINDOW_MS)
+    notes = [f"{name} was started again" for name in run.processes.names() if run.processes.restarts(name)]
+    return screen.Picture(
+        elapsed_s=elapsed_s,
+        seconds=run.scenario.seconds,
+        counts=sorted(landed.items()),
+        events_per_s=sum(landed.values()) / max(elapsed_s, 1.0),
+        models=_ask(run.database, "percentiles_by_model", recent),
+        gpus=_ask(run.database, "gpu_summary", recent),
+        notes=notes,
+    )
+
+
+def _bounds(from_ms: int, to_ms: int) -> dict[str, int | float]:
+    from_ms -= from_ms % WINDOW_MS
+    return {"from_ms": from_ms, "to_ms": to_ms, "seconds": (to_ms - from_ms) / 1_000}
+
+
+def _ask(database: Database, name: str, parameters: dict[str, int | float]) -> Answer:
+    return database.named(name, parameters)
+
+
+def _settle(run: _Run) -> Report:
+    with run.console.status("stopping the producers and settling the books"):
+        run.processes.stop(*(command.name for command in run.scenario.edges()), within_s=DRAIN_WITHIN_S)
+        return reconcile(
+            run.config.kafka, run.config.clickhouse, wait_s=SETTLE_WITHIN_S, while_waiting=run.processes.tend
+        )
+
+
+def _close(run: _Run, report: Report) -> None:
+    console, bounds = run.console, _bounds(run.begun_ms, SystemClock().now_ms() + WINDOW_MS)
+    console.rule("[bold]fleetpulse demo[/bold]")
+    console.print(
+        screen.answer_table(
+            "Latency by model (ms, simulated engines)", _ask(run.database, "percentiles_by_model", bounds)
+        )
+    )
+    for name in CLOSING:
+        answer = _ask(run.database, name, bounds)
+        if answer.rows:
+            console.print(screen.answer_table(queries.text(name).splitlines()[0].removeprefix("-- "), answer))
+    console.print("Three queries to paste into [bold]fleetpulse query[/bold]:")
+    for name in PASTE:
+        console.print(screen.query_panel(name, queries.filled(name, bounds)))
+    console.print(report.text(), markup=False)
+    style, word = ("green", "exact") if report.exact else ("red", "NOT exact")
+    console.print(f"books: {word}", style=f"bold {style}")
+
+
+def _keep(run: _Run) -> None:
+    run.console.print("everything keeps running; Ctrl-C ends it")
+    try:
+        while True:
+            run.processes.tend()
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        run.console.print("stopping")
