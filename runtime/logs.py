@@ -62,5 +62,5 @@ def _facts(_logger: Any, _method: str, event: EventDict) -> EventDict:
     """What came as ``extra=`` becomes facts of the line."""
     record: logging.LogRecord | None = event.get("_record")
     if record is not None:
-        event |= {key: value for key, value in record.__dict__.items() if key not in _KNOWN and key not in event}
+        event.update({key: value for key, value in record.__dict__.items() if key not in _KNOWN | event.keys()})
     return event

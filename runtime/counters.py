@@ -1,0 +1,151 @@
+"""Every figure a process tells about itself, in one table; kept in one Prometheus registry per process.
+
+A name outside the table cannot be counted. Books balance with these: received = sent + rejected + waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+PREFIX = "fleetpulse_"
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+SERIES_MAX = 1_000
+"""Sets of label values per metric; those that come later are counted as ``__other__``."""
+OTHER = "__other__"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A ``total`` only grows; a ``level`` goes up and down. The unit is the end of the name."""
+
+    name: str
+    kind: Literal["total", "level"]
+    unit: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+def _total(name: str, unit: str, labels: tuple[str, ...], meaning: str) -> Metric:
+    return Metric(name, "total", unit, labels, meaning)
+
+
+def _level(name: str, unit: str, labels: tuple[str, ...], meaning: str) -> Metric:
+    return Metric(name, "level", unit, labels, meaning)
+
+
+_BY_TOPIC = ("topic",)
+_BY_PARTITION = ("topic", "partition")
+_BY_TABLE = ("table",)
+
+METRICS: tuple[Metric, ...] = (
+    # edge
+    _total("edge_events", "events", _BY_TOPIC, "written to the spool"),
+    _total("edge_records_sent", "records", _BY_TOPIC, "acknowledged by the broker, each once"),
+    _total("edge_bytes_sent", "bytes", _BY_TOPIC, "of records acknowledged by the broker, before compression"),
+    _total("edge_resends", "records", _BY_TOPIC, "handed to the broker again, after a doubt or a restart"),
+    _total("edge_events_shed", "events", _BY_TOPIC, "dropped because the spool was full; declared in the books"),
+    _total("edge_send_errors", "errors", ("topic", "error"), "failed attempts to send; nothing is lost by them"),
+    _level("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
+    _level("edge_oldest_ms", "ms", (), "age of the oldest record in the spool"),
+    _total("sampler_errors", "errors", ("sampler", "field"), "a figure that could not be read and went out as null"),
+    # jobs
+    _total("job_records", "records", _BY_TOPIC, "read and folded"),
+    _total("job_events", "events", ("topic", "verdict"), "judged, by what became of them"),
+    _total("job_records_rejected", "records", ("topic", "reason"), "unreadable as a whole, by reason"),
+    _total("job_records_duplicate", "records", _BY_TOPIC, "seen before and dropped"),
+    _total("job_commits", "transactions", _BY_TOPIC, "committed"),
+    _total("job_commit_ms", "ms", _BY_TOPIC, "time inside transactions"),
+    _total("job_output_records", "records", _BY_TOPIC, "written in transactions"),
+    _total("job_output_bytes", "bytes", _BY_TOPIC, "written in transactions"),
+    _total("job_acquires", "assignments", _BY_TOPIC, "partitions taken over"),
+    _level("job_partitions", "partitions", (), "live now"),
+    _level("job_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
+    _level("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch"),
+    _level("job_series", "series", ("set",), "held in memory"),
+    _total("job_overflow_rows", "rows", ("set",), "fell into __other__ because a grouping set was full"),
+    # sinks
+    _total("sink_records", "records", _BY_TOPIC, "read"),
+    _total("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged"),
+    _total("sink_bytes", "bytes", _BY_TABLE, "inserted and acknowledged, before compression"),
+    _total("sink_inserts", "inserts", _BY_TABLE, "acknowledged"),
+    _total("sink_insert_ms", "ms", _BY_TABLE, "time waiting for acknowledged inserts"),
+    _total("sink_rows_expired", "rows", _BY_TABLE, "older than the table's TTL when they came; counted, not inserted"),
+    _total("sink_retries", "retries", ("table", "error"), "inserts tried again; nothing is lost by them"),
+    _level("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
+    _level("sink_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
+    # every process
+    _total("errors", "errors", ("where", "error"), "caught and recovered from"),
+)
+CATALOGUE: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in METRICS})
+
+
+@dataclass(slots=True)
+class _Kept:
+    metric: Metric
+    collector: Counter | Gauge
+    seen: set[tuple[str, ...]] = field(default_factory=set)
+
+
+class Counters:
+    """The figures of one process. ``add`` and ``set`` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._kept: dict[str, _Kept] = {}
+        self._keeping = threading.Lock()
+
+    def add(self, name: str, by: float = 1, **labels: object) -> None:
+        """Let a total grow by ``by`` (0 or more)."""
+        self._labelled(name, "total", labels).inc(by)
+
+    def set(self, name: str, value: float, **labels: object) -> None:
+        """Set a level."""
+        level = self._labelled(name, "level", labels)
+        assert isinstance(level, Gauge)
+        level.set(value)
+
+    def value(self, name: str, **labels: object) -> float:
+        """What was counted so far under these labels; 0 when nothing was."""
+        kind = CATALOGUE[name].kind
+        sample = f"{PREFIX}{name}" + ("_total" if kind == "total" else "")
+        told = {label: str(value) for label, value in labels.items()}
+        return self.registry.get_sample_value(sample, told) or 0.0
+
+    def render(self) -> bytes:
+        """All figures in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+    def _labelled(self, name: str, kind: str, labels: Mapping[str, object]) -> Counter | Gauge:
+        kept = self._kept.get(name) or self._keep(name)
+        metric = kept.metric
+        assert metric.kind == kind, f"{name} is a {metric.kind}"
+        if not metric.labels:
+            return kept.collector
+        values = tuple(str(labels[label]) for label in metric.labels)
+        if values not in kept.seen:
+            if len(kept.seen) >= SERIES_MAX:
+                values = (OTHER,) * len(values)
+            else:
+                kept.seen.add(values)
+        return kept.collector.labels(*values)
+
+    def _keep(self, name: str) -> _Kept:
+        assert name in CATALOGUE, f"{name} is not in the catalogue of counters"
+        metric = CATALOGUE[name]
+        make = Counter if metric.kind == "total" else Gauge
+        with self._keeping:
+            if name not in self._kept:
+                told = f"{metric.meaning} ({metric.unit})"
+                self._kept[name] = _Kept(metric, make(PREFIX + name, told, metric.labels, registry=self.registry))
+            return self._kept[name]
+
+
+COUNTERS = Counters()
+"""This process's figures."""

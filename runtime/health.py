@@ -1,0 +1,114 @@
+"""What a long-running process tells over HTTP: ``/healthz`` alive, ``/readyz`` doing its work, ``/metrics`` figures.
+
+It answers from a thread of its own, so that a busy event loop still answers, and a stuck one is told by its check.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+from runtime.counters import CONTENT_TYPE, COUNTERS, Counters
+from schemas.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+Check = Callable[[], str | None]
+"""None when well, else a sentence that says what is wrong."""
+
+REQUEST_WITHIN_S = 5.0
+
+
+def fine() -> None:
+    """A check that always holds."""
+
+
+class HealthServer:
+    """Serves until closed. Port 0 takes a free one; ``port`` tells which. Use as a context manager."""
+
+    def __init__(
+        self,
+        *,
+        alive: Check = fine,
+        ready: Check = fine,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        port_file: Path | None = None,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        handler = type("Handler", (_Handler,), {"checks": {"/healthz": alive, "/readyz": ready}, "counters": counters})
+        try:
+            self._server = ThreadingHTTPServer((host, port), handler)
+        except (OSError, OverflowError) as error:
+            raise ConfigError(
+                "health.port", f"{host}:{port}", f"must be free to listen on ({error}); 0 takes any"
+            ) from error
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="health", daemon=True)
+        self._thread.start()
+        if port_file is not None:
+            _write_whole(port_file, f"{self.port}\n")
+        _log.info("health endpoints are up", extra={"host": host, "port": self.port})
+
+    def __enter__(self) -> HealthServer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop answering and give the port back."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    checks: ClassVar[dict[str, Check]]
+    counters: ClassVar[Counters]
+    timeout = REQUEST_WITHIN_S
+    server_version = "fleetpulse"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._answer(200, CONTENT_TYPE, self.counters.render())
+        elif path in self.checks:
+            wrong = _ask(self.checks[path])
+            body = json.dumps({"ok": wrong is None, "why": wrong}).encode() + b"\n"
+            self._answer(200 if wrong is None else 503, "application/json", body)
+        else:
+            self._answer(404, "text/plain; charset=utf-8", b"/healthz /readyz /metrics\n")
+
+    do_HEAD = do_GET
+
+    def _answer(self, status: int, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        _log.debug("health request", extra={"line": format % args})
+
+
+def _ask(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # a check that fails says "not well"; it must not take the answer away
+        return f"the check itself failed: {type(error).__name__}: {error}"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(text, encoding="ascii")
+    fresh.replace(path)
