@@ -29,6 +29,7 @@ NDJSON = "application/x-ndjson"
 JSON_COLUMNS = "application/json; layout=columns"
 CONTENT_TYPES = (NATIVE, NDJSON, JSON_COLUMNS)
 
+_NAMES = frozenset(("schema", "content-type", "source", "boot", "seq", "low", "count"))
 _HEX = frozenset(b"0123456789abcdef")
 _DIGITS_MAX = 18
 
@@ -72,6 +73,8 @@ def decode_headers(headers: Headers) -> RecordHeaders:
     for name, value in headers:
         if name in found:
             raise RejectedError("headers", f"{name} is there twice")
+        if value is None and name in _NAMES:  # Kafka allows it, and the client hands it over
+            raise RejectedError("headers", f"{name} has no value")
         found[name] = value
     schema = _text(found, "schema")
     content_type = _text(found, "content-type")

@@ -13,7 +13,7 @@ import orjson
 from schemas.block import Block, Column
 from schemas.errors import RejectedError
 from schemas.fields import Field
-from schemas.json_text import loads
+from schemas.json_text import dumps, loads
 from schemas.parsed import Parsed, Problem
 from schemas.values import column_of, shown, values_of
 
@@ -48,7 +48,7 @@ def parse(data: bytes, fields: Sequence[Field], rows_max: int | None = None) -> 
         problems += unfit
 
     def event_json(row: int) -> bytes:
-        return orjson.dumps({name: values[row] for name, values in found.items()})
+        return dumps({name: values[row] for name, values in found.items()})
 
     return Parsed(Block(rows, columns), problems, event_json)
 

@@ -24,3 +24,11 @@ def loads(data: bytes) -> Any:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise RejectedError("syntax", f"not JSON: {str(error)[:200]}") from None
+
+
+def dumps(value: Any) -> bytes:
+    """The value as JSON; what JSON has not (NaN, numbers beyond 64 bits) as the standard library writes it."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return json.dumps(value).encode(errors="replace")

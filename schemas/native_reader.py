@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.fields import Field, Kind
+from schemas.json_text import dumps
 from schemas.parsed import Parsed, Problem
 from schemas.values import values_of
 
@@ -423,6 +423,6 @@ def _shower(found: dict[str, Column]) -> Callable[[int], bytes]:
     def event_json(row: int) -> bytes:
         if not shown:
             shown.update({name: values_of(column) for name, column in found.items()})
-        return orjson.dumps({name: values[row] for name, values in shown.items()}, option=orjson.OPT_NON_STR_KEYS)
+        return dumps({name: values[row] for name, values in shown.items()})
 
     return event_json
