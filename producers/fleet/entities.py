@@ -1,0 +1,106 @@
+"""Who emits: hosts, engines and GPUs with their labels, as dictionaries that are built once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from producers.fleet.gpus import Gpus
+from producers.fleet.plan import EnginePlan, FleetPlan, HostPlan
+from producers.fleet.requests import RequestLabels
+from producers.fleet.wide import EntityLabel, entity_label
+
+Rows = Sequence[dict[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Labels of each kind of emitter by field name; ``host_of`` tells the host of an engine."""
+
+    hosts: tuple[str, ...]
+    host: dict[str, EntityLabel]
+    engine: dict[str, EntityLabel]
+    engine_host: npt.NDArray[np.int64]
+    gpu: dict[str, EntityLabel]
+    gpu_host: npt.NDArray[np.int64]
+    requests: RequestLabels
+
+
+def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
+    """The emitters of a plan. Engines must be sorted by host."""
+    number = {host.name: index for index, host in enumerate(plan.hosts)}
+    engine_host = np.array([number[engine.host] for engine in plan.engines], np.int64)
+    hosts = tuple(host.name for host in plan.hosts)
+    engine_rows = [_engine(plan.hosts[number[engine.host]], engine) for engine in plan.engines]
+    gpu_rows = [_gpu(plan, gpus, index) for index in range(len(gpus.host))]
+    sampled = [{**row, "engine_kind": "simulated"} for row in engine_rows]
+    return Directory(
+        hosts=hosts,
+        host=_labels([_place(host) for host in plan.hosts], np.arange(len(hosts)), len(hosts)),
+        engine=_labels(sampled, engine_host, len(hosts)),
+        engine_host=engine_host,
+        gpu=_labels(gpu_rows, gpus.host, len(hosts)),
+        gpu_host=gpus.host,
+        requests=_request_labels(plan, engine_rows, engine_host),
+    )
+
+
+def _labels(rows: Rows, host_of: npt.NDArray[np.int64], hosts: int) -> dict[str, EntityLabel]:
+    names = list(rows[0]) if rows else []
+    return {name: entity_label([row[name] for row in rows], host_of.tolist(), hosts) for name in names}
+
+
+def _place(host: HostPlan) -> dict[str, str | None]:
+    return {"cluster": host.cluster, "region": host.region, "host": host.name}
+
+
+def _engine(host: HostPlan, engine: EnginePlan) -> dict[str, str | None]:
+    return {
+        **_place(host),
+        "engine_id": engine.engine_id,
+        "placement_group": engine.engine_id,
+        "model": engine.model,
+        "model_version": engine.model_version,
+        "precision": engine.precision,
+    }
+
+
+def _gpu(plan: FleetPlan, gpus: Gpus, index: int) -> dict[str, str | None]:
+    host = plan.hosts[gpus.host[index]]
+    engine = plan.engines[gpus.engine[index]] if gpus.engine[index] >= 0 else None
+    return {
+        **_place(host),
+        "engine_id": engine.engine_id if engine else None,
+        "placement_group": engine.engine_id if engine else host.name,
+        "gpu_uuid": gpus.uuid[index],
+        "gpu_model": gpus.type[index].name,
+        "workload": "inference" if engine else "idle",
+    }
+
+
+def _request_labels(plan: FleetPlan, engine_rows: Rows, engine_host: npt.NDArray[np.int64]) -> RequestLabels:
+    """A request that no engine took is told by the host of the first engine of its model."""
+    models = list(dict.fromkeys(engine.model for engine in plan.engines))
+    stand_ins: list[dict[str, str | None]] = []
+    stand_in_hosts: list[int] = []
+    for model in models:
+        first = next(index for index, engine in enumerate(plan.engines) if engine.model == model)
+        host = plan.hosts[engine_host[first]]
+        stand_ins.append(
+            {**dict.fromkeys(engine_rows[first]), **_place(host), "placement_group": host.name, "model": model}
+        )
+        stand_in_hosts.append(int(engine_host[first]))
+    host_of = np.concatenate([engine_host, np.array(stand_in_hosts, np.int64)])
+    classes = list(dict.fromkeys(tenant.slo_class for tenant in plan.tenants))
+    return RequestLabels(
+        by_entity=_labels([*engine_rows, *stand_ins], host_of, len(plan.hosts)),
+        host_of=host_of,
+        model_of=np.array([models.index(engine.model) for engine in plan.engines], np.int64),
+        engines=len(plan.engines),
+        tenants=[None, *(tenant.name.encode() for tenant in plan.tenants)],
+        classes=[None, *(name.encode() for name in classes)],
+        class_of=np.array([1 + classes.index(tenant.slo_class) for tenant in plan.tenants], np.uint8),
+    )

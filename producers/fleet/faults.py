@@ -1,0 +1,82 @@
+"""What goes wrong, when, where and how badly: a labelled schedule that turns knobs of the simulation.
+
+A kind is one line in ``KINDS``: which knob it turns, on what, and whether at once or slowly. A fault acts on every
+step whose beginning lies in ``[from_ms, to_ms)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from schemas.errors import ConfigError
+
+
+class Scope(Enum):
+    """What a knob belongs to. A fault's target picks all entities with that label."""
+
+    ENGINE = "engine"
+    GPU = "gpu"
+    LOAD = "load"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``ramp``: the strength grows evenly from 0 at ``from_ms`` to its full value at ``to_ms``."""
+
+    knob: str
+    scope: Scope
+    ramp: bool
+    strength: str
+    meaning: str
+
+
+KINDS = {
+    "latency_regression": Kind("slowdown", Scope.ENGINE, False, "added share of step time", "every step is slower"),
+    "slow_drift": Kind("slowdown", Scope.ENGINE, True, "added share of step time at the end", "steps get slower"),
+    "error_burst": Kind("error_share", Scope.ENGINE, False, "share of requests, 0 to 1", "requests fail with 500"),
+    "kv_pressure": Kind("cache_lost", Scope.ENGINE, False, "share of the cache, 0 to 1", "cache blocks are gone"),
+    "cold_start": Kind("restart", Scope.ENGINE, False, "any", "the engine is stopped at the start and loads again"),
+    "gpu_lost": Kind("lost", Scope.GPU, False, "any", "XID 79: samples stop, its engine fails; found again at the end"),
+    "thermal_throttle": Kind("heat", Scope.GPU, False, "share of the clock lost", "clocks are held down by heat"),
+    "power_brake": Kind("brake", Scope.GPU, False, "share of the clock lost", "clocks are held down by the supply"),
+    "straggler": Kind("brake", Scope.GPU, False, "share of the clock lost", "one GPU slows its whole group"),
+    "memory_leak": Kind("leak", Scope.GPU, True, "share of free memory at the end", "memory fills without load"),
+    "traffic_surge": Kind("surge", Scope.LOAD, False, "added share of arrivals", "more requests; healthy"),
+}
+
+TARGETS = {
+    Scope.ENGINE: ("fleet", "cluster", "region", "host", "engine_id", "model", "model_version", "precision"),
+    Scope.GPU: ("fleet", "cluster", "region", "host", "engine_id", "model", "model_version", "gpu_uuid", "gpu_model"),
+    Scope.LOAD: ("fleet", "model"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """``field`` and ``value`` pick the targets by label, such as ``("engine_id", "gpu-000/0")``; ``fleet`` is all."""
+
+    kind: str
+    field: str
+    value: str
+    from_ms: int
+    to_ms: int
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigError("faults.kind", self.kind, f"must be one of {', '.join(KINDS)}")
+        if self.field not in TARGETS[KINDS[self.kind].scope]:
+            raise ConfigError("faults.field", self.field, f"must be one of {', '.join(TARGETS[KINDS[self.kind].scope])}")
+        if self.to_ms <= self.from_ms:
+            raise ConfigError("faults.to_ms", self.to_ms, "must be above from_ms")
+        if self.strength <= 0 or (self.strength > 1 and KINDS[self.kind].knob not in ("slowdown", "surge")):
+            raise ConfigError("faults.strength", self.strength, "must be above 0, and at most 1 where it is a share")
+
+    def level(self, at_ms: int) -> float:
+        """How strong the fault is at a moment; 0 outside its interval."""
+        if not self.from_ms <= at_ms < self.to_ms:
+            return 0.0
+        if KINDS[self.kind].ramp:
+            return self.strength * (at_ms - self.from_ms) / (self.to_ms - self.from_ms)
+        return self.strength

@@ -1,0 +1,201 @@
+"""What is simulated, as data: hosts with GPUs, engines on them, who asks, how much, and what goes wrong when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from producers.fleet.equipment import GPU_TYPES, MODELS, PRECISION_BYTES, Rates, rates
+from producers.fleet.faults import Fault
+from producers.fleet.load import Load, PoissonLoad, Share
+from schemas.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """A host and its GPUs, all of one type (a key of ``equipment.GPU_TYPES``)."""
+
+    name: str
+    cluster: str
+    region: str
+    gpu_type: str
+    gpus: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """A serving engine on GPUs ``[first_gpu, first_gpu + tensor_parallel)`` of a host.
+
+    ``chunk_tokens`` is the token budget of one step. A full queue (``queue_max``) rejects with 429. ``cold`` engines
+    start to load their model when the fleet starts.
+    """
+
+    engine_id: str
+    host: str
+    model: str
+    model_version: str
+    precision: str
+    first_gpu: int
+    tensor_parallel: int = 1
+    batch_max: int = 64
+    queue_max: int = 64
+    chunk_tokens: int = 2_048
+    cold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Who asks, with which share of all requests and under which service class."""
+
+    name: str
+    slo_class: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How requests behave, as shares of all: what cuts them short, how much of a prompt the cache knows."""
+
+    aborted: float = 0.01
+    server_error: float = 0.001
+    client_error: float = 0.002
+    prefix_hit: float = 0.4
+    length_limited: float = 0.08
+    tool_calls: float = 0.05
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("aborted", "server_error", "client_error", "prefix_hit", "length_limited", "tool_calls"):
+            share = getattr(self, name)
+            if not 0.0 <= share <= 1.0:
+                raise ConfigError(f"habits.{name}", share, "must lie in [0, 1]")
+        if self.aborted + self.server_error + self.client_error > 1.0:
+            raise ConfigError("habits.aborted", self.aborted, "with the error shares must not exceed 1")
+
+
+DEFAULT_TENANTS = (
+    Tenant("acme", "interactive", 5.0),
+    Tenant("globex", "interactive", 3.0),
+    Tenant("initech", "batch", 2.0),
+    Tenant("umbrella", "interactive", 1.0),
+    Tenant("hooli", "batch", 1.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """All that is simulated. ``output_tokens_max`` bounds replies (longer ones are cut) and memory per engine."""
+
+    hosts: tuple[HostPlan, ...]
+    engines: tuple[EnginePlan, ...]
+    load: Load
+    tenants: tuple[Tenant, ...] = DEFAULT_TENANTS
+    habits: Habits = field(default_factory=Habits)
+    faults: tuple[Fault, ...] = ()
+    output_tokens_max: int = 2_048
+    host_samples: bool = False
+
+    def __post_init__(self) -> None:
+        hosts = {host.name: host for host in self.hosts}
+        if not hosts or len(hosts) != len(self.hosts):
+            raise ConfigError("hosts", len(self.hosts), "must be at least one, each name once")
+        if not self.tenants:
+            raise ConfigError("tenants", 0, "must be at least one")
+        if len({engine.engine_id for engine in self.engines}) != len(self.engines):
+            raise ConfigError("engines", len(self.engines), "must have each engine_id once")
+        taken: set[tuple[str, int]] = set()
+        for engine in self.engines:
+            _check_engine(engine, hosts, taken)
+        missing = set(self.load.models()) - {engine.model for engine in self.engines}
+        if missing:
+            raise ConfigError("load", sorted(missing), "asks for models that no engine serves")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the fleet."""
+        return sum(host.gpus for host in self.hosts)
+
+    def rates(self, engine: EnginePlan) -> Rates:
+        """What an engine of this plan can do."""
+        host = next(host for host in self.hosts if host.name == engine.host)
+        return engine_rates(engine, host)
+
+
+def engine_rates(engine: EnginePlan, host: HostPlan) -> Rates:
+    """What ``engine`` can do on ``host``."""
+    return rates(GPU_TYPES[host.gpu_type], MODELS[engine.model], engine.precision, engine.tensor_parallel)
+
+
+def _check_engine(engine: EnginePlan, hosts: dict[str, HostPlan], taken: set[tuple[str, int]]) -> None:
+    host = hosts.get(engine.host)
+    if host is None:
+        raise ConfigError("engines.host", engine.host, "must be a host of the plan")
+    if host.gpu_type not in GPU_TYPES:
+        raise ConfigError("hosts.gpu_type", host.gpu_type, f"must be one of {', '.join(GPU_TYPES)}")
+    if engine.model not in MODELS:
+        raise ConfigError("engines.model", engine.model, f"must be one of {', '.join(MODELS)}")
+    if engine.precision not in PRECISION_BYTES:
+        raise ConfigError("engines.precision", engine.precision, f"must be one of {', '.join(PRECISION_BYTES)}")
+    if min(engine.batch_max, engine.queue_max, engine.chunk_tokens, engine.tensor_parallel) < 1:
+        raise ConfigError("engines", engine.engine_id, "batch, queue, chunk and tensor_parallel must be at least 1")
+    gpus = {(engine.host, engine.first_gpu + offset) for offset in range(engine.tensor_parallel)}
+    if engine.first_gpu < 0 or engine.first_gpu + engine.tensor_parallel > host.gpus or gpus & taken:
+        raise ConfigError("engines.first_gpu", engine.first_gpu, "must name GPUs of the host that no other engine has")
+    taken |= gpus
+    engine_rates(engine, host)
+
+
+_CLUSTERS = (("eu-1", "eu-central"), ("us-1", "us-east"))
+
+
+def _host_engines(host: HostPlan, layout: tuple[tuple[str, str, int], ...], batch: int, queue: int) -> list[EnginePlan]:
+    engines: list[EnginePlan] = []
+    first = 0
+    for model, precision, width in layout:
+        version = f"{model.split('-')[0]}@2026-10"
+        name = f"{host.name}/{len(engines)}"
+        engines.append(EnginePlan(name, host.name, model, version, precision, first, width, batch, queue))
+        first += width
+    return engines
+
+
+_CHAT_BIG = ("llama-3.3-70b-instruct", "fp8", 4)
+_CHAT = ("llama-3.1-8b-instruct", "fp8", 1)
+_CHAT_16 = ("llama-3.1-8b-instruct", "bf16", 1)
+_CODE_BIG = ("qwen2.5-coder-32b-instruct", "fp8", 2)
+_CODE = ("qwen2.5-coder-7b-instruct", "fp8", 1)
+_DEMO_HOSTS = (
+    ("H100", (_CHAT_BIG, _CHAT, _CHAT, _CODE_BIG)),
+    ("H100", (_CHAT_BIG, _CHAT, _CHAT, _CODE_BIG)),
+    ("H100", (_CODE_BIG, _CODE_BIG, _CHAT, _CHAT, _CODE, _CODE)),
+    ("H100", (_CODE_BIG, _CODE_BIG, _CHAT, _CHAT, _CODE, _CODE)),
+    ("H200", (_CHAT_BIG, _CHAT_BIG)),
+    ("B200", (_CHAT_BIG, _CODE_BIG, _CODE_BIG)),
+    ("A100", (_CHAT_16,) * 6),
+    ("L40S", (_CHAT,) * 6),
+)
+
+CHAT_SHARES = (Share("llama-3.1-8b-instruct", 0.75), Share("llama-3.3-70b-instruct", 0.25))
+CODE_SHARES = (Share("qwen2.5-coder-7b-instruct", 0.5), Share("qwen2.5-coder-32b-instruct", 0.5))
+
+
+def demo_plan(load: Load, faults: tuple[Fault, ...] = (), *, host_samples: bool = False) -> FleetPlan:
+    """64 GPUs of five types on 8 hosts in two clusters, chat and coding models, some GPUs without an engine."""
+    hosts: list[HostPlan] = []
+    engines: list[EnginePlan] = []
+    for index, (gpu_type, layout) in enumerate(_DEMO_HOSTS):
+        host = HostPlan(f"gpu-{index:03d}", *_CLUSTERS[index % 2], gpu_type)
+        hosts.append(host)
+        engines += _host_engines(host, layout, batch=128, queue=256)
+    return FleetPlan(tuple(hosts), tuple(engines), load, faults=faults, host_samples=host_samples)
+
+
+def large_plan(hosts: int, requests_per_s_and_host: float = 40.0, faults: tuple[Fault, ...] = ()) -> FleetPlan:
+    """``hosts`` equal hosts of 8 H100, each with one 70B engine on four GPUs and four 8B engines; Poisson load."""
+    plans: list[HostPlan] = []
+    engines: list[EnginePlan] = []
+    for index in range(hosts):
+        host = HostPlan(f"gpu-{index:05d}", *_CLUSTERS[index % 2], "H100")
+        plans.append(host)
+        engines += _host_engines(host, (_CHAT_BIG, _CHAT, _CHAT, _CHAT, _CHAT), batch=64, queue=64)
+    load = PoissonLoad(requests_per_s_and_host * hosts, (Share(_CHAT[0], 0.9), Share(_CHAT_BIG[0], 0.1)))
+    return FleetPlan(tuple(plans), tuple(engines), load, faults=faults)
