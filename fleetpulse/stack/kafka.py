@@ -16,7 +16,7 @@ from schemas.errors import StackError
 NAME = "kafka"
 HEAP_MB = 512
 
-_SETTINGS = {
+SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
@@ -72,7 +72,7 @@ def settings(ports: Ports, log_dir: Path) -> str:
         "controller.quorum.voters": f"1@127.0.0.1:{ports.kafka_controller}",
         "log.dirs": _escape(str(log_dir)),
     }
-    return "".join(f"{key}={value}\n" for key, value in (_SETTINGS | own).items())
+    return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own).items())
 
 
 def _escape(value: str) -> str:

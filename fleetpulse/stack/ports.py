@@ -22,13 +22,20 @@ _FIRST, _LAST = 20_000, 32_000
 
 def choose(data_dir: Path) -> Ports:
     """Four free ports, the same ones for the same folder unless somebody else has them."""
+    return Ports(*free_ports(4, start=zlib.crc32(str(data_dir).encode())))
+
+
+def free_ports(count: int, *, start: int) -> list[int]:
+    """``count`` free ports, looked for from a place that ``start`` decides."""
     span = _LAST - _FIRST
-    start = zlib.crc32(str(data_dir).encode()) % span
-    free = (port for port in (_FIRST + (start + step) % span for step in range(span)) if is_free(port))
-    found = [port for port, _ in zip(free, range(4), strict=False)]
-    if len(found) < 4:
-        raise StackError(f"no four free ports between {_FIRST} and {_LAST} on {HOST}")
-    return Ports(*found)
+    found: list[int] = []
+    for step in range(span):
+        port = _FIRST + (start + step) % span
+        if is_free(port):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise StackError(f"no {count} free ports between {_FIRST} and {_LAST} on {HOST}")
 
 
 def is_free(port: int) -> bool:

@@ -1,0 +1,201 @@
+"""Fixtures for everybody.
+
+Unit tests get no network. Integration tests share one Kafka and one ClickHouse: containers where a Docker engine
+answers, else the local stack in ``FLEETPULSE_TEST_DATA_DIR`` (``.fleetpulse/test`` by default). Sessions that run at
+the same time share it; the last one to end takes down what a test session started.
+``FLEETPULSE_TEST_STACK=local`` keeps containers out; ``FLEETPULSE_TEST_KEEP=1`` leaves the stack running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytest_socket import disable_socket
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+    from runtime.config import ClickHouseConfig, KafkaConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+UNIT = ROOT / "tests" / "unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where the session's servers are. ``data_dir`` is None when they run in containers."""
+
+    kafka: KafkaConfig
+    clickhouse: ClickHouseConfig
+    clickhouse_reader: ClickHouseConfig
+    data_dir: Path | None
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        return self.kafka.bootstrap
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request: pytest.FixtureRequest) -> None:
+    """A unit test that opens a socket fails; Unix sockets (event loops, local datagrams) are no network."""
+    if UNIT in request.path.parents and request.node.get_closest_marker("enable_socket") is None:
+        disable_socket(allow_unix_socket=True)
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Servers]:
+    """A real Kafka and a real ClickHouse; they are there or the test fails."""
+    with contextlib.ExitStack() as running:
+        servers = _containers(running) if os.environ.get("FLEETPULSE_TEST_STACK") != "local" else None
+        yield servers or running.enter_context(_local_stack())
+
+
+def _containers(running: contextlib.ExitStack) -> Servers | None:
+    from tests import containers
+
+    if not containers.engine_answers():
+        return None
+    kafka = running.enter_context(containers.kafka_container())
+    writer, reader = running.enter_context(containers.clickhouse_container())
+    return Servers(kafka, writer, reader, None)
+
+
+@contextlib.contextmanager
+def _local_stack() -> Iterator[Servers]:
+    from fleetpulse import stack as local
+    from runtime.config import ClickHouseConfig, KafkaConfig
+    from runtime.local_stack import READER, WRITER
+
+    data_dir = Path(os.environ.get("FLEETPULSE_TEST_DATA_DIR") or ROOT / ".fleetpulse" / "test")
+    with _in_use(data_dir) as ours:
+        if not local.status(data_dir).running:
+            ours.touch()
+        state = local.up(data_dir)
+        url = state.clickhouse_url
+        yield Servers(
+            KafkaConfig(bootstrap=state.kafka_bootstrap),
+            ClickHouseConfig(url=url, user=WRITER, password=state.writer_password),
+            ClickHouseConfig(url=url, user=READER, password=state.reader_password),
+            data_dir,
+        )
+
+
+@contextlib.contextmanager
+def _in_use(data_dir: Path) -> Iterator[Path]:
+    """Hold the folder together with other sessions; the last one out stops what is marked as started by tests."""
+    from fleetpulse import stack as local
+
+    data_dir.mkdir(parents=True, exist_ok=True)
+    ours = data_dir / "started-by-tests"
+    with (data_dir / "users.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        try:
+            yield ours
+        finally:
+            with contextlib.suppress(BlockingIOError):  # others still use it
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if ours.exists() and not os.environ.get("FLEETPULSE_TEST_KEEP"):
+                    local.down(data_dir)
+                    ours.unlink()
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(stack: Servers) -> str:
+    """``host:port`` of the session's Kafka."""
+    return stack.kafka_bootstrap
+
+
+@pytest.fixture
+def clickhouse_config(stack: Servers) -> Iterator[ClickHouseConfig]:
+    """The writer's login to a fresh database of this test."""
+    import clickhouse_connect
+
+    database = f"fleetpulse_test_{secrets.token_hex(6)}"
+    with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse.client_settings())) as client:
+        client.command(f"CREATE DATABASE {database}")
+        try:
+            yield stack.clickhouse.model_copy(update={"database": database})
+        finally:
+            client.command(f"DROP DATABASE {database} SYNC")
+
+
+@pytest.fixture
+def clickhouse(clickhouse_config: ClickHouseConfig) -> Iterator[Client]:
+    """A client of the writer in this test's own database."""
+    import clickhouse_connect
+
+    with contextlib.closing(clickhouse_connect.get_client(**clickhouse_config.client_settings())) as client:
+        yield client
+
+
+@pytest.fixture
+def topic_name(stack: Servers) -> Iterator[Callable[..., str]]:
+    """``topic_name("gpu.samples", partitions=4, config={...})`` makes a topic with a random name and returns the name;
+    ``partitions=0`` only makes the name. Every topic that begins with it is removed at the end."""
+    prefix = f"t{secrets.token_hex(6)}"
+
+    def make(name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        topic = f"{prefix}.{name}"
+        if partitions:
+            _with_admin(stack.kafka, lambda admin: _create(admin, topic, partitions, config or {}))
+        return topic
+
+    try:
+        yield make
+    finally:
+        _with_admin(stack.kafka, lambda admin: _delete(admin, prefix))
+
+
+async def _create(admin: Any, topic: str, partitions: int, config: dict[str, str]) -> None:
+    from aiokafka.admin import NewTopic
+
+    made = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config)])
+    failed = [error for error in made.topic_errors if error[1] != 0]
+    assert not failed, f"the topic was not made: {failed}"
+    for _ in range(250):
+        if len((await admin.describe_topics([topic]))[0]["partitions"]) == partitions:
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail(f"{topic} does not appear in the metadata")
+
+
+async def _delete(admin: Any, prefix: str) -> None:
+    names = [name for name in await admin.list_topics() if name.startswith(prefix)]
+    if names:
+        await admin.delete_topics(names)
+
+
+def _with_admin(config: KafkaConfig, use: Callable[[Any], Awaitable[None]]) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    async def run() -> None:
+        admin = AIOKafkaAdminClient(**config.client_settings())
+        await admin.start()
+        try:
+            await use(admin)
+        finally:
+            await admin.close()
+
+    failed: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            asyncio.run(run())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=body)  # the test's own event loop may be running in this one
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,220 @@
+from pathlib import Path
+
+import pytest
+
+from runtime.config import ClickHouseConfig, KafkaConfig, load
+from runtime.local_stack import Ports, StackState, write_state
+from schemas.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test runs in a folder of its own without any setting around it."""
+    import os
+
+    for name in [name for name in os.environ if name.startswith("FLEETPULSE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.chdir(tmp_path)
+
+
+def make_stack(folder: Path, *, wanted: bool = True) -> StackState:
+    folder.mkdir(parents=True, exist_ok=True)
+    state = StackState(folder, "c", Ports(1001, 1002, 1003, 1004), "w-secret", "r-secret", wanted)
+    write_state(state)
+    return state
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    """No flag, no environment, no file, no stack."""
+    config = load()
+
+    assert (config.kafka, config.clickhouse, config.reading) == (KafkaConfig(), ClickHouseConfig(), ClickHouseConfig())
+
+
+def test_a_running_stack_is_found_by_itself(tmp_path: Path) -> None:
+    """Ports and both logins come from stack.json."""
+    make_stack(tmp_path / ".fleetpulse")
+
+    config = load()
+
+    assert config.data_dir == tmp_path / ".fleetpulse"
+    assert config.kafka.bootstrap == "127.0.0.1:1001"
+    assert config.clickhouse.client_settings() == {
+        "host": "127.0.0.1",
+        "port": 1003,
+        "secure": False,
+        "username": "fleetpulse",
+        "password": "w-secret",
+        "database": "fleetpulse",
+    }
+    assert (config.reading.user, config.reading.password.get_secret_value()) == ("reader", "r-secret")
+
+
+def test_a_stack_that_was_taken_down_is_not_used(tmp_path: Path) -> None:
+    """After down the defaults hold again."""
+    make_stack(tmp_path / ".fleetpulse", wanted=False)
+
+    assert load().kafka == KafkaConfig()
+
+
+def test_each_source_beats_the_ones_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags before environment before file before stack before defaults."""
+    make_stack(tmp_path / ".fleetpulse")
+    seen = [load().kafka.bootstrap]
+
+    Path("fleetpulse.toml").write_text('[kafka]\nbootstrap = "file:1"\n')
+    seen.append(load().kafka.bootstrap)
+    monkeypatch.setenv("FLEETPULSE_KAFKA__BOOTSTRAP", "environment:1")
+    seen.append(load().kafka.bootstrap)
+    seen.append(load({"kafka.bootstrap": "flag:1"}).kafka.bootstrap)
+
+    assert seen == ["127.0.0.1:1001", "file:1", "environment:1", "flag:1"]
+
+
+def test_sources_fill_each_other_within_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag for one key leaves the others of its section to the sources below."""
+    Path("fleetpulse.toml").write_text('[kafka]\nbootstrap = "file:1"\ndeployment = "blue"\n')
+    monkeypatch.setenv("FLEETPULSE_KAFKA__REQUEST_TIMEOUT_MS", "5000")
+
+    kafka = load({"kafka.bootstrap": "flag:1"}).kafka
+
+    assert (kafka.bootstrap, kafka.deployment, kafka.request_timeout_ms) == ("flag:1", "blue", 5000)
+
+
+def test_a_flag_of_none_was_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An absent command-line option hides nothing."""
+    monkeypatch.setenv("FLEETPULSE_KAFKA__BOOTSTRAP", "environment:1")
+
+    assert load({"kafka.bootstrap": None, "data_dir": None}).kafka.bootstrap == "environment:1"
+
+
+@pytest.mark.parametrize("key", ["url", "user", "password"])
+def test_the_stacks_passwords_are_never_sent_to_another_server(tmp_path: Path, key: str) -> None:
+    """Naming another server or login drops the whole of the stack's login, the reader's too."""
+    make_stack(tmp_path / ".fleetpulse")
+    value = {"url": "https://production:8443", "user": "someone", "password": "x"}[key]
+
+    config = load({f"clickhouse.{key}": value})
+
+    assert "w-secret" not in str(config.clickhouse.client_settings())
+    assert config.clickhouse_reader is None
+    assert config.reading == config.clickhouse
+
+
+def test_secrets_come_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``password_file`` beside ``password``; the newline at the end is no part of it."""
+    (tmp_path / "secret").write_text("from a file\n")
+    monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD_FILE", str(tmp_path / "secret"))
+
+    assert load().clickhouse.password.get_secret_value() == "from a file"
+
+
+def test_secrets_stay_out_of_a_repr() -> None:
+    """A configuration in a log shows no password."""
+    config = load({"clickhouse.password": "hidden", "kafka.sasl_password": "hidden"})
+
+    assert "hidden" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("flags", "key", "bound"),
+    [
+        ({"kafka.bootstrap": "nowhere"}, "kafka.bootstrap", "host:port"),
+        ({"kafka.bootstrap": "a:0"}, "kafka.bootstrap", "host:port"),
+        ({"kafka.bootstrap": "a:65536"}, "kafka.bootstrap", "host:port"),
+        ({"kafka.bootstrap": "a:1,b"}, "kafka.bootstrap", "host:port"),
+        ({"kafka.deployment": "Not Good"}, "kafka.deployment", "pattern"),
+        ({"kafka.request_timeout_ms": 999}, "kafka.request_timeout_ms", "1000"),
+        ({"kafka.security_protocol": "SASL_SSL"}, "kafka", "sasl_username"),
+        ({"kafka.bootsrap": "a:1"}, "kafka.bootsrap", "is not a setting"),
+        ({"clickhouse.url": "ftp://a"}, "clickhouse.url", "http"),
+        ({"clickhouse.url": "http://a:b"}, "clickhouse.url", "http"),
+        ({"clickhouse.url": "http://user:pw@a"}, "clickhouse.url", "credentials"),
+        ({"clickhouse.database": "a b"}, "clickhouse.database", "pattern"),
+        ({"limits.hot_ms": 0}, "limits.hot_ms", "above 0"),
+        ({"limits.lateness_ms": 1_499}, "limits.lateness_ms", "at least edge_linger_ms"),
+        ({"partitions": {"llm.requests": 0}}, "partitions", "from 1"),
+        ({"config_file": "missing.toml"}, "config_file", "readable TOML"),
+        ({"clickhouse.password_file": "missing"}, "clickhouse.password_file", "readable file"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_bound(flags: dict[str, object], key: str, bound: str) -> None:
+    """The error says which key and what it must satisfy."""
+    with pytest.raises(ConfigError) as caught:
+        load(flags)
+
+    assert caught.value.key == key
+    assert bound in caught.value.bound
+
+
+def test_a_wrong_secret_is_not_shown() -> None:
+    """The error names the key and hides the value."""
+    with pytest.raises(ConfigError) as caught:
+        load({"clickhouse.password": ["hidden"]})
+
+    assert "hidden" not in str(caught.value)
+
+
+def test_an_environment_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table must be JSON."""
+    monkeypatch.setenv("FLEETPULSE_PARTITIONS", "{")
+
+    with pytest.raises(ConfigError, match="partitions"):
+        load()
+
+
+def test_limits_take_part_in_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One limit is changed, the others keep their defaults."""
+    monkeypatch.setenv("FLEETPULSE_LIMITS__SERIES_MAX", "7")
+
+    limits = load().limits
+
+    assert (limits.series_max, limits.lateness_ms) == (7, 2_000)
+
+
+def test_configuration_cannot_be_changed_afterwards() -> None:
+    """The tree is frozen at every level."""
+    config = load()
+
+    for target, name in ((config, "data_dir"), (config.kafka, "bootstrap"), (config.clickhouse, "url")):
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(target, name, "x")
+
+
+def test_sasl_settings_reach_the_client() -> None:
+    """aiokafka gets the names it knows."""
+    kafka = load(
+        {
+            "kafka.security_protocol": "SASL_PLAINTEXT",
+            "kafka.sasl_username": "me",
+            "kafka.sasl_password": "secret",
+            "kafka.bootstrap": "a:1",
+        }
+    ).kafka
+
+    assert kafka.client_settings() == {
+        "bootstrap_servers": "a:1",
+        "security_protocol": "SASL_PLAINTEXT",
+        "request_timeout_ms": 30_000,
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "me",
+        "sasl_plain_password": "secret",
+    }
+
+
+def test_unreadable_certificates_are_named(tmp_path: Path) -> None:
+    """TLS with a missing authority file is a wrong setting, not a crash."""
+    kafka = load({"kafka.security_protocol": "SSL", "kafka.ssl_cafile": tmp_path / "none.pem"}).kafka
+
+    with pytest.raises(ConfigError, match="PEM"):
+        kafka.client_settings()
+
+
+def test_https_has_its_own_default_port() -> None:
+    """Without a port, https means 8443 and http 8123."""
+    ports = [ClickHouseConfig(url=url).client_settings()["port"] for url in ("https://a", "http://a", "http://a:9")]
+
+    assert ports == [8443, 8123, 9]
+
+
