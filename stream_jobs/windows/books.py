@@ -1,0 +1,158 @@
+"""What became of every event since the last commit: counts by source, boot and verdict, and the refused ones' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.block import Block, Labels, Numbers, Texts
+from schemas.fields import Kind
+from schemas.tables import BOOKS, REJECTED
+from schemas.verdicts import Verdict
+
+Source = tuple[str | None, int]
+"""Spool id and boot of the sender; (None, 0) for a record without identity."""
+
+VERDICTS = len(Verdict)
+NOBODY: Source = (None, 0)
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The commit that books belong to."""
+
+    job: str
+    topic: str
+    partition: int
+    offset_from: int
+    offset_to: int
+    committed_ms: int
+
+
+class Books:
+    """Events and records by (source, boot) and verdict."""
+
+    __slots__ = ("_events", "_places", "_records")
+
+    def __init__(self) -> None:
+        self._places: dict[Source, int] = {}
+        self._events = np.zeros((16, VERDICTS), np.int64)
+        self._records = np.zeros((16, VERDICTS), np.int64)
+
+    def add(self, sources: Sequence[Source], events: Counts, records: Counts) -> None:
+        """Book records: ``events[i, verdict]`` and ``records[i, verdict]`` of the i-th one, sent by ``sources[i]``."""
+        places = self._places
+        lines = np.fromiter((places.setdefault(source, len(places)) for source in sources), np.int64, len(sources))
+        while len(places) > len(self._events):
+            self._events = np.concatenate((self._events, np.zeros_like(self._events)))
+            self._records = np.concatenate((self._records, np.zeros_like(self._records)))
+        np.add.at(self._events, lines, events)
+        np.add.at(self._records, lines, records)
+
+    def add_one(self, source: Source, verdict: Verdict, events: int) -> None:
+        """Book one record whose events all share a fate."""
+        counts = np.zeros((2, 1, VERDICTS), np.int64)
+        counts[0, 0, verdict], counts[1, 0, verdict] = events, 1
+        self.add((source,), counts[0], counts[1])
+
+    def lines(self) -> list[tuple[str, int, int, int, int]]:
+        """(source, boot, verdict, records, events) of all that is not zero, in rising order; "" is no source."""
+        found = []
+        for (source, boot), place in self._places.items():
+            for verdict in np.flatnonzero(self._records[place]).tolist():
+                records, events = int(self._records[place, verdict]), int(self._events[place, verdict])
+                found.append((source or "", boot, verdict, records, events))
+        return sorted(found)
+
+    def block(self, place: Place) -> Block:
+        """Rows of ``schemas.tables.BOOKS``; one of zeros when nothing was booked."""
+        lines = self.lines() or [("", 0, int(Verdict.ACCEPTED), 0, 0)]
+        rows = len(lines)
+        sources, boots, verdicts, records, events = zip(*lines, strict=True)
+        return Block(
+            rows,
+            {
+                "committed_ms": Numbers(np.full(rows, place.committed_ms, np.int64)),
+                "partition": _same(place.partition, rows),
+                "offset_from": _same(place.offset_from, rows),
+                "offset_to": _same(place.offset_to, rows),
+                "boot": _whole(boots),
+                "verdict": _whole(verdicts),
+                "records": _whole(records),
+                "events": _whole(events),
+                "job": labels([place.job] * rows),
+                "topic": labels([place.topic] * rows),
+                "source": labels([source or None for source in sources]),
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row of ``schemas.tables.REJECTED`` without the topic and partition."""
+
+    appended_ms: int
+    offset: int
+    row: int | None
+    events: int
+    bytes_total: int
+    source: str | None
+    reason: str
+    schema: str | None
+    content_type: str | None
+    detail: str
+    kept: bytes
+
+
+def refusals_block(refusals: Sequence[Refusal], topic: str, partition: int) -> Block:
+    """Rows of ``schemas.tables.REJECTED``, in the order given."""
+    rows = len(refusals)
+    known = np.array([r.row is not None for r in refusals], np.bool_)
+    row_numbers = np.array([r.row or 0 for r in refusals], np.uint32)
+    return Block(
+        rows,
+        {
+            "appended_ms": Numbers(np.array([r.appended_ms for r in refusals], np.int64)),
+            "partition": _same(partition, rows),
+            "offset": _whole([r.offset for r in refusals]),
+            "row": Numbers(row_numbers, known),
+            "events": _whole([r.events for r in refusals]),
+            "bytes_total": _whole([r.bytes_total for r in refusals]),
+            "topic": labels([topic] * rows),
+            "source": labels([r.source for r in refusals]),
+            "reason": labels([r.reason for r in refusals]),
+            "schema": labels([r.schema for r in refusals]),
+            "content_type": labels([r.content_type for r in refusals]),
+            "detail": _texts([r.detail.encode() for r in refusals]),
+            "bytes": _texts([r.kept for r in refusals]),
+        },
+    )
+
+
+def labels(texts: Sequence[str | None]) -> Labels:
+    """A label column of these texts."""
+    codes: dict[str | None, int] = {None: 0}
+    column = np.fromiter((codes.setdefault(text, len(codes)) for text in texts), np.int32, len(texts))
+    return Labels(column, [None if word is None else word.encode() for word in codes])
+
+
+def _texts(texts: Sequence[bytes]) -> Texts:
+    return Texts(b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.int64))
+
+
+def _whole(numbers: Sequence[int]) -> Numbers:
+    return Numbers(np.array(numbers, dtype=np.uint64))
+
+
+def _same(number: int, rows: int) -> Numbers:
+    return Numbers(np.fromiter(repeat(number, rows), np.uint64, rows))
+
+
+assert {f.name for f in BOOKS.fields if f.kind is Kind.LABEL} == {"job", "topic", "source"}
+assert {f.name for f in REJECTED.fields if f.kind is Kind.TEXT} == {"detail", "bytes"}

@@ -1,0 +1,57 @@
+"""The two things a step instance owns per source partition: its state, and what it has not sent yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stream_jobs.windows.books import Books, Refusal
+from stream_jobs.windows.dedup import Dedup
+from stream_jobs.windows.plan import Plan
+from stream_jobs.windows.series import Series
+from stream_jobs.windows.sums import Segment
+from stream_jobs.windows.watermark import NOTHING_MS
+
+NEVER_MS = 1 << 62
+
+
+@dataclass(slots=True)
+class State:
+    """What later records are judged by. It holds no sums: those are sent with every commit and merged by readers.
+
+    ``sweep_at_ms``: the watermark at which unused series and words are looked for next.
+    """
+
+    topic: str
+    partition: int
+    plan: Plan
+    dedup: Dedup
+    series: Series
+    progress_ms: int = NOTHING_MS
+    sweep_at_ms: int = 0
+
+
+@dataclass(slots=True)
+class Changes:
+    """Everything since the last commit. ``open_end_ms``: first end of a window that was open when rows came to it."""
+
+    segments: list[Segment] = field(default_factory=list)
+    books: Books = field(default_factory=Books)
+    refusals: list[Refusal] = field(default_factory=list)
+    refused_bytes: int = 0
+    open_end_ms: int = NEVER_MS
+
+    def segment(self, state: State) -> Segment:
+        """Where sums of the present series of ``state`` belong."""
+        if not self.segments or self.segments[-1].series is not state.series:
+            self.segments.append(Segment(state.plan, state.series))
+        return self.segments[-1]
+
+    def refuse(self, refusals: list[Refusal]) -> None:
+        """Keep these rows for ``rejected``."""
+        self.refusals += refusals
+        self.refused_bytes += sum(len(refusal.kept) for refusal in refusals)
+
+    @property
+    def bytes(self) -> int:
+        """Memory held, refused bytes included."""
+        return self.refused_bytes + sum(segment.bytes for segment in self.segments)

@@ -1,0 +1,131 @@
+"""The columns of admitted rows in the one form that the compiled loops take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.admission import Admitted
+from schemas.block import Bins, Block, Labels, Numbers
+from schemas.grouping import Derived
+from stream_jobs.windows import kernels
+from stream_jobs.windows.kernels import UNKNOWN
+from stream_jobs.windows.plan import Plan
+from stream_jobs.windows.series import Codes, Series
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows of many records. ``values[f]`` is the f-th measure of the plan with ``UNKNOWN`` for null.
+
+    ``windows`` holds the start of each row's window. Row ``i`` owns the ready-made bins
+    ``ready_keys[ready_ends[b, i]:ready_ends[b, i + 1]]`` of the b-th such column.
+    """
+
+    at: Whole
+    windows: Whole
+    values: Whole
+    value_bins: npt.NDArray[np.int32]
+    ready_ends: Whole
+    ready_keys: Whole
+    ready_counts: Whole
+    labels: list[Labels]
+    record_of: Whole
+    verdicts: npt.NDArray[np.uint8]
+
+
+def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int) -> Columns:
+    """The columns of all rows, refused ones included (their values are never read)."""
+    block = admitted.block
+    at = np.array(_numbers(block, plan.event.fields[0].name).values, dtype=np.int64)
+    values = _values(plan, block)
+    value_bins = np.empty((len(plan.sketches), block.rows), np.int32)
+    kernels.bins_of(values[: len(plan.sketches)], value_bins)
+    ends, keys, counts = _ready_bins(plan, block)
+    return Columns(
+        at=at,
+        windows=at - at % window_ms,
+        values=values,
+        value_bins=value_bins,
+        ready_ends=ends,
+        ready_keys=keys,
+        ready_counts=counts,
+        labels=_labels(plan, block),
+        record_of=record_of,
+        verdicts=np.array(admitted.verdicts, dtype=np.uint8),
+    )
+
+
+def _numbers(block: Block, name: str) -> Numbers:
+    column = block.columns[name]
+    assert isinstance(column, Numbers)
+    return column
+
+
+def _values(plan: Plan, block: Block) -> Whole:
+    measures = plan.measures
+    values = np.empty((len(measures), block.rows), np.int64)
+    for out, field in zip(values, measures, strict=True):
+        column = _numbers(block, field.name)
+        out[:] = column.values
+        if column.known is not None:
+            np.copyto(out, UNKNOWN, where=~column.known)
+    return values
+
+
+def _ready_bins(plan: Plan, block: Block) -> tuple[Whole, Whole, Whole]:
+    ends = np.zeros((len(plan.ready_bins), block.rows + 1), np.int64)
+    keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    total = 0
+    for out, field in zip(ends, plan.ready_bins, strict=True):
+        column = block.columns[field.name]
+        assert isinstance(column, Bins)
+        np.add(column.ends, total, out=out[1:])
+        out[0] = total
+        keys.append(column.keys.astype(np.int64))
+        counts.append(column.counts.astype(np.int64))
+        total += len(column.keys)
+    if len(keys) == 2:
+        return ends, keys[1], counts[1]
+    return ends, np.concatenate(keys), np.concatenate(counts)
+
+
+def _labels(plan: Plan, block: Block) -> list[Labels]:
+    derived = {d.name: d for d in plan.derived}
+    labels = []
+    for name in plan.dimensions:
+        column = _derive(derived[name], block) if name in derived else block.columns[name]
+        assert isinstance(column, Labels)
+        labels.append(column)
+    return labels
+
+
+def _derive(derived: Derived, block: Block) -> Labels:
+    column = _numbers(block, derived.field)
+    codes = np.ones(block.rows, np.uint8)
+    for bound in derived.bounds:
+        codes += column.values > bound
+    if column.known is not None:
+        codes *= column.known
+    return Labels(codes, [None, *(word.encode() for word in derived.words)])
+
+
+def codes_of(series: Series, columns: Columns, start: int, stop: int, out: Codes) -> None:
+    """Write the codes of rows ``[start, stop)`` to ``out[dimension, row]``; words new to ``series`` are added to it.
+
+    New words are taken in the order in which accepted rows use them; those of other rows are not taken.
+    """
+    for words, labels, line in zip(series.words, columns.labels, out, strict=True):
+        known = np.fromiter(map(words.codes.get, labels.words, repeat(-1)), np.int32, len(labels.words))
+        if known.min() < 0:
+            rows = np.array(labels.codes[start:stop], dtype=np.int64)
+            order = np.empty(len(known), np.int64)
+            count = kernels.first_uses(rows, columns.verdicts[start:stop], known < 0, order)
+            for code in order[:count].tolist():
+                known[code] = words.add(labels.words[code], series.words_max)
+        np.take(known, labels.codes[start:stop], out=line[start:stop], mode="clip")

@@ -1,0 +1,246 @@
+"""From sums to blocks: rows in their one canonical order, one block per target partition.
+
+Order: target partition, window, grouping set, then the labels by their bytes (null first). So equal sums give equal
+bytes, wherever batches were cut. Everything is done by whole columns; the only work per series is its target, once in
+its life, and per word in use its place in the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.block import Bins, Block, Column, Labels, Numbers
+from schemas.placement import first_known, join_key, place
+from schemas.tables import DEFINITION_VERSION
+from stream_jobs.windows import kernels
+from stream_jobs.windows.kernels import UNKNOWN
+from stream_jobs.windows.plan import (
+    DIFFERENCE_CELLS,
+    EVENT_COUNT,
+    GAUGE_CELLS,
+    LAST_AT,
+    SKETCH_CELLS,
+    SKETCH_FROM,
+    Plan,
+)
+from stream_jobs.windows.series import Codes, Series, SeriesTable
+from stream_jobs.windows.sums import Segment, Sums
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All rows of a segment in canonical order. ``codes[d]`` index ``words[d]``, which rise and begin with null.
+
+    ``sets`` are numbers of grouping sets; ``bins[h]`` is (ends, keys, counts) of the h-th histogram.
+    """
+
+    targets: npt.NDArray[np.int32]
+    windows: Whole
+    sets: Whole
+    codes: list[npt.NDArray[np.int64]]
+    words: list[list[bytes | None]]
+    cells: Whole
+    bins: list[Bins]
+
+
+def blocks_of(plan: Plan, segment: Segment, partitions: int) -> dict[int, Block]:
+    """One block of partial rows per target partition that gets any."""
+    if segment.rows == 0:
+        return {}
+    rows = _ordered(plan, segment, partitions)
+    bounds = np.searchsorted(rows.targets, np.arange(partitions + 1))
+    return {
+        target: _block(plan, rows, int(bounds[target]), int(bounds[target + 1]))
+        for target in range(partitions)
+        if bounds[target] < bounds[target + 1]
+    }
+
+
+def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
+    sums = segment.sums
+    for part in sums:
+        _place_series(plan, segment.series, part.table, partitions)
+    codes, words = _canonical_codes(plan, segment)
+    targets = np.concatenate([part.table.targets[part.row_series[: part.rows]] for part in sums])
+    windows = np.concatenate([part.row_windows[: part.rows] for part in sums])
+    sets = np.concatenate([np.full(part.rows, number, np.int64) for number, part in enumerate(sums)])
+    keys = [(targets.astype(np.int64), partitions), (windows, 1 << 45), (sets, len(sums))]
+    keys += [(line, len(known)) for line, known in zip(codes, words, strict=True)]
+    order = np.lexsort(_packed(keys)[::-1])
+    cells = np.concatenate([part.cells[: part.rows] for part in sums])
+    return Rows(
+        targets=targets[order],
+        windows=windows[order],
+        sets=sets[order],
+        codes=[line[order] for line in codes],
+        words=words,
+        cells=cells[order],
+        bins=_ordered_bins(plan, sums, order),
+    )
+
+
+def _packed(keys: list[tuple[Whole, int]]) -> list[Whole]:
+    """Fewer sort keys of the same order: neighbours share a 63-bit number while their sizes fit."""
+    packed: list[Whole] = []
+    room = 0
+    for key, size in keys:
+        if size <= room:
+            packed[-1] = packed[-1] * size + key
+            room //= size
+        else:
+            packed.append(key)
+            room = (1 << 62) // size
+    return packed
+
+
+def _place_series(plan: Plan, series: Series, table: SeriesTable, partitions: int) -> None:
+    """Find the target of every series that has none yet."""
+    first, stop = table.targets_known, table.count
+    if first == stop:
+        return
+    words = [series.words[position].words for position in table.positions.tolist()]
+    lines = table.lines[first:stop].tolist()
+    grouping = table.grouping
+    if grouping.placed_by == "placement_group":
+        names = [name for name in ("placement_group", "host") if name in grouping.dimensions]
+        columns = [grouping.dimensions.index(name) for name in names]
+        keys = (first_known([words[c][line[c]] for c in columns]) for line in lines)
+    else:
+        name = grouping.name.encode()
+        keys = (join_key([name, *(w[code] for w, code in zip(words, line, strict=True))]) for line in lines)
+    targets: dict[bytes, int] = {}
+    table.targets[first:stop] = [
+        targets[key] if key in targets else targets.setdefault(key, place(key, partitions)) for key in keys
+    ]
+    table.targets_known = stop
+
+
+def _canonical_codes(plan: Plan, segment: Segment) -> tuple[list[Whole], list[list[bytes | None]]]:
+    """Per dimension the codes of all rows into the sorted words in use."""
+    sums = segment.sums
+    codes, words = [], []
+    for position in range(len(plan.dimensions)):
+        parts = [_dimension(part, position) for part in sums]
+        line = np.concatenate(parts)
+        codes_sorted, words_sorted = compacted(line, segment.series.words[position].words)
+        codes.append(codes_sorted)
+        words.append(words_sorted)
+    return codes, words
+
+
+def _dimension(part: Sums, position: int) -> Codes:
+    columns = np.flatnonzero(part.table.positions == position)
+    if len(columns) == 0:
+        return np.zeros(part.rows, np.int32)
+    return part.table.lines[part.row_series[: part.rows], columns[0]]
+
+
+def compacted(codes: npt.NDArray[np.int32] | Whole, words: list[bytes | None]) -> tuple[Whole, list[bytes | None]]:
+    """The same labels with only the words in use, null first and the others rising."""
+    used = np.zeros(len(words), np.bool_)
+    used[codes] = True
+    used[0] = False
+    numbers = np.flatnonzero(used)
+    found = [words[number] or b"" for number in numbers.tolist()]
+    order = sorted(range(len(found)), key=found.__getitem__)
+    ranks = np.zeros(len(words), np.int64)
+    ranks[numbers[order]] = np.arange(1, len(found) + 1)
+    return ranks[codes], [None, *(found[place] for place in order)]
+
+
+def _ordered_bins(plan: Plan, sums: list[Sums], order: Whole) -> list[Bins]:
+    """Bins of all rows by histogram; the tables of the sets are laid out one by one, then joined."""
+    positions = np.empty(len(order), np.int64)
+    positions[order] = np.arange(len(order))
+    histograms = len(plan.histograms)
+    if histograms == 0:
+        return []
+    bounds = np.cumsum([0, *(part.rows for part in sums)])
+    tables = np.concatenate([part.bins_in_use(int(first)) for part, first in zip(sums, bounds, strict=False)])
+    ends = np.empty(histograms * len(order), np.int64)
+    keys = np.empty(len(tables), np.int16)
+    counts = np.empty(len(tables), np.uint64)
+    kernels.place_bins(tables, positions, histograms, ends, keys, counts)
+    found = []
+    first = 0
+    for lines in ends.reshape(histograms, len(order)):
+        stop = int(lines[-1])
+        found.append(Bins(lines - first, keys[first:stop], counts[first:stop]))
+        first = stop
+    return found
+
+
+def _block(plan: Plan, rows: Rows, start: int, stop: int) -> Block:
+    cells = np.ascontiguousarray(rows.cells[start:stop].T)
+    columns: dict[str, Column] = {
+        "window_ms": Numbers(rows.windows[start:stop]),
+        "event_count": Numbers(cells[EVENT_COUNT].view(np.uint64)),
+        "last_at_ms": Numbers(cells[LAST_AT]),
+        "definition_version": Numbers(np.full(stop - start, DEFINITION_VERSION, np.uint32)),
+    }
+    base = SKETCH_FROM
+    for field in plan.sketches:
+        columns |= _spread(field.name, cells[base : base + SKETCH_CELLS])
+        base += SKETCH_CELLS
+    for field in plan.gauges:
+        columns |= _spread(field.name, cells[base : base + SKETCH_CELLS])
+        columns[f"{field.name}_last"] = _known(cells[base + SKETCH_CELLS], cells[base + SKETCH_CELLS] != UNKNOWN)
+        base += GAUGE_CELLS
+    for field in plan.differences:
+        columns[f"{field.name}_sum"] = _known(cells[base + 1], cells[base] > 0)
+        base += DIFFERENCE_CELLS
+    columns |= _labels(plan, rows, start, stop)
+    for name, bins in zip(plan.histograms, rows.bins, strict=True):
+        columns[name] = _slice(bins, start, stop)
+    return Block(stop - start, columns)
+
+
+def _spread(name: str, cells: Whole) -> dict[str, Column]:
+    count, total, least, greatest = cells[:SKETCH_CELLS]
+    known = count > 0
+    return {
+        f"{name}_count": Numbers(count.view(np.uint64)),
+        f"{name}_sum": Numbers(total),
+        f"{name}_min": _known(least, known),
+        f"{name}_max": _known(greatest, known),
+    }
+
+
+def _known(values: Whole, known: npt.NDArray[np.bool_]) -> Numbers:
+    return Numbers(np.where(known, values, 0), known)
+
+
+def _labels(plan: Plan, rows: Rows, start: int, stop: int) -> dict[str, Column]:
+    names: list[bytes | None] = [None, *(grouping.name.encode() for grouping in plan.sets)]
+    columns: dict[str, Column] = {"grouping": Labels(*compacted(rows.sets[start:stop] + 1, names))}
+    for name, codes, words in zip(plan.dimensions, rows.codes, rows.words, strict=True):
+        columns[name] = Labels(*compacted(codes[start:stop], words))
+    for name in plan.unkept_dimensions:
+        columns[name] = Labels(np.zeros(stop - start, np.int64), [None])
+    return columns
+
+
+def _slice(bins: Bins, start: int, stop: int) -> Bins:
+    first = int(bins.ends[start - 1]) if start else 0
+    last = int(bins.ends[stop - 1])
+    return Bins(bins.ends[start:stop] - first, bins.keys[first:last], bins.counts[first:last])
+
+
+def part_of(block: Block, start: int, stop: int) -> Block:
+    """Rows ``[start, stop)`` of a block of partials."""
+    columns: dict[str, Column] = {}
+    for name, column in block.columns.items():
+        if isinstance(column, Numbers):
+            known = None if column.known is None else column.known[start:stop]
+            columns[name] = Numbers(column.values[start:stop], known)
+        elif isinstance(column, Labels):
+            columns[name] = Labels(*compacted(column.codes[start:stop], column.words))
+        else:
+            assert isinstance(column, Bins)
+            columns[name] = _slice(column, start, stop)
+    return Block(stop - start, columns)

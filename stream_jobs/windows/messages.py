@@ -1,0 +1,122 @@
+"""The messages of a commit: blocks with their headers, none larger than ``MESSAGE_BYTES_MAX``.
+
+Headers of a partials record, beside ``schema`` and ``content-type``:
+
+====================  =================================================================================
+``job``               who wrote it
+``source-topic``      and ``source-partition``: which partition's events these are
+``offsets``           ``FROM-TO``: source offsets covered, ``[FROM, TO)``; the next commit's FROM is this TO
+``part``              ``I/N``: the I-th of the N records this commit sends to this target partition
+``number``            position among all records this job wrote about the source partition
+``watermark``         ms; on every part but the last 0 (nothing new): what it covers is not complete yet
+``rows``              partial rows in the value; without rows the value is empty
+``idle``              1 when the wall clock moved the watermark
+====================  =================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from schemas import native
+from schemas.block import Block
+from schemas.headers import NATIVE
+from schemas.record import Headers, Output
+from schemas.tables import BOOKS, REJECTED, Table
+from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
+from stream_jobs.step import Commit
+from stream_jobs.windows.books import Books, Place, Refusal, refusals_block
+from stream_jobs.windows.emit import blocks_of, part_of
+from stream_jobs.windows.plan import Plan
+from stream_jobs.windows.sums import Segment
+
+MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+
+Piece = tuple[int, bytes]
+"""Rows and their bytes."""
+
+
+def partials(
+    plan: Plan, segments: Sequence[Segment], commit: Commit, watermark_ms: int, partitions: int, job: str
+) -> list[Output]:
+    """At least one record for every target partition, also without rows, so that progress is seen everywhere."""
+    pieces: dict[int, list[Piece]] = {target: [] for target in range(partitions)}
+    for segment in segments:
+        for target, block in blocks_of(plan, segment, partitions).items():
+            pieces[target] += encoded(plan.table, block)
+    outputs: list[Output] = []
+    for target, found in pieces.items():
+        parts = found or [(0, b"")]
+        for index, (rows, value) in enumerate(parts, 1):
+            headers = (
+                *_opening(plan.table, commit, job),
+                ("part", b"%d/%d" % (index, len(parts))),
+                ("number", b"%d" % (commit.number + len(outputs))),
+                ("watermark", b"%d" % (watermark_ms if index == len(parts) else 0)),
+                ("rows", b"%d" % rows),
+                ("idle", b"%d" % commit.idle),
+            )
+            outputs.append(Output(WINDOW_PARTIALS, target, None, value, headers))
+    return outputs
+
+
+def books(found: Books, commit: Commit, partitions: int, job: str) -> list[Output]:
+    """The books of the commit; nothing for one that covers no offsets."""
+    if commit.offset_from == commit.offset_to:
+        return []
+    place = Place(job, commit.topic, commit.partition, commit.offset_from, commit.offset_to, commit.now_ms)
+    return _plain(BOOKS_TOPIC, BOOKS, found.block(place), commit, partitions, job)
+
+
+def rejected(refusals: Sequence[Refusal], commit: Commit, partitions: int, job: str) -> list[Output]:
+    """The refused records and events of the commit, cut between rows where they are many."""
+    outputs: list[Output] = []
+    for group in _groups(refusals, lambda refusal: len(refusal.kept) + len(refusal.detail) + 256):
+        block = refusals_block(group, commit.topic, commit.partition)
+        outputs += _plain(REJECTED_TOPIC, REJECTED, block, commit, partitions, job)
+    return outputs
+
+
+def _plain(topic: str, table: Table, block: Block, commit: Commit, partitions: int, job: str) -> list[Output]:
+    headers: Headers = (*_opening(table, commit, job), ("rows", b"%d" % block.rows))
+    value = native.encode(table.fields, block)
+    return [Output(topic, commit.partition % partitions, None, value, headers)]
+
+
+def _opening(table: Table, commit: Commit, job: str) -> Headers:
+    return (
+        ("schema", table.schema.encode()),
+        ("content-type", NATIVE.encode()),
+        ("job", job.encode()),
+        ("source-topic", commit.topic.encode()),
+        ("source-partition", b"%d" % commit.partition),
+        ("offsets", b"%d-%d" % (commit.offset_from, commit.offset_to)),
+    )
+
+
+def encoded(table: Table, block: Block, bytes_max: int = MESSAGE_BYTES_MAX) -> list[Piece]:
+    """The block as Native, halved until each piece fits (a single row is never cut)."""
+    value = native.encode(table.fields, block)
+    if len(value) <= bytes_max or block.rows == 1:
+        return [(block.rows, value)]
+    middle = block.rows // 2
+    halves = (part_of(block, 0, middle), part_of(block, middle, block.rows))
+    return [piece for half in halves for piece in encoded(table, half, bytes_max)]
+
+
+def _groups(refusals: Sequence[Refusal], size: Callable[[Refusal], int]) -> list[list[Refusal]]:
+    groups: list[list[Refusal]] = []
+    room = 0
+    for refusal in refusals:
+        needed = size(refusal)
+        if needed > room:
+            groups.append([])
+            room = MESSAGE_BYTES_MAX
+        groups[-1].append(refusal)
+        room -= needed
+    return groups
+
+
+def topics(partitions: Mapping[str, int]) -> tuple[int, int, int]:
+    """How many partitions the three output topics have; ``KeyError`` when one is not told."""
+    return partitions[WINDOW_PARTIALS], partitions[BOOKS_TOPIC], partitions[REJECTED_TOPIC]

@@ -1,0 +1,162 @@
+"""The state as bytes: what makes a restarted job judge as the one before.
+
+One text of named sections (a JSON head with their lengths, then the arrays as they are), cut into parts of at most
+``PART_BYTES_MAX``. Each part says which of how many it is and the checksum of the whole, so that parts of two
+snapshots are never taken for one. Equal states give equal bytes.
+
+Words and series are named by dimension and grouping set: after a change of the grouping sets those that are the same
+go on, the others begin anew (their names are taken again, first come, first served).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from schemas.errors import ContractError
+from stream_jobs.windows.changes import State
+from stream_jobs.windows.dedup import Dedup, SourceSeen, join, split
+from stream_jobs.windows.series import Series, SeriesTable, Words
+
+PART_BYTES_MAX = 512 * 1024
+VERSION = 1
+
+_PART = struct.Struct("<4sIII")
+_MAGIC = b"FPW1"
+
+
+def dump(state: State) -> list[bytes]:
+    """The state in parts of at most ``PART_BYTES_MAX`` bytes."""
+    head: dict[str, Any] = {
+        "version": VERSION,
+        "topic": state.topic,
+        "partition": state.partition,
+        "progress_ms": state.progress_ms,
+        "sweep_at_ms": state.sweep_at_ms,
+        "appended_ms_max": state.dedup.appended_ms_max,
+        "forgotten": state.dedup.forgotten,
+        "dimensions": list(state.plan.dimensions),
+        "sets": [[t.grouping.name, list(t.grouping.dimensions), t.count] for t in state.series.tables],
+    }
+    sections = [*_dedup_sections(state.dedup), *_word_sections(state.series.words)]
+    sections += [section for table in state.series.tables for section in _table_sections(table, state.series.words)]
+    head["sections"] = [len(section) for section in sections]
+    opening = json.dumps(head, separators=(",", ":")).encode()
+    return _cut(b"".join((len(opening).to_bytes(4, "little"), opening, *sections)))
+
+
+def load(state: State, parts: Sequence[bytes]) -> State:
+    """The dumped state; ``state`` is a new one of the same topic and partition, and is filled.
+
+    Raises ``ContractError`` when the parts are not those of one snapshot of it.
+    """
+    data = _joined(parts)
+    opening = int.from_bytes(data[:4], "little")
+    head = json.loads(data[4 : 4 + opening])
+    if (head["version"], head["topic"], head["partition"]) != (VERSION, state.topic, state.partition):
+        raise ContractError(f"snapshot of {head['topic']}/{head['partition']} version {head['version']} is not ours")
+    sections, position = [], 4 + opening
+    for length in head["sections"]:
+        sections.append(data[position : position + length])
+        position += length
+    state.progress_ms, state.sweep_at_ms = head["progress_ms"], head["sweep_at_ms"]
+    state.dedup.appended_ms_max, state.dedup.forgotten = head["appended_ms_max"], head["forgotten"]
+    _load_dedup(state.dedup, sections[:4])
+    _load_series(state.series, state.plan.dimensions, head, sections[4:])
+    return state
+
+
+def _cut(data: bytes) -> list[bytes]:
+    room = PART_BYTES_MAX - _PART.size
+    pieces = [data[start : start + room] for start in range(0, len(data), room)]
+    check = zlib.crc32(data)
+    return [_PART.pack(_MAGIC, index, len(pieces), check) + piece for index, piece in enumerate(pieces)]
+
+
+def _joined(parts: Sequence[bytes]) -> bytes:
+    heads = [_PART.unpack_from(part) if len(part) >= _PART.size else (b"", 0, 0, 0) for part in parts]
+    data = b"".join(part[_PART.size :] for part in parts)
+    expected = [(_MAGIC, index, len(parts), zlib.crc32(data)) for index in range(len(parts))]
+    if not parts or heads != expected:
+        raise ContractError("the parts of the snapshot do not belong together")
+    return data
+
+
+def _dedup_sections(dedup: Dedup) -> list[bytes]:
+    ids, fixed, ranges = [], [], []
+    for source, seen in dedup.entries():
+        ids.append(bytes.fromhex(source))
+        fixed.append((*split(seen.low), seen.appended_ms, len(seen.starts)))
+        for start, end in zip(seen.starts, seen.ends, strict=True):
+            boot, seq = split(start)
+            ranges.append((boot, seq, end - start))
+    return [
+        len(ids).to_bytes(8, "little"),
+        b"".join(ids),
+        np.array(fixed, dtype="<i8").tobytes(),
+        np.array(ranges, dtype="<i8").tobytes(),
+    ]
+
+
+def _load_dedup(dedup: Dedup, sections: Sequence[bytes]) -> None:
+    count = int.from_bytes(sections[0], "little")
+    fixed = np.frombuffer(sections[2], dtype="<i8").reshape(count, 4).tolist()
+    ranges = np.frombuffer(sections[3], dtype="<i8").reshape(-1, 3).tolist()
+    first = 0
+    for number, (boot, seq, appended_ms, held) in enumerate(fixed):
+        own = ranges[first : first + held]
+        first += held
+        starts = [join(b, s) for b, s, _ in own]
+        ends = [start + length for start, (_, _, length) in zip(starts, own, strict=True)]
+        source = sections[1][16 * number : 16 * number + 16].hex()
+        dedup.sources[source] = SourceSeen(join(boot, seq), starts, ends, appended_ms)
+
+
+def _word_sections(words: Sequence[Words]) -> list[bytes]:
+    sections = []
+    for dimension in words:
+        texts = [word or b"" for word in dimension.words[2:]]
+        sections += [np.array([len(text) for text in texts], dtype="<u4").tobytes(), b"".join(texts)]
+    return sections
+
+
+def _table_sections(table: SeriesTable, words: Sequence[Words]) -> list[bytes]:
+    lines = table.lines[: table.count]
+    sections = [table.last_windows[: table.count].astype("<i8").tobytes()]
+    for column, position in enumerate(table.positions.tolist()):
+        sections.append(lines[:, column].astype(_width(len(words[position].words))).tobytes())
+    return sections
+
+
+def _width(codes: int) -> str:
+    return "<u1" if codes <= 0x100 else "<u2" if codes <= 0x10000 else "<u4"
+
+
+def _load_series(series: Series, dimensions: Sequence[str], head: dict[str, Any], sections: Sequence[bytes]) -> None:
+    old_names: list[str] = head["dimensions"]
+    old_words = [_words(sections[2 * n], sections[2 * n + 1]) for n in range(len(old_names))]
+    for name, found in zip(old_names, old_words, strict=True):
+        if name in dimensions:
+            series.words[dimensions.index(name)] = Words(found)
+    rest = sections[2 * len(old_names) :]
+    tables = {(t.grouping.name, t.grouping.dimensions): t for t in series.tables}
+    for set_name, names, count in head["sets"]:
+        table = tables.get((set_name, tuple(names)))
+        if table is not None:
+            widths = [_width(len(old_words[old_names.index(name)]) + 2) for name in names]
+            columns = [np.frombuffer(raw, dtype=w) for raw, w in zip(rest[1 : 1 + len(names)], widths, strict=True)]
+            last_windows = np.frombuffer(rest[0], dtype="<i8")
+            table.last_windows[0] = last_windows[0]
+            table.add_lines(np.stack(columns, axis=1).astype(np.int32)[1:], last_windows[1:])
+            assert table.count == count
+        rest = rest[1 + len(names) :]
+
+
+def _words(lengths: bytes, texts: bytes) -> list[bytes]:
+    ends = np.cumsum(np.frombuffer(lengths, dtype="<u4"), dtype=np.int64).tolist()
+    return [texts[start:end] for start, end in zip([0, *ends], ends, strict=False)]

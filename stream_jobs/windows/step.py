@@ -1,0 +1,143 @@
+"""The windows job as a step: see ``stream_jobs.step`` for the rules it keeps and the package for its parts.
+
+A fold first reads and judges (pure), then changes state and sums, so a record that cannot be judged leaves no trace.
+Rows are taken in runs between two sweeps of unused series; where a sweep stands is decided by the records alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from schemas.limits import WINDOW_MS, Limits
+from schemas.record import Output, Record
+from schemas.verdicts import Verdict
+from stream_jobs.step import Commit
+from stream_jobs.windows import kernels, messages, snapshot
+from stream_jobs.windows.changes import Changes, State
+from stream_jobs.windows.columns import Columns, Whole, codes_of, columns_of
+from stream_jobs.windows.dedup import Dedup
+from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, refusals, source_of, take_new
+from stream_jobs.windows.kernels import UNKNOWN
+from stream_jobs.windows.plan import plan_of
+from stream_jobs.windows.series import SWEEP_MS, Codes, Series
+from stream_jobs.windows.watermark import announced_ms, watermark_ms
+
+CHANGES_BYTES_MAX = 256 * 1024 * 1024
+"""A commit is asked for when unsent changes hold more memory."""
+
+
+class WindowsStep:
+    """Additive rows per window, grouping set and series, and the books. ``partitions`` tells those of each topic."""
+
+    name = "windows"
+
+    def __init__(self, limits: Limits, partitions: Mapping[str, int], window_ms: int = WINDOW_MS) -> None:
+        self.limits = limits
+        self.window_ms = window_ms
+        self._partials, self._books, self._rejected = messages.topics(partitions)
+
+    def new(self, topic: str, partition: int) -> State:
+        plan = plan_of(topic)
+        series = Series.new(plan, self.limits.series_max, self.limits.words_max)
+        return State(topic, partition, plan, Dedup(self.limits.source_expiry_ms), series)
+
+    def changes(self) -> Changes:
+        return Changes()
+
+    def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
+        if not records:
+            return
+        self.fold_judged(state, judge(state.plan.event, records, self.limits), changes)
+
+    def fold_judged(self, state: State, judged: Judged, changes: Changes) -> None:
+        """The second half of ``fold``: from here on state and changes move."""
+        columns = columns_of(state.plan, judged.admitted, judged.record_of, self.window_ms)
+
+        fresh = take_new(state.dedup, judged)
+        book(judged, fresh, changes.books)
+        changes.refuse(refusals(judged, fresh))
+        if fresh is not None:
+            columns.verdicts[~fresh[columns.record_of]] = Verdict.DUPLICATE
+        appended = np.array([record.timestamp_ms for record in judged.records], np.int64)
+        self._fold_columns(state, columns, appended, changes)
+
+    def _fold_columns(self, state: State, columns: Columns, appended: Whole, changes: Changes) -> None:
+        rows = len(columns.at)
+        codes = np.empty((len(state.plan.dimensions), rows), np.int32)
+        series = np.empty(rows, np.int64)
+        start = 0
+        while start < rows:
+            stop, progress = self._run(state, columns, appended, start)
+            before = watermark_ms(state.progress_ms, self.limits.lateness_ms)
+            if progress != UNKNOWN:
+                self._fold_run(state, columns, start, stop, codes, series, changes)
+                state.progress_ms = max(state.progress_ms, progress)
+                open_end = kernels.first_open(columns.windows, columns.verdicts, start, stop, before - self.window_ms)
+                changes.open_end_ms = min(changes.open_end_ms, open_end + self.window_ms)
+            self._sweep(state)
+            start = stop
+
+    def _run(self, state: State, columns: Columns, appended: Whole, start: int) -> tuple[int, int]:
+        """End of the rows up to the record that makes a sweep due (or of all), and the progress they make."""
+        beyond = state.sweep_at_ms + self.limits.lateness_ms
+        at, record_of, verdicts = columns.at, columns.record_of, columns.verdicts
+        rows = len(at)
+        progress, row = kernels.progress(at, appended, record_of, verdicts, start, rows, beyond)
+        if row == rows:
+            return rows, progress
+        stop = int(np.searchsorted(record_of, record_of[row], side="right"))
+        progress, _ = kernels.progress(at, appended, record_of, verdicts, start, stop, kernels.LEAST)
+        return stop, progress
+
+    def _fold_run(
+        self,
+        state: State,
+        columns: Columns,
+        start: int,
+        stop: int,
+        codes: Codes,
+        series: Whole,
+        changes: Changes,
+    ) -> None:
+        codes_of(state.series, columns, start, stop, codes)
+        segment = changes.segment(state)
+        for table, sums in zip(state.series.tables, segment.sums, strict=True):
+            table.find(codes, columns.verdicts, columns.windows, start, stop, series)
+            sums.add(columns, series, start, stop)
+
+    def _sweep(self, state: State) -> None:
+        watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)
+        if watermark < state.sweep_at_ms:
+            return
+        state.sweep_at_ms = (watermark // SWEEP_MS + 1) * SWEEP_MS
+        state.series = state.series.swept(watermark - self.limits.horizon_ms - self.window_ms)
+
+    def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
+        """As the protocol says, but the identity counts as taken: a re-send of the record is a duplicate."""
+        head, refusal = internal(record, detail, self.limits)
+        identity = head.identity if head else None
+        if identity is not None and not state.dedup.take(identity, record.timestamp_ms):
+            changes.books.add_one(source_of(head), Verdict.DUPLICATE, events_in(head))
+            return
+        changes.books.add_one(source_of(head), Verdict.REJECTED, events_in(head))
+        changes.refuse([refusal])
+
+    def due(self, state: State, changes: Changes) -> bool:
+        watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)
+        return watermark >= changes.open_end_ms or changes.bytes > CHANGES_BYTES_MAX
+
+    def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        watermark = announced_ms(state.progress_ms, self.limits.lateness_ms, commit.now_ms, commit.idle)
+        return [
+            *messages.partials(state.plan, changes.segments, commit, watermark, self._partials, self.name),
+            *messages.books(changes.books, commit, self._books, self.name),
+            *messages.rejected(changes.refusals, commit, self._rejected, self.name),
+        ]
+
+    def dump(self, state: State) -> list[bytes]:
+        return snapshot.dump(state)
+
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
+        return snapshot.load(self.new(topic, partition), parts)

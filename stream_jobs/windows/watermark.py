@@ -1,0 +1,25 @@
+"""How far a source partition has come, in event time.
+
+The *progress* of a partition is the greatest event time of its accepted events, none above the append time of its
+record (a fast clock at an edge must not run ahead of everybody). The watermark trails it by the allowed lateness.
+A partition that was read to its end and is quiet moves by the wall clock of its owner instead.
+"""
+
+from __future__ import annotations
+
+NOTHING_MS = 0
+"""Progress before the first event: no window ends before 1970."""
+
+
+def watermark_ms(progress_ms: int, lateness_ms: int) -> int:
+    """The watermark by events alone; windows that end at or before it are passed."""
+    return max(progress_ms - lateness_ms, NOTHING_MS)
+
+
+def announced_ms(progress_ms: int, lateness_ms: int, now_ms: int, idle: bool) -> int:
+    """The watermark that a commit tells its readers. They keep the greatest they were told.
+
+    After a crash a partition that was idle may announce less than before; events are never held back for that.
+    """
+    by_events = watermark_ms(progress_ms, lateness_ms)
+    return max(by_events, now_ms - lateness_ms) if idle else by_events
