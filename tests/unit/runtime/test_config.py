@@ -216,5 +216,3 @@ def test_https_has_its_own_default_port() -> None:
     ports = [ClickHouseConfig(url=url).client_settings()["port"] for url in ("https://a", "http://a", "http://a:9")]
 
     assert ports == [8443, 8123, 9]
-
-

@@ -13,11 +13,17 @@ def _no_waiting() -> object:
 
 def count_attempts(policy: retry.RetryPolicy, error: Exception, on: object = Exception) -> int:
     tried = 0
-    with pytest.raises(type(error)):
+
+    def fail() -> None:
+        nonlocal tried
         for attempt in retry.attempts(policy, on):  # type: ignore[arg-type]
             with attempt:
                 tried += 1
                 raise error
+
+    with pytest.raises(type(error)) as caught:
+        fail()
+    assert caught.value is error
     return tried
 
 

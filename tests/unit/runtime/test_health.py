@@ -1,0 +1,93 @@
+import json
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from runtime.counters import Counters
+from runtime.health import Check, HealthServer
+from schemas.errors import ConfigError
+
+# The server under test listens on loopback: the one thing here that needs a socket.
+pytestmark = pytest.mark.enable_socket
+
+
+def get(server: HealthServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def broken() -> str | None:
+    raise RuntimeError("oops")
+
+
+@pytest.mark.parametrize(
+    ("check", "status", "answer"),
+    [
+        pytest.param(lambda: None, 200, {"ok": True, "why": None}, id="well"),
+        pytest.param(lambda: "lag grows", 503, {"ok": False, "why": "lag grows"}, id="not well"),
+        pytest.param(
+            broken, 503, {"ok": False, "why": "the check itself failed: RuntimeError: oops"}, id="a check that fails"
+        ),
+    ],
+)
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_each_path_tells_its_check(path: str, check: Check, status: int, answer: object) -> None:
+    """200 when well, else 503 with the reason; the other path does not depend on it."""
+    checks = {"alive": check} if path == "/healthz" else {"ready": check}
+    with HealthServer(**checks) as server:  # type: ignore[arg-type]
+        found = get(server, path)
+        other = get(server, "/readyz" if path == "/healthz" else "/healthz")
+
+    assert (found[0], json.loads(found[1])) == (status, answer)
+    assert other[0] == 200
+
+
+def test_metrics_are_the_processes_counters() -> None:
+    """Prometheus text of the counters that were given."""
+    counters = Counters()
+    counters.add("errors", 2, where="here", error="this")
+    with HealthServer(counters=counters) as server:
+        status, text = get(server, "/metrics")
+
+    assert status == 200
+    assert 'fleetpulse_errors_total{error="this",where="here"} 2.0' in text
+
+
+def test_other_paths_are_not_found() -> None:
+    """The answer names the paths there are."""
+    with HealthServer() as server:
+        assert get(server, "/secrets") == (404, "/healthz /readyz /metrics\n")
+
+
+def test_the_port_is_written_where_asked(tmp_path: Path) -> None:
+    """Whoever started the process with port 0 finds the port in the file."""
+    with HealthServer(port_file=tmp_path / "port") as server:
+        assert (tmp_path / "port").read_text() == f"{server.port}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["port"]
+
+
+def test_a_taken_port_is_named() -> None:
+    """The process does not start without its endpoint."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=rf"health.port = '127.0.0.1:{port}'"):
+            HealthServer(port=port)
+
+
+def test_a_closed_server_gives_its_port_back() -> None:
+    """The same port can be had again at once."""
+    with HealthServer() as server:
+        port = server.port
+
+    with HealthServer(port=port) as again:
+        assert get(again, "/healthz")[0] == 200
