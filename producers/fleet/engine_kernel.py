@@ -16,11 +16,14 @@ Costs about 50 ns per step and 1 us per request.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
+from producers.fleet.engine_ending import bin_near, bin_of_one, count_gaps, finish, uniform
 from producers.fleet.engine_state import (
-    BINS,
     CLIENT,
     DECODING,
     ENGINE_LOST,
@@ -32,19 +35,21 @@ from producers.fleet.engine_state import (
     TIMEOUT,
     EngineState,
     Output,
+    Row,
 )
-from schemas.sketch import BIN_MAX, BOUNDS
 
 REFUSAL_US = 1_000
 """How long a refusal takes."""
 JITTER = 0.02
 NEVER = np.int64(2**62)
-_GOLDEN, _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The stride of splitmix64."""
 
 
 @njit(cache=True)
-def advance(state: EngineState, arrivals, ends, until_us, output: Output):
+def advance(
+    state: EngineState, arrivals: npt.NDArray[np.void], ends: npt.NDArray[np.int64], until_us: int, output: Output
+) -> None:
     """Let all engines run up to ``until_us``. ``arrivals[ends[e-1]:ends[e]]`` come to engine ``e``, in order of time,
     none at ``until_us`` or later. Finished requests are appended to ``output``, engine by engine."""
     begin = 0
@@ -54,7 +59,7 @@ def advance(state: EngineState, arrivals, ends, until_us, output: Output):
 
 
 @njit(cache=True)
-def stop_engine(state: EngineState, e, output: Output):
+def stop_engine(state: EngineState, e: int, output: Output) -> None:
     """End all that engine ``e`` holds with ``ENGINE_LOST``, now."""
     engine = state.engines[e]
     last_us = engine.step_begin_us if engine.step_end_us > 0 else engine.now_us
@@ -64,13 +69,15 @@ def stop_engine(state: EngineState, e, output: Output):
             slot.last_us = last_us
         _leave(state, e, engine.active - 1, engine.now_us, ENGINE_LOST, output)
     while engine.queued > 0:
-        _finish(state, e, _pop(state, e), engine.now_us, ENGINE_LOST, output)
+        finish(state, e, _pop(state, e), engine.now_us, ENGINE_LOST, output)
     engine.step_end_us = 0
     engine.prefilled = 0
 
 
 @njit(cache=True)
-def _run(state, e, arrivals, i, stop, until_us, output):
+def _run(
+    state: EngineState, e: int, arrivals: npt.NDArray[np.void], i: int, stop: int, until_us: int, output: Output
+) -> None:
     engine = state.engines[e]
     while True:
         if engine.step_end_us == 0:
@@ -111,7 +118,7 @@ def _run(state, e, arrivals, i, stop, until_us, output):
 
 
 @njit(cache=True)
-def _wake(state, e):
+def _wake(state: EngineState, e: int) -> Any:
     engine = state.engines[e]
     if engine.queued == 0:
         return NEVER
@@ -119,7 +126,7 @@ def _wake(state, e):
 
 
 @njit(cache=True)
-def _plain_steps(engine, steps, interrupt_us, until_us):
+def _plain_steps(engine: Row, steps: npt.NDArray[np.int16], interrupt_us: int, until_us: int) -> bool:
     """Run steps of pure decoding, as ``_begin_step`` and ``_complete_step`` would, in one tight loop. Ends with the
     first of: a step that reaches beyond ``until_us`` (it is begun), the step that passes ``interrupt_us``, no more
     cache, or a request's last token or deadline (then True: a sweep is due)."""
@@ -132,13 +139,13 @@ def _plain_steps(engine, steps, interrupt_us, until_us):
     while step < engine.next_finish and now_us < interrupt_us and cache_tokens + batch <= engine.cache_limit:
         read_us = engine.weights_us + engine.cache_us_per_token * cache_tokens
         whole_us = engine.overhead_us + read_us + compute_us
-        random += _GOLDEN
-        duration_us = max(1, int(whole_us * engine.slowdown * (1.0 + JITTER * (2.0 * _uniform(random) - 1.0))))
+        random += GOLDEN
+        duration_us = max(1, int(whole_us * engine.slowdown * (1.0 + JITTER * (2.0 * uniform(random) - 1.0))))
         if now_us + duration_us > until_us:
             _pend(engine, now_us, duration_us, compute_us / whole_us, read_us / whole_us, batch)
             break
         step += 1
-        bin_ = _bin_near(duration_us, bin_)
+        bin_ = bin_near(duration_us, bin_)
         steps[step % len(steps)] = bin_
         cache_tokens += batch
         now_us += duration_us
@@ -155,7 +162,7 @@ def _plain_steps(engine, steps, interrupt_us, until_us):
 
 
 @njit(cache=True)
-def _pend(engine, begin_us, duration_us, prefill_share, memory_share, tokens):
+def _pend(engine: Row, begin_us: int, duration_us: int, prefill_share: float, memory_share: float, tokens: int) -> None:
     """A step is under way."""
     engine.step_begin_us = begin_us
     engine.step_end_us = begin_us + duration_us
@@ -165,7 +172,7 @@ def _pend(engine, begin_us, duration_us, prefill_share, memory_share, tokens):
 
 
 @njit(cache=True)
-def _account(engine, to_us):
+def _account(engine: Row, to_us: int) -> None:
     passed = to_us - engine.now_us
     engine.busy_us += passed
     engine.prefill_us += passed * engine.step_prefill_share
@@ -175,15 +182,15 @@ def _account(engine, to_us):
 
 
 @njit(cache=True)
-def _take(state, e, request, output):
+def _take(state: EngineState, e: int, request: Row, output: Output) -> None:
     engine = state.engines[e]
     refused_us = request.arrived_us + REFUSAL_US
     if engine.lost > 0:
-        _finish(state, e, request, refused_us, NO_ENGINE, output)
+        finish(state, e, request, refused_us, NO_ENGINE, output)
     elif request.fate == CLIENT or request.input_tokens + request.target_tokens > engine.cache_tokens_max:
-        _finish(state, e, request, refused_us, CLIENT, output)
+        finish(state, e, request, refused_us, CLIENT, output)
     elif engine.queued >= engine.queue_max:
-        _finish(state, e, request, refused_us, OVERLOAD, output)
+        finish(state, e, request, refused_us, OVERLOAD, output)
     else:
         request.cold = 1 if engine.loaded_us > request.arrived_us else 0
         size = state.queue.shape[1]
@@ -192,7 +199,7 @@ def _take(state, e, request, output):
 
 
 @njit(cache=True)
-def _pop(state, e):
+def _pop(state: EngineState, e: int) -> Row:
     engine = state.engines[e]
     request = state.queue[e, engine.queue_head]
     engine.queue_head = (engine.queue_head + 1) % state.queue.shape[1]
@@ -201,15 +208,15 @@ def _pop(state, e):
 
 
 @njit(cache=True)
-def _expire(state, e, output):
+def _expire(state: EngineState, e: int, output: Output) -> None:
     engine = state.engines[e]
     while engine.queued > 0 and state.queue[e, engine.queue_head].deadline_us <= engine.now_us:
         request = _pop(state, e)
-        _finish(state, e, request, request.deadline_us, TIMEOUT, output)
+        finish(state, e, request, request.deadline_us, TIMEOUT, output)
 
 
 @njit(cache=True)
-def _admit(state, e, output):
+def _admit(state: EngineState, e: int, output: Output) -> None:
     engine = state.engines[e]
     while engine.queued > 0 and engine.active < engine.batch_max:
         request = state.queue[e, engine.queue_head]
@@ -218,7 +225,7 @@ def _admit(state, e, output):
             if engine.active > 0:
                 return
             _pop(state, e)
-            _finish(state, e, request, engine.now_us, OOM, output)
+            finish(state, e, request, engine.now_us, OOM, output)
             continue
         _pop(state, e)
         if request.scheduled_us < 0:
@@ -239,7 +246,7 @@ def _admit(state, e, output):
 
 
 @njit(cache=True)
-def _begin_step(state, e, output):
+def _begin_step(state: EngineState, e: int, output: Output) -> bool:
     """True when a step has begun; False when nothing is left to run."""
     engine = state.engines[e]
     while engine.active > 1 and engine.cache_tokens + engine.active > engine.cache_limit:
@@ -255,14 +262,14 @@ def _begin_step(state, e, output):
     read_us = engine.weights_us + engine.cache_us_per_token * engine.cache_tokens
     compute_us = engine.prefill_us_per_token * tokens
     whole_us = engine.overhead_us + read_us + compute_us
-    engine.random += _GOLDEN
-    duration_us = max(1, int(whole_us * engine.slowdown * (1.0 + JITTER * (2.0 * _uniform(engine.random) - 1.0))))
+    engine.random += GOLDEN
+    duration_us = max(1, int(whole_us * engine.slowdown * (1.0 + JITTER * (2.0 * uniform(engine.random) - 1.0))))
     _pend(engine, engine.now_us, duration_us, compute_us / whole_us, read_us / whole_us, tokens)
     return True
 
 
 @njit(cache=True)
-def _spend_budget(state, e):
+def _spend_budget(state: EngineState, e: int) -> int:
     """Give the step's budget to prompts in order of admission; returns their tokens."""
     engine = state.engines[e]
     budget = max(16, engine.chunk_tokens - engine.decoding)
@@ -286,11 +293,11 @@ def _spend_budget(state, e):
 
 
 @njit(cache=True)
-def _complete_step(state, e, output):
+def _complete_step(state: EngineState, e: int, output: Output) -> None:
     engine = state.engines[e]
     engine.step += 1
     length_us = engine.step_end_us - engine.step_begin_us
-    state.steps[e, engine.step % state.steps.shape[1]] = _bin(length_us)
+    state.steps[e, engine.step % state.steps.shape[1]] = bin_of_one(length_us)
     engine.step_end_us = 0
     made = engine.decoding + engine.prefilled
     engine.cache_tokens += made
@@ -302,7 +309,7 @@ def _complete_step(state, e, output):
 
 
 @njit(cache=True)
-def _first_tokens(state, e):
+def _first_tokens(state: EngineState, e: int) -> None:
     engine = state.engines[e]
     for s in range(engine.active):
         slot = state.slots[e, s]
@@ -315,13 +322,13 @@ def _first_tokens(state, e):
             if slot.first_us < 0:
                 slot.first_us = engine.now_us
             else:
-                state.saved[slot.saved, _bin(engine.now_us - slot.last_us) + 1] += 1
+                state.saved[slot.saved, bin_of_one(engine.now_us - slot.last_us) + 1] += 1
     engine.decoding += engine.prefilled
     engine.prefilled = 0
 
 
 @njit(cache=True)
-def _sweep(state, e, output):
+def _sweep(state: EngineState, e: int, output: Output) -> None:
     """Let go those that are done or have lasted too long, and look for the next of either."""
     engine = state.engines[e]
     engine.next_finish = NEVER
@@ -342,7 +349,7 @@ def _sweep(state, e, output):
 
 
 @njit(cache=True)
-def _preempt(state, e, output):
+def _preempt(state: EngineState, e: int, output: Output) -> None:
     """Throw the youngest request out of the batch, to the head of the queue."""
     engine = state.engines[e]
     youngest = 0
@@ -359,7 +366,7 @@ def _preempt(state, e, output):
                 return
             slot.saved = state.free[state.free[0]]
             state.free[0] -= 1
-        _count_gaps(state, e, slot, state.saved[slot.saved])
+        count_gaps(state, e, slot, state.saved[slot.saved])
         slot.made_tokens += engine.step - slot.segment_step
     engine.queue_head = (engine.queue_head - 1) % state.queue.shape[1]
     engine.queued += 1
@@ -368,19 +375,19 @@ def _preempt(state, e, output):
 
 
 @njit(cache=True)
-def _leave(state, e, s, end_us, fate, output):
+def _leave(state: EngineState, e: int, s: int, end_us: int, fate: int, output: Output) -> None:
     """The request in slot ``s`` ends."""
     engine = state.engines[e]
     slot = state.slots[e, s]
     made = slot.made_tokens
     if slot.state == DECODING:
         made += engine.step - slot.segment_step
-    _finish(state, e, slot, end_us, fate, output)
+    finish(state, e, slot, end_us, fate, output)
     _vacate(state, e, s, made)
 
 
 @njit(cache=True)
-def _vacate(state, e, s, made):
+def _vacate(state: EngineState, e: int, s: int, made: int) -> None:
     engine = state.engines[e]
     slot = state.slots[e, s]
     engine.cache_tokens -= slot.input_tokens + made
@@ -390,95 +397,3 @@ def _vacate(state, e, s, made):
     if s != engine.active:
         state.slots[e, s] = state.slots[e, engine.active]
     state.slots[e, engine.active].state = 0
-
-
-@njit(cache=True)
-def _finish(state, e, request, end_us, fate, output):
-    """Write the terminal row of a request and the sketch of its gaps."""
-    engine = state.engines[e]
-    row = output.rows[output.cursor[0]]
-    output.cursor[0] += 1
-    row.number = request.number
-    row.arrived_us = request.arrived_us
-    row.scheduled_us = request.scheduled_us
-    row.first_us = request.first_us
-    row.last_us = request.last_us
-    row.end_us = end_us
-    row.input_tokens = request.input_tokens
-    row.cached_tokens = request.cached_tokens
-    row.target_tokens = request.target_tokens
-    row.made_tokens = request.made_tokens
-    row.engine = e
-    row.tenant = request.tenant
-    row.fate = fate
-    row.cold = request.cold
-    if request.saved >= 0:
-        output.scratch[:] = state.saved[request.saved]
-        state.saved[request.saved, :] = 0
-        state.free[0] += 1
-        state.free[state.free[0]] = request.saved
-    if request.state == DECODING:
-        row.made_tokens += engine.step - request.segment_step
-        _count_gaps(state, e, request, output.scratch)
-    if row.made_tokens > 1:
-        _write_gaps(output, row.made_tokens - 1)
-    row.gap_end = output.cursor[1]
-    engine.finished += 1
-
-
-@njit(cache=True)
-def _count_gaps(state, e, request, histogram):
-    size = state.steps.shape[1]
-    for step in range(request.segment_step + 1, state.engines[e].step + 1):
-        histogram[state.steps[e, step % size] + 1] += 1
-
-
-@njit(cache=True)
-def _write_gaps(output, left):
-    """Move ``left`` counts from the scratch histogram to the output and leave it empty."""
-    at = output.cursor[1]
-    k = 0
-    while left > 0 and k < BINS:
-        count = output.scratch[k]
-        if count > 0:
-            output.keys[at] = k - 1
-            output.counts[at] = count
-            output.scratch[k] = 0
-            left -= count
-            at += 1
-        k += 1
-    output.cursor[1] = at
-
-
-@njit(cache=True)
-def _bin(value_us):
-    """``schemas.sketch.bin_of`` of one value above 0."""
-    low, high = 0, BIN_MAX
-    while low < high:
-        middle = (low + high) // 2
-        if BOUNDS[middle] < value_us:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
-def _bin_near(value_us, near):
-    """``_bin`` by walking from a bin that is likely to be close."""
-    if near == 0:
-        return _bin(value_us)
-    while BOUNDS[near] < value_us and near < BIN_MAX:
-        near += 1
-    while near > 0 and BOUNDS[near - 1] >= value_us:
-        near -= 1
-    return near
-
-
-@njit(cache=True)
-def _uniform(z):
-    """A number in [0, 1) from a position in an engine's own stream (splitmix64)."""
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    z = z ^ (z >> _S31)
-    return (z >> _S11) * (1.0 / 9007199254740992.0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from schemas.sketch import BIN_MAX
 
+Row = Any
+"""One record of an array below, by reference."""
 BINS = BIN_MAX + 2
 """Sketch bins from -1 (zero) to ``BIN_MAX``; bin ``k`` stands at ``k + 1`` in dense histograms."""
 

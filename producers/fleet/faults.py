@@ -67,7 +67,9 @@ class Fault:
         if self.kind not in KINDS:
             raise ConfigError("faults.kind", self.kind, f"must be one of {', '.join(KINDS)}")
         if self.field not in TARGETS[KINDS[self.kind].scope]:
-            raise ConfigError("faults.field", self.field, f"must be one of {', '.join(TARGETS[KINDS[self.kind].scope])}")
+            raise ConfigError(
+                "faults.field", self.field, f"must be one of {', '.join(TARGETS[KINDS[self.kind].scope])}"
+            )
         if self.to_ms <= self.from_ms:
             raise ConfigError("faults.to_ms", self.to_ms, "must be above from_ms")
         if self.strength <= 0 or (self.strength > 1 and KINDS[self.kind].knob not in ("slowdown", "surge")):

@@ -134,7 +134,9 @@ class Fleet:
 
     def _output(self, arrivals: int) -> Output:
         engines = self._state.engines
-        return new_output(arrivals + int((engines["active"] + engines["queued"]).sum()), self._open_gaps + arrivals * BINS)
+        return new_output(
+            arrivals + int((engines["active"] + engines["queued"]).sum()), self._open_gaps + arrivals * BINS
+        )
 
     def _lose_and_find(self, begin_ms: int, positions: Positions, output: Output) -> Wide | None:
         """Stop engines whose GPU is lost or that restart, start those that may run again; events of the GPUs."""

@@ -197,7 +197,9 @@ class GpuMeters:
 
     def _memory(self, work: Work) -> Ints:
         gpus = self._gpus
-        held = RUNTIME_BYTES + (gpus.weights * work.loaded_share).astype(np.int64) + work.cache_tokens * gpus.cache_bytes
+        held = (
+            RUNTIME_BYTES + (gpus.weights * work.loaded_share).astype(np.int64) + work.cache_tokens * gpus.cache_bytes
+        )
         used = np.where(gpus.engine >= 0, held, 0)
         free = np.maximum(gpus.memory_total - used, 0)
         return used + (free * np.minimum(work.leak, 1.0)).astype(np.int64)

@@ -81,5 +81,8 @@ def _gpu_labels(plan: FleetPlan, gpus: Gpus) -> dict[str, list[Any]]:
         "host": [host.name for host in hosts],
         "gpu_uuid": gpus.uuid,
         "gpu_model": [type_.name for type_ in gpus.type],
-        **{name: [getattr(engine, name, None) for engine in engines] for name in ("engine_id", "model", "model_version")},
+        **{
+            name: [getattr(engine, name, None) for engine in engines]
+            for name in ("engine_id", "model", "model_version")
+        },
     }

@@ -110,7 +110,7 @@ def host_wide(directory: Directory, reading: Reading, random: np.random.Generato
     engines = reading.engines
 
     def total(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        return np.bincount(directory.engine_host, weights=values, minlength=hosts)
+        return np.bincount(directory.engine_host, values.astype(np.float64), hosts).astype(np.float64)
 
     busy = total(engines["busy_us"]) / (reading.interval_ms * 1_000)
     used = (1.0 + 1.5 * busy) / HOST_PROCESSORS * random.uniform(0.9, 1.1, hosts)
@@ -158,7 +158,12 @@ def gpu_event_wide(directory: Directory, at_ms: int, gone: npt.NDArray[np.bool_]
         "origin": constant_label("simulated", len(entity)),
         "message": Texts(b"".join(said), np.cumsum([len(text) for text in said], dtype=np.int64)),
     }
-    return Wide(GPU_EVENTS.topic, entity, _ends(directory.gpu_host[entity], directory), _order(GPU_EVENTS, columns, directory.gpu))
+    return Wide(
+        GPU_EVENTS.topic,
+        entity,
+        _ends(directory.gpu_host[entity], directory),
+        _order(GPU_EVENTS, columns, directory.gpu),
+    )
 
 
 def _wide(
