@@ -1,0 +1,52 @@
+from pathlib import Path
+
+from fleetpulse.stack import kafka
+from runtime.local_stack import Ports, StackState
+
+PORTS = Ports(21_001, 21_002, 21_003, 21_004)
+
+
+def parsed(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_the_broker_listens_on_loopback_alone() -> None:
+    """Every address it listens on or tells is 127.0.0.1."""
+    settings = parsed(kafka.settings(PORTS, Path("/data/log")))
+
+    assert settings["listeners"] == "PLAINTEXT://127.0.0.1:21001,CONTROLLER://127.0.0.1:21002"
+    assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:21001"
+    assert settings["controller.quorum.voters"] == "1@127.0.0.1:21002"
+
+
+def test_topics_are_never_made_by_accident() -> None:
+    """A misspelt topic is an error, not a new topic."""
+    assert parsed(kafka.settings(PORTS, Path("/d")))["auto.create.topics.enable"] == "false"
+
+
+def test_jobs_with_sessions_of_six_seconds_are_let_in() -> None:
+    """The broker's least session is below what the jobs use."""
+    assert int(parsed(kafka.settings(PORTS, Path("/d")))["group.min.session.timeout.ms"]) <= 6_000
+
+
+def test_a_folder_with_a_space_stays_one_argument(tmp_path: Path) -> None:
+    """Nothing on the command line goes through a shell."""
+    state = StackState(tmp_path / "a b", "c", PORTS, "w", "r")
+
+    command = kafka.command(state, Path("/opt/my java/bin/java"), [Path("/x y/a.jar"), Path("/x y/b.jar")])
+
+    assert command[0] == "/opt/my java/bin/java"
+    assert command[1] == kafka.mark(tmp_path / "a b")
+    assert command[-3:] == ["/x y/a.jar:/x y/b.jar", "kafka.Kafka", str(tmp_path / "a b/kafka/server.properties")]
+
+
+def test_the_heap_is_bounded() -> None:
+    """512 MB, as a laptop can spare."""
+    assert "-Xmx512m" in kafka.command(StackState(Path("/d"), "c", PORTS, "w", "r"), Path("/j"), [])
+
+
+def test_secrets_are_not_on_the_command_line() -> None:
+    """Every user of the machine can read command lines."""
+    state = StackState(Path("/d"), "c", PORTS, "writer-secret", "reader-secret")
+
+    assert "secret" not in " ".join(kafka.command(state, Path("/j"), []))
