@@ -66,14 +66,6 @@ def query_panel(title: str, sql: str) -> RenderableType:
     return Panel(Text(sql), title=title, border_style="dim", expand=False)
 
 
-def books_table(rows: Sequence[tuple[str, int, int, int, int, int, int, bool]]) -> Table:
-    """The books by topic: produced, accepted, late, future, rejected, re-sent, exact."""
-    columns = ("topic", "produced", "accepted", "late", "future", "rejected", "re-sent", "exact")
-    made = table("Books: produced = accepted + late + future + rejected", columns, [(*row[:-1], "") for row in rows])
-    made.columns[-1]._cells[:] = [Text("yes", style="green") if row[-1] else Text("NO", style="red") for row in rows]
-    return made
-
-
 def facts(values: Sequence[tuple[str, object]]) -> RenderableType:
     """Name and value, a line each."""
     grid = Table.grid(padding=(0, 2))

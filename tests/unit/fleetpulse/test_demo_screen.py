@@ -1,0 +1,63 @@
+"""The demo's screen shows what it is given, and only that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from fleetpulse.commands.output import show
+from fleetpulse.database import Answer
+from fleetpulse.demo.scenario import Scenario
+from fleetpulse.demo.screen import Picture, answer_table, facts, live, query_panel
+
+
+def drawn(renderable: RenderableType) -> str:
+    """What a terminal of 120 columns shows."""
+    console = Console(width=120, record=True, force_terminal=False)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get()
+
+
+def test_the_live_picture_shows_time_counts_and_rate() -> None:
+    """Elapsed time, events by topic and the rate stand in the picture."""
+    text = drawn(live(Picture(12.0, 60.0, [("llm.requests", 5_432)], 1_234.5)))
+
+    assert "12 of 60 s" in text
+    assert "llm.requests 5,432" in text
+    assert "1,234 events/s landed" in text
+
+
+def test_an_answer_becomes_a_table_with_blanks_for_underscores() -> None:
+    """Column names are made readable and unknown values show as a dash."""
+    text = drawn(answer_table("Latency", Answer(("model", "ttft_p50_ms"), (("llama", 12.34), ("qwen", None)))))
+
+    assert "ttft p50 ms" in text
+    assert "12.3" in text
+    assert "–" in text
+
+
+def test_unknown_is_a_dash_and_zero_is_zero() -> None:
+    """Null and 0 look different."""
+    assert [show(value) for value in (None, 0, 0.0, 1234567, 12.345, 123.4, True)] == [
+        "–", "0", "0", "1,234,567", "12.3", "123", "yes",
+    ]  # fmt: skip
+
+
+def test_facts_and_queries_are_shown_as_given() -> None:
+    """Names with values, and SQL without markup."""
+    assert "kills" in drawn(facts([("kills", 3)]))
+    assert "SELECT [1]" in drawn(query_panel("q", "SELECT [1]"))
+
+
+def test_the_scenario_names_its_seed_and_folders() -> None:
+    """The simulated fleet and the agent each have a spool of their own; the truth is written beside."""
+    scenario = Scenario(60, 7, Path("/data/demo"))
+    simulate, agent = scenario.edges()
+
+    assert simulate.arguments[:5] == ("simulate", "--load", "azure", "--speed", "60")
+    assert simulate.arguments[simulate.arguments.index("--seed") + 1] == "7"
+    assert str(Path("/data/demo/spool-fleet")) in simulate.arguments
+    assert str(Path("/data/demo/spool-host")) in agent.arguments
+    assert not simulate.restart

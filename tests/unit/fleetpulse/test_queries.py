@@ -1,0 +1,35 @@
+"""The catalogue of queries: each says what it answers and takes its numbers as parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse import queries
+
+PARAMETERS = {"from_ms": 1_000, "to_ms": 61_000, "seconds": 60.0}
+
+
+@pytest.mark.parametrize("name", queries.names())
+def test_a_query_says_what_it_answers_and_bounds_its_range(name: str) -> None:
+    """The first line is a sentence; the range is a parameter."""
+    text = queries.text(name)
+
+    assert text.startswith("-- ")
+    assert text.splitlines()[0].endswith(".")
+    assert "{from_ms:Int64}" in text
+    assert "{to_ms:Int64}" in text
+
+
+@pytest.mark.parametrize("name", queries.names())
+def test_a_filled_query_has_no_places_left(name: str) -> None:
+    """What is shown for pasting runs as it is."""
+    filled = queries.filled(name, PARAMETERS)
+
+    assert "{" not in filled
+    assert "window_ms >= 1000 AND window_ms < 61000" in filled
+
+
+def test_an_unknown_query_is_refused() -> None:
+    """Only names of the catalogue are read, never a path."""
+    with pytest.raises(KeyError):
+        queries.text("../demo/run")
