@@ -15,7 +15,7 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.local_stack import DATABASE, READER, WRITER
 
 KAFKA_IMAGE = "apache/kafka:4.1.0"
-CLICKHOUSE_IMAGE = "clickhouse/clickhouse-server:25.8"
+CLICKHOUSE_IMAGE = "clickhouse/clickhouse-server:26.8"
 READY_WITHIN_S = 120.0
 
 

@@ -1,0 +1,79 @@
+"""Make the passwords of a Compose installation, once: ``python3 deploy/make_secrets.py``. Standard library alone.
+
+Writes ``deploy/secrets/`` (open to its owner alone, ignored by git): the writer's and the reader's password of
+ClickHouse, and ClickHouse's users file, which holds their hashes. What is there already is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).with_name("secrets")
+WRITER_GRANTS = (
+    "GRANT ALL ON fleetpulse*.*",
+    "GRANT TABLE ENGINE ON *",
+    "GRANT CREATE FUNCTION, DROP FUNCTION ON *.*",
+    "GRANT SELECT ON system.*",
+)
+READER_GRANTS = ("GRANT SELECT, dictGet, SHOW ON fleetpulse.*",)
+
+_USERS = """<clickhouse>
+  <profiles>
+    <fleetpulse_writer><async_insert>0</async_insert></fleetpulse_writer>
+    <fleetpulse_reader>
+      <readonly>2</readonly>
+      <max_execution_time>30</max_execution_time>
+      <constraints><max_execution_time><min>1</min><max>30</max></max_execution_time></constraints>
+    </fleetpulse_reader>
+  </profiles>
+  <users>{users}
+  </users>
+</clickhouse>
+"""
+_USER = """
+    <{name}>
+      <password_sha256_hex>{digest}</password_sha256_hex>
+      <networks><ip>::/0</ip></networks>
+      <profile>{profile}</profile>
+      <quota>default</quota>
+      <grants>{grants}</grants>
+    </{name}>"""
+
+
+def users_file(writer_password: str, reader_password: str) -> str:
+    """ClickHouse's users, with the hashes of their passwords."""
+    return _USERS.format(
+        users=_user("fleetpulse", writer_password, "fleetpulse_writer", WRITER_GRANTS)
+        + _user("reader", reader_password, "fleetpulse_reader", READER_GRANTS)
+    )
+
+
+def _user(name: str, password: str, profile: str, grants: tuple[str, ...]) -> str:
+    return _USER.format(
+        name=name,
+        digest=hashlib.sha256(password.encode()).hexdigest(),
+        profile=profile,
+        grants="".join(f"<query>{grant}</query>" for grant in grants),
+    )
+
+
+def make(folder: Path) -> None:
+    """Fill ``folder``. Its files are readable by all, for the containers' users; the folder itself is not."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    writer = _password(folder / "clickhouse-writer")
+    reader = _password(folder / "clickhouse-reader")
+    (folder / "clickhouse-users.xml").write_text(users_file(writer, reader), encoding="ascii")
+
+
+def _password(path: Path) -> str:
+    if not path.exists():
+        path.write_text(secrets.token_urlsafe(24), encoding="ascii")
+    return path.read_text(encoding="ascii").strip()
+
+
+if __name__ == "__main__":
+    make(FOLDER)
+    sys.stdout.write(f"passwords are in {FOLDER}\n")
