@@ -102,6 +102,5 @@ def _fates(habits: Habits, error_share: Floats, random: np.random.Generator) -> 
     fate = np.where(reason < habits.length_limited, LENGTH, STOP)
     fate = np.where(reason > 1.0 - habits.tool_calls, TOOL_CALLS, fate)
     server = habits.server_error + error_share
-    fate = np.where(draw < server, SERVER, fate)
-    fate = np.where((draw >= server) & (draw < server + habits.client_error), CLIENT, fate)
-    return np.where(draw > 1.0 - habits.aborted * (1.0 - np.minimum(server, 1.0)), ABORTED, fate)
+    client = server + habits.client_error
+    return np.select([draw < server, draw < client, draw < client + habits.aborted], [SERVER, CLIENT, ABORTED], fate)

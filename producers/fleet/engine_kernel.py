@@ -371,6 +371,7 @@ def _preempt(state: EngineState, e: int, output: Output) -> None:
     engine.queue_head = (engine.queue_head - 1) % state.queue.shape[1]
     engine.queued += 1
     state.queue[e, engine.queue_head] = slot
+    state.queue[e, engine.queue_head].state = 0
     _vacate(state, e, youngest, slot.made_tokens)
 
 

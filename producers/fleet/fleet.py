@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from producers.fleet import engine_kernel as kernel
 from producers.fleet.arrivals import Router, requests_of, surge
-from producers.fleet.engine_state import BINS, ENGINE, SINCE_LAST_SAMPLE, EngineState, Output, new_output, new_state
+from producers.fleet.engine_state import BINS, ENGINE, SINCE_LAST_SAMPLE, Output, new_output, new_state
 from producers.fleet.entities import Directory, directory_of
 from producers.fleet.equipment import STEP_OVERHEAD_US
 from producers.fleet.faults import Fault
@@ -63,22 +63,37 @@ class Step:
                 yield Emission(wide.topic, name, name.encode(), block)
 
 
+class _Streams(NamedTuple):
+    """One stream of randomness per use, so that a fault in one place does not stir what happens in another."""
+
+    build: np.random.Generator
+    load: np.random.Generator
+    surge: np.random.Generator
+    fate: np.random.Generator
+    trace: np.random.Generator
+    host: np.random.Generator
+
+
+def _streams(seed: int) -> _Streams:
+    return _Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(6)))
+
+
 class Fleet:
     """A fleet that has not started; ``steps`` or ``run`` may be called once."""
 
     def __init__(self, plan: FleetPlan, seed: int) -> None:
         self._plan = plan
-        self._random = np.random.default_rng(seed)
-        self._gpus = gpus_of(plan, self._random)
+        self._streams = _streams(seed)
+        self._gpus = gpus_of(plan, self._streams.build)
         self._meters = GpuMeters(self._gpus)
         self._knobs = Knobs(plan, self._gpus)
         if missed := self._knobs.untargeted():
             raise ConfigError("faults.value", missed[0].value, f"no {missed[0].field} of the fleet has that name")
-        self._state = new_state(_engines(plan, self._random), plan.output_tokens_max)
+        self._state = new_state(_engines(plan, self._streams.build), plan.output_tokens_max)
         self._load_us = self._state.engines["load_us"]
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
         self._directory: Directory = directory_of(plan, self._gpus)
-        self._tag = self._random.bytes(6).hex().encode()
+        self._tag = self._streams.build.bytes(6).hex().encode()
         self._number = 0
         self._open_gaps = 0
         self._down = np.zeros(len(plan.engines), np.bool_)
@@ -103,14 +118,14 @@ class Fleet:
         self._state.engines["now_us"] = from_ms * 1_000
         cold = np.array([engine.cold for engine in self._plan.engines], np.bool_)
         self._state.engines["loaded_us"] = from_ms * 1_000 + np.where(cold, self._load_us, 0)
-        source = self._plan.load.source(self._random, from_ms * 1_000)
+        source = self._plan.load.source(self._streams.load, from_ms * 1_000)
         for begin_ms in range(from_ms, to_ms - step_ms + 1, step_ms):
             end_ms = begin_ms + step_ms
             yield self._step(begin_ms, end_ms, source.between(begin_ms * 1_000, end_ms * 1_000))
 
     def _step(self, begin_ms: int, end_ms: int, arrivals: Arrivals) -> Step:
         positions = self._knobs.at(begin_ms)
-        arrivals = surge(arrivals, positions.load["surge"], self._random)
+        arrivals = surge(arrivals, positions.load["surge"], self._streams.surge)
         self._turn(positions)
         output = self._output(len(arrivals.at_us))
         events = self._lose_and_find(begin_ms, positions, output)
@@ -164,21 +179,21 @@ class Fleet:
         ready = np.where(engines["lost"] > 0, 0, np.where(engines["loaded_us"] > engines["now_us"], 1, 2))
         engine = self._router.route(arrivals.model, crowding, ready)
         error_share = positions.engine["error_share"]
-        requests = requests_of(arrivals, engine, error_share, self._plan, self._number, self._random)
+        requests = requests_of(arrivals, engine, error_share, self._plan, self._number, self._streams.fate)
         self._number += len(requests)
         order = np.argsort(engine, kind="stable")
         return requests[order], np.cumsum(np.bincount(engine, minlength=len(engines)))
 
     def _finished(self, output: Output) -> Wide:
         directory = self._directory
-        return request_wide(output, directory.requests, len(directory.hosts), self._tag, self._random)
+        return request_wide(output, directory.requests, len(directory.hosts), self._tag, self._streams.trace)
 
     def _samples(self, begin_ms: int, end_ms: int, positions: Positions) -> list[Wide]:
         engines = self._state.engines
         reading = Reading(begin_ms, end_ms, engines, self._gpus, positions, self._lost)
         wides = [gpu_wide(self._directory, reading, self._meters), engine_wide(self._directory, reading)]
         if self._plan.host_samples:
-            wides.append(host_wide(self._directory, reading, self._random))
+            wides.append(host_wide(self._directory, reading, self._streams.host))
         for name in SINCE_LAST_SAMPLE:
             engines[name] = 0
         return [wide for wide in wides if wide.rows]
@@ -210,6 +225,3 @@ def _speed(engines: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     step_us = engines["overhead_us"] + engines["weights_us"]
     busy_us = TYPICAL_PROMPT * engines["prefill_us_per_token"] + TYPICAL_REPLY * step_us / TYPICAL_BATCH
     return np.asarray(1e6 / busy_us)
-
-
-__all__ = ["Emission", "EngineState", "Fleet", "Step"]

@@ -131,6 +131,7 @@ class Work:
     memory_us: Floats
     moved_tokens: Floats
     cache_tokens: Ints
+    alive: npt.NDArray[np.bool_]
     loaded_share: Floats
     heat: Floats
     brake: Floats
@@ -200,6 +201,6 @@ class GpuMeters:
         held = (
             RUNTIME_BYTES + (gpus.weights * work.loaded_share).astype(np.int64) + work.cache_tokens * gpus.cache_bytes
         )
-        used = np.where(gpus.engine >= 0, held, 0)
+        used = np.where(work.alive, held, 0)
         free = np.maximum(gpus.memory_total - used, 0)
         return used + (free * np.minimum(work.leak, 1.0)).astype(np.int64)

@@ -21,7 +21,7 @@ from schemas.block import Block
 class Publishes(Protocol):
     """What the fleet needs of a publisher: take one record's events; returns when they are spooled."""
 
-    async def put(self, topic: str, key: bytes, batch: Block) -> object: ...
+    async def put(self, topic: str, key: bytes, batch: Block, *, wait: bool = False) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ async def _sleep_until(at_ms: int, clock: Clock, stop: asyncio.Event) -> bool:
 
 async def _send(step: Step, publisher: Publishes, report: Report) -> None:
     for emission in step.emissions():
-        await publisher.put(emission.topic, emission.key, emission.block)
+        await publisher.put(emission.topic, emission.key, emission.block, wait=True)
         report.records += 1
         report.events[emission.topic] = report.events.get(emission.topic, 0) + emission.block.rows
     report.steps += 1

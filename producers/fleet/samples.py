@@ -79,6 +79,7 @@ def _work(reading: Reading) -> Work:
         memory_us=spread(engines["memory_us"]),
         moved_tokens=spread(engines["moved_tokens"]),
         cache_tokens=spread(reading.cache_held()),
+        alive=spread(engines["lost"] == 0).astype(np.bool_),
         loaded_share=spread(loaded),
         heat=reading.positions.gpu["heat"],
         brake=reading.positions.gpu["brake"],

@@ -123,7 +123,7 @@ def hex_texts(prefix: bytes, numbers: npt.NDArray[np.uint8]) -> Texts:
     rows, width = len(numbers), len(prefix) + 2 * numbers.shape[1]
     texts = np.empty((rows, width), np.uint8)
     texts[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
-    texts[:, len(prefix) :] = HEX[numbers].view(np.uint8).reshape(rows, -1)
+    texts[:, len(prefix) :] = HEX[numbers].view(np.uint8).reshape(rows, 2 * numbers.shape[1])
     return Texts(texts.tobytes(), np.arange(1, rows + 1, dtype=np.int64) * width)
 
 

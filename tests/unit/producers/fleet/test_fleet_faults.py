@@ -1,0 +1,261 @@
+"""Faults show where and when the schedule says, and nowhere else; the schedule itself is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+
+from producers.fleet.faults import KINDS, Fault
+from producers.fleet.fleet import Fleet, Step
+from producers.fleet.gpus import REASON_BRAKE, REASON_THERMAL
+from producers.fleet.knobs import Knobs
+from producers.fleet.plan import FleetPlan, Habits
+from schemas.errors import ConfigError
+
+Rows = dict[str, list[dict[str, Any]]]
+START_MS = 1_790_000_000_000
+ON_MS, OFF_MS, SECONDS = START_MS + 15_000, START_MS + 35_000, 50
+CODE_ENGINE = "h-1/1"
+"""The only engine of its model, so that its trouble moves no request to another engine."""
+NO_TROUBLE = Habits(aborted=0.0, server_error=0.0, client_error=0.0)
+
+
+@pytest.fixture
+def run(
+    small_plan: Callable[..., FleetPlan],
+    steps_of: Callable[[FleetPlan, int, int], list[Step]],
+    rows_by_topic: Callable[[list[Step]], Rows],
+) -> Callable[..., Rows]:
+    return lambda *faults: rows_by_topic(steps_of(small_plan(*faults, habits=NO_TROUBLE), 9, SECONDS))
+
+
+def without(rows: Rows, engine_id: str) -> list[Any]:
+    """All events that do not concern an engine, trace ids (which are drawn in order of ends) left out."""
+    return [
+        {name: value for name, value in row.items() if name != "trace_id"}
+        for topic in ("llm.requests", "gpu.samples", "engine.samples", "gpu.events")
+        for row in rows[topic]
+        if row["engine_id"] != engine_id
+    ]
+
+
+def of(rows: Rows, topic: str, engine_id: str, *, during: bool) -> list[dict[str, Any]]:
+    return [
+        row
+        for row in rows[topic]
+        if row["engine_id"] == engine_id and (ON_MS + 2_000 <= row["at_ms"] <= OFF_MS) == during
+    ]
+
+
+def own(rows: Rows, topic: str, *, before: bool) -> list[Any]:
+    """Events of the coding engine before its trouble (readings of that moment included) or since."""
+    edge_ms = ON_MS if topic == "llm.requests" else ON_MS + 1
+    return [
+        {**row, "trace_id": None}
+        for row in rows[topic]
+        if row["engine_id"] == CODE_ENGINE and (row["at_ms"] < edge_ms) == before
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "touched"),
+    [
+        ("latency_regression", {"llm.requests", "gpu.samples", "engine.samples"}),
+        ("error_burst", {"llm.requests", "engine.samples", "gpu.samples"}),
+        ("cold_start", {"llm.requests", "gpu.samples", "engine.samples"}),
+        ("kv_pressure", {"gpu.samples", "engine.samples"}),
+    ],
+)
+def test_a_fault_of_one_engine_leaves_all_else_as_it_was(
+    run: Callable[..., Rows], kind: str, touched: set[str]
+) -> None:
+    """Events of all other engines are the same with and without it, and its own are until it begins."""
+    healthy, ill = run(), run(Fault(kind, "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.9))
+
+    topics = ("llm.requests", "gpu.samples", "engine.samples")
+    assert without(ill, CODE_ENGINE) == without(healthy, CODE_ENGINE)
+    assert [own(ill, topic, before=True) for topic in topics] == [own(healthy, topic, before=True) for topic in topics]
+    assert {t for t in topics if own(ill, t, before=False) != own(healthy, t, before=False)} == touched
+
+
+def test_a_latency_regression_slows_every_token(run: Callable[..., Rows]) -> None:
+    """Half again as long per step: the median TPOT of its engine grows by half, and falls back afterwards."""
+    healthy, ill = run(), run(Fault("latency_regression", "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.5))
+
+    def tpot(rows: Rows, from_ms: int, to_ms: int) -> float:
+        mine = [r for r in rows["llm.requests"] if r["engine_id"] == CODE_ENGINE and from_ms <= r["at_ms"] < to_ms]
+        return median(row["tpot_us"] for row in mine if row["tpot_us"] is not None)
+
+    during = tpot(ill, ON_MS + 5_000, OFF_MS) / tpot(healthy, ON_MS + 5_000, OFF_MS)
+    after = tpot(ill, OFF_MS + 5_000, OFF_MS + 15_000) / tpot(healthy, OFF_MS + 5_000, OFF_MS + 15_000)
+    assert during > 1.5 * 0.95
+    assert after == pytest.approx(1.0, abs=0.1)
+
+
+def test_an_error_burst_fails_its_share(run: Callable[..., Rows]) -> None:
+    """About half of the requests end with 500 while it lasts, within five standard deviations, none otherwise."""
+    rows = run(Fault("error_burst", "model", "qwen2.5-coder-7b-instruct", ON_MS, OFF_MS, 0.5))
+
+    during = of(rows, "llm.requests", CODE_ENGINE, during=True)
+    failed = sum(row["error_kind"] == "server" and row["http_status"] == 500 for row in during)
+    spread = 5 * (len(during) * 0.25) ** 0.5
+    others = [row for row in rows["llm.requests"] if row["engine_id"] != CODE_ENGINE or row["at_ms"] < ON_MS]
+    assert abs(failed - len(during) / 2) < spread < len(during) / 2
+    assert {row["status"] for row in others} == {"ok"}
+
+
+def test_a_lost_gpu_is_told_silent_and_costs_its_engine(run: Callable[..., Rows], small_plan: Any) -> None:
+    """XID 79 and gpu_lost at once, no sample of it, its engine's requests fail and are refused, until it is found."""
+    fleet = Fleet(small_plan(), 9)
+    lost = next(uuid for uuid, engine in zip(fleet._gpus.uuid, fleet._gpus.engine, strict=True) if engine == 2)
+    rows = run(Fault("gpu_lost", "gpu_uuid", lost, ON_MS, OFF_MS))
+
+    told = [(row["at_ms"], row["kind"], row["code"], row["severity"], row["gpu_uuid"]) for row in rows["gpu.events"]]
+    assert told == [
+        (ON_MS, "xid", 79, "critical", lost),
+        (ON_MS, "gpu_lost", None, "critical", lost),
+        (OFF_MS, "gpu_found", None, "info", lost),
+    ]
+    seen = [row["at_ms"] for row in rows["gpu.samples"] if row["gpu_uuid"] == lost]
+    assert seen == [at for at in range(START_MS + 1_000, START_MS + 51_000, 1_000) if not ON_MS < at <= OFF_MS]
+    broken = [row for row in rows["llm.requests"] if row["error_kind"] == "engine_lost"]
+    assert {(row["at_ms"], row["engine_id"], row["http_status"]) for row in broken} == {(ON_MS, CODE_ENGINE, 502)}
+    refused = [row for row in rows["llm.requests"] if row["http_status"] == 503]
+    assert {row["model"] for row in refused} == {"qwen2.5-coder-7b-instruct"}
+    assert {(row["engine_id"], row["placement_group"], row["host"]) for row in refused} == {(None, "h-1", "h-1")}
+    assert all(ON_MS <= row["at_ms"] <= OFF_MS + 1 for row in refused)
+    assert len(refused) > 20
+
+
+def test_a_lost_gpu_of_a_group_moves_its_load_to_the_other_engine(run: Callable[..., Rows], small_plan: Any) -> None:
+    """Where another engine serves the model, no request is refused; the idle half of the group holds no memory."""
+    fleet = Fleet(small_plan(), 9)
+    rows = run(Fault("gpu_lost", "gpu_uuid", fleet._gpus.uuid[0], ON_MS, OFF_MS))
+
+    during = [r for r in rows["llm.requests"] if ON_MS < r["at_ms"] <= OFF_MS and r["model"] == "llama-3.1-8b-instruct"]
+    partner = [r for r in of(rows, "gpu.samples", "h-0/0", during=True) if r["gpu_uuid"] == fleet._gpus.uuid[1]]
+    assert {row["engine_id"] for row in during} == {"h-1/0"}
+    assert {(row["util_gpu_pct"], row["memory_used_bytes"]) for row in partner} == {(0, 0)}
+
+
+def test_a_restart_makes_cold_requests(run: Callable[..., Rows]) -> None:
+    """Requests that wait for the model to load are cold, and only those."""
+    rows = run(Fault("cold_start", "engine_id", CODE_ENGINE, ON_MS, OFF_MS))
+
+    cold = [row for row in rows["llm.requests"] if row["start"] == "cold"]
+    assert {row["engine_id"] for row in cold} == {CODE_ENGINE}
+    assert min(row["at_ms"] for row in cold) > ON_MS
+    assert min(row["queue_us"] for row in cold if row["queue_us"] is not None) < 10_000_000
+    assert max(row["queue_us"] for row in cold if row["queue_us"] is not None) > 15_000_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "bit"), [("thermal_throttle", REASON_THERMAL), ("power_brake", REASON_BRAKE), ("straggler", REASON_BRAKE)]
+)
+def test_throttling_shows_in_clocks_reasons_and_tokens(run: Callable[..., Rows], kind: str, bit: int) -> None:
+    """A clock held at 60 % says why, counts its throttled time, and makes tokens slower."""
+    rows = run(Fault(kind, "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.4))
+
+    during = [row for row in of(rows, "gpu.samples", CODE_ENGINE, during=True) if row["util_gpu_pct"]]
+    assert {(row["clock_sm_mhz"], row["clock_reasons"], row["throttled_us"]) for row in during} == {
+        (1_512, bit, 1_000_000)
+    }
+    others = [r for r in rows["gpu.samples"] if r["engine_id"] != CODE_ENGINE or not ON_MS < r["at_ms"] <= OFF_MS]
+    assert {row["throttled_us"] for row in others} == {0}
+
+
+def test_heat_rises_with_thermal_throttling(run: Callable[..., Rows]) -> None:
+    """The throttled GPU gets hotter than any other."""
+    rows = run(Fault("thermal_throttle", "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.4))
+
+    hottest = max(rows["gpu.samples"], key=lambda row: row["temperature_c"])
+    assert hottest["engine_id"] == CODE_ENGINE
+    assert ON_MS < hottest["at_ms"] <= OFF_MS + 1_000
+
+
+def test_a_memory_leak_fills_the_gpu_evenly(run: Callable[..., Rows]) -> None:
+    """Used memory beyond the healthy run grows by the same step every second, up to the strength."""
+    healthy = run()
+    rows = run(Fault("memory_leak", "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.5))
+
+    pairs = zip(healthy["gpu.samples"], rows["gpu.samples"], strict=True)
+    leaked = [
+        (b["memory_used_bytes"] - a["memory_used_bytes"]) / (a["memory_total_bytes"] - a["memory_used_bytes"])
+        for a, b in pairs
+        if b["engine_id"] == CODE_ENGINE and ON_MS < b["at_ms"] <= OFF_MS
+    ]
+    assert leaked == pytest.approx([0.5 * second / 20 for second in range(20)], abs=1e-6)
+
+
+def test_a_traffic_surge_is_more_of_the_same(run: Callable[..., Rows]) -> None:
+    """Twice the arrivals of one model while it lasts, within five standard deviations."""
+    model = "qwen2.5-coder-7b-instruct"
+    healthy, surge = run(), run(Fault("traffic_surge", "model", model, ON_MS, OFF_MS, 1.0))
+
+    def count(rows: Rows) -> int:
+        return sum(
+            ON_MS <= row["at_ms"] - row["e2e_us"] / 1_000 < OFF_MS
+            for row in rows["llm.requests"]
+            if row["model"] == model
+        )
+
+    assert abs(count(surge) - 2 * count(healthy)) < 5 * (2 * count(healthy)) ** 0.5
+
+
+def test_a_drift_grows_evenly() -> None:
+    """A slow fault is at half its strength in the middle, and off outside."""
+    fault = Fault("slow_drift", "fleet", "", 1_000, 3_000, 0.4)
+
+    assert [fault.level(at_ms) for at_ms in (999, 1_000, 2_000, 2_999, 3_000)] == [
+        0.0,
+        0.0,
+        0.2,
+        0.4 * 1_999 / 2_000,
+        0.0,
+    ]
+
+
+def test_the_strongest_of_two_faults_counts(small_plan: Callable[..., FleetPlan]) -> None:
+    """Overlapping faults of one kind do not add up."""
+    plan = small_plan(
+        Fault("latency_regression", "fleet", "", 0, 10, 0.2), Fault("latency_regression", "host", "h-1", 0, 10, 0.5)
+    )
+    fleet = Fleet(plan, 1)
+
+    assert Knobs(plan, fleet._gpus).at(5).engine["slowdown"].tolist() == [0.2, 0.5, 0.5]
+
+
+def test_a_target_that_is_not_there_is_refused(small_plan: Callable[..., FleetPlan]) -> None:
+    """A schedule that names nobody is a mistake, not a quiet day."""
+    with pytest.raises(ConfigError, match="no engine_id of the fleet has that name"):
+        Fleet(small_plan(Fault("error_burst", "engine_id", "nobody", 0, 10, 0.5)), 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"kind": "gremlins"}, "faults.kind"),
+        ({"field": "gpu_uuid"}, "faults.field"),
+        ({"to_ms": 0}, "faults.to_ms"),
+        ({"strength": 0.0}, "faults.strength"),
+        ({"strength": 1.5}, "faults.strength"),
+    ],
+)
+def test_a_wrong_fault_is_refused_by_name(change: dict[str, Any], key: str) -> None:
+    """Each mistake names its key."""
+    good: dict[str, Any] = {
+        "kind": "error_burst", "field": "host", "value": "h-1", "from_ms": 0, "to_ms": 10, "strength": 0.5
+    }  # fmt: skip
+
+    with pytest.raises(ConfigError) as raised:
+        Fault(**{**good, **change})
+
+    assert raised.value.key == key
+
+
+def test_every_kind_says_what_it_does() -> None:
+    """The table is complete."""
+    assert all(kind.meaning and kind.strength for kind in KINDS.values())
