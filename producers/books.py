@@ -1,0 +1,91 @@
+"""A producer's own books: per boot and topic, what it spooled, what Kafka acknowledged, what it shed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas import native
+from schemas.build import block_from_rows
+from schemas.tables import PRODUCER_BOOKS
+
+BookKey = tuple[int, str]
+"""(boot, topic)."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Running totals of one boot and topic. ``shed_events`` are not among ``events``: they were never written."""
+
+    records: int = 0
+    events: int = 0
+    acknowledged_events: int = 0
+    shed_events: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Let another tally's amounts join this one's."""
+        self.records += other.records
+        self.events += other.events
+        self.acknowledged_events += other.acknowledged_events
+        self.shed_events += other.shed_events
+
+    @property
+    def settled(self) -> bool:
+        """Whether Kafka has acknowledged everything."""
+        return self.acknowledged_events == self.events
+
+
+Books = dict[BookKey, Tally]
+
+
+def tally_of(books: Books, boot: int, topic: str) -> Tally:
+    """The tally of this boot and topic, made on first use."""
+    tally = books.get((boot, topic))
+    if tally is None:
+        tally = books[boot, topic] = Tally()
+    return tally
+
+
+def copy_of(books: Books) -> Books:
+    """The books with tallies of their own."""
+    return {
+        key: Tally(tally.records, tally.events, tally.acknowledged_events, tally.shed_events)
+        for key, tally in books.items()
+    }
+
+
+def to_plain(books: Books) -> list[list[Any]]:
+    """The books as plain lists, for JSON."""
+    return [
+        [boot, topic, tally.records, tally.events, tally.acknowledged_events, tally.shed_events]
+        for (boot, topic), tally in books.items()
+    ]
+
+
+def from_plain(rows: list[list[Any]]) -> Books:
+    """The books that ``to_plain`` made these lists of."""
+    return {(boot, topic): Tally(*amounts) for boot, topic, *amounts in rows}
+
+
+def book_rows(books: Mapping[BookKey, Tally], source: str, host: str, at_ms: int) -> list[dict[str, Any]]:
+    """One row per boot and topic, by ``schemas.tables.PRODUCER_BOOKS``."""
+    return [
+        {
+            "at_ms": at_ms,
+            "boot": boot,
+            "records": tally.records,
+            "events": tally.events,
+            "acknowledged_events": tally.acknowledged_events,
+            "shed_events": tally.shed_events,
+            "source": source,
+            "topic": topic,
+            "host": host,
+        }
+        for (boot, topic), tally in sorted(books.items())
+    ]
+
+
+def encode_rows(rows: list[dict[str, Any]]) -> bytes:
+    """The rows as one Native block."""
+    return native.encode(PRODUCER_BOOKS.fields, block_from_rows(PRODUCER_BOOKS.fields, rows))

@@ -1,0 +1,368 @@
+"""The publisher: events into the spool at once, to Kafka as soon as it answers, never lost in between.
+
+``put`` returns when the record lies in the spool. A background task hands records to Kafka in order of age, those of
+killed predecessors first; whatever fails, it tries again for ever with a growing pause. Nothing that was spooled is
+dropped: with Kafka away the spool grows, and when it is full new events are shed and declared in the books.
+
+The producer's books go to the topic ``books`` every few seconds and at the end: cumulative, for all boots the spool
+still knows, so that a lost or repeated report changes nothing. They tell only of what is safe on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError
+
+from producers.batch import Batch, BatchLimits, batches_of
+from producers.books import Books, book_rows, copy_of, encode_rows
+from producers.frame import Spooled
+from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make_producer
+from producers.spool import Spool
+from runtime.clock import Clock, SystemClock
+from runtime.config import KafkaConfig
+from runtime.counters import COUNTERS, Counters
+from runtime.retry import RetryPolicy
+from schemas import headers
+from schemas.block import Block
+from schemas.events import BY_TOPIC
+from schemas.placement import place
+from schemas.tables import PRODUCER_BOOKS
+from schemas.topics import BOOKS_TOPIC, BY_NAME
+
+_log = logging.getLogger(__name__)
+
+RECONNECT = RetryPolicy("reconnect", None, None, 0.1, 3.0, 0.5)
+"""Like NEVER_LOSE, but a source that comes back late makes windows incomplete: so it asks more often."""
+HOLD_MIN_S, HOLD_MAX_S = 1.0, 60.0
+"""Pauses of a lane whose batches the broker refuses; others go on. Doubled each time."""
+_LOOK_EVERY_S = 0.5
+_BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
+_YIELD_EVERY_PUTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherSettings:
+    """Intervals of one publisher. ``linger_ms``: how long records gather before they are synced and sent together."""
+
+    linger_ms: int = 20
+    save_every_s: float = 1.0
+    books_every_s: float = 2.0
+    connect_within_s: float = 20.0
+    close_within_s: float = 3.0
+
+
+class Publisher:
+    """Publishes through one spool; any number of simulated hosts may share it. Use ``async with``, or start, close."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        kafka: KafkaConfig,
+        *,
+        host: str,
+        partitions: Mapping[str, int] | None = None,
+        limits: BatchLimits | None = None,
+        settings: PublisherSettings | None = None,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self.spool = spool
+        self._kafka = kafka
+        self._host = host
+        self._partitions = {name: topic.partitions for name, topic in BY_NAME.items()} | dict(partitions or {})
+        self._limits = limits or BatchLimits.of()
+        self._settings = settings or PublisherSettings()
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._work = asyncio.Event()  # something to hand out, or room to do so
+        self._settled = asyncio.Event()  # something was acknowledged
+        self._closing = False
+        self._producer: AIOKafkaProducer | None = None
+        self._sent_once: tuple[int, int] = (0, 0)  # everything below was handed to Kafka before
+        self._failures = 0
+        self._held: dict[LaneKey, tuple[float, float]] = {}  # until when, and how long
+        self._alone: set[LaneKey] = set()
+        self._told: Books = {}
+        self._books_failure: Exception | None = None
+        self._puts = 0
+        self._disk = asyncio.Lock()  # one sync or save at a time
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> Self:
+        """Begin to send in the background; Kafka need not be there."""
+        self._sent_once = (self.spool.boot, 0)
+        self._tasks = [asyncio.create_task(self._send_forever()), asyncio.create_task(self._keep_forever())]
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def put(self, topic: str, key: bytes, batch: Batch | Block, *, wait: bool = False) -> bool:
+        """Spool one batch (a block is encoded, and cut where it is too large). True when all of it is spooled.
+
+        False: the spool is full, and what did not fit was shed and declared. With ``wait`` nothing is shed while the
+        spool is full: the call waits for room. Raises RejectedError when a single event is too large to be sent.
+        """
+        self._check_alive()
+        spooled = True
+        for part in self._parts(topic, key, batch):
+            while wait and not self.spool.has_room(len(part.value)):
+                await self._acknowledged_something()
+            spooled &= self._spool(part)
+        self._puts += 1
+        if self._puts % _YIELD_EVERY_PUTS == 0:
+            await asyncio.sleep(0)  # a caller that never waits must not starve the sending
+        return spooled
+
+    async def flush(self, within_s: float | None = None) -> bool:
+        """Wait until Kafka has acknowledged everything spooled; False when ``within_s`` passed before."""
+        try:
+            async with asyncio.timeout(within_s):
+                while self.spool.unacknowledged_records:
+                    await self._acknowledged_something()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, drain_s: float = 5.0) -> bool:
+        """Send what can be sent in ``drain_s``, tell the books, let the spool go.
+
+        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start.
+        """
+        drained = False
+        try:
+            self._closing = True
+            if self._running():
+                drained = await self.flush(drain_s)
+                await self._tell_books()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            results = await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.spool.close()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        if not drained:
+            _log.warning("not all is sent", extra={"records_left": self.spool.unacknowledged_records})
+        return drained
+
+    # Spooling
+
+    def _parts(self, topic: str, key: bytes, batch: Batch | Block) -> Sequence[Batch]:
+        if isinstance(batch, Batch):
+            assert batch.topic == topic, "a batch of another topic"
+            return (batch,)
+        return batches_of(BY_TOPIC[topic], key, batch, limits=self._limits)
+
+    def _spool(self, batch: Batch) -> bool:
+        partition = place(batch.key, self._partitions[batch.topic])
+        record = Spooled(
+            0,
+            0,
+            self._clock.now_ms(),
+            batch.topic,
+            partition,
+            batch.schema,
+            batch.content_type,
+            batch.key,
+            batch.count,
+            batch.value,
+        )
+        if self.spool.append(record) is None:
+            self._counters.add("edge_events_shed", batch.count, topic=batch.topic)
+            return False
+        self._counters.add("edge_events", batch.count, topic=batch.topic)
+        self._work.set()
+        return True
+
+    def shed(self, topic: str, events: int) -> None:
+        """Declare events that no batch could hold."""
+        self.spool.shed(topic, events)
+        self._counters.add("edge_events_shed", events, topic=topic)
+
+    # Sending
+
+    async def _send_forever(self) -> None:
+        while True:
+            producer = make_producer(self._kafka.client_settings() | {"client_id": f"edge-{self._host}"})
+            try:
+                async with asyncio.timeout(self._settings.connect_within_s):
+                    await producer.start()
+                self._producer = producer
+                await self._sender(producer).run(self._feed)
+            except LaneError as error:
+                self._failed(error.cause, error.lane)
+            except FAILURES as error:
+                self._failed(error, None)
+            finally:
+                self._producer = None
+                await abandon(producer, self._settings.close_within_s)
+            await self._pause()
+
+    def _sender(self, producer: AIOKafkaProducer) -> Sender:
+        return Sender(
+            producer,
+            self.spool.source,
+            lambda: self.spool.low,
+            self._delivered,
+            self._held_now,
+            self._alone,
+        )
+
+    async def _feed(self, sender: Sender) -> None:
+        """Hand out what was handed out before, then whatever comes; ends only by a failure."""
+        self._hand_over(sender, list(self.spool.taken))
+        while self._books_failure is None:
+            self._work.clear()
+            await self._sync()
+            self._hand_over(sender, self.spool.take())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._work.wait()
+            await asyncio.sleep(self._settings.linger_ms / 1_000)
+        failure, self._books_failure = self._books_failure, None
+        raise LaneError(_BOOKS_LANE, failure)
+
+    def _hand_over(self, sender: Sender, records: Sequence[Spooled]) -> None:
+        for record in records:
+            if record[:2] < self._sent_once:
+                self._counters.add("edge_resends", topic=record.topic)
+        if records:
+            last = records[-1]
+            self._sent_once = max(self._sent_once, (last.boot, last.seq + 1))
+        sender.send(records)
+
+    def _delivered(self, records: Sequence[Spooled]) -> None:
+        new = self.spool.acknowledge(records)
+        self._failures = 0
+        topic, partition = records[0].topic, records[0].partition
+        self._held.pop((topic, partition), None)
+        self._counters.add("edge_records_sent", new, topic=topic)
+        self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=topic)
+        self._work.set()
+        self._settled.set()
+
+    def _failed(self, error: Exception, lane: LaneKey | None) -> None:
+        self._failures += 1
+        topic = lane[0] if lane else ""
+        self._counters.add("edge_send_errors", topic=topic, error=type(error).__name__)
+        facts = {"topic": topic, "error": f"{type(error).__name__}: {error}", "records": len(self.spool.taken)}
+        if lane is None or getattr(error, "retriable", True):
+            _log.warning("Kafka does not take records; they wait in the spool", extra=facts)
+            return
+        _log.error("Kafka refuses a batch; it is kept and tried again", extra=facts | {"partition": lane[1]})
+        if isinstance(error, MessageSizeTooLargeError) and lane not in self._alone:
+            self._alone.add(lane)
+            return
+        _, pause_s = self._held.get(lane, (0.0, HOLD_MIN_S / 2))
+        pause_s = min(2 * pause_s, HOLD_MAX_S)
+        self._held[lane] = (self._clock.monotonic_s() + pause_s, pause_s)
+
+    def _held_now(self) -> frozenset[LaneKey]:
+        now_s = self._clock.monotonic_s()
+        return frozenset(lane for lane, (until_s, _) in self._held.items() if until_s > now_s)
+
+    async def _pause(self) -> None:
+        if self._failures:
+            growth_s = RECONNECT.wait_initial_s * 2 ** min(self._failures, 16)
+            await asyncio.sleep(min(RECONNECT.wait_max_s, growth_s) + random.uniform(0, RECONNECT.jitter_s))
+
+    # Keeping
+
+    async def _keep_forever(self) -> None:
+        next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
+        while True:
+            await asyncio.sleep(self._settings.save_every_s)
+            await self._sync()
+            await self._save()
+            self._counters.set("edge_spool_bytes", self.spool.size_bytes)
+            oldest_ms = next((record.at_ms for record in self.spool.taken), None)
+            self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
+            if self._clock.monotonic_s() >= next_books_s:
+                await self._tell_books()
+                next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
+
+    async def _sync(self) -> None:
+        async with self._disk:
+            if (sync := self.spool.begin_sync()) is not None:
+                await _finish(sync.run)
+                self.spool.finish_sync(sync)
+
+    async def _save(self) -> None:
+        async with self._disk:
+            if (save := self.spool.begin_save()) is None:
+                return
+            try:
+                await _finish(save.run)
+            except OSError as error:
+                _log.error("the spool's books cannot be written", extra={"error": str(error)})
+                return
+            self.spool.finish_save(save)
+
+    async def _tell_books(self) -> None:
+        """Send the books when they have changed since Kafka last took them; a failure waits for the next time."""
+        books = copy_of(self.spool.books)
+        await self._sync()
+        producer = self._producer
+        if producer is None or not books or books == self._told or _BOOKS_LANE in self._held_now():
+            return
+        value = encode_rows(book_rows(books, self.spool.source, self._host, self._clock.now_ms()))
+        try:
+            async with asyncio.timeout(self._settings.close_within_s):
+                partition = place(self.spool.source.encode(), self._partitions[BOOKS_TOPIC])
+                sent = await producer.send(BOOKS_TOPIC, value, partition=partition, headers=_BOOKS_HEADERS)
+                await sent
+        except TimeoutError:  # it may still arrive
+            return
+        except FAILURES as error:
+            self._books_failure = error  # the producer is of no use any more
+            return
+        self._told = books
+        self._held.pop(_BOOKS_LANE, None)
+        async with self._disk:
+            self.spool.books_delivered(key for key, tally in books.items() if tally.settled)
+
+    # Waiting
+
+    def _running(self) -> bool:
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
+
+    def _check_alive(self) -> None:
+        assert not self._closing, "the publisher is closed"
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    async def _acknowledged_something(self) -> None:
+        self._settled.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await self._settled.wait()
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+
+_BOOKS_HEADERS = [("schema", PRODUCER_BOOKS.schema.encode()), ("content-type", headers.NATIVE.encode())]
+
+
+async def _finish(blocking: Any) -> None:
+    """Run it in a thread; when cancelled, wait for its end first: its files may not be closed under it."""
+    running = asyncio.ensure_future(asyncio.to_thread(blocking))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

@@ -1,0 +1,171 @@
+"""One life of a Kafka producer: records in, acknowledgements out, until something fails.
+
+Every partition is a *lane* with at most one batch on its way, so that a partition without a leader holds up nobody
+else. aiokafka's idempotent producer is of no use after a failed batch (its sequence has a gap), so the first failure
+ends the life of all lanes: the caller throws the producer away, makes a new one and hands over everything that was
+not acknowledged. What the old one had on its way may land as well; the identity of the records tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+
+from producers.frame import Spooled
+from schemas.headers import Identity, encode_headers
+
+BATCH_BYTES_MAX = 1024 * 1024
+"""Bytes of records put into one request for a partition, before compression; a larger record travels alone."""
+
+LaneKey = tuple[str, int]
+Low = Callable[[], tuple[int, int]]
+Delivered = Callable[[Sequence[Spooled]], None]
+
+FAILURES = (KafkaError, OSError, TimeoutError)
+"""What may go wrong on the way to Kafka; anything else is a defect of ours."""
+
+
+class LaneError(Exception):
+    """A batch of this lane could not be delivered. ``cause`` is one of FAILURES."""
+
+    def __init__(self, lane: LaneKey, cause: Exception) -> None:
+        super().__init__(f"{lane[0]}[{lane[1]}]: {type(cause).__name__}: {cause}")
+        self.lane = lane
+        self.cause = cause
+
+
+def make_producer(client_settings: dict[str, Any]) -> AIOKafkaProducer:
+    """An idempotent producer that waits for all replicas. Not started."""
+    return AIOKafkaProducer(
+        **client_settings,
+        enable_idempotence=True,
+        acks="all",
+        compression_type="zstd",
+        max_batch_size=BATCH_BYTES_MAX,
+        max_request_size=2**30,  # the spool bounds records; the broker's own limit stands behind it
+        linger_ms=0,  # a lane hands over whole batches
+    )
+
+
+async def abandon(producer: AIOKafkaProducer, within_s: float) -> None:
+    """Close a producer that may be broken, without waiting for what it still holds (``stop`` waits for ever)."""
+    producer._closed = True
+    with contextlib.suppress(*FAILURES):
+        async with asyncio.timeout(within_s):
+            await producer.client.close()
+    task = producer._sender.sender_task
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task], timeout=within_s)
+
+
+@dataclass(slots=True)
+class _Lane:
+    key: LaneKey
+    waiting: deque[Spooled] = field(default_factory=deque)
+    running: bool = False
+
+
+class Sender:
+    """Sends records of one spool through one producer. Use ``run`` once.
+
+    ``held`` tells which lanes take records and send nothing for now; ``alone`` which send one record at a time,
+    because the broker found a batch of theirs too large.
+    """
+
+    def __init__(
+        self,
+        producer: AIOKafkaProducer,
+        source: str,
+        low: Low,
+        delivered: Delivered,
+        held: Callable[[], Collection[LaneKey]] = tuple,
+        alone: Collection[LaneKey] = (),
+    ) -> None:
+        self._producer = producer
+        self._source = source
+        self._low = low
+        self._delivered = delivered
+        self._held = held
+        self._alone = alone
+        self._lanes: dict[LaneKey, _Lane] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self, feed: Callable[[Sender], Awaitable[None]]) -> None:
+        """Run ``feed`` (which calls ``send``) and the lanes until ``feed`` returns and the lanes are empty.
+
+        Raises ``LaneError`` with the first failure.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                await feed(self)
+        except BaseExceptionGroup as group:
+            failed, defects = group.split(LaneError)
+            if failed is None or defects is not None:
+                raise
+            raise _first(failed) from None
+
+    def send(self, records: Iterable[Spooled]) -> None:
+        """Queue records; they go out as soon as their lane is free. Call it without records to look at held lanes."""
+        for record in records:
+            key = (record.topic, record.partition)
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self._lanes[key] = _Lane(key)
+            lane.waiting.append(record)
+        held = self._held()
+        for lane in self._lanes.values():
+            if lane.waiting and not lane.running and lane.key not in held:
+                lane.running = True
+                assert self._tasks is not None
+                self._tasks.create_task(self._drive(lane))
+
+    async def _drive(self, lane: _Lane) -> None:
+        topic, partition = lane.key
+        try:
+            if partition not in await self._producer.partitions_for(topic):
+                raise UnknownTopicOrPartitionError(f"the topic has no partition {partition}")
+            while lane.waiting:
+                records, batch = self._next_batch(lane.waiting, 0 if lane.key in self._alone else BATCH_BYTES_MAX)
+                await (await self._producer.send_batch(batch, topic, partition=partition))
+                self._delivered(records)
+        except FAILURES as error:
+            raise LaneError(lane.key, error) from error
+        lane.running = False
+
+    def _next_batch(self, waiting: deque[Spooled], bytes_max: int) -> tuple[list[Spooled], Any]:
+        """As many records as fit one batch; at least one."""
+        batch = self._producer.create_batch()
+        low = self._low()
+        records: list[Spooled] = []
+        size = 0
+        while waiting:
+            record = waiting[0]
+            size += len(record.value)
+            if records and size > bytes_max:
+                break
+            identity = Identity(self._source, record.boot, record.seq, low)
+            headers = list(encode_headers(record.schema, record.content_type, identity, record.events))
+            added = batch.append(timestamp=record.at_ms, key=record.key, value=record.value, headers=headers)
+            if added is None:
+                break
+            records.append(waiting.popleft())
+        assert records, "the first record of a batch always fits"
+        batch.close()
+        return records, batch
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> LaneError:
+    first = group.exceptions[0]
+    if isinstance(first, BaseExceptionGroup):
+        return _first(first)
+    assert isinstance(first, LaneError)
+    return first

@@ -1,0 +1,258 @@
+"""The spool: every record lies on disk before it is sent, under an identity that it keeps for ever.
+
+Rules
+- ``append`` has written the record when it returns: a kill -9 loses nothing that was reported spooled. What a power
+  cut may take is never sent: records are handed out only after a sync.
+- (boot, seq) with the spool's id is a record's identity. A boot is one opening of the spool, its ordinal on disk
+  before anything is sent; seq counts from 0 over all topics. After a kill the records of older boots that were not
+  acknowledged are handed out again as they are, before any new one.
+- ``low`` is the oldest identity not acknowledged: everything below it is in Kafka. It may be lower after a kill than
+  it was before (acknowledgements since the last save are forgotten); those records are sent again and recognised.
+- At most ``window_records_max`` records and ``window_bytes_max`` bytes are handed out and not acknowledged. A record
+  that cannot be delivered holds the window, and so the spool, until somebody mends the cause: nothing is dropped.
+- Segments are removed once everything in them is below ``low`` and the books on disk know them.
+- Full (``bytes_max``, or the disk is): new records are refused before they have an identity, and counted as shed on
+  disk at once. A record that was spooled is never shed.
+
+One process holds a spool; within it every method belongs to one thread, ``Sync.run`` and ``Save.run`` to any.
+On a memory disk a spool survives its process, not the machine. A copied folder is a copied identity: never start two.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, ValuesView
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from producers.backlog import Backlog
+from producers.books import BookKey, Books, tally_of
+from producers.frame import FRAME_BYTES_MIN, Spooled
+from producers.identity import lock_folder, next_identity
+from producers.ledger import Ledger, Save
+from producers.segment_log import SegmentLog, Sync
+from schemas.errors import RejectedError
+from schemas.limits import DEFAULT_LIMITS, Limits
+
+_log = logging.getLogger(__name__)
+
+_SEGMENT_BYTES = 16 * 1024 * 1024
+_KEY_BYTES_MAX = 1_024
+_NAMES_BYTES_MAX = 512
+"""Room that topic, schema and content type take beside the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolLimits:
+    """Bounds of one spool. ``tail_bytes_max`` bounds what memory keeps of records not handed out yet."""
+
+    bytes_max: int = DEFAULT_LIMITS.spool_bytes_max
+    record_bytes_max: int = DEFAULT_LIMITS.record_bytes_max
+    segment_bytes: int = _SEGMENT_BYTES
+    tail_bytes_max: int = 32 * 1024 * 1024
+    window_records_max: int = 4_096
+    window_bytes_max: int = 32 * 1024 * 1024
+
+    @classmethod
+    def of(cls, limits: Limits) -> SpoolLimits:
+        """The part of the table of limits that a spool keeps to; a segment is at most a sixteenth of it."""
+        segment_bytes = min(_SEGMENT_BYTES, max(64 * 1024, limits.spool_bytes_max // 16))
+        return cls(limits.spool_bytes_max, limits.record_bytes_max, segment_bytes)
+
+
+class Spool:
+    """Make it with ``open``. ``source`` is its id, ``boot`` the ordinal of this opening."""
+
+    def __init__(self, folder: Path, lock: int, limits: SpoolLimits) -> None:
+        segments = folder / "segments"
+        segments.mkdir(exist_ok=True)
+        self._limits = limits
+        self._lock = lock
+        self._ledger = Ledger(folder)
+        identity = next_identity(folder, fresh=self._ledger.fresh and not any(segments.iterdir()))
+        self.source, self.boot = identity.source, identity.boot
+        self._log = SegmentLog(segments, self.boot, limits.segment_bytes)
+        waiting = sum(map(self._found, self._log.recover(self._ledger.first_segment)))
+        self._backlog = Backlog(self._log, self._ledger.low, waiting, limits.tail_bytes_max)
+        self._window: OrderedDict[tuple[int, int], Spooled] = OrderedDict()
+        self._window_bytes = 0
+        self._next_seq = 0
+        self._durable_seq = 0
+        self._full = False
+        facts = {"source": self.source, "boot": self.boot, "unacknowledged_records": waiting}
+        _log.info("the spool is open", extra=facts)
+
+    @classmethod
+    def open(cls, folder: Path, limits: SpoolLimits | None = None) -> Self:
+        """The spool in this folder, made on first use, for this process alone.
+
+        Raises ConfigError when another process holds it, ContractError when its identity is damaged.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(folder)
+        try:
+            return cls(folder, lock, limits or SpoolLimits())
+        except BaseException:
+            os.close(lock)
+            raise
+
+    @property
+    def low(self) -> tuple[int, int]:
+        """The oldest (boot, seq) that is not acknowledged; everything below is."""
+        first = next(iter(self._window), None)
+        return self._backlog.through if first is None else first
+
+    @property
+    def unacknowledged_records(self) -> int:
+        """Records that Kafka has not acknowledged."""
+        return self._backlog.records + len(self._window)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the spool takes on disk."""
+        return self._log.size_bytes
+
+    @property
+    def taken(self) -> ValuesView[Spooled]:
+        """Records handed out and not acknowledged, oldest first."""
+        return self._window.values()
+
+    @property
+    def books(self) -> Books:
+        """Totals per boot and topic since the spool was made; not to be changed."""
+        return self._ledger.books
+
+    def append(self, record: Spooled) -> Spooled | None:
+        """Write a record (its boot and seq are given here) and return it, or None when it was shed.
+
+        Raises RejectedError for a value above ``record_bytes_max`` or a key above 1,024 bytes; nothing changed then.
+        """
+        _check(record, self._limits)
+        record = record._replace(boot=self.boot, seq=self._next_seq)
+        if not self.has_room(len(record.value)):
+            self._shed_because("the spool is full", record)
+            return None
+        try:
+            self._log.append(record)
+        except OSError as error:
+            self._shed_because(f"the disk takes no more ({error})", record)
+            return None
+        self._full = False
+        self._next_seq += 1
+        tally = tally_of(self.books, record.boot, record.topic)
+        tally.records += 1
+        tally.events += record.events
+        self._backlog.push(record)
+        return record
+
+    def has_room(self, value_bytes: int) -> bool:
+        """Whether a record of this size would be taken now."""
+        most = FRAME_BYTES_MIN + _KEY_BYTES_MAX + _NAMES_BYTES_MAX + value_bytes
+        return self._log.size_bytes + most <= self._limits.bytes_max
+
+    def shed(self, topic: str, events: int) -> None:
+        """Declare events that will never be spooled. The declaration survives a kill at once."""
+        self._ledger.shed(self.boot, topic, events)
+
+    def begin_sync(self) -> Sync | None:
+        """What must be made safe before new records are handed out; None when all are."""
+        return None if self._durable_seq == self._next_seq else self._log.begin_sync(self._next_seq)
+
+    def finish_sync(self, sync: Sync) -> None:
+        """Take note that ``sync`` has run."""
+        self._log.finish_sync(sync)
+        self._durable_seq = sync.through_seq
+
+    def sync(self) -> None:
+        """Begin, run and finish a sync at once."""
+        if (sync := self.begin_sync()) is not None:
+            sync.run()
+            self.finish_sync(sync)
+
+    def take(self) -> list[Spooled]:
+        """The next records in order, as many as the window has room for, to be acknowledged one day."""
+        out: list[Spooled] = []
+        end = (self.boot, self._durable_seq)
+        while (
+            len(self._window) < self._limits.window_records_max and self._window_bytes < self._limits.window_bytes_max
+        ):
+            record = self._backlog.pop(end)
+            if record is None:
+                break
+            self._window[record.boot, record.seq] = record
+            self._window_bytes += len(record.value)
+            out.append(record)
+        return out
+
+    def acknowledge(self, records: Iterable[Spooled]) -> int:
+        """Take note that Kafka has these records; returns how many were not acknowledged before."""
+        new = 0
+        for record in records:
+            if self._window.pop((record.boot, record.seq), None) is not None:
+                new += 1
+                self._window_bytes -= len(record.value)
+                self.books[record.boot, record.topic].acknowledged_events += record.events
+        return new
+
+    def begin_save(self) -> Save | None:
+        """What must be written so that acknowledged segments can go; None when nothing has changed."""
+        low = self.low
+        return self._ledger.begin_save(low, self._log.below(low))
+
+    def finish_save(self, save: Save) -> None:
+        """Take note that ``save`` has run."""
+        self._ledger.finish_save(save)
+        self._log.remove(save.segments)
+
+    def save(self) -> None:
+        """Begin, run and finish a save at once."""
+        if (save := self.begin_save()) is not None:
+            save.run()
+            self.finish_save(save)
+
+    def books_delivered(self, delivered: Iterable[BookKey]) -> None:
+        """Forget all but the 64 newest of the finished boots among these. Not between begin and end of a save."""
+        self._ledger.forget(delivered, self._log.boots() | {self.boot})
+
+    def close(self) -> None:
+        """Make everything safe, save, and let the folder go. No sync or save may be running."""
+        self.sync()
+        self._log.finish()
+        self.save()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let the folder go as the end of the process would: nothing is written."""
+        self._backlog.close()
+        self._log.abandon()
+        self._ledger.close()
+        os.close(self._lock)
+
+    def _found(self, record: Spooled) -> bool:
+        """Count a record of an older boot; whether it waits to be acknowledged."""
+        tally = tally_of(self.books, record.boot, record.topic)
+        tally.records += 1
+        tally.events += record.events
+        acknowledged = record[:2] < self._ledger.low
+        if acknowledged:
+            tally.acknowledged_events += record.events
+        return not acknowledged
+
+    def _shed_because(self, why: str, record: Spooled) -> None:
+        self.shed(record.topic, record.events)
+        if not self._full:
+            self._full = True
+            _log.error("new events are shed: %s", why, extra={"bytes": self.size_bytes, "topic": record.topic})
+
+
+def _check(record: Spooled, limits: SpoolLimits) -> None:
+    if len(record.value) > limits.record_bytes_max:
+        raise RejectedError("too_large", f"{len(record.value)} bytes; at most {limits.record_bytes_max}")
+    if len(record.key) > _KEY_BYTES_MAX:
+        raise RejectedError("too_long", f"a key of {len(record.key)} bytes; at most {_KEY_BYTES_MAX}")
+    names = (record.topic, record.schema, record.content_type)
+    assert sum(map(len, names)) <= _NAMES_BYTES_MAX, names
+    assert record.events > 0, "an empty batch"
