@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native_kernels, native_walk, wire
+from schemas import native_fill, native_walk, wire
 from schemas.block import Block, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.faults import fault_of, word_fault
@@ -216,7 +216,7 @@ class _Intake:
         assert isinstance(at_ms, Numbers)
         appended = np.fromiter((record.timestamp_ms for record in self.records), np.int64, len(self.records))
         verdicts = np.empty(filled.block.rows, dtype=np.uint8)
-        native_kernels.judge_times(
+        native_fill.judge_times(
             at_ms.values, record_of, appended, fault, self.limits.horizon_ms, self.limits.skew_ms, verdicts
         )
         for row in np.flatnonzero(fault >= 0).tolist():

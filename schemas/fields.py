@@ -89,6 +89,10 @@ class Field:
     allowed: tuple[str, ...] = ()
     required: bool = False
 
+    def __hash__(self) -> int:
+        """Of the name alone: tables of fields are keys of caches that are asked for every batch."""
+        return hash(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

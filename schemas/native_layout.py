@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +20,14 @@ _SHAPES = {Kind.LABEL: LABEL, Kind.BINS: BINS, Kind.TEXT: TEXT, Kind.OPTIONAL_TE
 _BITS = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """Per column: the bytes before its data, its shape, and where its values go.
+class Shapes(NamedTuple):
+    """What the compiled walk knows of each column: the bytes before its data, its shape, where its values go.
 
     ``slot`` counts columns of one destination (32-bit numbers, 64-bit numbers, labels, sketches, texts); ``null_slot``
-    counts nullable columns (-1 for others). A number ``v`` is inside its bounds when ``v - low <= span`` in unsigned
-    64-bit arithmetic, which holds for signed and unsigned kinds alike. ``sizes`` are the slots per destination.
+    counts nullable columns (0 for others, never looked at). A number ``v`` is inside its bounds when
+    ``v - low <= span`` in unsigned 64-bit arithmetic, which holds for signed and unsigned kinds alike.
     """
 
-    fields: tuple[Field, ...]
     prefixes: npt.NDArray[np.uint8]
     prefix_ends: npt.NDArray[np.int64]
     shape: npt.NDArray[np.int64]
@@ -40,7 +38,25 @@ class Layout:
     low: npt.NDArray[np.uint64]
     span: npt.NDArray[np.uint64]
     required: npt.NDArray[np.bool_]
-    label_columns: npt.NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """Where one column of the block is found in the walk's arrays; ``null_slot`` is -1 where nothing can be null."""
+
+    name: str
+    group: str
+    slot: int
+    null_slot: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """A field table as the walk sees it. ``sizes`` are the slots per destination."""
+
+    fields: tuple[Field, ...]
+    shapes: Shapes
+    places: tuple[Place, ...]
     sizes: dict[str, int]
 
 
@@ -53,21 +69,25 @@ def layout_of(fields: tuple[Field, ...]) -> Layout:
     sizes = {name: groups.count(name) for name in ("n32", "n64", "labels", "sketches", "texts")}
     nullable = [shape in (NULLABLE, NULLABLE_TEXT) for shape in shapes]
     bounds = [_bounds(field) for field in fields]
-    return Layout(
-        fields=fields,
+    slots = _slots(groups)
+    null_slots = np.where(nullable, np.cumsum(nullable) - 1, -1).astype(np.int64)
+    shapes_of_all = Shapes(
         prefixes=np.frombuffer(b"".join(prefixes) + bytes(8), dtype=np.uint8),
         prefix_ends=np.cumsum([len(prefix) for prefix in prefixes], dtype=np.int64),
         shape=np.array(shapes, dtype=np.int64),
         width=np.array([4 if group == "n32" else 8 for group in groups], dtype=np.int64),
         signed=np.array([field.kind.numpy.startswith("<i") for field in fields], dtype=bool),
-        slot=_slots(groups),
-        null_slot=np.where(nullable, np.cumsum(nullable) - 1, -1).astype(np.int64),
+        slot=slots,
+        null_slot=np.maximum(null_slots, 0),
         low=np.array([low & _BITS for low, _ in bounds], dtype=np.uint64),
         span=np.array([(high - low) & _BITS for low, high in bounds], dtype=np.uint64),
         required=np.array([field.required for field in fields], dtype=bool),
-        label_columns=np.array([i for i, shape in enumerate(shapes) if shape == LABEL], dtype=np.int64),
-        sizes={**sizes, "nullable": sum(nullable)},
     )
+    places = tuple(
+        Place(field.name, group, slot, null_slot, field.kind.numpy)
+        for field, group, slot, null_slot in zip(fields, groups, slots.tolist(), null_slots.tolist(), strict=True)
+    )
+    return Layout(fields, shapes_of_all, places, {**sizes, "nullable": sum(nullable)})
 
 
 def _shape(field: Field) -> int:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native_kernels as kernels
+from schemas import native_fill, native_kernels
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.fields import Field, Kind
 from schemas.native import concat, encode
-from schemas.native_layout import BINS, TEXT, Layout, layout_of
+from schemas.native_layout import Layout, layout_of
 from schemas.native_reader import parse, read_varint
 
 _SPARE = bytes(8)
@@ -72,12 +72,12 @@ class Dictionaries:
     def __init__(self, fields: Sequence[Field], judge: Judge) -> None:
         self._fields = [field for field in fields if field.kind is Kind.LABEL]
         self._judge = judge
-        self._new: list[dict[bytes, tuple[Words, list[bool]]]] = [{} for _ in self._fields]
+        self._new: list[dict[bytes, tuple[Words, list[int]]]] = [{} for _ in self._fields]
         self._old = self._new
         self._entries = self._bytes = 0
 
-    def words(self, label: int, data: bytes, count: int) -> tuple[Words, list[bool]]:
-        """The ``count`` words in ``data`` (entry 0 is null), and for each whether it is refused."""
+    def words(self, label: int, data: bytes, count: int) -> tuple[Words, list[int]]:
+        """The ``count`` words in ``data`` (entry 0 is null), and the places of those refused."""
         found = self._new[label].get(data)
         if found is not None:
             return found
@@ -90,7 +90,7 @@ class Dictionaries:
         self._bytes += len(data) + _WORD_BYTES * count
         return found
 
-    def _read(self, label: int, data: bytes, count: int) -> tuple[Words, list[bool]]:
+    def _read(self, label: int, data: bytes, count: int) -> tuple[Words, list[int]]:
         words: Words = []
         position = 0
         for _ in range(count):
@@ -99,7 +99,10 @@ class Dictionaries:
             position += size
         words[0] = None
         field = self._fields[label]
-        return words, [not self._judge(field, word) for word in words]
+        refused = [place for place, word in enumerate(words) if not self._judge(field, word)]
+        for place in refused:
+            words[place] = None  # so that it takes no code
+        return words, refused
 
 
 def measure(fields: tuple[Field, ...], values: Sequence[bytes]) -> Measured:
@@ -107,10 +110,10 @@ def measure(fields: tuple[Field, ...], values: Sequence[bytes]) -> Measured:
     layout = layout_of(fields)
     joined = b"".join((*values, _SPARE))
     data = np.frombuffer(joined, dtype=np.uint8)
-    ends = np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)))
+    ends = np.fromiter(accumulate(map(len, values)), dtype=np.int64, count=len(values))
     rows = np.empty(len(values), dtype=np.int64)
     places = np.empty((len(values), len(fields), 4), dtype=np.int64)
-    kernels.measure(data, ends, layout.prefixes, layout.prefix_ends, layout.shape, layout.width, rows, places)
+    native_kernels.measure(data, ends, layout.shapes, rows, places)
     return Measured(layout, joined, data, rows, places)
 
 
@@ -119,58 +122,13 @@ def fill(measured: Measured, dictionaries: Dictionaries, text_bytes_max: int, *,
 
     Without ``texts`` those columns are judged but left out.
     """
-    layout, rows, places, sizes = measured.layout, measured.rows, measured.places, measured.layout.sizes
-    taken = rows > 0
-    total = int(rows[taken].sum())
-    assert total > 0, "nothing to fill"
-    words, which, remap_base, remap = _remapped(measured, dictionaries)
-    sketch_base, pairs = _bases(layout, places, taken, BINS, 0)
-    text_base, text_bytes = _bases(layout, places, taken, TEXT, len(_SPARE) if texts else None)
-    n32 = np.empty((sizes["n32"], total), dtype=np.uint32)
-    n64 = np.empty((sizes["n64"], total), dtype=np.uint64)
-    known = np.empty((max(sizes["nullable"], 1), total), dtype=bool)
-    codes = np.empty((sizes["labels"], total), dtype=np.int32)
-    sketch_ends = np.empty((sizes["sketches"], total), dtype=np.int64)
-    keys, counts = np.empty(pairs, dtype=np.int16), np.empty(pairs, dtype=np.uint64)
-    text_ends = np.empty((sizes["texts"], total), dtype=np.int64)
-    text_data = np.empty(text_bytes, dtype=np.uint8)
-    fault = np.full(total, -1, dtype=np.int16)
-    record_of, row_of = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
-    kernels.fill(
-        measured.data,
-        rows,
-        places,
-        layout.shape,
-        layout.width,
-        layout.signed,
-        layout.slot,
-        layout.null_slot,
-        layout.low,
-        layout.span,
-        layout.required,
-        which,
-        remap_base,
-        remap,
-        text_bytes_max,
-        texts,
-        n32,
-        n64,
-        known,
-        codes,
-        sketch_ends,
-        sketch_base,
-        keys,
-        counts,
-        text_ends,
-        text_base,
-        text_data,
-        fault,
-        record_of,
-        row_of,
-    )
-    columns = _Columns(layout, total, n32, n64, known, codes, words, sketch_ends, sketch_base, keys, counts)
-    block = Block(total, columns.all(text_ends, text_base, text_data if texts else None))
-    return Filled(block, fault, record_of, row_of)
+    layout = measured.layout
+    words, lists, totals = _words(measured, dictionaries)
+    assert totals[-1] > 0, "nothing to fill"
+    target = _target(layout, totals, texts=texts)
+    native_fill.fill(measured.data, measured.rows, measured.places, layout.shapes, words, target, text_bytes_max, texts)
+    block = Block(totals[-1], _columns(layout, target, lists, texts=texts))
+    return Filled(block, target.fault, target.record_of, target.row_of)
 
 
 def decode_many(fields: tuple[Field, ...], values: Sequence[bytes]) -> Block:
@@ -192,92 +150,75 @@ def decode_many(fields: tuple[Field, ...], values: Sequence[bytes]) -> Block:
     return fill(measured, Dictionaries(fields, any_word), np.iinfo(np.int64).max).block
 
 
-def _remapped(
-    measured: Measured, dictionaries: Dictionaries
-) -> tuple[list[Words], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Per label column: the words of all records; per distinct dictionary where its codes begin in ``remap``."""
-    layout, rows = measured.layout, measured.rows
-    labels, records = len(layout.label_columns), len(rows)
-    table = np.empty(1 << (2 * records).bit_length(), dtype=np.int64)
-    first = np.empty((labels, records), dtype=np.int64)
+def _words(measured: Measured, dictionaries: Dictionaries) -> tuple[native_fill.Words, list[Words], list[int]]:
+    """Codes for every distinct dictionary, the words of each label column, and the totals of ``survey``."""
+    layout, records = measured.layout, len(measured.rows)
+    labels = layout.sizes["labels"]
     which = np.empty((labels, records), dtype=np.int64)
-    kernels.unique_dictionaries(measured.data, rows, measured.places, layout.label_columns, table, first, which)
-    base = np.zeros((labels, records), dtype=np.int64)
-    remap: list[int] = []
-    words: list[Words] = []
-    joined = measured.joined
-    for label, column in enumerate(layout.label_columns.tolist()):
-        codes: dict[bytes | None, int] = {None: 0}
-        firsts = first[label]
-        places = measured.places[firsts[firsts >= 0], column].tolist()
-        for number, (begin, end, count, _) in enumerate(places):
-            base[label, number] = len(remap)
-            found, refused = dictionaries.words(label, joined[begin:end], count)
-            if True in refused:
-                remap += [
-                    kernels.BAD_WORD if bad else codes.setdefault(word, len(codes))
-                    for word, bad in zip(found, refused, strict=True)
-                ]
-            else:
-                remap += [codes.setdefault(word, len(codes)) for word in found]
-        words.append(list(codes))
-    return words, which, base, np.array(remap, dtype=np.int32)
+    found = np.empty((labels * records, 4), dtype=np.int64)
+    table = np.empty(1 << (2 * records).bit_length(), dtype=np.int64)
+    totals = np.empty(len(layout.fields) + 1, dtype=np.int64)
+    count = native_kernels.survey(
+        measured.data, measured.rows, measured.places, layout.shapes, table, which, found, totals
+    )
+    words: list[dict[bytes | None, int]] = [{None: 0} for _ in range(labels)]
+    base: list[int] = []
+    codes: list[int] = []
+    for label, begin, end, size in found[:count].tolist():
+        base.append(len(codes))
+        known, (texts, refused) = words[label], dictionaries.words(label, measured.joined[begin:end], size)
+        codes += [known.setdefault(word, len(known)) for word in texts]
+        for place in refused:
+            codes[base[-1] + place] = native_fill.BAD_WORD
+    arrays = native_fill.Words(which, np.array(base, dtype=np.int64), np.array(codes, dtype=np.int32))
+    return arrays, [list(known) for known in words], totals.tolist()
 
 
-def _bases(
-    layout: Layout, places: npt.NDArray[np.int64], taken: npt.NDArray[np.bool_], shape: int, spare: int | None
-) -> tuple[npt.NDArray[np.int64], int]:
-    """Where each sketch (or text) column begins in the common array, and that array's length (0 without ``spare``)."""
-    texts = shape == TEXT
-    columns = np.flatnonzero(layout.shape >= TEXT) if texts else np.flatnonzero(layout.shape == BINS)
-    if spare is None:
-        return np.zeros(len(columns), dtype=np.int64), 0
-    sizes = places[:, columns, 1][taken].sum(axis=0) + spare
-    ends = np.cumsum(sizes, dtype=np.int64)
-    return ends - sizes, int(ends[-1]) if len(ends) else 0
+def _target(layout: Layout, totals: list[int], *, texts: bool) -> native_fill.Target:
+    """Room for all rows; texts of a column are followed by spare bytes."""
+    rows, sizes = totals[-1], layout.sizes
+    pairs = [total for place, total in zip(layout.places, totals, strict=False) if place.group == "sketches"]
+    bytes_ = [
+        total + len(_SPARE) for place, total in zip(layout.places, totals, strict=False) if place.group == "texts"
+    ]
+    pair_ends, byte_ends = list(accumulate(pairs, initial=0)), list(accumulate(bytes_, initial=0))
+    return native_fill.Target(
+        n32=np.empty((sizes["n32"], rows), dtype=np.uint32),
+        n64=np.empty((sizes["n64"], rows), dtype=np.uint64),
+        known=np.empty((max(sizes["nullable"], 1), rows), dtype=bool),
+        has_null=np.zeros(max(sizes["nullable"], 1), dtype=bool),
+        codes=np.empty((sizes["labels"], rows), dtype=np.int32),
+        sketch_ends=np.empty((sizes["sketches"], rows), dtype=np.int64),
+        sketch_base=np.array(pair_ends[:-1], dtype=np.int64),
+        keys=np.empty(pair_ends[-1], dtype=np.int16),
+        counts=np.empty(pair_ends[-1], dtype=np.uint64),
+        text_ends=np.empty((sizes["texts"], rows), dtype=np.int64),
+        text_base=np.array(byte_ends[:-1], dtype=np.int64),
+        texts=np.empty(byte_ends[-1] if texts else 0, dtype=np.uint8),
+        fault=np.full(rows, -1, dtype=np.int16),
+        record_of=np.empty(rows, dtype=np.int32),
+        row_of=np.empty(rows, dtype=np.int32),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The arrays that ``fill`` wrote, to be cut into columns."""
-
-    layout: Layout
-    rows: int
-    n32: npt.NDArray[np.uint32]
-    n64: npt.NDArray[np.uint64]
-    known: npt.NDArray[np.bool_]
-    codes: npt.NDArray[np.int32]
-    words: list[Words]
-    sketch_ends: npt.NDArray[np.int64]
-    sketch_base: npt.NDArray[np.int64]
-    keys: npt.NDArray[np.int16]
-    counts: npt.NDArray[np.uint64]
-
-    def all(
-        self,
-        text_ends: npt.NDArray[np.int64],
-        text_base: npt.NDArray[np.int64],
-        text_data: npt.NDArray[np.uint8] | None,
-    ) -> dict[str, Column]:
-        columns: dict[str, Column] = {}
-        all_known: list[bool] = np.all(self.known, axis=1).tolist()
-        slots, null_slots = self.layout.slot.tolist(), self.layout.null_slot.tolist()
-        for field, slot, null_slot in zip(self.layout.fields, slots, null_slots, strict=True):
-            known = None if null_slot < 0 or all_known[null_slot] else self.known[null_slot]
-            if field.kind is Kind.LABEL:
-                columns[field.name] = Labels(self.codes[slot], self.words[slot])
-            elif field.kind is Kind.BINS:
-                columns[field.name] = self._bins(slot)
-            elif field.kind.numpy:
-                dtype = field.kind.numpy
-                array: npt.NDArray[Any] = self.n32[slot] if dtype.endswith("4") else self.n64[slot]
-                columns[field.name] = Numbers(array.view(dtype), known)
-            elif text_data is not None:
-                begin, ends = text_base[slot], text_ends[slot]
-                data = text_data[begin : begin + ends[-1]].tobytes()
-                columns[field.name] = Texts(data, ends, known)
-        return columns
-
-    def _bins(self, slot: int) -> Bins:
-        ends, begin = self.sketch_ends[slot], self.sketch_base[slot]
-        return Bins(ends, self.keys[begin : begin + ends[-1]], self.counts[begin : begin + ends[-1]])
+def _columns(layout: Layout, target: native_fill.Target, words: list[Words], *, texts: bool) -> dict[str, Column]:
+    """The arrays that ``fill`` wrote, cut into columns."""
+    columns: dict[str, Column] = {}
+    has_null = target.has_null.tolist()
+    numbers = {
+        **{"<u4": target.n32, "<i4": target.n32.view("<i4"), "<u8": target.n64, "<i8": target.n64.view("<i8")},
+    }
+    for name, group, slot, null_slot, dtype in layout.places:
+        known = target.known[null_slot] if null_slot >= 0 and has_null[null_slot] else None
+        if dtype:
+            columns[name] = Numbers(numbers[dtype][slot], known)
+        elif group == "labels":
+            columns[name] = Labels(target.codes[slot], words[slot])
+        elif group == "sketches":
+            ends, begin = target.sketch_ends[slot], target.sketch_base[slot]
+            end = begin + ends[-1]
+            columns[name] = Bins(ends, target.keys[begin:end], target.counts[begin:end])
+        elif texts:
+            ends, begin = target.text_ends[slot], target.text_base[slot]
+            columns[name] = Texts(target.texts[begin : begin + ends[-1]].tobytes(), ends, known)
+    return columns

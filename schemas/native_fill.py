@@ -1,0 +1,296 @@
+"""Compiled loops that copy the columns of proven blocks behind one another and judge every value on the way."""
+
+# mypy: disable-error-code="assignment,return-value"
+# (numba casts numpy scalars to the integers of the signatures)
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from schemas.native_kernels import read_varint
+from schemas.native_layout import BINS, FIXED, LABEL, NULLABLE, NULLABLE_TEXT
+from schemas.native_loads import load16, load32, load64, store64
+from schemas.sketch import BIN_MAX, ZERO_BIN
+from schemas.verdicts import Verdict
+
+BIN_COUNT_MAX = 1 << 32
+"""Greatest count of one bin of one event: whatever adds up to a day of events stays below 2^63."""
+BAD_WORD = 1 << 30
+"""Set in ``Words.codes`` for words that may not stand in their column; the bits below are then 0."""
+ACCEPTED, LATE = int(Verdict.ACCEPTED), int(Verdict.LATE)
+FUTURE, REJECTED = int(Verdict.FUTURE), int(Verdict.REJECTED)
+
+
+class Words(NamedTuple):
+    """Codes of all dictionaries' words: those of dictionary ``n`` begin at ``base[n]``; ``which`` from ``survey``."""
+
+    which: npt.NDArray[np.int64]
+    base: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int32]
+
+
+class Target(NamedTuple):
+    """Where the values go: (slot, row) arrays; pairs and texts of a column begin at their base.
+
+    ``has_null`` tells per nullable column; ``fault`` gets the first column whose value is not allowed, -1 before.
+    """
+
+    n32: npt.NDArray[np.uint32]
+    n64: npt.NDArray[np.uint64]
+    known: npt.NDArray[np.bool_]
+    has_null: npt.NDArray[np.bool_]
+    codes: npt.NDArray[np.int32]
+    sketch_ends: npt.NDArray[np.int64]
+    sketch_base: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int16]
+    counts: npt.NDArray[np.uint64]
+    text_ends: npt.NDArray[np.int64]
+    text_base: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.uint8]
+    fault: npt.NDArray[np.int16]
+    record_of: npt.NDArray[np.int32]
+    row_of: npt.NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True)
+def _mark(fault: Any, row: int, column: int) -> None:
+    if fault[row] < 0:
+        fault[row] = column
+
+
+@njit(cache=True, nogil=True)
+def _inside(value: int, low: int, span: int) -> bool:
+    return np.uint64(value - low) <= span
+
+
+@njit(cache=True, nogil=True)
+def _extended(value: int, signed: bool) -> int:
+    """A 32-bit number as 64 bits, its sign kept."""
+    return np.uint64(np.int64(np.int32(np.uint32(value)))) if signed else np.uint64(value)
+
+
+@njit(cache=True, nogil=True)
+def _fill32(
+    data: Any, spans: Any, places: Any, column: int, nullable: bool, bounds: Any, out: Any, known: Any, fault: Any
+) -> bool:
+    """Copy a column of 32-bit numbers; True when there is a null."""
+    signed, low, span = bounds
+    any_null = False
+    for record in range(len(spans)):
+        first, last = spans[record]
+        nulls = places[record, column, 0]
+        at = nulls + last - first if nullable else nulls
+        outside = False
+        for i in range(last - first):
+            value = load32(data, at + 4 * i)
+            absent = nullable and data[nulls + i] != 0
+            if absent:
+                value = np.uint64(0)
+            outside |= not absent and not _inside(_extended(value, signed), low, span)
+            out[first + i] = np.uint32(value)
+            if nullable:
+                any_null |= absent
+                known[first + i] = not absent
+        if outside:
+            for i in range(first, last):
+                if (not nullable or known[i]) and not _inside(_extended(out[i], signed), low, span):
+                    _mark(fault, i, column)
+    return any_null
+
+
+@njit(cache=True, nogil=True)
+def _fill64(
+    data: Any, spans: Any, places: Any, column: int, nullable: bool, bounds: Any, out: Any, known: Any, fault: Any
+) -> bool:
+    """Copy a column of 64-bit numbers; True when there is a null."""
+    _, low, span = bounds
+    any_null = False
+    for record in range(len(spans)):
+        first, last = spans[record]
+        nulls = places[record, column, 0]
+        at = nulls + last - first if nullable else nulls
+        outside = False
+        for i in range(last - first):
+            value = load64(data, at + 8 * i)
+            absent = nullable and data[nulls + i] != 0
+            if absent:
+                value = np.uint64(0)
+            outside |= not absent and not _inside(value, low, span)
+            out[first + i] = value
+            if nullable:
+                any_null |= absent
+                known[first + i] = not absent
+        if outside:
+            for i in range(first, last):
+                if (not nullable or known[i]) and not _inside(out[i], low, span):
+                    _mark(fault, i, column)
+    return any_null
+
+
+@njit(cache=True, nogil=True)
+def _fill_labels(
+    data: Any, spans: Any, places: Any, column: int, which: Any, base: Any, codes: Any, out: Any, fault: Any
+) -> None:
+    for record in range(len(spans)):
+        first, last = spans[record]
+        if first == last:
+            continue
+        position, size = places[record, column, 3] >> 3, places[record, column, 3] & 7
+        start = base[which[record]]
+        seen = 0
+        for i in range(last - first):
+            if size == 1:
+                local = np.int64(data[position + i])
+            elif size == 2:
+                local = np.int64(load16(data, position + 2 * i))
+            else:
+                local = np.int64(load32(data, position + 4 * i))
+            code = codes[start + local]
+            seen |= code
+            out[first + i] = code
+        if seen & BAD_WORD:
+            for i in range(first, last):
+                if out[i] & BAD_WORD:
+                    out[i] &= BAD_WORD - 1
+                    _mark(fault, i, column)
+
+
+@njit(cache=True, nogil=True)
+def _fill_bins(
+    data: Any, spans: Any, places: Any, column: int, base: int, ends: Any, keys: Any, counts: Any, fault: Any
+) -> None:
+    before = 0
+    for record in range(len(spans)):
+        first, last = spans[record]
+        at, pairs = places[record, column, 0], places[record, column, 1]
+        key_at = at + 8 * (last - first)
+        count_at = key_at + 2 * pairs
+        start = 0
+        for row in range(first, last):
+            end = np.int64(load64(data, at + 8 * (row - first)))
+            previous, sound = ZERO_BIN - 1, True
+            for i in range(start, end):
+                key = np.int64(np.int16(np.uint16(load16(data, key_at + 2 * i))))
+                count = load64(data, count_at + 8 * i)
+                sound &= key > previous and count - np.uint64(1) < np.uint64(BIN_COUNT_MAX)
+                previous = key
+                keys[base + before + i] = key
+                counts[base + before + i] = count
+            if not sound or previous > BIN_MAX:
+                _mark(fault, row, column)
+            ends[row] = before + end
+            start = end
+        before += start
+
+
+@njit(cache=True, nogil=True)
+def _judge_texts(
+    data: Any, spans: Any, places: Any, column: int, nullable: bool, required: bool, size_max: int, fault: Any
+) -> None:
+    for record in range(len(spans)):
+        first, last = spans[record]
+        nulls = places[record, column, 0]
+        position = nulls + last - first if nullable else nulls
+        for row in range(first, last):
+            size, position = read_varint(data, position, position + 5)
+            is_known = not nullable or data[nulls + row - first] == 0
+            if (is_known and size > size_max) or (required and (size == 0 or not is_known)):
+                _mark(fault, row, column)
+            position += size
+
+
+@njit(cache=True, nogil=True)
+def _fill_texts(
+    data: Any, spans: Any, places: Any, column: int, nullable: bool, base: int, ends: Any, out: Any, known: Any
+) -> bool:
+    """Copy a column of texts, those of null rows left out; True when there is a null.
+
+    Copies run up to 7 bytes beyond a text; the next one overwrites them.
+    """
+    end, any_null = 0, False
+    for record in range(len(spans)):
+        first, last = spans[record]
+        nulls = places[record, column, 0]
+        position = nulls + last - first if nullable else nulls
+        for row in range(first, last):
+            size, position = read_varint(data, position, position + 5)
+            absent = nullable and data[nulls + row - first] != 0
+            for i in range(0, 0 if absent else size, 8):
+                store64(out, base + end + i, load64(data, position + i))
+            if not absent:
+                end += size
+            if nullable:
+                any_null |= absent
+                known[row] = not absent
+            ends[row] = end
+            position += size
+    return any_null
+
+
+@njit(cache=True, nogil=True)
+def _fill_column(
+    data: Any, spans: Any, places: Any, column: int, shapes: Any, words: Any, target: Any, fault: Any
+) -> None:
+    """Copy and judge a column that is no text."""
+    kind, slot, null_slot = shapes.shape[column], shapes.slot[column], shapes.null_slot[column]
+    if kind == LABEL:
+        which, out = words.which[slot], target.codes[slot]
+        _fill_labels(data, spans, places, column, which, words.base, words.codes, out, fault)
+    elif kind == BINS:
+        base, ends = target.sketch_base[slot], target.sketch_ends[slot]
+        _fill_bins(data, spans, places, column, base, ends, target.keys, target.counts, fault)
+    else:
+        bounds = (shapes.signed[column], shapes.low[column], shapes.span[column])
+        nullable, known = kind == NULLABLE, target.known[null_slot]
+        if shapes.width[column] == 4:
+            any_null = _fill32(data, spans, places, column, nullable, bounds, target.n32[slot], known, fault)
+        else:
+            any_null = _fill64(data, spans, places, column, nullable, bounds, target.n64[slot], known, fault)
+        if any_null:
+            target.has_null[null_slot] = True
+
+
+@njit(cache=True, nogil=True)
+def fill(
+    data: Any, rows: Any, places: Any, shapes: Any, words: Any, target: Any, text_max: int, keep_texts: bool
+) -> None:
+    """Copy the columns of every record with rows into ``target``, behind one another."""
+    spans = np.empty((len(rows), 2), dtype=np.int64)
+    first = 0
+    for record in range(len(rows)):
+        spans[record, 0], spans[record, 1] = first, first + max(rows[record], 0)
+        for row in range(first, spans[record, 1]):
+            target.record_of[row], target.row_of[row] = record, row - first
+        first = spans[record, 1]
+    fault = target.fault
+    for column in range(len(shapes.shape)):
+        kind, slot, null_slot = shapes.shape[column], shapes.slot[column], shapes.null_slot[column]
+        if kind in (FIXED, NULLABLE, LABEL, BINS):
+            _fill_column(data, spans, places, column, shapes, words, target, fault)
+            continue
+        nullable = kind == NULLABLE_TEXT
+        _judge_texts(data, spans, places, column, nullable, shapes.required[column], text_max, fault)
+        if keep_texts:
+            base, ends, known = target.text_base[slot], target.text_ends[slot], target.known[null_slot]
+            if _fill_texts(data, spans, places, column, nullable, base, ends, target.texts, known):
+                target.has_null[null_slot] = True
+
+
+@njit(cache=True, nogil=True)
+def judge_times(
+    at_ms: Any, record_of: Any, appended_ms: Any, fault: Any, horizon_ms: int, skew_ms: int, verdicts: Any
+) -> None:
+    """Verdict of each row: rejected where it has a fault, else late, future or accepted by its record's append time."""
+    for row in range(len(at_ms)):
+        age = appended_ms[record_of[row]] - at_ms[row]
+        if fault[row] >= 0:
+            verdicts[row] = REJECTED
+        elif age > horizon_ms:
+            verdicts[row] = LATE
+        elif -age > skew_ms:
+            verdicts[row] = FUTURE
+        else:
+            verdicts[row] = ACCEPTED
