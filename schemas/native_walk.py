@@ -8,9 +8,10 @@ same host sends the same words every second.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 
 import numpy as np
 import numpy.typing as npt
@@ -158,20 +159,27 @@ def _words(measured: Measured, dictionaries: Dictionaries) -> tuple[native_fill.
     found = np.empty((labels * records, 4), dtype=np.int64)
     table = np.empty(1 << (2 * records).bit_length(), dtype=np.int64)
     totals = np.empty(len(layout.fields) + 1, dtype=np.int64)
-    count = native_kernels.survey(
+    distinct = native_kernels.survey(
         measured.data, measured.rows, measured.places, layout.shapes, table, which, found, totals
     )
-    words: list[dict[bytes | None, int]] = [{None: 0} for _ in range(labels)]
+    words = [_numbering() for _ in range(labels)]
     base: list[int] = []
     codes: list[int] = []
-    for label, begin, end, size in found[:count].tolist():
+    for label, begin, end, size in found[:distinct].tolist():
         base.append(len(codes))
-        known, (texts, refused) = words[label], dictionaries.words(label, measured.joined[begin:end], size)
-        codes += [known.setdefault(word, len(known)) for word in texts]
+        texts, refused = dictionaries.words(label, measured.joined[begin:end], size)
+        codes.extend(map(words[label].__getitem__, texts))
         for place in refused:
             codes[base[-1] + place] = native_fill.BAD_WORD
     arrays = native_fill.Words(which, np.array(base, dtype=np.int64), np.array(codes, dtype=np.int32))
     return arrays, [list(known) for known in words], totals.tolist()
+
+
+def _numbering() -> defaultdict[bytes | None, int]:
+    """Words to codes in order of their first use, null first; a look-up of a new word gives it the next code."""
+    numbering: defaultdict[bytes | None, int] = defaultdict(count(1).__next__)
+    numbering[None] = 0
+    return numbering
 
 
 def _target(layout: Layout, totals: list[int], *, texts: bool) -> native_fill.Target:
