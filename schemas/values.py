@@ -6,8 +6,9 @@ sketches are maps of bin index (number or its text) to count. None and a missing
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from schemas.block import Bins, Column, Labels, Numbers, Texts
 from schemas.fields import Field, Kind
 from schemas.parsed import Problem
 
+_BIN_INDEX = re.compile(r"-?[0-9]{1,5}", re.ASCII)
+_STRINGS = {str, type(None)}
 _SHOWN_MAX = 80
 """Characters of an offending value that a detail repeats."""
 
@@ -121,20 +124,34 @@ def _text_bytes(field: Field, value: Any) -> bytes | None:
 
 def _labels(field: Field, index: int, values: Sequence[Any]) -> tuple[Labels, list[Problem]]:
     problems: list[Problem] = []
-    words = _each(index, values, lambda value: _text_bytes(field, value), problems)
-    codes: dict[bytes | None, int] = {None: 0}
-    column = np.array([codes.setdefault(word, len(codes)) for word in words], dtype=np.int32)
-    return Labels(column, list(codes)), problems
+    if not set(map(type, values)) <= _STRINGS:
+        values = _each(index, values, lambda value: _text_bytes(field, value), problems)
+    codes: dict[Any, int] = {None: 0}
+    column = np.array([codes.setdefault(word, len(codes)) for word in values], dtype=np.int32)
+    try:
+        words = [word.encode() if isinstance(word, str) else word for word in codes]
+    except UnicodeEncodeError:
+        return _labels(field, index, _each(index, values, lambda value: _text_bytes(field, value), problems))[
+            0
+        ], problems
+    if len(set(words)) == len(words):
+        return Labels(column, words), problems
+    places: dict[bytes | None, int] = {}
+    remap = np.array([places.setdefault(word, len(places)) for word in words], dtype=np.int32)
+    return Labels(remap[column], list(places)), problems
 
 
 def _texts(field: Field, index: int, values: Sequence[Any]) -> tuple[Texts, list[Problem]]:
     problems: list[Problem] = []
+    if set(map(type, values)) == {str} and (joined := "".join(values)).isascii():
+        ends = np.fromiter(accumulate(map(len, values)), dtype=np.int64, count=len(values))
+        return Texts(joined.encode(), ends), problems
     texts = _each(index, values, lambda value: _required_text(field, value), problems)
     known = None
     if field.kind.optional and None in texts:
         known = np.array([text is not None for text in texts], dtype=bool)
     filled = [text or b"" for text in texts]
-    ends = np.cumsum(np.array([len(text) for text in filled], dtype=np.int64), dtype=np.int64)
+    ends = np.fromiter(accumulate(map(len, filled)), dtype=np.int64, count=len(filled))
     return Texts(b"".join(filled), ends, known), problems
 
 
@@ -146,13 +163,36 @@ def _required_text(field: Field, value: Any) -> bytes | None:
 
 
 def _bins(field: Field, index: int, values: Sequence[Any]) -> tuple[Bins, list[Problem]]:
+    sketches = [{} if value is None else value for value in values]
+    plain = _plain_bins(sketches) if set(map(type, sketches)) <= {dict} else None
+    if plain is not None:
+        return plain, []
     problems: list[Problem] = []
     rows = _each(index, values, lambda value: _sketch(field, value), problems, [])
-    ends = np.cumsum(np.array([len(row) for row in rows], dtype=np.int64), dtype=np.int64)
+    ends = np.fromiter(accumulate(map(len, rows)), dtype=np.int64, count=len(rows))
     pairs = [pair for row in rows for pair in row]
     keys = np.array([key for key, _ in pairs], dtype=np.int16)
     counts = np.array([count for _, count in pairs], dtype=np.uint64)
     return Bins(ends, keys, counts), problems
+
+
+def _plain_bins(sketches: Sequence[dict[Any, Any]]) -> Bins | None:
+    """The column when every index and count is what it should be and indexes rise, as from a careful writer."""
+    counts = [count for sketch in sketches for count in sketch.values()]
+    keys = [key for sketch in sketches for key in sketch]
+    if not set(map(type, counts)) <= {int} or not set(map(type, keys)) <= {int, str}:
+        return None
+    indexes = {key: int(key) for key in set(keys) if isinstance(key, int) or _BIN_INDEX.fullmatch(key)}
+    if len(indexes) < len(set(keys)):
+        return None
+    whole = np.array([indexes[key] for key in keys], dtype=np.int64)
+    ends = np.fromiter(accumulate(map(len, sketches)), dtype=np.int64, count=len(sketches))
+    falls = np.flatnonzero(whole[1:] <= whole[:-1]) + 1
+    if not np.isin(falls, ends).all() or (counts and (min(counts) < 0 or max(counts) >= 2**64)):
+        return None
+    if len(whole) and (whole.min() < -(2**15) or whole.max() >= 2**15):
+        return None
+    return Bins(ends, whole.astype(np.int16), np.array(counts, dtype=np.uint64))
 
 
 def _sketch(field: Field, value: Any) -> list[tuple[int, int]]:
