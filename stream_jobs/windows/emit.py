@@ -8,6 +8,7 @@ its life, and per word in use its place in the order.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -63,13 +64,14 @@ def blocks_of(plan: Plan, segment: Segment, partitions: int) -> dict[int, Block]
 
 def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
     sums = segment.sums
-    for part in sums:
-        _place_series(plan, segment.series, part.table, partitions)
+    for table in segment.series.tables:
+        _place_series(segment.series, table, partitions)
     codes, words = _canonical_codes(plan, segment)
     targets = np.concatenate([part.table.targets[part.row_series[: part.rows]] for part in sums])
     windows = np.concatenate([part.row_windows[: part.rows] for part in sums])
-    sets = np.concatenate([np.full(part.rows, number, np.int64) for number, part in enumerate(sums)])
-    keys = [(targets.astype(np.int64), partitions), (windows, 1 << 45), (sets, len(sums))]
+    numbers = [number for number, tables in enumerate(segment.tables) for _ in tables]
+    sets = np.concatenate([np.full(part.rows, n, np.int64) for n, part in zip(numbers, sums, strict=True)])
+    keys = [(targets.astype(np.int64), partitions), (windows, 1 << 45), (sets, len(plan.sets))]
     keys += [(line, len(known)) for line, known in zip(codes, words, strict=True)]
     order = np.lexsort(_packed(keys)[::-1])
     cells = np.concatenate([part.cells[: part.rows] for part in sums])
@@ -98,7 +100,7 @@ def _packed(keys: list[tuple[Whole, int]]) -> list[Whole]:
     return packed
 
 
-def _place_series(plan: Plan, series: Series, table: SeriesTable, partitions: int) -> None:
+def _place_series(series: Series, table: SeriesTable, partitions: int) -> None:
     """Find the target of every series that has none yet."""
     first, stop = table.targets_known, table.count
     if first == stop:
@@ -154,21 +156,27 @@ def compacted(codes: npt.NDArray[np.int32] | Whole, words: list[bytes | None]) -
 
 
 def _ordered_bins(plan: Plan, sums: list[Sums], order: Whole) -> list[Bins]:
-    """Bins of all rows by histogram; the tables of the sets are laid out one by one, then joined."""
-    positions = np.empty(len(order), np.int64)
-    positions[order] = np.arange(len(order))
-    histograms = len(plan.histograms)
+    """Bins of all rows by histogram, in the order of the rows."""
+    histograms, rows = len(plan.histograms), len(order)
     if histograms == 0:
         return []
-    bounds = np.cumsum([0, *(part.rows for part in sums)])
-    tables = np.concatenate([part.bins_in_use(int(first)) for part, first in zip(sums, bounds, strict=False)])
-    ends = np.empty(histograms * len(order), np.int64)
-    keys = np.empty(len(tables), np.int16)
-    counts = np.empty(len(tables), np.uint64)
-    kernels.place_bins(tables, positions, histograms, ends, keys, counts)
-    found = []
-    first = 0
-    for lines in ends.reshape(histograms, len(order)):
+    positions = np.empty(rows, np.int64)
+    positions[order] = np.arange(rows)
+    bounds = np.cumsum([0, *(part.rows for part in sums)]).tolist()
+    own = [positions[first:stop] for first, stop in pairwise(bounds)]
+    sizes = np.zeros(histograms * rows, np.int64)
+    for part, places in zip(sums, own, strict=True):
+        kernels.measure_bins(part.bins, places, histograms, rows, sizes)
+    ends = np.cumsum(sizes)
+    cursors = ends - sizes
+    keys, counts = np.empty(ends[-1], np.int16), np.empty(ends[-1], np.uint64)
+    for part, places in zip(sums, own, strict=True):
+        kernels.place_bins(part.bins, places, histograms, rows, cursors, keys, counts)
+    kernels.sort_bins(ends, keys, counts)
+    for part, places in zip(sums, own, strict=True):
+        kernels.add_spilled(part.spilled[: part.used[2]], places, histograms, rows, ends, keys, counts)
+    found, first = [], 0
+    for lines in ends.reshape(histograms, rows):
         stop = int(lines[-1])
         found.append(Bins(lines - first, keys[first:stop], counts[first:stop]))
         first = stop

@@ -35,12 +35,20 @@ NO_BIN = -9
 EMPTY = -1
 _SHIFT = 46
 _FIRST_CELL = 1023 << 6
-_BIN_BITS = 11
+
+# A bin is one number: histogram and bin above, count below; 0 is an empty place. The histogram (row times histograms
+# per row, plus which) bounds the rows of one table; amounts that do not fit the count are kept aside as *spilled*.
+_BIN_BITS = 10
+_BIN_MASK = (1 << _BIN_BITS) - 1
+_GROUP = np.uint64(3)
+_IN_GROUP = np.uint64(7)
+_INSERTION_MAX = 48
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _TAG = np.uint64(0xFFFFFFFF00000000)
 _LOW = np.uint64(0x00000000FFFFFFFF)
 _HALF = np.uint64(32)
 _NONE = np.uint64(0)
+_ONE = np.uint64(1)
 
 
 def _first_guesses() -> npt.NDArray[np.int32]:
@@ -53,6 +61,11 @@ def _first_guesses() -> npt.NDArray[np.int32]:
 _GUESSES = _first_guesses()
 _BOUNDS = BOUNDS.copy()
 _VALUE_MAX = int(BOUNDS[BIN_MAX])
+
+
+def rows_max(histograms: int) -> int:
+    """Rows that one table of bins can tell apart."""
+    return (1 << 32 - _BIN_BITS) // max(histograms, 1) - 1
 
 
 @njit(cache=True, nogil=True)
@@ -78,10 +91,10 @@ def bins_of(values: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def first_uses(codes: Any, verdicts: Any, start: Any, stop: Any, pending: Any, out: Any) -> int:
+def first_uses(codes: Any, verdicts: Any, pending: Any, out: Any) -> int:
     """Collect the codes marked in ``pending`` in the order in which accepted rows first use them; clears the marks."""
     found = 0
-    for i in range(start, stop):
+    for i in range(codes.shape[0]):
         code = codes[i]
         if pending[code] and verdicts[i] == 0:
             pending[code] = False
@@ -205,39 +218,111 @@ def find_series(
     return count, stop
 
 
-def bin_key(histogram: int, found: int) -> int:
-    """The key of a bin of a histogram (row times histograms per row, plus which)."""
-    return (histogram << _BIN_BITS) | (found + 1)
+@njit(cache=True, nogil=True)
+def _shift_of(bins: Any) -> Any:
+    """How far a hash is shifted down so that its best bits, the upper ones, number the groups of the table."""
+    groups, shift = bins.shape[0] >> 3, 64
+    while groups > 1:
+        groups >>= 1
+        shift -= 1
+    return np.uint64(shift)
 
 
 @njit(cache=True, nogil=True)
-def _count_bin(bins: Any, cell: Any, found: Any, amount: Any) -> int:
-    """Add to one bin of one histogram; returns 1 when the bin is new there. There must be room.
+def _place_of(bins: Any, shift: Any, key: Any) -> Any:
+    """Where a bin stands or would be entered.
 
-    Four neighbouring bins start out in one cache line, so that the bins of one event are found together.
+    Eight neighbouring bins start out in one cache line, so that the bins of one event are found together.
     """
-    mask = bins.shape[0] - 1
-    key = (cell << _BIN_BITS) | (found + 1)
-    group = np.uint64(key >> 2) * _MIX
-    place = ((np.int64(group >> _HALF) << 2) | (key & 3)) & mask
+    mask = np.uint64(bins.shape[0] - 1)
+    place = (((key >> _GROUP) * _MIX) >> shift << _GROUP) | (key & _IN_GROUP)
     while True:
-        held = bins[place, 0]
-        if held == key:
-            bins[place, 1] += amount
-            return 0
-        if held == EMPTY:
-            bins[place, 0] = key
-            bins[place, 1] = amount
-            return 1
-        place = (place + 1) & mask
+        held = bins[place]
+        if held == _NONE or held >> _HALF == key:
+            return place
+        place = (place + np.uint64(1)) & mask
+
+
+@njit(cache=True, nogil=True)
+def count_values(
+    rows: Any, found: Any, histogram: Any, histograms: Any, start: Any, stop: Any, bins: Any, used: Any
+) -> int:
+    """Count the bin of each row's value in the given histogram of its line; returns the row reached.
+
+    Stops when half of the table is in use. ``used`` is [lines, bins, spilled amounts].
+    """
+    bins_max = bins.shape[0] // 2
+    shift = _shift_of(bins)
+    held_bins = used[1]
+    for i in range(start, stop):
+        if rows[i] == EMPTY or found[i] == NO_BIN:
+            continue
+        if held_bins >= bins_max:
+            stop = i
+            break
+        key = np.uint64(((rows[i] * histograms + histogram) << _BIN_BITS) | (found[i] + 1))
+        place = _place_of(bins, shift, key)
+        held = bins[place]
+        if held == _NONE:
+            held_bins += 1
+            held = key << _HALF
+        bins[place] = held + _ONE
+    used[1] = held_bins
+    return stop
+
+
+@njit(cache=True, nogil=True)
+def count_ready(
+    rows: Any,
+    ends: Any,
+    keys: Any,
+    counts: Any,
+    histogram: Any,
+    histograms: Any,
+    start: Any,
+    stop: Any,
+    bins: Any,
+    spilled: Any,
+    used: Any,
+) -> int:
+    """Count ready-made bins, as ``count_values``; amounts beyond a count's 32 bits are set aside in ``spilled``.
+
+    Stops as well when ``spilled`` might not have room for all of a row's.
+    """
+    bins_max = bins.shape[0] // 2
+    shift = _shift_of(bins)
+    for i in range(start, stop):
+        if rows[i] == EMPTY:
+            continue
+        first, last = ends[i], ends[i + 1]
+        if used[1] + last - first > bins_max or used[2] + last - first > spilled.shape[0]:
+            return i
+        for k in range(first, last):
+            key = np.uint64(((rows[i] * histograms + histogram) << _BIN_BITS) | (keys[k] + 1))
+            amount = np.uint64(counts[k])
+            place = _place_of(bins, shift, key)
+            held = bins[place]
+            if held == _NONE:
+                used[1] += 1
+                held = (key << _HALF) | _ONE
+                amount -= _ONE
+            if amount <= _LOW - (held & _LOW):
+                held += amount
+            else:
+                spilled[used[2], 0] = key
+                spilled[used[2], 1] = amount
+                used[2] += 1
+            bins[place] = held
+    return stop
 
 
 @njit(cache=True, nogil=True)
 def grow_bins(old: Any, new: Any) -> None:
-    """Count all bins of ``old`` into the empty, larger ``new``."""
+    """Enter all bins of ``old`` into the empty, larger ``new``."""
+    shift = _shift_of(new)
     for i in range(old.shape[0]):
-        if old[i, 0] != EMPTY:
-            _count_bin(new, old[i, 0] >> _BIN_BITS, (old[i, 0] & ((1 << _BIN_BITS) - 1)) - 1, old[i, 1])
+        if old[i] != _NONE:
+            new[_place_of(new, shift, old[i] >> _HALF)] = old[i]
 
 
 @njit(cache=True, nogil=True)
@@ -300,42 +385,32 @@ def _add_amounts(line: Any, values: Any, i: Any, base: Any, first: Any, stop: An
 
 
 @njit(cache=True, nogil=True)
-def add_rows(
+def add_values(
     series: Any,
     at: Any,
     windows: Any,
     values: Any,
-    value_bins: Any,
-    ready_ends: Any,
-    ready_keys: Any,
-    ready_counts: Any,
     start: Any,
     stop: Any,
+    sketches: Any,
     gauges: Any,
     cells: Any,
     heads: Any,
     nexts: Any,
     row_windows: Any,
     row_series: Any,
-    bins: Any,
     used: Any,
+    rows: Any,
 ) -> int:
-    """Add rows ``[start, stop)`` to the sums of their (window, series); returns the row reached.
+    """Add rows ``[start, stop)`` to the cells of their (window, series); returns the row reached.
 
-    ``used`` is [rows, bins] in use. Stops when the next row might need a line or bins beyond what there is; the bin
-    table is kept at most half full.
+    Writes the line that each went to into ``rows``. Stops when the next one might need a line more than there is.
     """
-    sketches = value_bins.shape[0]
-    ready = ready_ends.shape[0]
-    histograms = sketches + ready
-    bins_max = bins.shape[0] // 2
     for i in range(start, stop):
+        rows[i] = EMPTY
         if series[i] == EMPTY:
             continue
-        needed = sketches
-        for b in range(ready):
-            needed += ready_ends[b, i + 1] - ready_ends[b, i]
-        if used[0] >= cells.shape[0] or used[1] + needed > bins_max:
+        if used[0] >= cells.shape[0]:
             return i
         row = _row_of(series[i], windows[i], heads, nexts, row_windows)
         if row == EMPTY:
@@ -346,18 +421,14 @@ def add_rows(
             row_windows[row] = windows[i]
             row_series[row] = series[i]
             _begin(cells[row], sketches, gauges)
+        rows[i] = row
         line = cells[row]
         line[EVENT_COUNT] += 1
         base = SKETCH_FROM
         for f in range(sketches):
-            value = values[f, i]
-            if value != UNKNOWN:
-                _spread(line, base, value)
-                used[1] += _count_bin(bins, row * histograms + f, value_bins[f, i], 1)
+            if values[f, i] != UNKNOWN:
+                _spread(line, base, values[f, i])
             base += SKETCH_CELLS
-        for b in range(ready):
-            for k in range(ready_ends[b, i], ready_ends[b, i + 1]):
-                used[1] += _count_bin(bins, row * histograms + sketches + b, ready_keys[k], ready_counts[k])
         _add_levels(line, values, i, at[i], base, sketches, sketches + gauges)
         base += gauges * GAUGE_CELLS
         _add_amounts(line, values, i, base, sketches + gauges, values.shape[0])
@@ -366,37 +437,63 @@ def add_rows(
 
 
 @njit(cache=True, nogil=True)
-def place_bins(bins: Any, positions: Any, histograms: Any, ends: Any, keys: Any, counts: Any) -> None:
-    """Lay out the bins by (histogram, position of the row), rising within; fills all three.
+def measure_bins(bins: Any, positions: Any, histograms: Any, rows: Any, sizes: Any) -> None:
+    """Count the bins in use by histogram and position: ``sizes[histogram * rows + positions[row]]``."""
+    for i in range(bins.shape[0]):
+        if bins[i] != _NONE:
+            cell = np.int64(bins[i] >> (_HALF + np.uint64(_BIN_BITS)))
+            sizes[(cell % histograms) * rows + positions[cell // histograms]] += 1
 
-    ``positions[row]`` is where a row is sent. ``ends`` has ``histograms * rows`` places, for all rows of the first
-    histogram, then of the next. Two passes of counting, one by bin and one by histogram and row.
-    """
-    total = positions.shape[0]
-    starts = np.zeros(histograms * total + 1, np.int64)
-    by_bin = np.zeros((1 << _BIN_BITS) + 1, np.int64)
-    held = 0
+
+@njit(cache=True, nogil=True)
+def place_bins(bins: Any, positions: Any, histograms: Any, rows: Any, cursors: Any, keys: Any, counts: Any) -> None:
+    """Write each bin where the cursor of its histogram and position stands, and move that on."""
     for i in range(bins.shape[0]):
-        if bins[i, 0] != EMPTY:
-            held += 1
-            by_bin[(bins[i, 0] & ((1 << _BIN_BITS) - 1)) + 1] += 1
-            cell = bins[i, 0] >> _BIN_BITS
-            starts[(cell % histograms) * total + positions[cell // histograms] + 1] += 1
-    for k in range(1 << _BIN_BITS):
-        by_bin[k + 1] += by_bin[k]
-    for j in range(histograms * total):
-        starts[j + 1] += starts[j]
-        ends[j] = starts[j + 1]
-    rising = np.empty(held, np.int64)
-    for i in range(bins.shape[0]):
-        if bins[i, 0] != EMPTY:
-            low = bins[i, 0] & ((1 << _BIN_BITS) - 1)
-            rising[by_bin[low]] = i
-            by_bin[low] += 1
-    for j in range(held):
-        i = rising[j]
-        cell = bins[i, 0] >> _BIN_BITS
-        target = (cell % histograms) * total + positions[cell // histograms]
-        keys[starts[target]] = (bins[i, 0] & ((1 << _BIN_BITS) - 1)) - 1
-        counts[starts[target]] = bins[i, 1]
-        starts[target] += 1
+        held = bins[i]
+        if held != _NONE:
+            key = np.int64(held >> _HALF)
+            cell = key >> _BIN_BITS
+            target = (cell % histograms) * rows + positions[cell // histograms]
+            cursor = cursors[target]
+            cursors[target] = cursor + 1
+            keys[cursor] = (key & _BIN_MASK) - 1
+            counts[cursor] = held & _LOW
+
+
+@njit(cache=True, nogil=True)
+def sort_bins(ends: Any, keys: Any, counts: Any) -> None:
+    """Bring the bins of each histogram into rising order: few by insertion, many through a line of all bins."""
+    line = np.zeros(1 << _BIN_BITS, np.uint64)
+    start = np.int64(0)
+    for j in range(ends.shape[0]):
+        stop = ends[j]
+        if stop - start <= _INSERTION_MAX:
+            for i in range(start + 1, stop):
+                key, count = keys[i], counts[i]
+                k = i
+                while k > start and keys[k - 1] > key:
+                    keys[k], counts[k] = keys[k - 1], counts[k - 1]
+                    k -= 1
+                keys[k], counts[k] = key, count
+        else:
+            for i in range(start, stop):
+                line[keys[i] + 1] = counts[i]
+            i = start
+            for found in range(line.shape[0]):
+                if line[found] != _NONE:
+                    keys[i], counts[i] = found - 1, line[found]
+                    line[found] = _NONE
+                    i += 1
+        start = stop
+
+
+@njit(cache=True, nogil=True)
+def add_spilled(spilled: Any, positions: Any, histograms: Any, rows: Any, ends: Any, keys: Any, counts: Any) -> None:
+    """Add amounts too large for the table to the bins they belong to."""
+    for i in range(spilled.shape[0]):
+        cell, found = spilled[i, 0] >> _BIN_BITS, (spilled[i, 0] & _BIN_MASK) - 1
+        target = (cell % histograms) * rows + positions[cell // histograms]
+        place = ends[target] - 1
+        while keys[place] != found:
+            place -= 1
+        counts[place] += np.uint64(spilled[i, 1])

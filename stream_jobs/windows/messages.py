@@ -44,6 +44,7 @@ def partials(
     for segment in segments:
         for target, block in blocks_of(plan, segment, partitions).items():
             pieces[target] += encoded(plan.table, block)
+        segment.remember_sizes()
     outputs: list[Output] = []
     for target, found in pieces.items():
         parts = found or [(0, b"")]

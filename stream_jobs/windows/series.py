@@ -27,6 +27,8 @@ OTHER_CODE = 1
 OTHER_WORD = OTHER.encode()
 OTHER_SERIES = 0
 
+ROWS_FIRST = 64
+BINS_FIRST = 1_024
 _LINES_FIRST = 1_024
 
 Codes = npt.NDArray[np.int32]
@@ -57,10 +59,15 @@ class Words:
 
 
 class SeriesTable:
-    """The series of one grouping set: ``lines[number]`` are the codes of its dimensions, in the set's order."""
+    """The series of one grouping set: ``lines[number]`` are the codes of its dimensions, in the set's order.
+
+    ``targets[number]`` is its partition of ``window.partials``, for the first ``targets_known`` of them. ``expected``
+    says how many rows and bins a commit needed lately (room only, no meaning).
+    """
 
     __slots__ = (
         "count",
+        "expected",
         "grouping",
         "index",
         "last_windows",
@@ -75,6 +82,7 @@ class SeriesTable:
         self.grouping = grouping
         self.positions = np.array(tuple(positions), dtype=np.int64)
         self.limit = limit + 1  # with series 0
+        self.expected = (ROWS_FIRST, BINS_FIRST)
         self.count = 0
         self._room(_LINES_FIRST)
         self.add_lines(np.full((1, len(self.positions)), OTHER_CODE, np.int32), np.zeros(1, np.int64))
@@ -195,6 +203,7 @@ def _some_series(old: SeriesTable, mask: npt.NDArray[np.bool_], renumbered: list
     for column, position in enumerate(old.positions):
         lines[:, column] = renumbered[position][lines[:, column]]
     fresh = SeriesTable(old.grouping, old.positions.tolist(), old.limit - 1)
+    fresh.expected = old.expected
     fresh.last_windows[OTHER_SERIES] = old.last_windows[OTHER_SERIES]
     fresh.add_lines(lines[1:], old.last_windows[: old.count][mask][1:])
     return fresh

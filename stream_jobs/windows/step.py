@@ -103,9 +103,9 @@ class WindowsStep:
     ) -> None:
         codes_of(state.series, columns, start, stop, codes)
         segment = changes.segment(state)
-        for table, sums in zip(state.series.tables, segment.sums, strict=True):
+        for number, table in enumerate(state.series.tables):
             table.find(codes, columns.verdicts, columns.windows, start, stop, series)
-            sums.add(columns, series, start, stop)
+            segment.add(number, columns, series, start, stop)
 
     def _sweep(self, state: State) -> None:
         watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)

@@ -9,30 +9,46 @@ from stream_jobs.windows import kernels
 from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.kernels import EMPTY
 from stream_jobs.windows.plan import Plan
-from stream_jobs.windows.series import Series, SeriesTable
+from stream_jobs.windows.series import BINS_FIRST, ROWS_FIRST, Series, SeriesTable
 
-_ROWS_FIRST = 64
-_BINS_FIRST = 1_024
+_SPILLED_FIRST = 64
 
 
 class Sums:
     """The rows of one grouping set: line ``i`` of ``cells`` belongs to ``row_windows[i]`` and ``row_series[i]``.
 
-    ``bins`` is an open-addressed table of (histogram and bin, count), at most half full; ``used`` is [rows, bins].
+    ``used`` is [rows, bins, spilled amounts]; see ``kernels`` for the table of bins. ``rows_max`` is where a table
+    ends and the next one begins.
     """
 
-    __slots__ = ("bins", "cells", "heads", "histograms", "nexts", "plan", "row_series", "row_windows", "table", "used")
+    __slots__ = (
+        "bins",
+        "cells",
+        "heads",
+        "nexts",
+        "plan",
+        "row_series",
+        "row_windows",
+        "rows_max",
+        "spilled",
+        "table",
+        "used",
+    )
 
-    def __init__(self, plan: Plan, table: SeriesTable) -> None:
+    def __init__(self, plan: Plan, table: SeriesTable, rows_max: int) -> None:
         self.plan = plan
         self.table = table
-        self.used = np.zeros(2, np.int64)
-        self.cells = np.empty((_ROWS_FIRST, plan.cells), np.int64)
-        self.nexts = np.empty(_ROWS_FIRST, np.int64)
-        self.row_windows = np.empty(_ROWS_FIRST, np.int64)
-        self.row_series = np.empty(_ROWS_FIRST, np.int64)
+        self.rows_max = rows_max
+        rows, bins = table.expected
+        rows = min(rows, rows_max)
+        self.used = np.zeros(3, np.int64)
+        self.cells = np.empty((rows, plan.cells), np.int64)
+        self.nexts = np.empty(rows, np.int64)
+        self.row_windows = np.empty(rows, np.int64)
+        self.row_series = np.empty(rows, np.int64)
         self.heads = np.full(len(table.lines), EMPTY, np.int64)
-        self.bins = np.full((_BINS_FIRST, 2), EMPTY, np.int64)
+        self.bins = np.zeros(bins, np.uint64)
+        self.spilled = np.empty((_SPILLED_FIRST, 2), np.int64)
 
     @property
     def rows(self) -> int:
@@ -41,51 +57,81 @@ class Sums:
     @property
     def bytes(self) -> int:
         """Memory held."""
-        arrays = (self.cells, self.nexts, self.row_windows, self.row_series, self.heads, self.bins)
+        arrays = (self.cells, self.nexts, self.row_windows, self.row_series, self.heads, self.bins, self.spilled)
         return sum(array.nbytes for array in arrays)
 
-    def bins_in_use(self, rows_before: int) -> npt.NDArray[np.int64]:
-        """The bins without empty places, as if ``rows_before`` rows stood before the first."""
-        used = self.bins[self.bins[:, 0] != EMPTY]
-        used[:, 0] += kernels.bin_key(rows_before * len(self.plan.histograms), -1)
-        return used
+    def add(self, columns: Columns, series: Whole, start: int, stop: int, rows: Whole) -> int:
+        """Add rows ``[start, stop)``, whose series are given; returns the row before which all lines were taken.
 
-    def add(self, columns: Columns, series: Whole, start: int, stop: int) -> None:
-        """Add rows ``[start, stop)``, whose series are given."""
+        ``rows`` is room for the line of each row.
+        """
+        reached = self._add_values(columns, series, start, stop, rows)
+        for number in range(len(columns.value_bins)):
+            self._count_values(columns, number, start, reached, rows)
+        for number in range(len(columns.ready_ends)):
+            self._count_ready(columns, number, start, reached, rows)
+        return reached
+
+    def _add_values(self, columns: Columns, series: Whole, start: int, stop: int, rows: Whole) -> int:
         if len(self.heads) < len(self.table.lines):
             self.heads = _longer(self.heads, len(self.table.lines))
         while True:
-            start = kernels.add_rows(
+            start = kernels.add_values(
                 series,
                 columns.at,
                 columns.windows,
                 columns.values,
-                columns.value_bins,
-                columns.ready_ends,
-                columns.ready_keys,
-                columns.ready_counts,
                 start,
                 stop,
+                len(self.plan.sketches),
                 len(self.plan.gauges),
                 self.cells,
                 self.heads,
                 self.nexts,
                 self.row_windows,
                 self.row_series,
-                self.bins,
                 self.used,
+                rows,
+            )
+            if start >= stop or self.rows >= self.rows_max:
+                return start
+            self._more_rows()
+
+    def _count_values(self, columns: Columns, number: int, start: int, stop: int, rows: Whole) -> None:
+        found, histograms = columns.value_bins[number], len(self.plan.histograms)
+        while True:
+            start = kernels.count_values(rows, found, number, histograms, start, stop, self.bins, self.used)
+            if start >= stop:
+                return
+            self._more_bins()
+
+    def _count_ready(self, columns: Columns, number: int, start: int, stop: int, rows: Whole) -> None:
+        ends, keys, counts = columns.ready_ends[number], columns.ready_keys, columns.ready_counts
+        histogram, histograms = len(self.plan.sketches) + number, len(self.plan.histograms)
+        while True:
+            start = kernels.count_ready(
+                rows, ends, keys, counts, histogram, histograms, start, stop, self.bins, self.spilled, self.used
             )
             if start >= stop:
                 return
-            self._make_room()
+            needed = int(ends[start + 1] - ends[start])
+            if self.used[2] + needed > len(self.spilled):
+                self._more_spilled(needed)
+            if self.used[1] + needed > len(self.bins) // 2:
+                self._more_bins()
 
-    def _make_room(self) -> None:
-        if self.rows < len(self.cells):
-            larger = np.full((2 * len(self.bins), 2), EMPTY, np.int64)
-            kernels.grow_bins(self.bins, larger)
-            self.bins = larger
-            return
-        room = 2 * len(self.cells)
+    def _more_bins(self) -> None:
+        larger = np.zeros(2 * len(self.bins), np.uint64)
+        kernels.grow_bins(self.bins, larger)
+        self.bins = larger
+
+    def _more_spilled(self, needed: int) -> None:
+        spilled = np.empty((2 * len(self.spilled) + needed, 2), np.int64)
+        spilled[: self.used[2]] = self.spilled[: self.used[2]]
+        self.spilled = spilled
+
+    def _more_rows(self) -> None:
+        room = min(2 * len(self.cells), self.rows_max)
         cells = np.empty((room, self.cells.shape[1]), np.int64)
         cells[: self.rows] = self.cells
         self.cells = cells
@@ -101,13 +147,27 @@ def _longer(array: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
 
 
 class Segment:
-    """Sums that refer to the same series and words; a sweep starts a new one."""
+    """Sums that refer to the same series and words, at least one table per grouping set; a sweep starts a new one."""
 
-    __slots__ = ("series", "sums")
+    __slots__ = ("_plan", "_rows_max", "series", "tables")
 
-    def __init__(self, plan: Plan, series: Series) -> None:
+    def __init__(self, plan: Plan, series: Series, rows_max: int | None = None) -> None:
+        self._plan = plan
+        self._rows_max = rows_max or kernels.rows_max(len(plan.histograms))
         self.series = series
-        self.sums = [Sums(plan, table) for table in series.tables]
+        self.tables = [[Sums(plan, table, self._rows_max)] for table in series.tables]
+
+    def add(self, grouping: int, columns: Columns, series: Whole, start: int, stop: int) -> None:
+        """Add rows ``[start, stop)`` to the given grouping set."""
+        tables = self.tables[grouping]
+        rows = np.empty(stop, np.int64)
+        while (start := tables[-1].add(columns, series, start, stop, rows)) < stop:
+            tables.append(Sums(self._plan, self.series.tables[grouping], self._rows_max))
+
+    @property
+    def sums(self) -> list[Sums]:
+        """All tables, by grouping set."""
+        return [sums for tables in self.tables for sums in tables]
 
     @property
     def rows(self) -> int:
@@ -116,3 +176,14 @@ class Segment:
     @property
     def bytes(self) -> int:
         return sum(sums.bytes for sums in self.sums)
+
+    def remember_sizes(self) -> None:
+        """Let the next tables begin with the room these came to need, so that steady work grows nothing."""
+        for sums in self.sums:
+            rows, bins, _ = sums.used.tolist()
+            sums.table.expected = (_power(rows, ROWS_FIRST), _power(2 * bins + BINS_FIRST // 2, BINS_FIRST))
+
+
+def _power(needed: int, least: int) -> int:
+    """The least power of two that is not below either."""
+    return max(1 << (needed - 1).bit_length(), least)

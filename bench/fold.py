@@ -1,0 +1,137 @@
+"""Cost of the windows fold in CPU-seconds, beside a bare ``orjson.loads`` loop over the same events.
+
+``python -m bench.fold --profile bulk|fleet [--events N] [--series N] [--json]``
+
+``bulk``: 500 request events per record. ``fleet``: records of 40 request events and of 8 GPU samples. Stages are
+measured apart: headers, decoding and verdicts (``judge``), folding (``fold``), and the commit (``rows``). Memory is
+what the state and the unsent changes hold at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import orjson
+
+from bench.events import columnar_json, gpu_records, request_records
+from schemas.limits import Limits
+from schemas.record import Record
+from stream_jobs.step import Commit
+from stream_jobs.windows.judge import judge
+from stream_jobs.windows.step import WindowsStep
+
+PARTITIONS = {"window.partials": 4, "books": 1, "rejected": 1}
+
+
+@dataclass
+class Figures:
+    topic: str
+    events: int
+    records: int
+    events_per_record: int
+    series: int
+    partial_rows: int
+    judge_us_per_event: float
+    fold_us_per_event: float
+    rows_us_per_event: float
+    rows_us_per_partial: float
+    job_us_per_record: float
+    orjson_us_per_event: float
+    ratio_to_orjson: float
+    changes_bytes: int
+    output_bytes: int
+
+
+def measure(records: list[Record], events: int, fetch_records: int, commit_fetches: int) -> Figures:
+    """Fold all records in fetches, with a commit every so many; everything was compiled before."""
+    step = WindowsStep(Limits(series_max=200_000, words_max=400_000), PARTITIONS)
+    topic = records[0].topic
+    state, changes = step.new(topic, 0), step.changes()
+    spent = dict.fromkeys(("judge", "fold", "rows"), 0.0)
+    partial_rows = output_bytes = changes_bytes = number = 0
+    fetches = [records[at : at + fetch_records] for at in range(0, len(records), fetch_records)]
+    for count, fetch in enumerate(fetches, 1):
+        began = time.process_time()
+        judged = judge(state.plan.event, fetch, step.limits)
+        split = time.process_time()
+        step.fold_judged(state, judged, changes)
+        spent["judge"] += split - began
+        spent["fold"] += time.process_time() - split
+        if count % commit_fetches == 0 or count == len(fetches):
+            partial_rows += sum(segment.rows for segment in changes.segments)
+            changes_bytes = max(changes_bytes, changes.bytes)
+            began = time.process_time()
+            outputs = step.rows(state, changes, Commit(topic, 0, 0, count, number, 0, False))
+            spent["rows"] += time.process_time() - began
+            number += len(outputs)
+            output_bytes += sum(len(output.value) for output in outputs)
+            changes = step.changes()
+    yardstick = calibrate(records)
+    job = sum(spent.values())
+    return Figures(
+        topic=topic,
+        events=events,
+        records=len(records),
+        events_per_record=events // len(records),
+        series=sum(table.count - 1 for table in state.series.tables),
+        partial_rows=partial_rows,
+        judge_us_per_event=spent["judge"] / events * 1e6,
+        fold_us_per_event=spent["fold"] / events * 1e6,
+        rows_us_per_event=spent["rows"] / events * 1e6,
+        rows_us_per_partial=spent["rows"] / max(partial_rows, 1) * 1e6,
+        job_us_per_record=job / len(records) * 1e6,
+        orjson_us_per_event=yardstick / events * 1e6,
+        ratio_to_orjson=yardstick / job,
+        changes_bytes=changes_bytes,
+        output_bytes=output_bytes,
+    )
+
+
+def calibrate(records: list[Record]) -> float:
+    """CPU-seconds of ``orjson.loads`` over the same events as columnar JSON, record by record."""
+    texts = [columnar_json(record) for record in records[:400]]
+    began = time.process_time()
+    for text in texts:
+        orjson.loads(text)
+    return (time.process_time() - began) * len(records) / len(texts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--profile", choices=("bulk", "fleet"), default="bulk")
+    parser.add_argument("--events", type=int, default=400_000)
+    parser.add_argument("--series", type=int, default=2_000, help="series per grouping set, about")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(arguments.seed)
+    per_record = 500 if arguments.profile == "bulk" else 40
+    warm = request_records(rng, 2_000, per_record, arguments.series)
+    measure(warm, 2_000, 4, 1)
+    found = [
+        measure(
+            request_records(rng, arguments.events, per_record, arguments.series),
+            arguments.events,
+            20_000 // per_record,
+            2,
+        )
+    ]
+    if arguments.profile == "fleet":
+        measure(gpu_records(rng, 800, 8, arguments.series), 800, 4, 1)
+        events = arguments.events // 5
+        found.append(measure(gpu_records(rng, events, 8, arguments.series), events, 500, 2))
+    for figures in found:
+        if arguments.json:
+            print(json.dumps(asdict(figures)))
+        else:
+            for name, value in asdict(figures).items():
+                print(f"{name:22} {value:.3f}" if isinstance(value, float) else f"{name:22} {value}")
+            print()
+
+
+if __name__ == "__main__":
+    main()
