@@ -1,0 +1,115 @@
+"""The host on a bare aiokafka loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+
+from runtime.clock import Clock, SystemClock
+from runtime.config import KafkaConfig
+from stream_jobs.host.checks import check_topics
+from stream_jobs.host.job import AnyStep, HostedJob
+from stream_jobs.host.kafka_ports import KafkaBroker, record_of
+from stream_jobs.host.partitions import Partitions
+from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
+from stream_jobs.host.watchdog import Watchdog
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, consumer: Any, partitions: Partitions, watchdog: Watchdog) -> None:
+        self._consumer = consumer
+        self._partitions = partitions
+        self._watchdog = watchdog
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        await self._partitions.revoke()
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._watchdog.expect()
+        positions = await self._partitions.assign(assigned)
+        if positions is None:
+            return
+        for place, position in positions.items():
+            self._consumer.seek(TopicPartition(*place), position)
+        self._partitions.install()
+        self._watchdog.met()
+
+
+async def run_bare(
+    step: AnyStep | Mapping[str, AnyStep],
+    source_topics: Sequence[str],
+    kafka: KafkaConfig,
+    policy: CommitPolicy = DEFAULT_POLICY,
+    stop: asyncio.Event | None = None,
+    *,
+    worker: str | None = None,
+    transactional_sources: Sequence[str] = (),
+    outputs: Mapping[str, int] | None = None,
+    clock: Clock = _SYSTEM_CLOCK,
+) -> None:
+    """Host a job until ``stop`` is set; then commit and return. Raises what ends the process: any doubt.
+
+    ``worker`` is a name to keep over restarts (static membership). ``outputs`` are the topics the step writes to, with
+    the partition counts it relies on.
+    """
+    job = HostedJob.of(step, source_topics, transactional_sources)
+    names, stop = job.names(kafka.deployment), stop or asyncio.Event()
+    await check_topics(kafka, job, names, outputs or {})
+    async with contextlib.AsyncExitStack() as open_:
+        broker = KafkaBroker(kafka, policy)
+        open_.push_async_callback(broker.stop)
+        await broker.start()
+        partitions = Partitions(job, broker, names, policy, clock)
+        watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
+        consumer = _consumer(kafka, names.group, policy, worker)
+        consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
+        open_.push_async_callback(consumer.stop)
+        await consumer.start()
+        open_.push_async_callback(partitions.shut_down)
+        partitions.start()
+        await _until(_read(consumer, partitions, policy, stop), partitions.doubt)
+
+
+def _consumer(kafka: KafkaConfig, group: str, policy: CommitPolicy, worker: str | None) -> Any:
+    return AIOKafkaConsumer(
+        **kafka.client_settings(),
+        group_id=group,
+        group_instance_id=worker,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # of no weight: every position is set by us, and a gap ends the process
+        max_poll_records=policy.fetch_records_max,
+        max_partition_fetch_bytes=policy.fetch_bytes_max,
+        fetch_max_wait_ms=policy.fetch_wait_ms,
+        session_timeout_ms=policy.session_timeout_ms,
+        heartbeat_interval_ms=policy.heartbeat_interval_ms,
+        rebalance_timeout_ms=policy.rebalance_timeout_ms,
+    )
+
+
+async def _read(consumer: Any, partitions: Partitions, policy: CommitPolicy, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        fetched = await consumer.getmany(timeout_ms=policy.fetch_wait_ms)
+        generation = partitions.generation  # nothing was awaited since the records were taken
+        for place, messages in fetched.items():
+            await partitions.feed(place.topic, place.partition, generation, [record_of(m) for m in messages])
+        if sum(map(len, fetched.values())) < policy.fetch_records_max // 2:
+            await asyncio.sleep(policy.fetch_linger_ms / 1_000)
+
+
+async def _until(reading: Coroutine[Any, Any, None], doubt: asyncio.Future[None]) -> None:
+    """Until reading ends, which it does when told to stop, or raise the doubt."""
+    reader = asyncio.create_task(reading, name="host-reader")
+    await asyncio.wait({reader, doubt}, return_when=asyncio.FIRST_COMPLETED)
+    if doubt.done():
+        reader.cancel()
+        await asyncio.wait({reader})
+        reader.cancelled() or reader.exception()  # noted as the doubt itself, or of no weight beside it
+        doubt.result()
+    await reader

@@ -1,0 +1,229 @@
+"""The ports on a real broker, by aiokafka.
+
+What is taken care of here: every send's future is awaited (a failed batch does not fail aiokafka's commit); an answer
+without an offset is told apart from the answer "no offset" (aiokafka drops the top-level error of OffsetFetch, and for
+a second or two after a broker restart it would say "none"); a failed producer is told apart from a fenced one.
+Time limits are the caller's: aiokafka itself retries coordinator errors for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.client import ConnectionGroup, CoordinationType
+from aiokafka.errors import KafkaError, ProducerFenced, for_code
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.structs import OffsetAndMetadata
+
+from runtime.config import KafkaConfig
+from schemas.errors import FencedError, UnavailableError
+from schemas.record import Output, Record
+from stream_jobs.host.policy import CommitPolicy
+from stream_jobs.host.ports import Batch, Committed
+
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+BATCH_BYTES = 256 * 1024
+RETRY_AFTER_S = 0.1
+PAUSE_S = 0.005
+POLL_WAIT_MS = 200
+NO_OFFSET = -1
+_FENCED = frozenset({"InvalidProducerEpoch", "ProducerFenced"})
+
+
+def record_of(message: Any) -> Record:
+    """A consumed message of aiokafka in our own terms."""
+    return Record(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        message.key,
+        message.value,
+        message.headers,
+    )
+
+
+@contextlib.contextmanager
+def _told(doing: str) -> Iterator[None]:
+    """Kafka's errors in our own terms."""
+    try:
+        yield
+    except KafkaError as error:
+        if isinstance(error, ProducerFenced) or type(error).__name__ in _FENCED:
+            raise FencedError(f"{doing}: another owner took over") from error
+        raise UnavailableError(f"{doing}: {error!r}") from error
+    except TimeoutError as error:
+        raise UnavailableError(f"{doing}: no answer in time") from error
+
+
+class KafkaProducer:
+    """One transactional producer with its own connection."""
+
+    def __init__(self, kafka: KafkaConfig, policy: CommitPolicy, transactional_id: str) -> None:
+        self._kafka = kafka
+        self._policy = policy
+        self._id = transactional_id
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        self._producer = AIOKafkaProducer(
+            **self._kafka.client_settings(),
+            client_id=self._id,
+            transactional_id=self._id,
+            transaction_timeout_ms=self._policy.transaction_timeout_ms,
+            compression_type="zstd",
+            max_batch_size=BATCH_BYTES,
+            max_request_size=REQUEST_BYTES_MAX,
+        )
+        with _told(f"init of {self._id}"):
+            await self._producer.start()
+
+    async def begin(self) -> None:
+        with _told(f"begin of {self._id}"):
+            await self._producer.begin_transaction()
+
+    async def send(self, outputs: Sequence[Output]) -> list[int]:
+        producer = self._producer
+        with _told(f"send of {self._id}"):
+            waiting = [
+                await producer.send(o.topic, o.value, o.key, o.partition, headers=list(o.headers)) for o in outputs
+            ]
+            # Every one is awaited, also after another has failed, so that none is left unread.
+            done = await asyncio.gather(*waiting, return_exceptions=True)
+            for result in done:
+                if isinstance(result, BaseException):
+                    raise result
+        offsets = [result.offset for result in done if not isinstance(result, BaseException)]
+        if any(offset < 0 for offset in offsets):
+            raise UnavailableError(f"send of {self._id}: the broker does not tell where a record came to stand")
+        return offsets
+
+    async def add_offset(self, group: str, topic: str, partition: int, committed: Committed) -> None:
+        offsets = {TopicPartition(topic, partition): OffsetAndMetadata(committed.offset, committed.metadata)}
+        with _told(f"offset of {self._id}"):
+            await self._producer.send_offsets_to_transaction(offsets, group)
+
+    async def commit(self) -> None:
+        with _told(f"commit of {self._id}"):
+            await self._producer.commit_transaction()
+
+    async def stop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with contextlib.suppress(KafkaError):
+                await producer.stop()
+
+
+class KafkaReader:
+    """Reads one partition with a consumer of its own, without a group."""
+
+    def __init__(self, consumer: Any, at: TopicPartition) -> None:
+        self._consumer = consumer
+        self._at = at
+
+    async def poll(self) -> Batch:
+        with _told(f"read of {self._at.topic}/{self._at.partition}"):
+            found = await self._consumer.getmany(self._at, timeout_ms=POLL_WAIT_MS)
+            position = await self._consumer.position(self._at)
+        return Batch([record_of(message) for message in found.get(self._at, ())], position)
+
+    async def close(self) -> None:
+        await self._consumer.stop()
+
+
+class KafkaBroker:
+    """A cluster. ``start`` it before use, ``stop`` it after."""
+
+    def __init__(self, kafka: KafkaConfig, policy: CommitPolicy) -> None:
+        self._kafka = kafka
+        self._policy = policy
+        self._asking: Any = None
+
+    async def start(self) -> None:
+        self._asking = self._consumer()
+        with _told(f"connect to {self._kafka.bootstrap}"):
+            await self._asking.start()
+
+    async def stop(self) -> None:
+        if self._asking is not None:
+            await self._asking.stop()
+
+    def _consumer(self) -> Any:
+        return AIOKafkaConsumer(
+            **self._kafka.client_settings(),
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            fetch_max_wait_ms=self._policy.fetch_wait_ms,
+            max_partition_fetch_bytes=self._policy.fetch_bytes_max,
+            max_poll_records=self._policy.fetch_records_max,
+        )
+
+    def producer(self, transactional_id: str) -> KafkaProducer:
+        return KafkaProducer(self._kafka, self._policy, transactional_id)
+
+    async def reader(self, topic: str, partition: int, offset: int) -> KafkaReader:
+        consumer, at = self._consumer(), TopicPartition(topic, partition)
+        with _told(f"read of {topic}/{partition}"):
+            await consumer.start()
+            consumer.assign([at])
+            consumer.seek(at, offset)
+            await asyncio.sleep(0)  # aiokafka raises CancelledError from stop() when its tasks never ran
+        return KafkaReader(consumer, at)
+
+    async def begin_offset(self, topic: str, partition: int) -> int:
+        at = TopicPartition(topic, partition)
+        with _told(f"begin of {topic}/{partition}"):
+            found = await self._asking.beginning_offsets([at])
+        return int(found[at])
+
+    async def end_offset(self, topic: str, partition: int) -> int:
+        at = TopicPartition(topic, partition)
+        with _told(f"end of {topic}/{partition}"):
+            found = await self._asking.end_offsets([at])
+        return int(found[at])
+
+    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+        while True:
+            with _told(f"committed offset of {topic}/{partition}"):
+                found = await self._ask_committed(group, topic, partition)
+            if found is not None:
+                return found if found.offset != NO_OFFSET else None
+            await asyncio.sleep(RETRY_AFTER_S)
+
+    async def _ask_committed(self, group: str, topic: str, partition: int) -> Committed | None:
+        """The broker's word; None when it has none to say now. Raises what no retry can mend."""
+        client = self._asking._client
+        try:
+            node = await client.coordinator_lookup(CoordinationType.GROUP, group)
+            if not await client.ready(node, group=ConnectionGroup.COORDINATION):
+                return None
+            answer = await client.send(
+                node, OffsetFetchRequest(group, [(topic, [partition])]), group=ConnectionGroup.COORDINATION
+            )
+        except KafkaError as error:
+            _unless_retriable(error)
+            return None
+        if code := getattr(answer, "error_code", 0):
+            _unless_retriable(for_code(code)())
+            return None
+        for answered_topic, partitions in answer.topics:
+            for answered, offset, metadata, code in partitions:
+                if code:
+                    _unless_retriable(for_code(code)())
+                    return None
+                if (answered_topic, answered) == (topic, partition):
+                    return Committed(offset, metadata or "")
+        return None
+
+    async def pause(self) -> None:
+        await asyncio.sleep(PAUSE_S)
+
+
+def _unless_retriable(error: KafkaError) -> None:
+    if not error.retriable:
+        raise error

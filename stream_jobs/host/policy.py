@@ -1,0 +1,63 @@
+"""When the host commits, snapshots and gives up: every interval and limit of it, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.errors import ConfigError
+
+_MAY_BE_ZERO = frozenset({"fetch_linger_ms"})
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPolicy:
+    """Names end in their unit; none may be 0 but ``fetch_linger_ms``."""
+
+    interval_ms: int = 2_000
+    """A partition in which something changed is committed this long after its last commit."""
+    due_interval_ms: int = 250
+    """The same when the step asks to commit at once."""
+    idle_after_ms: int = 1_000
+    """A partition that brought nothing for this long, and is read to its end, counts as idle."""
+    snapshot_interval_ms: int = 15_000
+    """A new snapshot is begun this long after the last: what a taking-over owner has to fold again."""
+    snapshot_records: int = 50_000
+    """The same, by records folded."""
+    snapshot_pieces_per_commit: int = 8
+    """A large snapshot is spread over commits, this many pieces of at most 512 KiB at a time."""
+    tick_ms: int = 50
+    """How often partitions are looked at for what is due."""
+    commits_at_once: int = 8
+    acquires_at_once: int = 8
+    acquire_limit_ms: int = 20_000
+    """Longer: the process ends. Below the 30 s after which Faust gives up waiting in silence."""
+    commit_limit_ms: int = 20_000
+    """Longer: the process ends."""
+    live_limit_ms: int = 60_000
+    """An assignment that is not live by then: the watchdog ends the process."""
+    session_timeout_ms: int = 6_000
+    heartbeat_interval_ms: int = 1_500
+    rebalance_timeout_ms: int = 15_000
+    fetch_wait_ms: int = 200
+    """How long the broker may hold back an answer that has nothing in it."""
+    fetch_linger_ms: int = 100
+    """Pause between two fetches, so that one brings many records: halves the CPU. 0: none."""
+    fetch_bytes_max: int = 8 * 1024 * 1024
+    """Of a partition, in one fetch."""
+    fetch_records_max: int = 4_000
+    """Records handed to a step at once."""
+    transaction_timeout_ms: int = 30_000
+    """After this the broker itself aborts what a vanished owner left open (if nobody took over)."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < (0 if name in _MAY_BE_ZERO else 1):
+                raise ConfigError(f"policy.{name}", value, "must be a whole number above 0")
+        if self.transaction_timeout_ms <= self.commit_limit_ms:
+            raise ConfigError("policy.transaction_timeout_ms", self.transaction_timeout_ms, "must be > commit_limit_ms")
+        if self.live_limit_ms <= self.acquire_limit_ms:
+            raise ConfigError("policy.live_limit_ms", self.live_limit_ms, "must be > acquire_limit_ms")
+
+
+DEFAULT_POLICY = CommitPolicy()

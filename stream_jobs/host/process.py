@@ -1,0 +1,92 @@
+"""A job's process: one of the two shells, until SIGTERM; any doubt ends it with exit code 70."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from runtime.config import KafkaConfig
+from runtime.shutdown import on_stop_signal
+from schemas.errors import ConfigError, ContractError, FleetpulseError
+from stream_jobs.host.bare import run_bare
+from stream_jobs.host.job import AnyStep
+from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
+from stream_jobs.host.watchdog import EXIT_DOUBT
+
+_log = logging.getLogger(__name__)
+
+Shell = Literal["faust", "bare"]
+
+
+def host_job(
+    shell: str,
+    step: AnyStep | Mapping[str, AnyStep],
+    source_topics: Sequence[str],
+    kafka: KafkaConfig,
+    policy: CommitPolicy = DEFAULT_POLICY,
+    *,
+    worker: str | None = None,
+    transactional_sources: Sequence[str] = (),
+    outputs: Mapping[str, int] | None = None,
+) -> int:
+    """Host a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 when a doubt ended it (then
+    start it again after 2 s, see ``supervise``). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
+    """
+    if shell == "faust":
+        from stream_jobs.host.faust_host import run_faust  # Faust takes a second to import
+
+        run = run_faust
+    elif shell == "bare":
+        run = _run_bare
+    else:
+        raise ConfigError("shell", shell, "must be faust or bare")
+    try:
+        run(
+            step,
+            source_topics,
+            kafka,
+            policy,
+            worker=worker,
+            transactional_sources=transactional_sources,
+            outputs=outputs,
+        )
+    except ConfigError:
+        raise
+    except ContractError as error:
+        _log.critical("the job cannot go on: %s", error)
+        return EXIT_DOUBT
+    except FleetpulseError as error:
+        _log.error("the job ends because of a doubt, and begins again where it last committed: %s", error)
+        return EXIT_DOUBT
+    except Exception:
+        _log.critical("the job ends because of a defect", exc_info=True)
+        return EXIT_DOUBT
+    return 0
+
+
+def _run_bare(
+    step: AnyStep | Mapping[str, AnyStep],
+    source_topics: Sequence[str],
+    kafka: KafkaConfig,
+    policy: CommitPolicy,
+    *,
+    worker: str | None,
+    transactional_sources: Sequence[str],
+    outputs: Mapping[str, int] | None,
+) -> None:
+    async def body() -> None:
+        stop = on_stop_signal(asyncio.get_running_loop())
+        await run_bare(
+            step,
+            source_topics,
+            kafka,
+            policy,
+            stop,
+            worker=worker,
+            transactional_sources=transactional_sources,
+            outputs=outputs,
+        )
+
+    asyncio.run(body())

@@ -1,0 +1,60 @@
+"""A worker process for the host's tests: hosts the counting job in one of the two shells until SIGTERM.
+
+Says what it does in one line per event on standard output (``live``, ``position``), so that tests need not guess.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+BEGAN_S = time.monotonic()
+
+from runtime.config import KafkaConfig  # noqa: E402
+from stream_jobs.host.policy import CommitPolicy  # noqa: E402
+from stream_jobs.host.process import host_job  # noqa: E402
+from tests.simulator.counting import CountingStep  # noqa: E402
+
+
+class _SayLive(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "partitions are live":
+            partitions = getattr(record, "partitions", 0)
+            sys.stdout.write(f"live {partitions} {time.monotonic() - BEGAN_S:.3f}\n")
+            sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shell", required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--deployment", required=True)
+    parser.add_argument("--source", required=True, action="append")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--worker", required=True)
+    parser.add_argument("--interval-ms", type=int, default=300)
+    parser.add_argument("--transactional", action="store_true")
+    told = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("aiokafka").setLevel(logging.ERROR)
+    logging.getLogger("stream_jobs.host").addHandler(_SayLive())
+    policy = CommitPolicy(interval_ms=told.interval_ms, due_interval_ms=100, snapshot_interval_ms=1_000)
+    kafka = KafkaConfig(bootstrap=told.bootstrap, deployment=told.deployment)
+    transactional = told.source if told.transactional else ()
+    return host_job(
+        told.shell,
+        CountingStep(told.out, part_bytes=2_000),
+        told.source,
+        kafka,
+        policy,
+        worker=told.worker,
+        transactional_sources=transactional,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
