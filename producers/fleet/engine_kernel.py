@@ -11,7 +11,7 @@ would overflow, the youngest request is thrown out, keeps what it has made, and 
 queue. All decoding requests share the gaps of the steps they lived through, so a ring of step lengths is all that is
 kept: the sketch of a request's gaps is counted from it at the end.
 
-Costs about 50 ns per step and 1 us per request.
+Costs about 100 ns per step and 1 to 2 us per request.
 """
 
 from __future__ import annotations

@@ -154,6 +154,7 @@ MODELS = {
     for model in (
         Model("llama-3.1-8b-instruct", 8.03e9, 32, 8, 128, 4_096),
         Model("llama-3.3-70b-instruct", 70.55e9, 80, 8, 128, 8_192),
+        Model("qwen2.5-72b-instruct", 72.7e9, 80, 8, 128, 8_192),
         Model("qwen2.5-coder-7b-instruct", 7.62e9, 28, 4, 128, 3_584),
         Model("qwen2.5-coder-32b-instruct", 32.76e9, 64, 8, 128, 5_120),
     )

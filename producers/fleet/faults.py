@@ -6,8 +6,10 @@ step whose beginning lies in ``[from_ms, to_ms)``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from schemas.errors import ConfigError
 
@@ -45,16 +47,18 @@ KINDS = {
     "traffic_surge": Kind("surge", Scope.LOAD, False, "added share of arrivals", "more requests; healthy"),
 }
 
+_ENGINE_LABELS = ("fleet", "cluster", "region", "host", "engine_id", "model", "model_version")
 TARGETS = {
-    Scope.ENGINE: ("fleet", "cluster", "region", "host", "engine_id", "model", "model_version", "precision"),
-    Scope.GPU: ("fleet", "cluster", "region", "host", "engine_id", "model", "model_version", "gpu_uuid", "gpu_model"),
+    Scope.ENGINE: (*_ENGINE_LABELS, "precision"),
+    Scope.GPU: (*_ENGINE_LABELS, "gpu", "gpu_uuid", "gpu_model"),
     Scope.LOAD: ("fleet", "model"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``field`` and ``value`` pick the targets by label, such as ``("engine_id", "gpu-000/0")``; ``fleet`` is all."""
+    """``field`` and ``value`` pick the targets by label, such as ``("engine_id", "gpu-000/0")``; ``fleet`` is all, and
+    ``("gpu", "gpu-000:5")`` the sixth GPU of a host."""
 
     kind: str
     field: str
@@ -82,3 +86,19 @@ class Fault:
         if KINDS[self.kind].ramp:
             return self.strength * (at_ms - self.from_ms) / (self.to_ms - self.from_ms)
         return self.strength
+
+
+def faults_of(rows: Sequence[Mapping[str, Any]], begin_ms: int) -> tuple[Fault, ...]:
+    """A schedule as read from a file: like ``Fault``, but ``from_s`` and ``to_s`` count from the begin of the run."""
+    faults = []
+    for row in rows:
+        unknown = set(row) - {"kind", "field", "value", "from_s", "to_s", "strength"}
+        missing = {"kind", "field", "from_s", "to_s"} - set(row)
+        if unknown or missing:
+            raise ConfigError(
+                "faults", sorted(unknown | missing), "keys are kind, field, value, from_s, to_s, strength"
+            )
+        from_ms, to_ms = (begin_ms + round(float(row[name]) * 1_000) for name in ("from_s", "to_s"))
+        strength = float(row.get("strength", 1.0))
+        faults.append(Fault(str(row["kind"]), str(row["field"]), str(row.get("value", "")), from_ms, to_ms, strength))
+    return tuple(faults)

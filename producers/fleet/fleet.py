@@ -32,7 +32,7 @@ from schemas.errors import ConfigError
 
 STEP_MS = 1_000
 RECORD_ROWS_MAX = 500
-TYPICAL_PROMPT, TYPICAL_REPLY, TYPICAL_BATCH = 800, 150, 16
+TYPICAL_PROMPT, TYPICAL_REPLY, TYPICAL_BATCH = 900, 150, 64
 """What an engine's speed is judged by when requests are shared out."""
 
 
@@ -222,6 +222,7 @@ def _engines_by_model(plan: FleetPlan) -> list[npt.NDArray[np.int64]]:
 
 def _speed(engines: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Typical requests per second of each engine."""
-    step_us = engines["overhead_us"] + engines["weights_us"]
+    context = TYPICAL_BATCH * (TYPICAL_PROMPT + TYPICAL_REPLY)
+    step_us = engines["overhead_us"] + engines["weights_us"] + context * engines["cache_us_per_token"]
     busy_us = TYPICAL_PROMPT * engines["prefill_us_per_token"] + TYPICAL_REPLY * step_us / TYPICAL_BATCH
     return np.asarray(1e6 / busy_us)

@@ -79,6 +79,7 @@ def _gpu_labels(plan: FleetPlan, gpus: Gpus) -> dict[str, list[Any]]:
         "cluster": [host.cluster for host in hosts],
         "region": [host.region for host in hosts],
         "host": [host.name for host in hosts],
+        "gpu": [f"{host.name}:{slot}" for host in plan.hosts for slot in range(host.gpus)],
         "gpu_uuid": gpus.uuid,
         "gpu_model": [type_.name for type_ in gpus.type],
         **{

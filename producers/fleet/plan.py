@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from producers.fleet.equipment import GPU_TYPES, MODELS, PRECISION_BYTES, Rates, rates
 from producers.fleet.faults import Fault
-from producers.fleet.load import Load, PoissonLoad, Share
+from producers.fleet.load import Load, PoissonLoad, Share, Trace, TraceLoad
 from schemas.errors import ConfigError
 
 
@@ -72,6 +72,8 @@ class Habits:
             raise ConfigError("habits.aborted", self.aborted, "with the error shares must not exceed 1")
 
 
+TENANTS_MAX = 255
+"""So that their codes fit one byte."""
 DEFAULT_TENANTS = (
     Tenant("acme", "interactive", 5.0),
     Tenant("globex", "interactive", 3.0),
@@ -98,8 +100,8 @@ class FleetPlan:
         hosts = {host.name: host for host in self.hosts}
         if not hosts or len(hosts) != len(self.hosts):
             raise ConfigError("hosts", len(self.hosts), "must be at least one, each name once")
-        if not self.tenants:
-            raise ConfigError("tenants", 0, "must be at least one")
+        if not 1 <= len(self.tenants) <= TENANTS_MAX:
+            raise ConfigError("tenants", len(self.tenants), f"must be 1 to {TENANTS_MAX}")
         if len({engine.engine_id for engine in self.engines}) != len(self.engines):
             raise ConfigError("engines", len(self.engines), "must have each engine_id once")
         taken: set[tuple[str, int]] = set()
@@ -159,43 +161,56 @@ def _host_engines(host: HostPlan, layout: tuple[tuple[str, str, int], ...], batc
 
 
 _CHAT_BIG = ("llama-3.3-70b-instruct", "fp8", 4)
+_CHAT_BIGGER = ("qwen2.5-72b-instruct", "fp8", 4)
 _CHAT = ("llama-3.1-8b-instruct", "fp8", 1)
 _CHAT_16 = ("llama-3.1-8b-instruct", "bf16", 1)
 _CODE_BIG = ("qwen2.5-coder-32b-instruct", "fp8", 2)
 _CODE = ("qwen2.5-coder-7b-instruct", "fp8", 1)
-_DEMO_HOSTS = (
-    ("H100", (_CHAT_BIG, _CHAT, _CHAT, _CODE_BIG)),
-    ("H100", (_CHAT_BIG, _CHAT, _CHAT, _CODE_BIG)),
-    ("H100", (_CODE_BIG, _CODE_BIG, _CHAT, _CHAT, _CODE, _CODE)),
-    ("H100", (_CODE_BIG, _CODE_BIG, _CHAT, _CHAT, _CODE, _CODE)),
-    ("H200", (_CHAT_BIG, _CHAT_BIG)),
-    ("B200", (_CHAT_BIG, _CODE_BIG, _CODE_BIG)),
-    ("A100", (_CHAT_16,) * 6),
-    ("L40S", (_CHAT,) * 6),
+_MIXED_HOSTS = (
+    ("H100", (_CHAT_BIG, _CODE_BIG, _CHAT, _CODE)),
+    ("H100", (_CHAT_BIG, _CHAT, _CHAT, _CODE, _CODE)),
+    ("H200", (_CODE_BIG, _CHAT, _CHAT, _CHAT, _CHAT, _CODE, _CODE)),
+    ("H200", (_CODE_BIG, _CODE_BIG, _CHAT, _CHAT, _CODE, _CODE)),
+    ("B200", (_CHAT_BIG, _CHAT, _CHAT, _CHAT, _CHAT)),
+    ("B200", (_CHAT_BIG, _CODE_BIG, _CHAT, _CHAT)),
+    ("A100", (_CHAT_16,) * 5),
+    ("L40S", (_CODE,) * 6),
 )
 
-CHAT_SHARES = (Share("llama-3.1-8b-instruct", 0.75), Share("llama-3.3-70b-instruct", 0.25))
-CODE_SHARES = (Share("qwen2.5-coder-7b-instruct", 0.5), Share("qwen2.5-coder-32b-instruct", 0.5))
+CHAT_SHARES = (Share("llama-3.1-8b-instruct", 0.85), Share("llama-3.3-70b-instruct", 0.15))
+CODE_SHARES = (Share("qwen2.5-coder-7b-instruct", 0.7), Share("qwen2.5-coder-32b-instruct", 0.3))
 
 
-def demo_plan(load: Load, faults: tuple[Fault, ...] = (), *, host_samples: bool = False) -> FleetPlan:
-    """64 GPUs of five types on 8 hosts in two clusters, chat and coding models, some GPUs without an engine."""
-    hosts: list[HostPlan] = []
-    engines: list[EnginePlan] = []
-    for index, (gpu_type, layout) in enumerate(_DEMO_HOSTS):
-        host = HostPlan(f"gpu-{index:03d}", *_CLUSTERS[index % 2], gpu_type)
-        hosts.append(host)
-        engines += _host_engines(host, layout, batch=128, queue=256)
-    return FleetPlan(tuple(hosts), tuple(engines), load, faults=faults, host_samples=host_samples)
-
-
-def large_plan(hosts: int, requests_per_s_and_host: float = 40.0, faults: tuple[Fault, ...] = ()) -> FleetPlan:
-    """``hosts`` equal hosts of 8 H100, each with one 70B engine on four GPUs and four 8B engines; Poisson load."""
+def mixed_plan(hosts: int, load: Load, faults: tuple[Fault, ...] = (), *, host_samples: bool = False) -> FleetPlan:
+    """``hosts`` hosts of 8 GPUs, of five types in turn, in two clusters: chat and coding models of two sizes each
+    (all four on the first host), and some GPUs without an engine. Eight hosts, 64 GPUs, carry both Azure traces at
+    speed 60."""
     plans: list[HostPlan] = []
     engines: list[EnginePlan] = []
     for index in range(hosts):
-        host = HostPlan(f"gpu-{index:05d}", *_CLUSTERS[index % 2], "H100")
+        gpu_type, layout = _MIXED_HOSTS[index % len(_MIXED_HOSTS)]
+        host = HostPlan(f"gpu-{index:03d}", *_CLUSTERS[index % 2], gpu_type)
         plans.append(host)
-        engines += _host_engines(host, (_CHAT_BIG, _CHAT, _CHAT, _CHAT, _CHAT), batch=64, queue=64)
-    load = PoissonLoad(requests_per_s_and_host * hosts, (Share(_CHAT[0], 0.9), Share(_CHAT_BIG[0], 0.1)))
-    return FleetPlan(tuple(plans), tuple(engines), load, faults=faults)
+        engines += _host_engines(host, layout, batch=128, queue=256)
+    return FleetPlan(tuple(plans), tuple(engines), load, faults=faults, host_samples=host_samples)
+
+
+def azure_load(code: Trace, conversation: Trace, speed: float) -> TraceLoad:
+    """Both Azure traces of 2023 side by side: code for the coding models, conversation for the chat models."""
+    shares = {"code": CODE_SHARES, "conversation": CHAT_SHARES}
+    return TraceLoad({"code": code, "conversation": conversation}, shares, speed)
+
+
+def large_plan(hosts: int, requests_per_s_and_host: float = 40.0, faults: tuple[Fault, ...] = ()) -> FleetPlan:
+    """``hosts`` equal hosts of 8 B200, each with two engines of 70 B parameters on four GPUs; Poisson load.
+
+    Big steady engines, because a step costs the simulation the same whether it serves one GPU or eight.
+    """
+    plans: list[HostPlan] = []
+    engines: list[EnginePlan] = []
+    for index in range(hosts):
+        host = HostPlan(f"gpu-{index:05d}", *_CLUSTERS[index % 2], "B200")
+        plans.append(host)
+        engines += _host_engines(host, (_CHAT_BIG, _CHAT_BIGGER), batch=128, queue=128)
+    shares = (Share(_CHAT_BIG[0], 1.0), Share(_CHAT_BIGGER[0], 1.0))
+    return FleetPlan(tuple(plans), tuple(engines), PoissonLoad(requests_per_s_and_host * hosts, shares), faults=faults)

@@ -8,20 +8,25 @@ wait; none is left out, and ``Report.behind_ms`` says how far the fleet trails t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from producers.fleet.fleet import STEP_MS, Fleet, Step
+from producers.batch import Batch
+from producers.fleet.fleet import RECORD_ROWS_MAX, STEP_MS, Fleet, Step
 from producers.fleet.plan import FleetPlan
 from producers.fleet.truth_file import TruthWriter
+from producers.fleet.wide import Wide
+from producers.fleet.wide_native import WideEncoder
 from runtime.clock import Clock
-from schemas.block import Block
+from schemas.events import BY_TOPIC
+from schemas.headers import NATIVE
 
 
 class Publishes(Protocol):
     """What the fleet needs of a publisher: take one record's events; returns when they are spooled."""
 
-    async def put(self, topic: str, key: bytes, batch: Block, *, wait: bool = False) -> bool: ...
+    async def put(self, topic: str, key: bytes, batch: Batch, *, wait: bool = False) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -36,6 +41,11 @@ class Report:
     behind_ms: int = 0
 
 
+def next_begin_ms(clock: Clock) -> int:
+    """The next whole step from now on."""
+    return -(-clock.now_ms() // STEP_MS) * STEP_MS
+
+
 async def simulate(
     plan: FleetPlan,
     seed: int,
@@ -43,27 +53,48 @@ async def simulate(
     clock: Clock,
     stop: asyncio.Event,
     *,
+    begin_ms: int | None = None,
     seconds: float | None = None,
     truth: TruthWriter | None = None,
     report: Report | None = None,
 ) -> Report:
-    """Run the fleet from now on, for ``seconds`` (None: until ``stop``), and return what was sent.
+    """Run the fleet from ``begin_ms`` (None: ``next_begin_ms``) for ``seconds`` (None: until ``stop``).
 
-    A step that has begun to be sent is sent whole, also after ``stop``.
+    Returns what was sent. A step that has begun to be sent is sent whole, also after ``stop``.
     """
     report = report or Report()
-    begin_ms = -(-clock.now_ms() // STEP_MS) * STEP_MS
+    begin_ms = next_begin_ms(clock) if begin_ms is None else begin_ms
     end_ms = begin_ms + int(seconds * 1_000) if seconds is not None else 2**53
     report.from_ms = report.to_ms = begin_ms
-    steps = Fleet(plan, seed).steps(begin_ms, end_ms)
-    while (step := await asyncio.to_thread(next, steps, None)) is not None:
-        if not await _sleep_until(step.to_ms, clock, stop):
+    prepared = _prepare(Fleet(plan, seed).steps(begin_ms, end_ms))
+    while (ready := await asyncio.to_thread(next, prepared, None)) is not None:
+        if not await _sleep_until(ready.step.to_ms, clock, stop):
             break
         if truth is not None:
-            await asyncio.to_thread(truth.append, step)
-        await _send(step, publisher, report)
-        report.behind_ms = max(0, clock.now_ms() - step.to_ms)
+            await asyncio.to_thread(truth.append, ready.step)
+        await _send(ready, publisher, report)
+        report.behind_ms = max(0, clock.now_ms() - ready.step.to_ms)
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A step and its records, encoded, in the order of sending."""
+
+    step: Step
+    batches: list[Batch]
+
+
+def _prepare(steps: Iterator[Step]) -> Iterator[_Ready]:
+    encoder = WideEncoder()
+    for step in steps:
+        yield _Ready(step, [batch for wide in step.wides for batch in _batches(encoder, wide, step.hosts)])
+
+
+def _batches(encoder: WideEncoder, wide: Wide, hosts: tuple[str, ...]) -> Iterator[Batch]:
+    schema = BY_TOPIC[wide.topic].schema
+    for value in encoder.encode(wide, RECORD_ROWS_MAX):
+        yield Batch(wide.topic, schema, NATIVE, hosts[value.host].encode(), value.rows, value.value)
 
 
 async def _sleep_until(at_ms: int, clock: Clock, stop: asyncio.Event) -> bool:
@@ -79,10 +110,10 @@ async def _sleep_until(at_ms: int, clock: Clock, stop: asyncio.Event) -> bool:
     return False
 
 
-async def _send(step: Step, publisher: Publishes, report: Report) -> None:
-    for emission in step.emissions():
-        await publisher.put(emission.topic, emission.key, emission.block, wait=True)
+async def _send(ready: _Ready, publisher: Publishes, report: Report) -> None:
+    for batch in ready.batches:
+        await publisher.put(batch.topic, batch.key, batch, wait=True)
         report.records += 1
-        report.events[emission.topic] = report.events.get(emission.topic, 0) + emission.block.rows
+        report.events[batch.topic] = report.events.get(batch.topic, 0) + batch.count
     report.steps += 1
-    report.to_ms = step.to_ms
+    report.to_ms = ready.step.to_ms

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 
-from producers.fleet.faults import KINDS, Fault
+from producers.fleet.faults import KINDS, Fault, faults_of
 from producers.fleet.fleet import Fleet, Step
-from producers.fleet.gpus import REASON_BRAKE, REASON_THERMAL
+from producers.fleet.gpus import REASON_BRAKE, REASON_THERMAL, gpus_of
 from producers.fleet.knobs import Knobs
 from producers.fleet.plan import FleetPlan, Habits
 from schemas.errors import ConfigError
@@ -107,11 +108,10 @@ def test_an_error_burst_fails_its_share(run: Callable[..., Rows]) -> None:
     assert {row["status"] for row in others} == {"ok"}
 
 
-def test_a_lost_gpu_is_told_silent_and_costs_its_engine(run: Callable[..., Rows], small_plan: Any) -> None:
+def test_a_lost_gpu_is_told_silent_and_costs_its_engine(run: Callable[..., Rows]) -> None:
     """XID 79 and gpu_lost at once, no sample of it, its engine's requests fail and are refused, until it is found."""
-    fleet = Fleet(small_plan(), 9)
-    lost = next(uuid for uuid, engine in zip(fleet._gpus.uuid, fleet._gpus.engine, strict=True) if engine == 2)
-    rows = run(Fault("gpu_lost", "gpu_uuid", lost, ON_MS, OFF_MS))
+    lost = next(row["gpu_uuid"] for row in run()["gpu.samples"] if row["engine_id"] == CODE_ENGINE)
+    rows = run(Fault("gpu_lost", "gpu", "h-1:1", ON_MS, OFF_MS))
 
     told = [(row["at_ms"], row["kind"], row["code"], row["severity"], row["gpu_uuid"]) for row in rows["gpu.events"]]
     assert told == [
@@ -130,14 +130,14 @@ def test_a_lost_gpu_is_told_silent_and_costs_its_engine(run: Callable[..., Rows]
     assert len(refused) > 20
 
 
-def test_a_lost_gpu_of_a_group_moves_its_load_to_the_other_engine(run: Callable[..., Rows], small_plan: Any) -> None:
+def test_a_lost_gpu_of_a_group_moves_its_load_to_the_other_engine(run: Callable[..., Rows]) -> None:
     """Where another engine serves the model, no request is refused; the idle half of the group holds no memory."""
-    fleet = Fleet(small_plan(), 9)
-    rows = run(Fault("gpu_lost", "gpu_uuid", fleet._gpus.uuid[0], ON_MS, OFF_MS))
+    rows = run(Fault("gpu_lost", "gpu", "h-0:0", ON_MS, OFF_MS))
 
     during = [r for r in rows["llm.requests"] if ON_MS < r["at_ms"] <= OFF_MS and r["model"] == "llama-3.1-8b-instruct"]
-    partner = [r for r in of(rows, "gpu.samples", "h-0/0", during=True) if r["gpu_uuid"] == fleet._gpus.uuid[1]]
+    partner = of(rows, "gpu.samples", "h-0/0", during=True)
     assert {row["engine_id"] for row in during} == {"h-1/0"}
+    assert len({row["gpu_uuid"] for row in partner}) == 1
     assert {(row["util_gpu_pct"], row["memory_used_bytes"]) for row in partner} == {(0, 0)}
 
 
@@ -223,9 +223,9 @@ def test_the_strongest_of_two_faults_counts(small_plan: Callable[..., FleetPlan]
     plan = small_plan(
         Fault("latency_regression", "fleet", "", 0, 10, 0.2), Fault("latency_regression", "host", "h-1", 0, 10, 0.5)
     )
-    fleet = Fleet(plan, 1)
+    gpus = gpus_of(plan, np.random.default_rng(1))
 
-    assert Knobs(plan, fleet._gpus).at(5).engine["slowdown"].tolist() == [0.2, 0.5, 0.5]
+    assert Knobs(plan, gpus).at(5).engine["slowdown"].tolist() == [0.2, 0.5, 0.5]
 
 
 def test_a_target_that_is_not_there_is_refused(small_plan: Callable[..., FleetPlan]) -> None:
@@ -259,3 +259,17 @@ def test_a_wrong_fault_is_refused_by_name(change: dict[str, Any], key: str) -> N
 def test_every_kind_says_what_it_does() -> None:
     """The table is complete."""
     assert all(kind.meaning and kind.strength for kind in KINDS.values())
+
+
+def test_a_schedule_from_a_file_counts_from_the_begin() -> None:
+    """Seconds become moments; strength is 1 where it is not told."""
+    rows = [{"kind": "gpu_lost", "field": "gpu", "value": "h-0:1", "from_s": 1.5, "to_s": 3}]
+
+    assert faults_of(rows, 10_000) == (Fault("gpu_lost", "gpu", "h-0:1", 11_500, 13_000, 1.0),)
+
+
+@pytest.mark.parametrize("row", [{}, {"kind": "gpu_lost", "field": "fleet", "from_s": 0, "to_s": 1, "who": "me"}])
+def test_a_schedule_with_other_keys_is_refused(row: dict[str, Any]) -> None:
+    """Missing and unknown keys are named."""
+    with pytest.raises(ConfigError, match="keys are"):
+        faults_of([row], 0)

@@ -12,7 +12,7 @@ import pytest
 from producers.fleet.equipment import GPU_TYPES, MODELS, RUNTIME_BYTES
 from producers.fleet.fleet import Fleet, Step
 from producers.fleet.load import PoissonLoad, Share, Trace, TraceLoad
-from producers.fleet.plan import FleetPlan, Habits, demo_plan, large_plan
+from producers.fleet.plan import FleetPlan, Habits, large_plan, mixed_plan
 from schemas import native
 from schemas.admission import admit, read_headers
 from schemas.events import BY_TOPIC
@@ -235,10 +235,10 @@ def test_events_are_never_newer_than_their_step(small_plan: Plan, steps_of: Step
             assert at_ms.max() <= step.to_ms + 1
 
 
-def test_the_demo_fleet_carries_its_load() -> None:
-    """64 GPUs of five types; at 400 requests a second nearly all are served, and hardly any is refused."""
+def test_the_mixed_fleet_carries_its_load() -> None:
+    """64 GPUs of five types; at 300 requests a second more than 95 % end well."""
     shares = (Share("llama-3.1-8b-instruct", 5.0), Share("llama-3.3-70b-instruct", 1.0))
-    plan = demo_plan(PoissonLoad(300.0, shares))
+    plan = mixed_plan(8, PoissonLoad(300.0, shares))
     assert plan.gpus == 64
     assert len({host.gpu_type for host in plan.hosts}) == 5
     fates: Counter[bytes | None] = Counter()
@@ -265,7 +265,7 @@ def test_the_large_fleet_has_the_shape_of_its_name() -> None:
 def test_models_of_the_table_fit_their_gpus() -> None:
     """Every engine of both ready-made plans has room for at least one longest request."""
     load = PoissonLoad(1.0, (Share("llama-3.1-8b-instruct", 1.0),))
-    for plan in (demo_plan(load), large_plan(1)):
+    for plan in (mixed_plan(8, load), large_plan(1)):
         for engine in plan.engines:
             assert plan.rates(engine).cache_tokens_max > 16_384
             assert engine.model in MODELS

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from producers.batch import Batch
 from producers.fleet.plan import FleetPlan
 from producers.fleet.run import Report, simulate
 from producers.fleet.truth_file import TruthWriter, read_truth
-from schemas.block import Block, Numbers
+from schemas import native
+from schemas.block import Numbers
+from schemas.events import BY_TOPIC
 
 
 class RunningClock:
@@ -35,13 +38,15 @@ class RecordingPublisher:
         self.clock, self.stop, self.records_max, self.dies = clock, stop, records_max, dies
         self.newest_ms = 0
 
-    async def put(self, topic: str, key: bytes, batch: Block, *, wait: bool = False) -> bool:
+    async def put(self, topic: str, key: bytes, batch: Batch, *, wait: bool = False) -> bool:
         assert wait, "a simulation can wait; shed events would not be in the books"
-        at_ms = batch.columns["at_ms"]
+        block = native.decode(batch.value, BY_TOPIC[topic].fields)
+        assert (batch.topic, batch.key, batch.count, batch.schema) == (topic, key, block.rows, BY_TOPIC[topic].schema)
+        at_ms = block.columns["at_ms"]
         assert isinstance(at_ms, Numbers)
         self.newest_ms = int(at_ms.values.max())
         assert self.newest_ms <= self.clock.at_ms
-        self.records.append((topic, key, batch.rows, self.newest_ms))
+        self.records.append((topic, key, batch.count, self.newest_ms))
         if len(self.records) >= self.records_max:
             if self.dies:
                 raise ConnectionError("killed")
