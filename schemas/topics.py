@@ -93,5 +93,8 @@ STATE_TOPICS = tuple(
     for t in SOURCE_TOPICS
 )
 
-TOPICS = (*SOURCE_TOPICS, *DERIVED_TOPICS, *STATE_TOPICS)
+CONTRACT = Topic("contract", 1, -1, False, True, "topic", "migrate", "sink, reconcile")
+"""The log id of every topic, written when the topic is made: a topic made anew begins at offset 0 again."""
+
+TOPICS = (CONTRACT, *SOURCE_TOPICS, *DERIVED_TOPICS, *STATE_TOPICS)
 BY_NAME = {topic.name: topic for topic in TOPICS}
