@@ -59,10 +59,12 @@ def started(pid: int) -> str | None:
 
 
 def _started_linux(pid: int) -> str | None:
-    # proc(5): after the name in parentheses come state (field 3) and, as field 22, the start in ticks since boot.
+    # proc(5): after the name in parentheses come state (field 3), number of threads (20) and start in ticks since boot
+    # (22). A killed process is a zombie as soon as its first thread is gone; the last one closes its ports.
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return None if fields[0] in (b"Z", b"X") else f"{boot}:{fields[19].decode()}"
+    gone = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return None if gone else f"{boot}:{fields[19].decode()}"
 
 
 def alive(process: Process | None) -> bool:

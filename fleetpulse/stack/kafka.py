@@ -7,6 +7,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,11 +52,14 @@ SETTINGS = {
     "log.retention.check.interval.ms": "60000",
     "socket.request.max.bytes": str(100 << 20),
 }
-_LOGGING = (
-    "defaultLogLevel=warn",
-    "showDateTime=true",
-    "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
-    "showThreadName=false",
+_LOGGING = tuple(
+    f"-Dorg.slf4j.simpleLogger.{setting}"
+    for setting in (
+        "defaultLogLevel=warn",
+        "showDateTime=true",
+        "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+        "showThreadName=false",
+    )
 )
 
 
@@ -82,32 +86,33 @@ def _escape(value: str) -> str:
 def prepare(state: StackState, java: Path, jars: Sequence[Path]) -> None:
     """Write the settings and, the first time, format the log folder; safe to repeat after a kill at any moment."""
     home = state.data_dir / NAME
-    logs, formatted = home / "log", home / "formatted"
-    home.mkdir(parents=True, exist_ok=True)
-    properties = home / "server.properties"
-    properties.write_text(settings(state.ports, logs), encoding="utf-8")
-    (home / "tmp").mkdir(exist_ok=True)
-    if formatted.exists():
-        return
-    shutil.rmtree(logs, ignore_errors=True)
-    _format(state, java, jars, properties)
-    formatted.touch()
+    (home / "tmp").mkdir(parents=True, exist_ok=True)
+    logs = home / "log"
+    if not logs.exists():
+        _format(state, java, jars, logs)
+    (home / "server.properties").write_text(settings(state.ports, logs), encoding="utf-8")
 
 
-def _format(state: StackState, java: Path, jars: Sequence[Path], properties: Path) -> None:
-    tool: list[str | Path] = [
-        java,
-        "-Xshare:auto",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        _class_path(jars),
-        "kafka.tools.StorageTool",
-    ]
-    arguments: list[str | Path] = ["format", "-t", state.cluster_id, "-c", properties]
+def _format(state: StackState, java: Path, jars: Sequence[Path], logs: Path) -> None:
+    # In a folder of its own that gets its name when it is whole: the formatter of an `up` that was killed may still
+    # be at work in another one.
+    for stale in logs.parent.glob("fresh.*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="fresh.", dir=logs.parent, ignore_cleanup_errors=True) as folder:
+        fresh, properties = Path(folder) / "log", Path(folder) / "server.properties"
+        properties.write_text(settings(state.ports, fresh), encoding="utf-8")
+        _run_format_tool(state, java, jars, properties)
+        fresh.rename(logs)
+
+
+def _run_format_tool(state: StackState, java: Path, jars: Sequence[Path], properties: Path) -> None:
+    tool = [str(java), "-Xshare:auto", "-XX:TieredStopAtLevel=1", *_LOGGING, "-cp", _class_path(jars)]
+    arguments = ["kafka.tools.StorageTool", "format", "-t", state.cluster_id, "-c", str(properties)]
     try:
         subprocess.run([*tool, *arguments], check=True, capture_output=True, text=True, timeout=120)
     except subprocess.CalledProcessError as error:
-        raise StackError(f"Kafka's log folder cannot be formatted: {(error.stderr or error.stdout)[-600:]}") from error
+        told = (error.stderr or error.stdout)[-600:]
+        raise StackError(f"Kafka's log folder cannot be formatted: {told}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StackError(f"Kafka's log folder cannot be formatted: {error}") from error
 
@@ -126,7 +131,7 @@ def command(state: StackState, java: Path, jars: Sequence[Path]) -> list[str]:
         "-Xshare:auto",
         f"-XX:ErrorFile={log}/kafka-crash-%p.log",
         f"-Djava.io.tmpdir={home / 'tmp'}",
-        *(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in _LOGGING),
+        *_LOGGING,
         "-cp",
         _class_path(jars),
         "kafka.Kafka",

@@ -1,5 +1,9 @@
 """Kafka's jars: fetched once from Maven Central by jgo, checked against pinned hashes, kept in the user's cache.
 
+``kafka_jars.sha256`` is the lock: every jar that ``org.apache.kafka:kafka_2.13`` and ``slf4j-simple`` (warnings to
+standard error) resolve to, so that nothing is resolved at start. jgo's own environments are not used: they want a JDK
+and would download one.
+
 A folder of jars appears under its final name only when it is whole and right, so that a killed or broken download
 leaves nothing that looks complete.
 """
@@ -12,7 +16,9 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +26,8 @@ from runtime import retry
 from schemas.errors import StackError
 
 VERSION = "4.1.0"
-ENDPOINT = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:2.0.16"
-_PINS = Path(__file__).with_name("kafka_jars.sha256")
+FETCHED_AT_ONCE = 4
+_LOCK = Path(__file__).with_name("kafka_jars.sha256")
 
 Progress = Callable[[str], None]
 
@@ -46,10 +52,15 @@ def jars(cache: Path, on_progress: Progress) -> list[Path]:
     return sorted(home.glob("*.jar"))
 
 
+def lock() -> dict[str, str]:
+    """SHA-256 by Maven coordinates (``group:artifact:version``)."""
+    lines = _LOCK.read_text(encoding="ascii").splitlines()
+    return {coordinates: digest for digest, coordinates in (line.split() for line in lines)}
+
+
 def pins() -> dict[str, str]:
     """SHA-256 by file name."""
-    lines = _PINS.read_text(encoding="ascii").splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
+    return {"-".join(coordinates.split(":")[1:]) + ".jar": digest for coordinates, digest in lock().items()}
 
 
 def _fetch(home: Path, on_progress: Progress) -> None:
@@ -84,21 +95,22 @@ def _download(staging: Path, on_progress: Progress) -> list[Path]:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _resolve(staging: Path, on_progress: Progress) -> list[Path]:
+def _resolve(repository: Path, on_progress: Progress) -> list[Path]:
     from jgo.config import GlobalSettings
     from jgo.constants import MAVEN_CENTRAL_URL
-    from jgo.env import EnvironmentBuilder
     from jgo.maven import MavenContext, PythonResolver
+    from jgo.parse import Endpoint
 
-    settings = GlobalSettings.load()
     context = MavenContext(
-        repo_cache=staging / "repository",
-        remote_repos={"central": MAVEN_CENTRAL_URL} | settings.repositories,
+        repo_cache=repository,
+        local_repos=[],
+        remote_repos={"central": MAVEN_CENTRAL_URL} | GlobalSettings.load().repositories,
         resolver=PythonResolver(progress_callback=_Downloads(on_progress)),
         timeout=30,
     )
-    builder = EnvironmentBuilder(context=context, cache_dir=staging / "environments")
-    return list(builder.from_endpoint(ENDPOINT).all_jars)
+    wanted = [context.create_dependency(Endpoint.parse(each).coordinates[0]).artifact for each in lock()]
+    with ThreadPoolExecutor(FETCHED_AT_ONCE) as fetching:
+        return list(fetching.map(lambda artifact: artifact.resolve(), wanted))
 
 
 class _Downloads:
@@ -107,13 +119,15 @@ class _Downloads:
     def __init__(self, on_progress: Progress) -> None:
         self._on_progress = on_progress
         self._bytes = 0
+        self._counting = threading.Lock()
 
     @contextlib.contextmanager
     def __call__(self, _name: str, _size: int) -> Iterator[Callable[[int], Any]]:
         yield self._more
 
     def _more(self, count: int) -> None:
-        before, self._bytes = self._bytes, self._bytes + count
+        with self._counting:
+            before, self._bytes = self._bytes, self._bytes + count
         if before >> 20 != self._bytes >> 20:
             self._on_progress(f"downloading Kafka {VERSION}: {self._bytes >> 20} of 43 MB")
 

@@ -196,6 +196,7 @@ def _locked(descriptor: int) -> bool:
 def _begin(data_dir: Path, *, new_ports: bool) -> StackState:
     state = read_state(data_dir)
     if state is None:
+        _end_leftovers(data_dir)
         state = StackState(
             data_dir=data_dir,
             cluster_id=base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("="),
@@ -207,6 +208,13 @@ def _begin(data_dir: Path, *, new_ports: bool) -> StackState:
         state = replace(state, ports=ports.choose(data_dir))
     write_state(state)
     return state
+
+
+def _end_leftovers(data_dir: Path) -> None:
+    """End what a folder's former stack left running when the folder was removed under it."""
+    for part in _PARTS.values():
+        if (process := daemons.find(part.mark(data_dir))) is not None:
+            daemons.kill(process)
 
 
 def _known(data_dir: Path) -> StackState:

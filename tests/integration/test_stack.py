@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -192,6 +193,20 @@ def test_up_killed_at_any_moment_can_be_run_again(home: Path) -> None:
 
         assert stack.status(home).running
         assert daemons.find(manage.kafka.mark(home)) == state.processes["kafka"]
+
+
+def test_a_stack_whose_folder_was_removed_does_not_haunt_the_next_one(tmp_path: Path) -> None:
+    """Removing the folder of a running stack and starting anew gives a working stack with new passwords."""
+    before = stack.up(tmp_path / "home")
+    shutil.rmtree(tmp_path / "home")
+    try:
+        after = stack.up(tmp_path / "home")
+
+        assert stack.status(tmp_path / "home").running
+        assert not any(daemons.alive(process) for process in before.processes.values())
+        assert after.writer_password != before.writer_password
+    finally:
+        stack.down(tmp_path / "home")
 
 
 def test_two_ups_at_once_start_one_stack(home: Path) -> None:
