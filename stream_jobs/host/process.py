@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
 from runtime.shutdown import on_stop_signal
@@ -16,8 +15,6 @@ from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.host.watchdog import EXIT_DOUBT
 
 _log = logging.getLogger(__name__)
-
-Shell = Literal["faust", "bare"]
 
 
 def host_job(
@@ -34,14 +31,7 @@ def host_job(
     """Host a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 when a doubt ended it (then
     start it again after 2 s, see ``supervise``). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
     """
-    if shell == "faust":
-        from stream_jobs.host.faust_host import run_faust  # Faust takes a second to import
-
-        run = run_faust
-    elif shell == "bare":
-        run = _run_bare
-    else:
-        raise ConfigError("shell", shell, "must be faust or bare")
+    run = _shell(shell)
     try:
         run(
             step,
@@ -64,6 +54,16 @@ def host_job(
         _log.critical("the job ends because of a defect", exc_info=True)
         return EXIT_DOUBT
     return 0
+
+
+def _shell(name: str) -> Callable[..., None]:
+    if name == "bare":
+        return _run_bare
+    if name == "faust":
+        from stream_jobs.host.faust_host import run_faust  # Faust takes a second to import
+
+        return run_faust
+    raise ConfigError("shell", name, "must be faust or bare")
 
 
 def _run_bare(
