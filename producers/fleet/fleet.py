@@ -93,7 +93,7 @@ class Fleet:
         self._load_us = self._state.engines["load_us"]
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
         self._directory: Directory = directory_of(plan, self._gpus)
-        self._tag = self._streams.build.bytes(6).hex().encode()
+        self._tag = int.from_bytes(self._streams.build.bytes(6))
         self._number = 0
         self._open_gaps = 0
         self._down = np.zeros(len(plan.engines), np.bool_)
@@ -115,6 +115,7 @@ class Fleet:
         """The steps of ``[from_ms, to_ms)``; a last part of a step is left out."""
         assert not self._started, "a fleet runs once"
         self._started = True
+        self._tag ^= from_ms & (2**48 - 1)  # ids of another run with the same seed are others
         self._state.engines["now_us"] = from_ms * 1_000
         cold = np.array([engine.cold for engine in self._plan.engines], np.bool_)
         self._state.engines["loaded_us"] = from_ms * 1_000 + np.where(cold, self._load_us, 0)
@@ -186,7 +187,7 @@ class Fleet:
 
     def _finished(self, output: Output) -> Wide:
         directory = self._directory
-        return request_wide(output, directory.requests, len(directory.hosts), self._tag, self._streams.trace)
+        return request_wide(output, directory.requests, len(directory.hosts), b"%012x" % self._tag, self._streams.trace)
 
     def _samples(self, begin_ms: int, end_ms: int, positions: Positions) -> list[Wide]:
         engines = self._state.engines

@@ -55,6 +55,22 @@ def test_the_same_seed_gives_the_same_bytes(small_plan: Plan, steps_of: Steps) -
     assert first != other
 
 
+def test_another_run_of_the_same_seed_has_other_request_ids(
+    small_plan: Plan, rows_by_topic: Any, start_ms: int
+) -> None:
+    """The same fleet a day later: same GPUs, same latencies, no id twice."""
+    days = [list(Fleet(small_plan(), 7).steps(at, at + 6_000)) for at in (start_ms, start_ms + 86_400_000)]
+    rows = [rows_by_topic(steps) for steps in days]
+
+    ids, latencies, gpus = (
+        [[row[name] for row in day[topic]] for day in rows]
+        for topic, name in (("llm.requests", "request_id"), ("llm.requests", "e2e_us"), ("gpu.samples", "gpu_uuid"))
+    )
+    assert not set(ids[0]) & set(ids[1])
+    assert latencies[0] == latencies[1]
+    assert gpus[0] == gpus[1]
+
+
 def test_every_event_is_accepted_by_the_contract(small_plan: Plan, steps_of: Steps) -> None:
     """Admission of all records, right after their step, accepts every event of every topic."""
     habits = Habits(aborted=0.1, server_error=0.1, client_error=0.1)
