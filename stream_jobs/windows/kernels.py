@@ -478,12 +478,12 @@ def sort_bins(ends: Any, keys: Any, counts: Any) -> None:
         else:
             for i in range(start, stop):
                 line[keys[i] + 1] = counts[i]
-            i = start
+            place: Any = start
             for found in range(line.shape[0]):
                 if line[found] != _NONE:
-                    keys[i], counts[i] = found - 1, line[found]
+                    keys[place], counts[place] = found - 1, line[found]
                     line[found] = _NONE
-                    i += 1
+                    place += 1
         start = stop
 
 
