@@ -130,10 +130,15 @@ class Sums:
         spilled[: self.used[2]] = self.spilled[: self.used[2]]
         self.spilled = spilled
 
+    def grow(self) -> None:
+        """Make room now that would be made later; changes nothing else."""
+        self._more_rows()
+        self._more_bins()
+
     def _more_rows(self) -> None:
         room = min(2 * len(self.cells), self.rows_max)
         cells = np.empty((room, self.cells.shape[1]), np.int64)
-        cells[: self.rows] = self.cells
+        cells[: self.rows] = self.cells[: self.rows]
         self.cells = cells
         self.nexts = _longer(self.nexts, room)
         self.row_windows = _longer(self.row_windows, room)

@@ -1,0 +1,197 @@
+"""Rows as messages: order, placement, size."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from schemas import native
+from schemas.build import rows_of
+from schemas.grouping import GROUPING_SETS
+from schemas.limits import Limits
+from schemas.placement import join_key
+from schemas.tables import BOOKS, PARTIALS, REJECTED
+from schemas.verdicts import Verdict
+from stream_jobs.windows import messages
+from stream_jobs.windows.books import Books, Place, Refusal, labels, refusals_block
+from stream_jobs.windows.changes import Changes
+from stream_jobs.windows.emit import blocks_of, part_of
+from stream_jobs.windows.plan import plan_of
+from stream_jobs.windows.sums import Segment
+from tests.unit.stream_jobs.windows_cases import (
+    BASE_MS,
+    PARTITIONS,
+    SOURCE,
+    Row,
+    a_commit,
+    a_record,
+    a_request,
+    a_sample,
+    a_step,
+    expected,
+    fold_all,
+    header,
+    merged,
+    partials,
+    rows_in,
+)
+
+REQUESTS, SAMPLES = "llm.requests", "gpu.samples"
+TARGETS = PARTITIONS["window.partials"]
+
+
+def varied_requests(count: int) -> list[Row]:
+    return [
+        a_request(
+            BASE_MS + n * 700,
+            tenant=[None, "b", "a", "ü"][n % 4],
+            engine_id=f"e{n % 3}",
+            placement_group=[None, "pg1", "pg2"][n % 3],
+            host=f"h{n % 5}",
+            ttft_us=n * 1_000,
+            itl_bins={n % 50: 1},
+        )
+        for n in range(count)
+    ]
+
+
+def sent_by_target(events: list[Row], topic: str = REQUESTS) -> dict[int, list[Row]]:
+    step = a_step()
+    state, changes = fold_all(step, [a_record(topic, events)], topic)
+    outputs = step.rows(state, changes, a_commit(topic))
+    return {t: rows_in([o for o in outputs if o.partition == t], "window.partials") for t in range(TARGETS)}
+
+
+def test_rows_follow_their_series_or_their_placement_group() -> None:
+    """Rows of sets with a host follow their placement group (else host), others their whole series."""
+    placed = {grouping.name: grouping for grouping in GROUPING_SETS}
+    sent = sent_by_target(varied_requests(60))
+
+    assert all(sent.values())
+    for target, rows in sent.items():
+        for row in rows:
+            grouping = placed[row["grouping"]]
+            words = [None if row[name] is None else row[name].encode() for name in grouping.dimensions]
+            key = join_key([b"service", *words])
+            if grouping.placed_by == "placement_group":
+                key = (row["placement_group"] or row["host"]).encode()
+            assert crc32(key) % TARGETS == target
+
+
+def test_rows_stand_in_canonical_order() -> None:
+    """Within a target partition: window, grouping set in the table's order, labels by their bytes, null first."""
+    sets = [grouping.name for grouping in plan_of(REQUESTS).sets]
+    names = plan_of(REQUESTS).dimensions
+
+    def order(row: Row) -> tuple[Any, ...]:
+        words = [(row[name] is not None, (row[name] or "").encode()) for name in names]
+        return (row["window_ms"], sets.index(row["grouping"]), words)
+
+    for rows in sent_by_target(varied_requests(60)).values():
+        assert all(order(one) < order(next_one) for one, next_one in pairwise(rows))
+
+
+def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:
+    """Pieces hold all rows in order, none above the bound unless it is one row."""
+    step = a_step()
+    state, changes = fold_all(step, [a_record(REQUESTS, varied_requests(60))], REQUESTS)
+    table = PARTIALS[REQUESTS]
+    (segment,) = changes.segments
+    block = next(iter(blocks_of(state.plan, segment, 1).values()))
+    whole = rows_of(table.fields, block)
+    pieces = messages.encoded(table, block, 4_000)
+
+    assert len(pieces) > 2
+    assert [row for _, value in pieces for row in rows_of(table.fields, native.decode(value, table.fields))] == whole
+    assert all(len(value) <= 4_000 or rows == 1 for rows, value in pieces)
+    assert rows_of(table.fields, part_of(block, 3, 7)) == whole[3:7]
+
+
+def test_only_the_last_part_announces_the_watermark(monkeypatch: Any) -> None:
+    """A reader of the first part must not believe that it holds everything up to the watermark."""
+    monkeypatch.setattr(messages.encoded, "__defaults__", (4_000,))
+    step = a_step()
+    state, changes = fold_all(step, [a_record(REQUESTS, varied_requests(60))], REQUESTS)
+    outputs = [o for o in step.rows(state, changes, a_commit(REQUESTS)) if o.topic == "window.partials"]
+    first = [o for o in outputs if o.partition == 0]
+
+    assert len(first) > 1
+    assert [header(o, "part") for o in first] == [f"{n + 1}/{len(first)}" for n in range(len(first))]
+    watermark = str(state.progress_ms - Limits().lateness_ms)
+    assert [header(o, "watermark") for o in first] == ["0"] * (len(first) - 1) + [watermark]
+    assert [int(header(o, "number")) for o in outputs] == list(range(len(outputs)))
+
+
+def test_a_full_table_is_followed_by_another(monkeypatch: Any) -> None:
+    """Rows beyond what one table of bins can number go to the next; together they merge to the truth."""
+    monkeypatch.setattr(Segment.__init__, "__defaults__", (3,))
+    events = varied_requests(40)
+    step = a_step()
+    state, changes = fold_all(step, [a_record(REQUESTS, events[:20]), a_record(REQUESTS, events[20:], 1)], REQUESTS)
+
+    assert max(sums.rows for sums in changes.segments[0].sums) == 3
+    assert merged(REQUESTS, partials(step, state, changes)) == expected(REQUESTS, events)
+
+
+def test_room_is_remembered_and_given_back() -> None:
+    """The next commit begins with the room the last one needed, and shrinks again when less is needed."""
+    step = a_step()
+    events = [a_request(tenant=f"t{n}", ttft_us=n) for n in range(300)]
+    state, changes = fold_all(step, [a_record(REQUESTS, events)], REQUESTS)
+    step.rows(state, changes, a_commit(REQUESTS))
+    service = state.series.tables[0]
+    assert service.expected == (512, 2_048)
+
+    changes = step.changes()
+    step.fold(state, [a_record(REQUESTS, events[:1], 1)], changes)
+    assert len(changes.segments[0].sums[0].cells) == 512
+    step.rows(state, changes, a_commit(REQUESTS))
+    assert service.expected == (64, 1_024)
+
+
+@pytest.mark.parametrize("table", [BOOKS, REJECTED], ids=lambda table: table.name)
+def test_books_and_rejected_blocks_have_every_column(table: Any) -> None:
+    """The blocks follow the field tables of ``schemas.tables``."""
+    refusal = Refusal(1, 2, None, 3, 4, None, "syntax", None, None, "détail", b"\x00")
+    books = Books().block(Place("windows", REQUESTS, 1, 2, 3, 4))
+    block = books if table is BOOKS else refusals_block([refusal], REQUESTS, 1)
+
+    assert set(block.columns) == {field.name for field in table.fields}
+    assert native.decode(native.encode(table.fields, block), table.fields).rows == 1
+
+
+def test_books_add_over_records() -> None:
+    """Lines of one source, boot and verdict are one, in rising order, for any number of sources."""
+    books = Books()
+    for n in range(40):
+        books.add_one((f"{n % 20:032x}", 1), Verdict.ACCEPTED, 2)
+    books.add_one((None, 0), Verdict.REJECTED, 5)
+
+    assert books.lines() == [("", 0, 3, 1, 5), *((f"{n:032x}", 1, 0, 2, 4) for n in range(20))]
+
+
+def test_many_refused_bytes_are_cut_between_rows() -> None:
+    """Refused events beyond a message's size go to several, in order."""
+    refusal = Refusal(1, 2, 0, 1, 4, SOURCE, "syntax", None, None, "", b"x" * 1_000_000)
+    outputs = messages.rejected([refusal] * 9, a_commit(REQUESTS), 1, "windows")
+
+    assert [header(output, "rows") for output in outputs] == ["4", "4", "1"]
+
+
+def test_labels_keep_null_apart() -> None:
+    """A label column's word 0 is null."""
+    column = labels(["a", None, "b", "a"])
+
+    assert (column.codes.tolist(), column.words) == ([1, 0, 2, 1], [None, b"a", b"b"])
+
+
+def test_memory_held_is_told() -> None:
+    """Changes know what they hold, so that a commit is asked for in time."""
+    step = a_step()
+    _, changes = fold_all(step, [a_record(SAMPLES, [a_sample()])], SAMPLES)
+
+    assert Changes().bytes == 0
+    assert changes.bytes == changes.segments[0].bytes > 0
