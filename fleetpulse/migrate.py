@@ -23,7 +23,10 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.log_ids import read_log_ids
 from schemas.ddl import Migration, migrations
 from schemas.errors import ContractError, UnavailableError
-from schemas.topics import CONTRACT, TOPICS, Topic
+from schemas.topics import TOPICS, Topic
+
+REPLICAS = 3
+"""Copies of every partition, where there are so many brokers."""
 
 _MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS schema_migrations
 (
@@ -55,7 +58,11 @@ class Plan:
 
 
 def migrate(
-    kafka: KafkaConfig, clickhouse: ClickHouseConfig, *, dry_run: bool = False, partitions: Mapping[str, int] | None = None
+    kafka: KafkaConfig,
+    clickhouse: ClickHouseConfig,
+    *,
+    dry_run: bool = False,
+    partitions: Mapping[str, int] | None = None,
 ) -> Plan:
     """Make what is missing and return what was done (with ``dry_run``: what would be).
 
@@ -87,7 +94,7 @@ async def _migrate_topics(kafka: KafkaConfig, partitions: Mapping[str, int], *, 
 
 
 async def _create(admin: Any, topics: tuple[Topic, ...], partitions: Mapping[str, int]) -> None:
-    replicas = -1  # the broker's default.replication.factor
+    replicas = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
     new = [NewTopic(t.name, _count(t, partitions), replicas, topic_configs=topic_settings(t)) for t in topics]
     response = await admin.create_topics(new)
     for name, code, *rest in response.topic_errors:
@@ -137,7 +144,11 @@ def _migrate_tables(config: ClickHouseConfig, *, dry_run: bool) -> tuple[Migrati
         client = clickhouse_connect.get_client(**config.client_settings(), autogenerate_session_id=False)
         try:
             exists = client.command("EXISTS TABLE schema_migrations")
-            applied = {row[0] for row in client.query("SELECT number FROM schema_migrations").result_rows} if exists else set()
+            applied = (
+                {row[0] for row in client.query("SELECT number FROM schema_migrations").result_rows}
+                if exists
+                else set()
+            )
             missing = tuple(one for one in migrations() if one.number not in applied)
             if not dry_run:
                 _apply(client, missing)
@@ -154,6 +165,3 @@ def _apply(client: Any, missing: tuple[Migration, ...]) -> None:
         for statement in migration.statements:
             client.command(statement)
         client.insert("schema_migrations", [[migration.number, migration.name]], column_names=["number", "name"])
-
-
-__all__ = ["CONTRACT", "Plan", "migrate", "topic_settings"]

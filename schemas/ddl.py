@@ -1,5 +1,6 @@
-"""ClickHouse tables, views and functions, made from the field tables; the numbered files in ``schemas/migrations`` hold what
-this module makes, and a test keeps both equal.
+"""ClickHouse tables, views and functions, made from the field tables.
+
+The numbered files in ``schemas/migrations`` hold what this module makes; a test keeps both equal.
 
 Every table is a ReplacingMergeTree whose sorting key holds the row's identity, read with FINAL behind views:
 
@@ -34,7 +35,7 @@ def _identity(*fields: tuple[str, Kind, str]) -> tuple[Field, ...]:
 
 
 POSITION = _identity(
-    ("log_id", Kind.TEXT, "random id of the log (topic) the row was read from"),
+    ("log_id", Kind.LABEL, "random id of the log (topic) the row was read from"),
     ("log_partition", Kind.UINT32, "partition of the log"),
     ("log_offset", Kind.UINT64, "offset of the record in the partition"),
     ("log_row", Kind.UINT32, "row in the record's block"),
@@ -42,7 +43,7 @@ POSITION = _identity(
 """Identity of rows of derived topics."""
 
 EDGE = _identity(
-    ("source", Kind.TEXT, "spool id of the sender; log-ID for records without identity"),
+    ("source", Kind.LABEL, "spool id of the sender; log-ID for records without identity"),
     ("boot", Kind.UINT64, "boot of the sender; the log's partition for records without identity"),
     ("seq", Kind.UINT64, "number of the record in the boot; its offset for records without identity"),
     ("row", Kind.UINT32, "row in the record's batch"),
@@ -92,9 +93,8 @@ def _column(field: Field, key: Sequence[str]) -> str:
 
 
 def _type(field: Field, key: Sequence[str]) -> str:
-    """As on the wire, but never null in a sorting key; ids that repeat are held as dictionaries."""
-    repeated = field.kind is Kind.TEXT and field.name in ("source", "log_id")
-    if repeated or (field.kind is Kind.LABEL and field.name in key):
+    """As on the wire, but a label in a sorting key is never null."""
+    if field.kind is Kind.LABEL and field.name in key:
         return "LowCardinality(String)"
     return field.kind.value
 
@@ -106,7 +106,14 @@ def _codec(field: Field) -> str:
 
 
 def create_table(
-    name: str, fields: Iterable[Field], *, order_by: Sequence[str], partition_by: str, version: str, ttl: str, comment: str
+    name: str,
+    fields: Iterable[Field],
+    *,
+    order_by: Sequence[str],
+    partition_by: str,
+    version: str,
+    ttl: str,
+    comment: str,
 ) -> str:
     """A CREATE TABLE statement with a comment on every column."""
     columns = ",\n".join(_column(field, order_by) for field in fields)
@@ -231,8 +238,7 @@ def _view(name: str, grouping: str, topic: str, table: str, width_ms: int) -> st
 
 
 _FUNCTIONS = (
-    "CREATE OR REPLACE FUNCTION fp_bin_value AS (bin) ->"
-    " if(bin = -1, 0., 2 * pow(2, bin / 32) / (pow(2, 1 / 32) + 1))",
+    "CREATE OR REPLACE FUNCTION fp_bin_value AS (bin) -> if(bin = -1, 0., 2 * pow(2, bin / 32) / (pow(2, 1 / 32) + 1))",
     "CREATE OR REPLACE FUNCTION fp_quantile AS (q, bins) ->"
     " if(empty(bins), NULL, fp_bin_value(mapKeys(bins)[arrayFirstIndex("
     "seen -> seen > floor(q * (arraySum(mapValues(bins)) - 1)), arrayCumSum(mapValues(bins)))]))",
@@ -289,20 +295,47 @@ def migrations() -> tuple[Migration, ...]:
     day = f"intDiv(window_ms, {DAY_MS})"
     limits = DEFAULT_LIMITS
     partials = [
-        _derived(table, order_by=("grouping", "window_ms"), partition_by=day, ttl_column="window_ms", ttl_ms=limits.partials_ttl_ms)
+        _derived(
+            table,
+            order_by=("grouping", "window_ms"),
+            partition_by=day,
+            ttl_column="window_ms",
+            ttl_ms=limits.partials_ttl_ms,
+        )
         for table in PARTIALS.values()
     ]
     books = [
-        _derived(BOOKS, order_by=("topic", "partition", "offset_from"), partition_by="", ttl_column="committed_ms", ttl_ms=limits.partials_ttl_ms),
-        _derived(PRODUCER_BOOKS, order_by=("source", "boot", "topic"), partition_by="", ttl_column="at_ms", ttl_ms=limits.partials_ttl_ms),
-        _derived(REJECTED, order_by=("topic", "partition", "offset"), partition_by="", ttl_column="appended_ms", ttl_ms=limits.partials_ttl_ms),
+        _derived(
+            BOOKS,
+            order_by=("topic", "partition", "offset_from"),
+            partition_by="",
+            ttl_column="committed_ms",
+            ttl_ms=limits.partials_ttl_ms,
+        ),
+        _derived(
+            PRODUCER_BOOKS,
+            order_by=("source", "boot", "topic"),
+            partition_by="",
+            ttl_column="at_ms",
+            ttl_ms=limits.partials_ttl_ms,
+        ),
+        _derived(
+            REJECTED,
+            order_by=("topic", "partition", "offset"),
+            partition_by="",
+            ttl_column="appended_ms",
+            ttl_ms=limits.partials_ttl_ms,
+        ),
     ]
     rollups = [_rollup(event.topic, level) for event in EVENTS for level in LEVELS]
     views = []
     for name, grouping in VIEWS.items():
         topic = next(event.topic for event in EVENTS if any(s.name == grouping for s in sets_of(event.topic)))
         views.append(_view(name, grouping, topic, PARTIALS[topic].name, 10_000))
-        views += [_view(f"{name}_{level}", grouping, topic, rollup_table(topic, level), width) for level, width in LEVELS.items()]
+        views += [
+            _view(f"{name}_{level}", grouping, topic, rollup_table(topic, level), width)
+            for level, width in LEVELS.items()
+        ]
     return (
         Migration(1, "functions", _FUNCTIONS),
         Migration(2, "raw", tuple(_raw(event) for event in EVENTS)),

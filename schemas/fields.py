@@ -107,7 +107,8 @@ class Event:
     def __post_init__(self) -> None:
         ranks = [_ORDER.get(field.kind, 0) for field in self.fields]
         assert ranks == sorted(ranks), f"{self.topic}: fixed-width columns first, texts last"
-        assert self.fields[0].role is Role.TIME and self.fields[0].kind is Kind.INT64
+        assert self.fields[0].role is Role.TIME
+        assert self.fields[0].kind is Kind.INT64
         names = [field.name for field in self.fields]
         assert len(names) == len(set(names)), f"{self.topic}: a name twice"
 

@@ -1,0 +1,42 @@
+"""Rows of a block by a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+
+Mask = npt.NDArray[np.bool_]
+
+
+def select(block: Block, keep: Mask) -> Block:
+    """The rows where ``keep`` (bool, one per row) holds, in order; the block itself when that is all of them."""
+    assert len(keep) == block.rows
+    if keep.all():
+        return block
+    rows = int(keep.sum())
+    return Block(rows, {name: _column(column, keep) for name, column in block.columns.items()})
+
+
+def _column(column: Column, keep: Mask) -> Column:
+    match column:
+        case Numbers(values, known):
+            return Numbers(values[keep], None if known is None else known[keep])
+        case Labels(codes, words):
+            return Labels(codes[keep], words)
+        case Texts(data, ends, known):
+            ends_kept, inside = _spans(ends, keep)
+            kept = np.frombuffer(data, np.uint8)[inside].tobytes()
+            return Texts(kept, ends_kept, None if known is None else known[keep])
+        case Bins(ends, keys, counts):
+            ends_kept, inside = _spans(ends, keep)
+            return Bins(ends_kept, keys[inside], counts[inside])
+
+
+def _spans(ends: npt.NDArray[Any], keep: Mask) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Ends of the kept spans, and which elements lie in them."""
+    lengths: npt.NDArray[np.int64] = np.diff(ends.astype(np.int64), prepend=0)
+    return np.cumsum(lengths[keep]), np.repeat(keep, lengths)

@@ -1,0 +1,230 @@
+"""The sink: read, insert, wait for the answer, note what to roll up, and only then commit the offsets.
+
+Two consumer groups in one process: derived topics (read committed) and, unless switched off, the source topics for
+the raw tables. ClickHouse away: nothing more is read, what was read is kept and tried again for ever. A kill between
+insert and commit repeats rows that have an identity and count once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.log_ids import read_log_ids
+from schemas.errors import ConfigError, UnavailableError
+from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.record import Record
+from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from sinks.database import SinkDatabase
+from sinks.landing import Landing, land_derived, land_raw
+from sinks.rollup import Rollups, RollupSettings
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+_FETCH_MS = 100
+_BACK_OFF_S = (0.2, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """``flush_ms``: time between two inserts of a group. A batch also ends at ``records_max`` or ``bytes_max``."""
+
+    flush_ms: int = 1_000
+    records_max: int = 20_000
+    bytes_max: int = 32 * 1024 * 1024
+    raw: bool = True
+    rollups: RollupSettings = field(default_factory=RollupSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("flush_ms", "records_max", "bytes_max"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"sink.{name}", getattr(self, name), "must be above 0")
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the sink did so far; ``waiting_for`` says what holds it up, None while all is well."""
+
+    rows: int = 0
+    inserts: int = 0
+    last_flush_s: float = 0.0
+    waiting_for: str | None = None
+
+
+@dataclass(slots=True)
+class _Group:
+    """One consumer group: what it reads and how records become inserts."""
+
+    name: str
+    topics: tuple[str, ...]
+    plan: Callable[[Sequence[Record]], Landing]
+    database: SinkDatabase
+    progress: Progress
+
+
+async def run_sink(
+    kafka: KafkaConfig,
+    clickhouse: ClickHouseConfig,
+    settings: SinkSettings,
+    stop: asyncio.Event,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+) -> None:
+    """Run until ``stop``; raises for what trying again cannot mend (a record that is not ours, a missing topic)."""
+    log_ids = await _patiently("Kafka", lambda: read_log_ids(kafka), stop)
+    if log_ids is None:
+        return
+    told = progress or Progress()
+    groups = [
+        _Group(
+            f"{kafka.deployment}-sink",
+            (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC),
+            lambda records: land_derived(records, log_ids),
+            SinkDatabase(clickhouse),
+            told,
+        )
+    ]
+    if settings.raw:
+        groups.append(_raw_group(kafka, clickhouse, log_ids, limits, told))
+    async with asyncio.TaskGroup() as tasks:
+        for group in groups:
+            tasks.create_task(_run_group(kafka, group, settings, stop))
+        tasks.create_task(_run_rollups(clickhouse, settings.rollups, stop))
+
+
+def _raw_group(
+    kafka: KafkaConfig, clickhouse: ClickHouseConfig, log_ids: dict[str, str], limits: Limits, progress: Progress
+) -> _Group:
+    def plan(records: Sequence[Record]) -> Landing:
+        topics = sorted({record.topic for record in records})
+        parts = [land_raw(t, [r for r in records if r.topic == t], log_ids, limits) for t in topics]
+        return Landing(tuple(insert for part in parts for insert in part.inserts), frozenset())
+
+    topics = tuple(topic.name for topic in SOURCE_TOPICS)
+    return _Group(f"{kafka.deployment}-raw", topics, plan, SinkDatabase(clickhouse), progress)
+
+
+async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        consumer = AIOKafkaConsumer(
+            *group.topics,
+            **kafka.client_settings(),
+            group_id=group.name,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=8 * 1024 * 1024,
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_000,
+        )
+        try:
+            await consumer.start()
+            _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
+            while not stop.is_set():
+                await _flush(consumer, group, settings, stop)
+        except (KafkaError, OSError) as error:
+            _log.warning("sink group begins again; nothing is lost", extra={"group": group.name, "why": repr(error)})
+            await _sleep(1.0, stop)
+        finally:
+            await consumer.stop()
+    group.database.close()
+
+
+async def _flush(consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
+    """Gather one batch, land it and commit. Nothing is committed that was not stored."""
+    records, offsets = await _gather(consumer, group, settings, stop)
+    if not records:
+        return
+    landing = await asyncio.to_thread(group.plan, records)
+    stored = await _patiently(
+        "ClickHouse", lambda: asyncio.to_thread(_store, group.database, landing), stop, group.progress
+    )
+    group.progress.last_flush_s = asyncio.get_running_loop().time()
+    if stored is None:
+        return  # stopping: what was read will be read again
+    group.progress.rows += sum(insert.rows for insert in landing.inserts)
+    group.progress.inserts += len(landing.inserts)
+    try:
+        await consumer.commit(offsets)
+    except (CommitFailedError, IllegalStateError) as error:
+        _log.warning("a commit came too late; the rows are read again and count once", extra={"why": repr(error)})
+
+
+async def _gather(
+    consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event
+) -> tuple[list[Record], dict[TopicPartition, int]]:
+    loop = asyncio.get_running_loop()
+    until_s = max(loop.time() + _FETCH_MS / 1_000, group.progress.last_flush_s + settings.flush_ms / 1_000)
+    records: list[Record] = []
+    offsets: dict[TopicPartition, int] = {}
+    size = 0
+    while loop.time() < until_s and len(records) < settings.records_max and size < settings.bytes_max:
+        if stop.is_set() and not records:
+            break
+        left = settings.records_max - len(records)
+        for partition, fetched in (await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)).items():
+            offsets[partition] = fetched[-1].offset + 1
+            for r in fetched:
+                size += len(r.value or b"")
+                records.append(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers)))
+        if stop.is_set():
+            break
+    return records, offsets
+
+
+def _store(database: SinkDatabase, landing: Landing) -> bool:
+    database.insert(landing.inserts)
+    if landing.dirty:
+        database.note_dirty(sorted(landing.dirty), SystemClock().now_ms())
+    return True
+
+
+async def _run_rollups(clickhouse: ClickHouseConfig, settings: RollupSettings, stop: asyncio.Event) -> None:
+    database = SinkDatabase(clickhouse)
+    rollups = Rollups(database, settings)
+    while not stop.is_set():
+        try:
+            await asyncio.to_thread(rollups.run_pass, SystemClock().now_ms())
+        except UnavailableError as error:
+            _log.warning("rollups wait for the database", extra={"why": str(error)})
+        await _sleep(settings.pass_ms / 1_000, stop)
+    database.close()
+
+
+async def _patiently(
+    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, progress: Progress | None = None
+) -> T | None:
+    """The result of ``work``, tried again for ever while what it needs is away; None when ``stop`` came first."""
+    pause_s = _BACK_OFF_S[0]
+    while True:
+        try:
+            done = await work()
+        except UnavailableError as error:
+            if progress is not None:
+                progress.waiting_for = str(error)
+            _log.warning("waiting; nothing is lost", extra={"for": what, "why": str(error)})
+            if await _sleep(pause_s, stop):
+                return None
+            pause_s = min(2 * pause_s, _BACK_OFF_S[1])
+            continue
+        if progress is not None:
+            progress.waiting_for = None
+        return done
+
+
+async def _sleep(seconds: float, stop: asyncio.Event) -> bool:
+    """Sleep, or less when ``stop`` comes; True when it came."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
