@@ -38,5 +38,5 @@ def _column(column: Column, keep: Mask) -> Column:
 
 def _spans(ends: npt.NDArray[Any], keep: Mask) -> tuple[npt.NDArray[np.int64], Mask]:
     """Ends of the kept spans, and which elements lie in them."""
-    lengths: npt.NDArray[np.int64] = np.diff(ends.astype(np.int64), prepend=0)
+    lengths = np.asarray(np.diff(ends.astype(np.int64), prepend=0), np.int64)
     return np.cumsum(lengths[keep]), np.repeat(keep, lengths)

@@ -86,7 +86,7 @@ class Rollups:
         """Roll up what is due. Raises ``UnavailableError``; what was done stays done."""
         since = now_ms - self._settings.look_back_ms
         notes = self._database.rows(_DUE, {"since": since})
-        ready = settled(notes, now_ms, self._settings)  # type: ignore[arg-type]
+        ready = settled(notes, now_ms, self._settings)
         if not ready:
             return 0
         oldest = min(bucket for _, _, bucket in ready)

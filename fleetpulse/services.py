@@ -1,0 +1,59 @@
+"""The long-running services: configuration in, one process each, health beside it, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from runtime import logs
+from runtime.config import Config, load
+from runtime.health import HealthServer
+from runtime.shutdown import on_stop_signal
+from schemas.topics import BY_NAME, DERIVED_TOPICS, SOURCE_TOPICS
+
+
+@contextlib.contextmanager
+def _health(port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    with HealthServer(port=port):
+        yield
+
+
+def partitions_of(config: Config) -> dict[str, int]:
+    """Partition counts by topic: the contract's, with what the configuration says otherwise."""
+    return {name: topic.partitions for name, topic in BY_NAME.items()} | config.partitions
+
+
+def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
+    """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again."""
+    from stream_jobs.host.process import host_job
+    from stream_jobs.windows.step import WindowsStep
+
+    logs.configure(f"jobs-{job}")
+    config = load()
+    partitions = partitions_of(config)
+    step = WindowsStep(config.limits, partitions)
+    topics = [topic.name for topic in SOURCE_TOPICS]
+    outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
+    with _health(health_port):
+        code = host_job(shell, step, topics, config.kafka, worker=worker, outputs=outputs)
+    sys.exit(code)
+
+
+def run_sink_service(*, raw: bool, health_port: int | None) -> None:
+    """Run the sink until SIGTERM."""
+    from sinks.service import SinkSettings, run_sink
+
+    logs.configure("sink")
+    config = load()
+
+    async def body() -> None:
+        stop = on_stop_signal(asyncio.get_running_loop())
+        await run_sink(config.kafka, config.clickhouse, SinkSettings(raw=raw), stop, limits=config.limits)
+
+    with _health(health_port):
+        asyncio.run(body())
