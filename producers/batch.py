@@ -101,7 +101,7 @@ def batches_of(
 
 
 def slice_block(block: Block, start: int, end: int) -> Block:
-    """Rows ``[start, end)`` of the block; numbers are views, dictionaries are shared and may hold unused words."""
+    """Rows ``[start, end)`` of the block; numbers are views, larger dictionaries are cut to its words."""
     return Block(end - start, {name: _slice(column, start, end) for name, column in block.columns.items()})
 
 
@@ -109,13 +109,21 @@ def _slice(column: Column, start: int, end: int) -> Column:
     if isinstance(column, Numbers):
         return Numbers(column.values[start:end], None if column.known is None else column.known[start:end])
     if isinstance(column, Labels):
-        return Labels(column.codes[start:end], column.words)
+        return _slice_labels(column, start, end)
     begin = int(column.ends[start - 1]) if start else 0
     stop = int(column.ends[end - 1]) if end else 0
     ends = column.ends[start:end] - np.int64(begin)
     if isinstance(column, Bins):
         return Bins(ends, column.keys[begin:stop], column.counts[begin:stop])
     return Texts(column.data[begin:stop], ends, None if column.known is None else column.known[start:end])
+
+
+def _slice_labels(column: Labels, start: int, end: int) -> Labels:
+    codes = column.codes[start:end]
+    if len(column.words) <= end - start + 1:
+        return Labels(codes, column.words)
+    used, inverse = np.unique(np.append(codes, 0), return_inverse=True)  # word 0, null, comes first
+    return Labels(inverse[:-1].astype(codes.dtype), [column.words[code] for code in used.tolist()])
 
 
 class BatchBuilder:

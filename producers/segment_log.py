@@ -9,7 +9,7 @@ from pathlib import Path
 
 from producers.frame import HEADER_BYTES, Spooled, encode_frame
 from producers.segment import Segment, create_segment, read_segment, segment_paths
-from producers.slots import sync_data
+from producers.slots import sync_data, sync_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class SegmentLog:
                 path.unlink()
                 continue
             segment, records = found
+            sync_file(path)  # what a killed process wrote is sent now: it must be safe first
             self._segments.append(segment)
             yield from records
             self.size_bytes += segment.size_bytes

@@ -19,6 +19,15 @@ sync_data = getattr(os, "fdatasync", os.fsync)
 """Make a file's data safe against a power cut, without its times where the system knows how."""
 
 
+def sync_file(path: Path) -> None:
+    """Make a whole file's data safe against a power cut."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        sync_data(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Slots:
     """``read`` what was last written whole, ``write`` a new value (at most ``room`` bytes)."""
 

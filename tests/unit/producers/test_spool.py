@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from producers import spool as spool_module
+from producers.backlog import Backlog
+from producers.books import Tally, book_rows, encode_rows
+from producers.frame import Spooled
+from producers.identity import SpoolIdentity, lock_folder, next_identity
+from producers.ledger import Ledger
+from producers.segment_log import SegmentLog
+from producers.spool import Spool, SpoolLimits
+from schemas.build import rows_of
+from schemas.errors import ConfigError, ContractError, RejectedError
+from schemas.limits import Limits
+from schemas.native import decode
+from schemas.tables import PRODUCER_BOOKS
+
+SMALL = SpoolLimits(bytes_max=20_000, record_bytes_max=5_000, segment_bytes=4_000)
+
+
+def record(topic: str = "llm.requests", events: int = 10, size: int = 100) -> Spooled:
+    return Spooled(0, 0, 5, topic, 1, f"{topic}/1", "application/x-ndjson", b"host", events, b"v" * size)
+
+
+@contextmanager
+def opened(folder: Path, limits: SpoolLimits = SMALL) -> Iterator[Spool]:
+    """A spool whose process is killed at the end."""
+    spool = Spool.open(folder, limits)
+    try:
+        yield spool
+    finally:
+        spool.abandon()
+
+
+def test_what_older_boots_left_is_handed_out_first_as_it_was(tmp_path: Path) -> None:
+    """A re-send keeps boot, seq, partition and bytes; new records follow under the new boot."""
+    for _ in range(2):
+        with opened(tmp_path) as spool:
+            spool.append(record())
+    with opened(tmp_path) as spool:
+        spool.append(record("gpu.samples"))
+        spool.sync()
+
+        assert [(each.boot, each.seq, each.topic) for each in spool.take()] == [
+            (1, 0, "llm.requests"),
+            (2, 0, "llm.requests"),
+            (3, 0, "gpu.samples"),
+        ]
+        assert spool.low == (1, 0)
+
+
+def test_nothing_is_handed_out_before_it_is_safe_on_disk(tmp_path: Path) -> None:
+    """A power cut must not take a record that Kafka has."""
+    with opened(tmp_path) as spool:
+        spool.append(record())
+
+        assert spool.take() == []
+        spool.sync()
+        assert len(spool.take()) == 1
+
+
+def test_low_is_the_oldest_record_not_acknowledged(tmp_path: Path) -> None:
+    """Acknowledgements out of order do not raise it; it may lie just above the last record."""
+    with opened(tmp_path) as spool:
+        for _ in range(3):
+            spool.append(record())
+        spool.sync()
+        first, second, third = spool.take()
+
+        assert spool.acknowledge([third, second]) == 2
+        assert spool.low == (1, 0)
+        assert spool.acknowledge([first, third]) == 1
+        assert spool.low == (1, 3)
+
+
+def test_a_full_spool_sheds_what_is_new_and_says_so(tmp_path: Path) -> None:
+    """Shed events have no identity, are in the books at once, and only once after a kill and a save."""
+    with opened(tmp_path) as spool:
+        while spool.append(record(size=3_000)):
+            pass
+        spool.append(record("gpu.samples", events=7, size=3_000))
+        kept = spool.unacknowledged_records
+    for boot in (2, 3):
+        with opened(tmp_path) as spool:
+            assert spool.boot == boot
+            assert spool.books[1, "llm.requests"] == Tally(kept, 10 * kept, 0, 10)
+            assert spool.books[1, "gpu.samples"] == Tally(0, 0, 0, 7)
+            assert spool.unacknowledged_records == kept
+            spool.save()
+
+
+def test_there_is_room_again_once_kafka_has_taken_all(tmp_path: Path) -> None:
+    """Shedding ends by itself."""
+    with opened(tmp_path) as spool:
+        while spool.append(record(size=3_000)):
+            pass
+        spool.sync()
+        spool.acknowledge(spool.take())
+        spool.save()
+
+        assert spool.append(record(size=3_000)) is not None
+        assert spool.size_bytes < 8_000
+
+
+def test_a_disk_that_takes_no_more_sheds_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is like a full spool: declared, and over when there is room."""
+    with opened(tmp_path) as spool:
+        spool.append(record())
+
+        def full(_fd: int, _data: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("producers.segment.os.write", full)
+        assert spool.append(record(events=4)) is None
+        monkeypatch.undo()
+        spooled = spool.append(record())
+
+        assert spooled is not None
+        assert spooled.seq == 1
+        assert spool.books[1, "llm.requests"] == Tally(2, 20, 0, 4)
+
+
+def test_books_of_removed_segments_are_not_lost(tmp_path: Path) -> None:
+    """Totals are exact whether a record's segment is still there or not."""
+    with opened(tmp_path) as spool:
+        for _ in range(20):
+            spool.append(record(size=1_000))
+            spool.sync()
+            spool.acknowledge(spool.take())
+            spool.save()
+        assert spool.size_bytes < 10_000
+    with opened(tmp_path) as spool:
+        assert spool.books == {(1, "llm.requests"): Tally(20, 200, 200, 0)}
+        assert spool.unacknowledged_records == 0
+
+
+def test_finished_boots_are_forgotten_beyond_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash loop does not let the books grow for ever; what was not delivered stays."""
+    monkeypatch.setattr("producers.ledger._FINISHED_BOOTS_MAX", 2)
+    for _ in range(5):
+        spool = Spool.open(tmp_path, SMALL)
+        spool.append(record())
+        spool.sync()
+        spool.acknowledge(spool.take())
+        spool.close()
+    with opened(tmp_path) as spool:
+        assert len(spool.books) == 5
+        spool.books_delivered([(1, "llm.requests"), (2, "llm.requests"), (3, "llm.requests")])
+        assert [boot for boot, _ in spool.books] == [2, 3, 4, 5]
+        spool.save()
+    with opened(tmp_path) as spool:
+        assert [boot for boot, _ in spool.books] == [2, 3, 4, 5]
+
+
+def test_a_spool_belongs_to_one_process(tmp_path: Path) -> None:
+    """A second opener is told so and changes nothing."""
+    with opened(tmp_path) as spool:
+        with pytest.raises(ConfigError, match="no other process"):
+            Spool.open(tmp_path, SMALL)
+        assert spool.boot == 1
+    with opened(tmp_path) as spool:
+        assert spool.boot == 2
+
+
+@pytest.mark.parametrize("content", [None, b"{", b'{"source": "12", "boot": 1}', b"[]"])
+def test_a_damaged_identity_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    """A new identity for records that may have been sent would let their re-sends in twice."""
+    with opened(tmp_path) as spool:
+        spool.append(record())
+    path = tmp_path / "identity.json"
+    path.unlink() if content is None else path.write_bytes(content)
+
+    with pytest.raises(ContractError, match="restore it, or move"):
+        Spool.open(tmp_path, SMALL)
+
+
+def test_the_identity_is_made_once(tmp_path: Path) -> None:
+    """Random at first, then kept, with a boot that counts."""
+    (tmp_path / "spool").mkdir()
+    lock = lock_folder(tmp_path / "spool")
+    first = next_identity(tmp_path / "spool", fresh=True)
+    second = next_identity(tmp_path / "spool", fresh=False)
+
+    assert len(bytes.fromhex(first.source)) == 16
+    assert second == SpoolIdentity(first.source, 2)
+    assert json.loads((tmp_path / "spool" / "identity.json").read_bytes())["boot"] == 2
+    os.close(lock)
+
+
+@pytest.mark.parametrize(
+    ("given_record", "reason"),
+    [(record(size=5_001), "too_large"), (record()._replace(key=b"k" * 1_025), "too_long")],
+    ids=["a value above the limit", "a key above the limit"],
+)
+def test_what_can_never_be_sent_is_refused_at_once(tmp_path: Path, given_record: Spooled, reason: str) -> None:
+    """It gets no identity and is not shed: the caller has to split it."""
+    with opened(tmp_path) as spool:
+        with pytest.raises(RejectedError) as caught:
+            spool.append(given_record)
+
+        assert caught.value.reason == reason
+        assert spool.books == {}
+        assert spool.unacknowledged_records == 0
+
+
+def test_memory_is_bounded_while_kafka_is_away(tmp_path: Path) -> None:
+    """Beyond the limit records are read from disk again, in order, and memory takes over once they are gone."""
+    log = SegmentLog(tmp_path, 1, segment_bytes=1_000)
+    backlog = Backlog(log, (1, 0), 0, bytes_max=500)
+    for seq in range(20):
+        each = record()._replace(boot=1, seq=seq)
+        log.append(each)
+        backlog.push(each)
+    assert not backlog._memory
+    read = [backlog.pop((1, 20)) for _ in range(20)]
+    each = record()._replace(boot=1, seq=20)
+    log.append(each)
+    backlog.push(each)
+
+    assert [each.seq for each in read if each] == list(range(20))
+    assert list(backlog._memory) == [each]
+    assert backlog.pop((1, 20)) is None
+    assert backlog.pop((1, 21)) == each
+
+
+def test_the_ledger_forgets_nothing_between_two_writes(tmp_path: Path) -> None:
+    """A save that was never run changes nothing."""
+    ledger = Ledger(tmp_path)
+    ledger.shed(1, "gpu.samples", 3)
+    assert ledger.begin_save((1, 9), ()) is not None
+    ledger.close()
+
+    again = Ledger(tmp_path)
+    again.close()
+    assert again.low == (0, 0)
+    assert again.books == {(1, "gpu.samples"): Tally(0, 0, 0, 3)}
+
+
+def test_limits_of_a_spool_follow_the_table() -> None:
+    """A segment is at most a sixteenth of the spool, so that a full one gets room again."""
+    limits = SpoolLimits.of(Limits(spool_bytes_max=32 * 1024 * 1024))
+
+    assert limits.bytes_max == 32 * 1024 * 1024
+    assert limits.segment_bytes == 2 * 1024 * 1024
+    assert SpoolLimits.of(Limits()).segment_bytes == spool_module._SEGMENT_BYTES
+
+
+def test_book_rows_tell_every_boot_and_topic() -> None:
+    """One row each, readable by the table's own fields."""
+    rows = book_rows({(2, "b"): Tally(1, 2, 3, 4), (1, "b"): Tally(), (1, "a"): Tally()}, "f" * 32, "host-1", 99)
+
+    assert [(row["boot"], row["topic"]) for row in rows] == [(1, "a"), (1, "b"), (2, "b")]
+    assert rows_of(PRODUCER_BOOKS.fields, decode(encode_rows(rows), PRODUCER_BOOKS.fields)) == rows
