@@ -3,8 +3,8 @@
 ``python -m bench.fold --profile bulk|fleet [--events N] [--series N] [--json]``
 
 ``bulk``: 500 request events per record. ``fleet``: records of 40 request events and of 8 GPU samples. Stages are
-measured apart: headers, decoding and verdicts (``judge``), folding (``fold``), and the commit (``rows``). Memory is
-what the state and the unsent changes hold at the end.
+measured apart: headers, decoding and verdicts (``judge``), folding (``fold``), and the commit (``rows``).
+``changes_bytes`` is the most that unsent changes held, ``memory_bytes`` by how much the process grew meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import orjson
+import psutil
 
 from bench.events import columnar_json, gpu_records, request_records
 from schemas.limits import Limits
@@ -44,10 +45,15 @@ class Figures:
     ratio_to_orjson: float
     changes_bytes: int
     output_bytes: int
+    snapshot_bytes: int
+    snapshot_ms: float
+    load_ms: float
+    memory_bytes: int
 
 
 def measure(records: list[Record], events: int, fetch_records: int, commit_fetches: int) -> Figures:
     """Fold all records in fetches, with a commit every so many; everything was compiled before."""
+    memory_before = process_memory_bytes()
     step = WindowsStep(Limits(series_max=200_000, words_max=400_000), PARTITIONS)
     topic = records[0].topic
     state, changes = step.new(topic, 0), step.changes()
@@ -70,6 +76,12 @@ def measure(records: list[Record], events: int, fetch_records: int, commit_fetch
             number += len(outputs)
             output_bytes += sum(len(output.value) for output in outputs)
             changes = step.changes()
+    memory_bytes = process_memory_bytes() - memory_before
+    began = time.process_time()
+    parts = step.dump(state)
+    dumped = time.process_time()
+    step.load(topic, 0, parts)
+    loaded = time.process_time()
     yardstick = calibrate(records)
     job = sum(spent.values())
     return Figures(
@@ -88,7 +100,16 @@ def measure(records: list[Record], events: int, fetch_records: int, commit_fetch
         ratio_to_orjson=yardstick / job,
         changes_bytes=changes_bytes,
         output_bytes=output_bytes,
+        snapshot_bytes=sum(map(len, parts)),
+        snapshot_ms=(dumped - began) * 1e3,
+        load_ms=(loaded - dumped) * 1e3,
+        memory_bytes=memory_bytes,
     )
+
+
+def process_memory_bytes() -> int:
+    """Resident memory of this process."""
+    return int(psutil.Process().memory_info().rss)
 
 
 def calibrate(records: list[Record]) -> float:

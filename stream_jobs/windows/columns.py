@@ -11,7 +11,7 @@ import numpy.typing as npt
 from schemas.admission import Admitted
 from schemas.block import Bins, Block, Labels, Numbers
 from schemas.grouping import Derived
-from stream_jobs.windows import kernels
+from stream_jobs.windows import bin_kernels, kernels
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Codes, Series
@@ -45,7 +45,7 @@ def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int)
     at = np.array(_numbers(block, plan.event.fields[0].name).values, dtype=np.int64)
     values = _values(plan, block)
     value_bins = np.empty((len(plan.sketches), block.rows), np.int32)
-    kernels.bins_of(values[: len(plan.sketches)], value_bins)
+    bin_kernels.bins_of(values[: len(plan.sketches)], value_bins)
     ends, keys, counts = _ready_bins(plan, block)
     return Columns(
         at=at,

@@ -16,17 +16,17 @@ import numpy.typing as npt
 from schemas.block import Bins, Block, Column, Labels, Numbers
 from schemas.placement import first_known, join_key, place
 from schemas.tables import DEFINITION_VERSION
-from stream_jobs.windows import kernels
-from stream_jobs.windows.kernels import UNKNOWN
-from stream_jobs.windows.plan import (
+from stream_jobs.windows import bin_kernels
+from stream_jobs.windows.kernels import (
     DIFFERENCE_CELLS,
     EVENT_COUNT,
     GAUGE_CELLS,
     LAST_AT,
     SKETCH_CELLS,
     SKETCH_FROM,
-    Plan,
+    UNKNOWN,
 )
+from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Codes, Series, SeriesTable
 from stream_jobs.windows.sums import Segment, Sums
 
@@ -160,21 +160,22 @@ def _ordered_bins(plan: Plan, sums: list[Sums], order: Whole) -> list[Bins]:
     histograms, rows = len(plan.histograms), len(order)
     if histograms == 0:
         return []
+    bits = bin_kernels.histogram_bits(histograms)
     positions = np.empty(rows, np.int64)
     positions[order] = np.arange(rows)
     bounds = np.cumsum([0, *(part.rows for part in sums)]).tolist()
     own = [positions[first:stop] for first, stop in pairwise(bounds)]
     sizes = np.zeros(histograms * rows, np.int64)
     for part, places in zip(sums, own, strict=True):
-        kernels.measure_bins(part.bins, places, histograms, rows, sizes)
+        bin_kernels.measure_bins(part.bins, places, bits, rows, sizes)
     ends = np.cumsum(sizes)
     cursors = ends - sizes
     keys, counts = np.empty(ends[-1], np.int16), np.empty(ends[-1], np.uint64)
     for part, places in zip(sums, own, strict=True):
-        kernels.place_bins(part.bins, places, histograms, rows, cursors, keys, counts)
-    kernels.sort_bins(ends, keys, counts)
+        bin_kernels.place_bins(part.bins, places, bits, rows, cursors, keys, counts)
+    bin_kernels.sort_bins(ends, keys, counts)
     for part, places in zip(sums, own, strict=True):
-        kernels.add_spilled(part.spilled[: part.used[2]], places, histograms, rows, ends, keys, counts)
+        bin_kernels.add_spilled(part.spilled[: part.used[2]], places, bits, rows, ends, keys, counts)
     found, first = [], 0
     for lines in ends.reshape(histograms, rows):
         stop = int(lines[-1])

@@ -23,13 +23,7 @@ from schemas.events import BY_TOPIC
 from schemas.fields import Event, Field, Role
 from schemas.grouping import Derived, GroupingSet, derived_of, sets_of
 from schemas.tables import PARTIALS, Table
-
-EVENT_COUNT = 0
-LAST_AT = 1
-SKETCH_FROM = 2
-SKETCH_CELLS = 4
-GAUGE_CELLS = 5
-DIFFERENCE_CELLS = 2
+from stream_jobs.windows.kernels import DIFFERENCE_CELLS, GAUGE_CELLS, SKETCH_CELLS, SKETCH_FROM
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.windows import kernels
+from stream_jobs.windows import bin_kernels, kernels
 from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.kernels import EMPTY
 from stream_jobs.windows.plan import Plan
@@ -17,7 +17,7 @@ _SPILLED_FIRST = 64
 class Sums:
     """The rows of one grouping set: line ``i`` of ``cells`` belongs to ``row_windows[i]`` and ``row_series[i]``.
 
-    ``used`` is [rows, bins, spilled amounts]; see ``kernels`` for the table of bins. ``rows_max`` is where a table
+    ``used`` is [rows, bins, spilled amounts]; see ``bin_kernels`` for the table of bins. ``rows_max`` is where a table
     ends and the next one begins.
     """
 
@@ -98,19 +98,20 @@ class Sums:
             self._more_rows()
 
     def _count_values(self, columns: Columns, number: int, start: int, stop: int, rows: Whole) -> None:
-        found, histograms = columns.value_bins[number], len(self.plan.histograms)
+        found, bits = columns.value_bins[number], bin_kernels.histogram_bits(len(self.plan.histograms))
         while True:
-            start = kernels.count_values(rows, found, number, histograms, start, stop, self.bins, self.used)
+            start = bin_kernels.count_values(rows, found, number, bits, start, stop, self.bins, self.used)
             if start >= stop:
                 return
             self._more_bins()
 
     def _count_ready(self, columns: Columns, number: int, start: int, stop: int, rows: Whole) -> None:
         ends, keys, counts = columns.ready_ends[number], columns.ready_keys, columns.ready_counts
-        histogram, histograms = len(self.plan.sketches) + number, len(self.plan.histograms)
+        histogram = len(self.plan.sketches) + number
+        bits = bin_kernels.histogram_bits(len(self.plan.histograms))
         while True:
-            start = kernels.count_ready(
-                rows, ends, keys, counts, histogram, histograms, start, stop, self.bins, self.spilled, self.used
+            start = bin_kernels.count_ready(
+                rows, ends, keys, counts, histogram, bits, start, stop, self.bins, self.spilled, self.used
             )
             if start >= stop:
                 return
@@ -122,7 +123,7 @@ class Sums:
 
     def _more_bins(self) -> None:
         larger = np.zeros(2 * len(self.bins), np.uint64)
-        kernels.grow_bins(self.bins, larger)
+        bin_kernels.grow_bins(self.bins, larger)
         self.bins = larger
 
     def _more_spilled(self, needed: int) -> None:
@@ -158,7 +159,7 @@ class Segment:
 
     def __init__(self, plan: Plan, series: Series, rows_max: int | None = None) -> None:
         self._plan = plan
-        self._rows_max = rows_max or kernels.rows_max(len(plan.histograms))
+        self._rows_max = rows_max or bin_kernels.rows_max(len(plan.histograms))
         self.series = series
         self.tables = [[Sums(plan, table, self._rows_max)] for table in series.tables]
 

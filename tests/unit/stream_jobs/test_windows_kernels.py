@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas import sketch
 from schemas.tables import PARTIALS
-from stream_jobs.windows import kernels
+from stream_jobs.windows import bin_kernels, kernels
 from stream_jobs.windows.merge import merge_rows
 from stream_jobs.windows.warm import compiled, warm
 from stream_jobs.windows.watermark import announced_ms, watermark_ms
@@ -26,7 +26,7 @@ from tests.unit.stream_jobs.windows_cases import (
 
 def bins_of(values: list[int]) -> list[int]:
     out = np.empty((1, len(values)), np.int32)
-    kernels.bins_of(np.array([values], np.int64), out)
+    bin_kernels.bins_of(np.array([values], np.int64), out)
     return out[0].tolist()
 
 
@@ -46,7 +46,7 @@ def test_bins_agree_with_the_grid(values: list[int]) -> None:
 
 def test_unknown_and_refused_values_have_no_bin() -> None:
     """Null and negative values (of rows that were refused) are not counted."""
-    assert bins_of([int(kernels.UNKNOWN), -1, 0]) == [kernels.NO_BIN, kernels.NO_BIN, sketch.ZERO_BIN]
+    assert bins_of([int(kernels.UNKNOWN), -1, 0]) == [bin_kernels.NO_BIN, bin_kernels.NO_BIN, sketch.ZERO_BIN]
 
 
 @given(st.dictionaries(st.integers(-1, 1_016), st.integers(1, 9), min_size=0, max_size=200), st.integers(0, 40))
@@ -54,7 +54,7 @@ def test_bins_come_out_rising_however_many(found: dict[int, int], others: int) -
     """Few bins are sorted by insertion, many through a line: both give them rising with their counts."""
     keys = np.array([*found, *range(others)], np.int16)
     counts = np.array([*found.values(), *([1] * others)], np.uint64)
-    kernels.sort_bins(np.array([len(found), len(keys)], np.int64), keys, counts)
+    bin_kernels.sort_bins(np.array([len(found), len(keys)], np.int64), keys, counts)
 
     expected = sorted(found.items()) + [(key, 1) for key in range(others)]
     assert list(zip(keys.tolist(), counts.tolist(), strict=True)) == expected
@@ -63,10 +63,11 @@ def test_bins_come_out_rising_however_many(found: dict[int, int], others: int) -
 def test_a_table_numbers_as_many_rows_as_its_keys_can_hold() -> None:
     """The key of the last bin of the last row fits 32 bits."""
     for histograms in (1, 5, 12):
-        last = kernels.rows_max(histograms) * histograms - 1
+        row, bits = bin_kernels.rows_max(histograms) - 1, bin_kernels.histogram_bits(histograms)
 
-        assert (last << 10 | sketch.BIN_MAX + 1) < 2**32
-    assert kernels.rows_max(5) > 800_000
+        assert histograms <= 1 << bits
+        assert (((row << bits | histograms - 1) << 10) | sketch.BIN_MAX + 1) < 2**32
+    assert bin_kernels.rows_max(5) == 2**19
 
 
 def test_warming_compiles_everything_that_folding_uses() -> None:
