@@ -1,0 +1,54 @@
+"""Write golden files for schema versions that have none: ``python -m tests.golden.make``.
+
+A file is rows as JSON and, beside it, the bytes of all three formats. Files that exist are never changed: bytes of a
+released version are in topics and must be readable for ever. To change a layout, make a new version.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import schemas
+from schemas import wire
+from schemas.build import block_from_rows
+from schemas.events import EVENTS
+from schemas.fields import Field
+from schemas.headers import JSON_COLUMNS, NATIVE, NDJSON
+from schemas.tables import TABLES
+from tests.strategies.blocks import valid_rows
+
+FOLDER = Path(__file__).parent
+EXAMPLES = Path(schemas.__file__).parent / "examples"
+AT_MS = 1_700_000_000_000
+SUFFIXES = {NATIVE: "native", NDJSON: "ndjson", JSON_COLUMNS: "columns.json"}
+LAYOUTS: dict[str, tuple[Field, ...]] = {
+    **{event.schema: event.fields for event in EVENTS},
+    **{table.schema: table.fields for table in TABLES},
+}
+
+
+def stem(schema: str) -> str:
+    """Name of a schema version's files, without suffix."""
+    return schema.replace("/", ".v")
+
+
+def main() -> None:
+    topics = {event.schema: event.topic for event in EVENTS}
+    for schema, fields in LAYOUTS.items():
+        path = FOLDER / f"{stem(schema)}.rows.json"
+        if path.exists():
+            continue
+        rows = valid_rows(fields, 3, 1, AT_MS)
+        if schema in topics:
+            examples = json.loads((EXAMPLES / f"{topics[schema]}.json").read_text())["accepted"]
+            names = {field.name for field in fields}
+            rows += [{name: value for name, value in e["event"].items() if name in names} for e in examples]
+        path.write_text(json.dumps(rows, indent=1) + "\n")
+        for content_type, suffix in SUFFIXES.items():
+            data = wire.encode(content_type, fields, block_from_rows(fields, json.loads(path.read_text())))
+            (FOLDER / f"{stem(schema)}.{suffix}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
