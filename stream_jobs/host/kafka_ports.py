@@ -92,12 +92,7 @@ class KafkaProducer:
             waiting = [
                 await producer.send(o.topic, o.value, o.key, o.partition, headers=list(o.headers)) for o in outputs
             ]
-            # Every one is awaited, also after another has failed, so that none is left unread.
-            done = await asyncio.gather(*waiting, return_exceptions=True)
-            for result in done:
-                if isinstance(result, BaseException):
-                    raise result
-        offsets = [result.offset for result in done if not isinstance(result, BaseException)]
+            offsets = [done.offset for done in await asyncio.gather(*waiting)]
         if any(offset < 0 for offset in offsets):
             raise UnavailableError(f"send of {self._id}: the broker does not tell where a record came to stand")
         return offsets

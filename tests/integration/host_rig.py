@@ -76,6 +76,7 @@ class Rig:
     poisoned: int = 0
     resent: int = 0
     workers: list[Worker] = field(default_factory=list)
+    kept: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property
     def source(self) -> str:
@@ -101,6 +102,17 @@ class Rig:
         worker = Worker(process, time.monotonic(), log=log)
         self.workers.append(worker)
         return worker
+
+    def keep(self, worker: Worker, name: str, interval_ms: int = 300) -> None:
+        """From now on, start the worker again after a second whenever it ends, as a supervisor would."""
+
+        async def again(current: Worker) -> None:
+            while True:
+                await current.process.wait()
+                await asyncio.sleep(1)
+                current = await self.worker(name, interval_ms)
+
+        self.kept.append(asyncio.create_task(again(worker)))
 
     async def load(self, records: int, per_s: float = 0.0, *, seed: int = 1, poison: bool = False) -> None:
         """Send records of five keys from two edges, re-send some of them, poison some if told to."""
@@ -177,6 +189,9 @@ class Rig:
         assert sum(o["duplicates"] for o in outputs) == self.resent
 
     async def end(self) -> None:
+        for task in self.kept:
+            task.cancel()
+        await asyncio.gather(*self.kept, return_exceptions=True)
         for worker in self.workers:
             if worker.process.returncode is None:
                 worker.send(signal.SIGCONT)
