@@ -1,0 +1,114 @@
+"""Let the windows job read topics to their end in a process of its own, and count what that costs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from fleetpulse.bench import cpu
+from fleetpulse.bench.feed import Tell, end_offsets, until_committed
+from fleetpulse.bench.job_worker import WorkerOptions
+from runtime.config import Config, KafkaConfig
+from schemas.errors import FleetpulseError
+from schemas.topics import WINDOW_PARTIALS
+
+_WITHIN_S = 600.0
+_STARTS_WITHIN_S = 240.0
+"""Compiled code that is not cached yet takes its time."""
+_STOPS_WITHIN_S = 15.0
+Offsets = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """CPU and wall clock from the first partition taken over to the last commit; where its partial rows stand."""
+
+    shell: str
+    cpu_s: float
+    wall_s: float
+    start_cpu_s: float
+    memory: dict[str, int]
+    partials: dict[tuple[str, int], tuple[int, int]]
+    """By topic and partition: the offsets [from, to) of what this run wrote."""
+
+
+def run_job(config: Config, options: WorkerOptions, ends: Offsets, log: Path, tell: Tell) -> JobRun:
+    """Start the worker, wait until it has committed everything, and stop it."""
+    outputs = {WINDOW_PARTIALS: options.partitions[WINDOW_PARTIALS]}
+    first = asyncio.run(end_offsets(config.kafka, outputs))
+    note = Path(options.note)
+    note.unlink(missing_ok=True)
+    with log.open("ab") as file:
+        command = [sys.executable, "-m", "fleetpulse.bench.job_worker", options.text()]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+    try:
+        _wait_for(note, process, log)
+        begun_s = time.monotonic()
+        group = f"{options.deployment}-windows"
+        alive = lambda: process.poll() is None  # noqa: E731
+        asyncio.run(until_committed(config.kafka, group, ends, _WITHIN_S, tell, alive))
+        wall_s, total_s = time.monotonic() - begun_s, cpu.cpu_s(process.pid)
+        memory = cpu.memory_bytes(process.pid)
+    except FleetpulseError as error:
+        raise FleetpulseError(f"{error}; the end of its log:\n{_tail(log)}") from error
+    finally:
+        _stop(process)
+    last = asyncio.run(end_offsets(config.kafka, outputs))
+    start_s = float(note.read_text())
+    written = {place: (first[place], last[place]) for place in last}
+    return JobRun(options.shell, total_s - start_s, wall_s, start_s, memory, written)
+
+
+def _wait_for(note: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    end_s = time.monotonic() + _STARTS_WITHIN_S
+    while not (note.exists() and note.read_text()):
+        if process.poll() is not None or time.monotonic() > end_s:
+            raise FleetpulseError(f"the job did not take over its partitions in {_STARTS_WITHIN_S:.0f} s")
+        time.sleep(0.01)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOPS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _tail(log: Path, lines: int = 20) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+async def read_partials(
+    kafka: KafkaConfig, written: Mapping[tuple[str, int], tuple[int, int]]
+) -> dict[str, list[bytes]]:
+    """The blocks of partial rows between these offsets, by source topic."""
+    found: dict[str, list[bytes]] = {}
+    consumer = AIOKafkaConsumer(
+        **kafka.client_settings(), isolation_level="read_committed", max_partition_fetch_bytes=16 << 20
+    )
+    await consumer.start()
+    try:
+        left = {TopicPartition(*place): stop for place, (start, stop) in written.items() if start < stop}
+        consumer.assign(list(left))
+        for place in left:
+            consumer.seek(place, written[place.topic, place.partition][0])
+        while left:
+            fetched = await consumer.getmany(*left, timeout_ms=500)
+            for messages in fetched.values():
+                for message in messages:
+                    if message.value:
+                        source = dict(message.headers)["source-topic"].decode()
+                        found.setdefault(source, []).append(message.value)
+            left = {place: stop for place, stop in left.items() if await consumer.position(place) < stop}
+    finally:
+        await consumer.stop()
+    return found

@@ -1,0 +1,120 @@
+"""Let ClickHouse's own Kafka engine read topics to their end, and count what that costs the server.
+
+The CPU counted is that of the whole server from just before the first view is made until the engine's group has
+committed the last offset (it does so after its views have taken the block); background merges of the target tables are
+held off meanwhile unless they are part of what is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import clickhouse_connect
+
+from fleetpulse.bench import cpu, peer
+from fleetpulse.bench.feed import Tell, until_committed
+from runtime.config import Config
+from schemas.grouping import sets_of
+
+_POLL_S = 0.25
+_WITHIN_S = 600.0
+Offsets = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRun:
+    """CPU and wall clock of one reading."""
+
+    options: peer.Options
+    cpu_s: float
+    wall_s: float
+    idle_cpu_share: float
+    """CPU-seconds per second of the server just before, with nothing to read: already taken off ``cpu_s``."""
+
+
+class Peer:
+    """The engine of one server. Everything it makes lies in a database of its own, removed by ``close``."""
+
+    def __init__(self, config: Config, server_pid: int, topics: tuple[str, ...]) -> None:
+        settings = config.clickhouse.client_settings() | {"database": "default"}
+        self._client: Any = clickhouse_connect.get_client(**settings, autogenerate_session_id=False)
+        self._kafka = config.kafka
+        self._pid = server_pid
+        self._topics = topics
+
+    def run(
+        self,
+        options: peer.Options,
+        ends: Offsets,
+        *,
+        core: int | None,
+        merges: bool = False,
+        tell: Tell = lambda _done, _all: None,
+    ) -> PeerRun:
+        """Read everything once. The results stay in the tables until the next run. ``core`` None: not pinned."""
+        self.close()
+        self._client.command(f"CREATE DATABASE {peer.DATABASE}")
+        group = f"bench-peer-{time.time_ns()}"
+        for topic in self._topics:
+            for statement in peer.tables(topic, options, self._kafka.bootstrap, group):
+                self._client.command(statement)
+        if not merges:
+            for table in self._targets():
+                self._client.command(f"SYSTEM STOP MERGES {peer.DATABASE}.{table}")
+        try:
+            with cpu.pinned(self._pid, core) if core is not None else nullcontext():
+                return self._read(options, group, ends, merges, tell)
+        finally:
+            self._stop_reading()
+
+    def _read(self, options: peer.Options, group: str, ends: Offsets, merges: bool, tell: Tell) -> PeerRun:
+        idle = self._idle_share()
+        before_s, begun_s = cpu.cpu_s(self._pid), time.monotonic()
+        for topic in self._topics:
+            for statement in peer.views(topic, options):
+                self._client.command(statement)
+        asyncio.run(until_committed(self._kafka, group, ends, _WITHIN_S, tell, lambda: True))
+        if merges:
+            self._until_merged()
+        wall_s = time.monotonic() - begun_s
+        return PeerRun(options, cpu.cpu_s(self._pid) - before_s - idle * wall_s, wall_s, idle)
+
+    def _targets(self) -> list[str]:
+        return [peer.group_table(grouping) for topic in self._topics for grouping in sets_of(topic)]
+
+    def _idle_share(self) -> float:
+        before_s = cpu.cpu_s(self._pid)
+        time.sleep(2.0)
+        return (cpu.cpu_s(self._pid) - before_s) / 2.0
+
+    def _until_merged(self) -> None:
+        question = f"SELECT count() FROM system.merges WHERE database = '{peer.DATABASE}'"
+        while int(self._client.command(question)):
+            time.sleep(_POLL_S)
+
+    def _stop_reading(self) -> None:
+        for topic in self._topics:
+            tables = [*(peer.group_table(grouping) for grouping in sets_of(topic)), peer.raw_table(topic)]
+            for table in tables:
+                self._client.command(f"DROP VIEW IF EXISTS {peer.DATABASE}.{table}_view SYNC")
+            self._client.command(f"DROP TABLE IF EXISTS {peer.DATABASE}.{peer.kafka_table(topic)} SYNC")
+
+    def insert(self, table: str, ddl: str, blocks: Sequence[bytes]) -> None:
+        """Make a table anew and put Native blocks into it."""
+        self._client.command(f"DROP TABLE IF EXISTS {table} SYNC")
+        self._client.command(ddl)
+        for block in blocks:
+            self._client.raw_insert(table, insert_block=block, fmt="Native")
+
+    def query(self, text: str) -> list[tuple[Any, ...]]:
+        """Rows of a query on what was kept."""
+        return [tuple(row) for row in self._client.query(text).result_rows]
+
+    def close(self) -> None:
+        """Remove the database."""
+        self._client.command(f"DROP DATABASE IF EXISTS {peer.DATABASE} SYNC")

@@ -1,0 +1,69 @@
+"""The bench's own stack: a Kafka and a ClickHouse beside the one you work with, with nothing else in them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetpulse import stack
+from runtime.config import Config, load
+from runtime.local_stack import read_state
+from schemas.errors import FleetpulseError
+from schemas.topics import BY_NAME, TOPICS, state_topic
+
+FOLDER = "bench"
+OUTPUTS = ("window.partials", "books", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A running stack: its configuration and the process ids of its two servers."""
+
+    config: Config
+    data_dir: Path
+    clickhouse_pid: int
+    kafka_pid: int
+
+    @property
+    def log_dir(self) -> Path:
+        """Where children of the bench write their logs."""
+        folder = self.data_dir / "bench-log"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+@contextlib.contextmanager
+def stand(data_dir: Path | None, tell: Callable[[str], None], *, keep: bool = False) -> Iterator[Stand]:
+    """The stack, started where it does not run, and stopped again if it was started here (unless ``keep``)."""
+    folder = load({"data_dir": data_dir}).data_dir / FOLDER
+    state = read_state(folder)
+    ran = state is not None and state.wanted
+    stack.up(folder, on_progress=tell)
+    try:
+        yield _found(folder)
+    finally:
+        if not (ran or keep):
+            tell("stopping Kafka and ClickHouse")
+            stack.down(folder)
+
+
+def _found(folder: Path) -> Stand:
+    state = read_state(folder)
+    if state is None or not {stack.KAFKA, stack.CLICKHOUSE} <= set(state.processes):
+        raise FleetpulseError(f"the bench's stack in {folder} does not run")
+    config = load({"data_dir": folder})
+    clickhouse, kafka = state.processes[stack.CLICKHOUSE], state.processes[stack.KAFKA]
+    return Stand(config, folder, clickhouse.pid, kafka.pid)
+
+
+def partitions_of(sources: tuple[str, ...]) -> dict[str, int]:
+    """Partitions of everything that the windows job of these source topics reads and writes."""
+    names = [*sources, *(state_topic("windows", source) for source in sources), *OUTPUTS]
+    return {name: BY_NAME[name].partitions for name in names}
+
+
+def all_partitions() -> dict[str, int]:
+    """Partitions of all topics of the contract."""
+    return {topic.name: topic.partitions for topic in TOPICS}
