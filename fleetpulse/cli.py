@@ -6,6 +6,7 @@ start), 2 wrong use or configuration. Commands import what they need when they r
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import NoReturn
 
@@ -31,6 +32,7 @@ for group in (stack, edge, services, proof, people):
 def main() -> NoReturn:
     """Run the command line and exit; an error of ours is one sentence on stderr, never a traceback."""
     end_with_parent()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # services configure their own logs
     try:
         app(standalone_mode=True)
     except ConfigError as error:

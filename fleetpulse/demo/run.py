@@ -160,9 +160,16 @@ def _close(run: _Run, report: Report) -> None:
     console.print("Three queries to paste into [bold]fleetpulse query[/bold]:")
     for name in PASTE:
         console.print(screen.query_panel(name, queries.filled(name, bounds)))
-    console.print(report.text(), markup=False)
+    _print_books(console, report)
+
+
+def _print_books(console: Console, report: Report) -> None:
+    console.print(screen.books_table(report.topics))
+    for difference in report.differences:
+        console.print(str(difference), style="red", markup=False)
     style, word = ("green", "exact") if report.exact else ("red", "NOT exact")
-    console.print(f"books: {word}", style=f"bold {style}")
+    compared = f"{report.checks} comparisons of producers, offsets, raw tables, windows and rollups"
+    console.print(f"books {word}: {compared}, {len(report.differences)} differences", style=f"bold {style}")
 
 
 def _keep(run: _Run) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fleetpulse.commands.output import show, table
 from fleetpulse.database import Answer
+from fleetpulse.reconcile import TopicBooks
 
 _EMPTY = Answer((), ())
 
@@ -41,7 +42,7 @@ def live(picture: Picture) -> RenderableType:
     )
     parts: list[RenderableType] = [head, _counts(picture.counts)]
     if picture.models.rows:
-        parts.append(answer_table("Latency by model, last 30 s (ms)", picture.models))
+        parts.append(latency_table("Latency by model, last 30 s (ms)", picture.models))
     if picture.gpus.rows:
         parts.append(answer_table("GPUs, last 30 s", picture.gpus))
     parts += [Text(note, style="yellow") for note in picture.notes]
@@ -59,6 +60,28 @@ def _counts(counts: Sequence[tuple[str, int]]) -> RenderableType:
 def answer_table(title: str, answer: Answer) -> Table:
     """An answer of the database as a table; underscores in names become blanks."""
     return table(title, [name.replace("_", " ") for name in answer.columns], answer.rows)
+
+
+def latency_table(title: str, answer: Answer) -> Table:
+    """Rows of ``percentiles_by_model``: one line a model, p50 / p95 / p99 of each latency in one cell."""
+    rows = []
+    for record in answer.records():
+        cells = [
+            " / ".join(show(record[f"{measure}_p{rank}_ms"]) for rank in (50, 95, 99))
+            for measure in ("ttft", "tpot", "e2e")
+        ]
+        rows.append((record["model"], record["requests"], *cells))
+    made = table(title, ("model", "requests", "TTFT p50/p95/p99", "TPOT p50/p95/p99", "E2E p50/p95/p99"), rows)
+    for column in made.columns[2:]:
+        column.justify = "right"
+    return made
+
+
+def books_table(topics: Sequence[TopicBooks]) -> Table:
+    """The books by topic."""
+    columns = ("topic", "produced", "accepted", "late", "future", "rejected", "shed", "re-sent (dropped)")
+    rows = [(b.topic, b.produced, b.accepted, b.late, b.future, b.rejected, b.shed, b.duplicate) for b in topics]
+    return table("Books: produced = accepted + late + future + rejected", columns, rows)
 
 
 def query_panel(title: str, sql: str) -> RenderableType:
