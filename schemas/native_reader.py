@@ -33,7 +33,6 @@ _NUMBERS = {
 _SKIPPED_BYTES = {
     **{"Bool": 1, "Enum8": 1, "Enum16": 2, "Date": 2, "Date32": 4, "DateTime": 4, "DateTime64": 8, "UUID": 16},
     **{"IPv4": 4, "IPv6": 16, "Int128": 16, "UInt128": 16, "Int256": 32, "UInt256": 32, "BFloat16": 2},
-    **{"Decimal32": 4, "Decimal64": 8, "Decimal128": 16, "Decimal256": 32},
 }
 """Bytes per value of fixed-width types that are skipped in unknown columns and refused in known ones."""
 
@@ -279,7 +278,11 @@ def _skip_nested(cursor: _Cursor, node: Type, kind: str, rows: int, depth: int) 
             _skip(cursor, argument, total, depth + 1)
     elif node.name == "Tuple" and arguments:
         for argument in arguments:
-            _skip(cursor, argument.rpartition(" ")[2] if "(" not in argument else argument, rows, depth + 1)
+            name, _, rest = argument.partition(" ")
+            _skip(cursor, rest if rest and "(" not in name else argument, rows, depth + 1)
+    elif node.name == "Decimal" and arguments[:1] and arguments[0].isdigit() and len(arguments[0]) < 3:
+        digits = int(arguments[0])
+        cursor.advance((4 if digits < 10 else 8 if digits < 19 else 16 if digits < 39 else 32) * rows)
     else:
         raise _unskippable(kind)
 

@@ -246,7 +246,10 @@ SKIPPED = [
     ("Float64", bytes(16)),
     ("DateTime64(3, 'UTC')", bytes(16)),
     ("Enum8('a' = 1, 'b)' = 2)", b"\1\2"),
-    ("Decimal64(4)", bytes(16)),
+    ("Decimal(9, 4)", bytes(8)),
+    ("Decimal(18, 4)", bytes(16)),
+    ("Decimal(38, 4)", bytes(32)),
+    ("Decimal(76, 4)", bytes(64)),
     ("FixedString(3)", b"abcdef"),
     ("String", b"\1a\2bc"),
     ("Nullable(String)", b"\0\1\1a\0"),
@@ -256,6 +259,7 @@ SKIPPED = [
     ("Array(Array(UInt8))", (1).to_bytes(8, "little") * 2 + (2).to_bytes(8, "little") + b"ab"),
     ("Map(String, UInt8)", (1).to_bytes(8, "little") * 2 + b"\1a" + b"\7"),
     ("Tuple(UInt8, name String)", b"\1\2" + b"\1a\1b"),
+    ("Tuple(UInt8, t DateTime64(3, 'UTC'), a Array(UInt8))", b"\1\2" + bytes(16) + bytes(16)),
     ("UUID", bytes(32)),
 ]  # fmt: skip
 
