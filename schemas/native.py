@@ -23,9 +23,9 @@ import numpy.typing as npt
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.fields import Field, Kind
-from schemas.native_reader import parse, read_varint
+from schemas.native_cursor import INDEX_DTYPES, read_varint
+from schemas.native_reader import parse
 
-_INDEX_DTYPES = ("<u1", "<u2", "<u4", "<u8")
 _DICTIONARY_VERSION = (1).to_bytes(8, "little")
 _DICTIONARY_FLAGS = 0x600  # additional keys follow, and they are the whole dictionary
 
@@ -124,7 +124,7 @@ def _append_labels(parts: list[bytes], column: Labels, rows: int) -> None:
     parts += (_DICTIONARY_VERSION, (_DICTIONARY_FLAGS | width).to_bytes(8, "little"), _u64(len(words)))
     for word in words:
         parts += (varint(len(word)), word) if word else (b"\0",)
-    parts += (_u64(rows), codes.astype(_INDEX_DTYPES[width]).tobytes())
+    parts += (_u64(rows), codes.astype(INDEX_DTYPES[width]).tobytes())
 
 
 def _words_in_use(codes: npt.NDArray[Any], words: list[bytes | None]) -> tuple[npt.NDArray[Any], list[bytes | None]]:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from schemas.native_cursor import WORDS_SPARE_MAX
 from schemas.native_layout import BINS, FIXED, LABEL, NULLABLE, NULLABLE_TEXT
 from schemas.native_loads import load16, load32, load64
 
@@ -81,7 +82,7 @@ def _measure_label(data: Any, position: int, end: int, rows: int, place: Any) ->
     if position + 24 > end or load64(data, position) != 1:
         return -1
     flags, words = np.int64(load64(data, position + 8)), np.int64(load64(data, position + 16))
-    if flags < 0x600 or flags > 0x602 or words < 1 or words > end - position:
+    if flags < 0x600 or flags > 0x602 or words < 1 or words > rows + WORDS_SPARE_MAX:
         return -1
     place[0], place[2] = position + 24, words
     position = _skip_texts(data, position + 24, end, words)

@@ -20,8 +20,9 @@ from schemas import native_fill, native_kernels
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.fields import Field, Kind
 from schemas.native import concat, encode
+from schemas.native_cursor import read_varint
 from schemas.native_layout import Layout, layout_of
-from schemas.native_reader import parse, read_varint
+from schemas.native_reader import parse
 
 _SPARE = bytes(8)
 _CACHE_ENTRIES_MAX = 32_768

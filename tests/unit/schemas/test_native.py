@@ -1,4 +1,7 @@
-"""Native blocks: what is written is read again, by us and by ClickHouse's own client; nonsense is refused."""
+"""Native blocks: what is written is read again, by us and by ClickHouse's own client; nonsense is refused.
+
+Covers schemas.native with schemas.native_reader, schemas.native_cursor and schemas.native_fit.
+"""
 
 from __future__ import annotations
 

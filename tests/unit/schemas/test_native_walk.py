@@ -19,6 +19,7 @@ from schemas.build import block_from_rows, rows_of
 from schemas.errors import RejectedError
 from schemas.events import EVENTS, LLM_REQUESTS
 from schemas.fields import Field, Kind, Role
+from schemas.native_cursor import WORDS_SPARE_MAX
 from schemas.native_reader import parse
 from schemas.sketch import BIN_MAX, ZERO_BIN
 from schemas.tables import TABLES
@@ -234,6 +235,23 @@ def test_a_word_twice_in_a_dictionary_is_one_word() -> None:
     assert isinstance(labels, Labels)
     assert labels.words == [None, b"same"]
     assert labels.codes.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("spare", "sound"), [(WORDS_SPARE_MAX, True), (WORDS_SPARE_MAX + 1, False)])
+def test_dictionaries_are_not_much_longer_than_their_column(spare: int, sound: bool) -> None:
+    """Nobody can send millions of words with one event; the tolerant reader refuses the same."""
+    fields = (Field("x", Kind.LABEL, Role.DIMENSION, "", ""),)
+    words = b"".join(b"\4%04x" % number for number in range(spare + 1))
+    flags, one = (0x601).to_bytes(8, "little"), (1).to_bytes(8, "little")
+    value = b"\1\1" + native.column_prefix(fields[0]) + one + flags + (spare + 1).to_bytes(8, "little") + words
+    value += one + b"\5\0"
+
+    assert native_walk.measure(fields, [value]).rows.tolist() == [1 if sound else -1]
+    if sound:
+        assert rows_of(fields, native.decode(value, fields)) == [{"x": "0005"}]
+    else:
+        with pytest.raises(RejectedError, match="leave out what is not used"):
+            native.decode(value, fields)
 
 
 def test_dictionaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
