@@ -1,10 +1,11 @@
 """Cost of the windows fold in CPU-seconds, beside a bare ``orjson.loads`` loop over the same events.
 
-``python -m bench.fold --profile bulk|fleet [--events N] [--series N] [--json]``
+``python -m bench.fold --profile bulk|fleet|series [--json]``
 
-``bulk``: 500 request events per record. ``fleet``: records of 40 request events and of 8 GPU samples. Stages are
-measured apart: headers, decoding and verdicts (``judge``), folding (``fold``), and the commit (``rows``).
-``changes_bytes`` is the most that unsent changes held, ``memory_bytes`` by how much the process grew meanwhile.
+``bulk`` and ``fleet`` are the workloads of ``fleetpulse bench``, one partition of four; ``series`` has small records
+and a wanted number of series. Stages are measured apart: headers, decoding and verdicts (``judge``), folding
+(``fold``), and the commit (``rows``). ``changes_bytes`` is the most that unsent changes held, ``memory_bytes`` by how
+much the process grew meanwhile.
 """
 
 from __future__ import annotations
@@ -18,14 +19,21 @@ import numpy as np
 import orjson
 import psutil
 
-from bench.events import columnar_json, gpu_records, request_records
+from bench.events import START_MS, columnar_json, gpu_records, request_records
+from fleetpulse.bench.workload import PROFILES, Workload
+from schemas import native
+from schemas.events import BY_TOPIC
+from schemas.headers import NATIVE, Identity, encode_headers
 from schemas.limits import Limits
+from schemas.placement import place
 from schemas.record import Record
 from stream_jobs.step import Commit
 from stream_jobs.windows.judge import judge
 from stream_jobs.windows.step import WindowsStep
+from stream_jobs.windows.warm import warm
 
 PARTITIONS = {"window.partials": 4, "books": 1, "rejected": 1}
+FETCH_EVENTS = 20_000
 
 
 @dataclass
@@ -51,8 +59,9 @@ class Figures:
     memory_bytes: int
 
 
-def measure(records: list[Record], events: int, fetch_records: int, commit_fetches: int) -> Figures:
+def measure(records: list[Record], fetch_records: int, commit_fetches: int) -> Figures:
     """Fold all records in fetches, with a commit every so many; everything was compiled before."""
+    events = sum(int(dict(record.headers)["count"]) for record in records)
     memory_before = process_memory_bytes()
     step = WindowsStep(Limits(series_max=200_000, words_max=400_000), PARTITIONS)
     topic = records[0].topic
@@ -121,37 +130,65 @@ def calibrate(records: list[Record]) -> float:
     return (time.process_time() - began) * len(records) / len(texts)
 
 
+def workload_records(profile: str, seconds: int, seed: int) -> dict[str, list[Record]]:
+    """By topic the records of one partition of four: what ``fleetpulse bench`` sends for so many seconds."""
+    found: dict[str, list[Record]] = {}
+    sequence = dict.fromkeys(range(PROFILES[profile].hosts), 0)
+    for second, step in enumerate(Workload(PROFILES[profile], seed).steps(START_MS, seconds)):
+        for emission in step:
+            if place(emission.name.encode(), 4):
+                continue
+            event, records = BY_TOPIC[emission.topic], found.setdefault(emission.topic, [])
+            seq = sequence[emission.host]
+            sequence[emission.host] += 1
+            headers = encode_headers(
+                event.schema, NATIVE, Identity(f"{emission.host:032x}", 1, seq, (1, seq)), emission.block.rows
+            )
+            value = native.encode(event.fields, emission.block)
+            appended_ms = START_MS + second * 1_000 + 1_300
+            records.append(Record(emission.topic, 0, len(records), appended_ms, None, value, headers))
+    return found
+
+
+def made_records(series: int, events: int, seed: int) -> dict[str, list[Record]]:
+    """By topic small records with a wanted number of series."""
+    rng = np.random.default_rng(seed)
+    return {
+        "llm.requests": request_records(rng, events, 40, series),
+        "gpu.samples": gpu_records(rng, events // 5, 8, series),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--profile", choices=("bulk", "fleet"), default="bulk")
-    parser.add_argument("--events", type=int, default=400_000)
-    parser.add_argument("--series", type=int, default=2_000, help="series per grouping set, about")
+    parser.add_argument("--profile", choices=("bulk", "fleet", "series"), default="bulk")
+    parser.add_argument("--seconds", type=int, default=24, help="of event time (bulk, fleet)")
+    parser.add_argument("--events", type=int, default=600_000, help="request events (series)")
+    parser.add_argument("--series", type=int, default=100_000, help="about, per grouping set (series)")
+    parser.add_argument("--commit-events", type=int, default=50_000, help="events between two commits")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rng = np.random.default_rng(arguments.seed)
-    per_record = 500 if arguments.profile == "bulk" else 40
-    warm = request_records(rng, 2_000, per_record, arguments.series)
-    measure(warm, 2_000, 4, 1)
-    found = [
-        measure(
-            request_records(rng, arguments.events, per_record, arguments.series),
-            arguments.events,
-            20_000 // per_record,
-            2,
-        )
-    ]
-    if arguments.profile == "fleet":
-        measure(gpu_records(rng, 800, 8, arguments.series), 800, 4, 1)
-        events = arguments.events // 5
-        found.append(measure(gpu_records(rng, events, 8, arguments.series), events, 500, 2))
-    for figures in found:
-        if arguments.json:
-            print(json.dumps(asdict(figures)))
-        else:
-            for name, value in asdict(figures).items():
-                print(f"{name:22} {value:.3f}" if isinstance(value, float) else f"{name:22} {value}")
-            print()
+    if arguments.profile == "series":
+        by_topic = made_records(arguments.series, arguments.events, arguments.seed)
+    else:
+        by_topic = workload_records(arguments.profile, arguments.seconds, arguments.seed)
+    warm()
+    for records in by_topic.values():
+        per_record = int(dict(records[0].headers)["count"])
+        fetch = max(FETCH_EVENTS // per_record, 1)
+        measure(records[:fetch], fetch, 1)
+        figures = measure(records, fetch, max(arguments.commit_events // (fetch * per_record), 1))
+        tell(figures, arguments.json)
+
+
+def tell(figures: Figures, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(asdict(figures)))
+        return
+    for name, value in asdict(figures).items():
+        print(f"{name:22} {value:.3f}" if isinstance(value, float) else f"{name:22} {value}")
+    print()
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from tests.unit.stream_jobs.windows_cases import (
 
 REQUESTS, SAMPLES = "llm.requests", "gpu.samples"
 TARGETS = PARTITIONS["window.partials"]
+GOLDEN = [250400941, 329535253, 883327917, 1607563037]
 
 
 def varied_requests(count: int) -> list[Row]:
@@ -92,6 +93,15 @@ def test_rows_stand_in_canonical_order() -> None:
 
     for rows in sent_by_target(varied_requests(60)).values():
         assert all(order(one) < order(next_one) for one, next_one in pairwise(rows))
+
+
+def test_outputs_are_the_same_bytes_as_ever() -> None:
+    """Golden checksums of a commit: encoding, order and placement change only on purpose (readers merge over time)."""
+    step = a_step()
+    state, changes = fold_all(step, [a_record(REQUESTS, varied_requests(40))], REQUESTS)
+    outputs = step.rows(state, changes, a_commit(REQUESTS))
+
+    assert [crc32(output.value) for output in outputs] == GOLDEN
 
 
 def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:
