@@ -106,16 +106,31 @@ async def _simulate(options: SimulateOptions, spool: Path | None) -> None:
 
 def run_replay(file: Path, format: str, speed: str, model: str, spool: Path | None) -> None:
     """Send a trace."""
-    from producers.replay import replay
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from producers.replay import Progress, replay, speed_of
+
+    speed_of(speed)
+    if not file.is_file():
+        raise ConfigError("FILE", str(file), "must be a readable file")
     logs.configure("replay")
+    console = Console(stderr=True)
+    text = "{task.fields[events]:,} requests, {task.fields[trace_s]:,.0f} s of the trace"
+    bar = Bar(SpinnerColumn(), TextColumn(text), TimeElapsedColumn(), console=console, disable=not console.is_terminal)
+    task = bar.add_task("replay", total=None, events=0, trace_s=0.0)
+
+    def show(progress: Progress) -> None:
+        bar.update(task, events=progress.events, trace_s=progress.trace_s)
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
         async with publishing(load(), spool, "replay") as publisher:
-            await replay(file, format, speed, model, publisher, SystemClock(), stop)
+            await replay(file, format, speed, model, publisher, SystemClock(), stop, show)
 
-    asyncio.run(body())
+    with bar:
+        asyncio.run(body())
 
 
 def run_agent_service(spool: Path | None, seconds: float | None) -> None:
