@@ -124,6 +124,23 @@ class Cursor:
             raise RejectedError("syntax", f"byte {self.position}: an index points outside its dictionary")
         return words, codes
 
+    def skip_texts(self, count: int) -> None:
+        """Pass over ``count`` texts; there may be millions in an array of an unknown column."""
+        data, position, end = self.data, self.position, len(self.data)
+        for _ in range(count):
+            if position >= end:
+                break
+            size = data[position]
+            position += 1
+            if size >= 0x80:
+                size, position = read_varint(data, position - 1)
+            position += size
+        else:
+            self.position = position
+            self.advance(0)
+            return
+        raise RejectedError("syntax", f"byte {position}: {count} texts are announced, the block ends before")
+
     def ends(self, rows: int) -> tuple[npt.NDArray[np.int64], int]:
         """End offsets of maps or arrays, and the last of them."""
         ends = self.array("<u8", rows)
@@ -145,8 +162,7 @@ def skip(cursor: Cursor, kind: str, rows: int, depth: int) -> None:
     elif node.name in _SKIPPED_BYTES:
         cursor.advance(_SKIPPED_BYTES[node.name] * rows)
     elif node.name == "String":
-        for _ in range(rows):
-            cursor.advance(cursor.number())
+        cursor.skip_texts(rows)
     elif node.name == "LowCardinality":
         if node.arguments not in (("String",), ("Nullable(String)",)):
             raise _unskippable(kind)
