@@ -134,22 +134,25 @@ class PartitionOwner:
     async def _continue_from(self, committed: Committed) -> None:
         pointer = Pointer.decode(committed.metadata, str(self.source))
         self._number = pointer.number
-        parts = await self._read_snapshot(pointer.snapshot)
+        parts = await self._read_snapshot(pointer.snapshot, settled=True)
         assert self._snapshot is not None
         await recovery.check_log(self._broker, self.source, self._snapshot.position, committed.offset)
         self._checkpoint = (self._snapshot.position, parts)
         await self._restore()
         await self._fold_silently(committed.offset)
 
-    async def _read_snapshot(self, offset: int) -> list[bytes]:
-        self._snapshot, parts = await recovery.read_snapshot(self._broker, self._names, self.source, offset)
+    async def _read_snapshot(self, offset: int, *, settled: bool) -> list[bytes]:
+        self._snapshot, parts = await recovery.read_snapshot(
+            self._broker, self._names, self.source, offset, settled=settled
+        )
         return parts
 
     async def _restore(self) -> None:
         """The state of the last checkpoint in memory, else of the last snapshot, else a new one; nothing unsent."""
         topic, partition = self.source.topic, self.source.partition
         if self._checkpoint is None and self._snapshot is not None:
-            self._checkpoint = (self._snapshot.position, await self._read_snapshot(self._snapshot.offset))
+            parts = await self._read_snapshot(self._snapshot.offset, settled=False)
+            self._checkpoint = (self._snapshot.position, parts)
         if self._checkpoint is None:
             self._state, self._position = self._step.new(topic, partition), self._committed
         else:

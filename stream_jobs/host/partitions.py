@@ -165,7 +165,8 @@ class Partitions:
         if generation != self.generation or owner is None or not records:
             return
         try:
-            await owner.feed(records)
+            async with _limit(self._policy.live_limit_ms, f"fold of {owner.source}"):
+                await owner.feed(records)
         except GivenUpError:
             return
         except BaseException as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.errors import ContractError
+from schemas.errors import ContractError, FencedError
 from stream_jobs.host.names import Names
 from stream_jobs.host.ports import Broker
 from stream_jobs.host.snapshot import Assembly, Snapshot
@@ -23,6 +23,8 @@ async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
             batch = await reader.poll()
             position = batch.position
             if any((record.key or b"").startswith(names.state_prefix) for record in batch.records):
+                if await broker.committed(names.group, source.topic, source.partition) is not None:
+                    raise FencedError(f"{source}: another owner took over and has committed already")
                 raise ContractError(
                     f"{source}: group {names.group} has no committed offset, yet {topic} holds a snapshot: the offset "
                     "was lost (offsets.retention.minutes?), and to begin anew would count everything twice; restore "
@@ -32,21 +34,26 @@ async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:
         await reader.close()
 
 
-async def read_snapshot(broker: Broker, names: Names, source: Source, offset: int) -> tuple[Snapshot, list[bytes]]:
-    """The snapshot whose first piece stands at ``offset`` of the state topic, and its parts."""
+async def read_snapshot(
+    broker: Broker, names: Names, source: Source, offset: int, *, settled: bool
+) -> tuple[Snapshot, list[bytes]]:
+    """The snapshot whose first piece stands at ``offset`` of the state topic, and its parts. ``settled``: nobody has a
+    transaction under way there. A live owner's last one may still be: committed, but not yet to be seen; it waits."""
     topic = names.state_topic(source.topic)
     assembly = Assembly(names, offset, str(source))
     end = await broker.end_offset(topic, source.partition)
     reader = await broker.reader(topic, source.partition, offset)
     try:
         position = offset
-        while position < end:
+        while position < end or not settled:
             batch = await reader.poll()
             position = batch.position
             for record in batch.records:
                 found = assembly.add(record)
                 if found is not None:
                     return found, assembly.parts
+            if not batch.records and not settled:
+                await broker.pause()
     finally:
         await reader.close()
     raise ContractError(f"{source}: {topic} ends at {end}, before the snapshot at {offset} is whole")

@@ -1,0 +1,116 @@
+"""An asyncio event loop on virtual time whose processes can be killed and frozen.
+
+The real code runs on it unchanged: tasks, time-outs, semaphores. Whatever belongs to a *process* carries it in its
+context, so the loop knows whose turn each callback is: those of a killed process never run again, those of a frozen
+one wait until it is thawed. Time stands still while anything can run, then jumps to the next timer; so a minute of
+trouble takes milliseconds, and the same seed gives the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import heapq
+import random
+from collections import deque
+from typing import Any
+
+
+class Process:
+    """What can be killed and frozen as a whole."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dead = False
+        self.frozen = False
+        self.parked: list[asyncio.Handle] = []
+
+    def __repr__(self) -> str:
+        return f"<{self.name}{' dead' if self.dead else ''}{' frozen' if self.frozen else ''}>"
+
+
+CURRENT: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+class StuckError(Exception):
+    """Nothing can run any more, or too much has run."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs one callback at a time; now and then not in their order, as threads of several machines would."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _timer_cancelled_count: int
+
+    def __init__(self, draw: random.Random, steps_max: int) -> None:
+        super().__init__()
+        self._draw = draw
+        self._now_s = 1_000_000.0
+        self._steps_left = steps_max
+        self._clock_resolution = 1e-9
+
+    def time(self) -> float:
+        return self._now_s
+
+    def _run_once(self) -> None:
+        self._fire_timers()
+        if not self._ready:
+            return
+        if len(self._ready) > 1 and self._draw.random() < 0.2:
+            self._ready.rotate(-self._draw.randrange(len(self._ready)))
+        handle = self._ready.popleft()
+        if handle._cancelled:  # type: ignore[attr-defined]
+            return
+        process = handle._context.get(CURRENT)  # type: ignore[attr-defined]
+        if process is not None:
+            if process.dead:
+                return
+            if process.frozen:
+                process.parked.append(handle)
+                return
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise StuckError("too many steps")
+        handle._run()
+
+    def _fire_timers(self) -> None:
+        timers = self._scheduled
+        if self._timer_cancelled_count > 64:  # time-outs that were never reached
+            timers[:] = [timer for timer in timers if not timer._cancelled]  # type: ignore[attr-defined]
+            heapq.heapify(timers)
+            self._timer_cancelled_count = 0
+        while timers and timers[0]._cancelled:  # type: ignore[attr-defined]
+            heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]
+        if not self._ready:
+            if not timers:
+                raise StuckError("nothing is left to run")
+            self._now_s = max(self._now_s, timers[0].when())
+        while timers and timers[0].when() <= self._now_s:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(timer)
+
+    def thaw(self, process: Process) -> None:
+        process.frozen = False
+        self._ready.extend(process.parked)
+        process.parked.clear()
+
+    def dispose(self) -> None:
+        """Throw away what never finished, and close."""
+        for task in asyncio.all_tasks(self):
+            coroutine = task.get_coro()
+            assert coroutine is not None
+            with contextlib.suppress(BaseException):  # their ``finally`` finds no loop running, and no process alive
+                coroutine.close()
+        self._ready.clear()
+        self._scheduled.clear()
+        self.close()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Tasks of killed processes are thrown away unfinished; that is their fate, not an error."""
+
+    def _process_events(self, event_list: Any) -> None: ...
+
+    def _write_to_self(self) -> None: ...
