@@ -10,9 +10,11 @@ from fleetpulse.migrate import migrate
 from runtime.config import Config, load
 
 
-def bring_up(data_dir: Path | None, tell: Callable[[str], None]) -> Config:
-    """Start the local stack where it does not run, migrate, and return the configuration that reaches it."""
-    stack.up(load({"data_dir": data_dir}).data_dir, on_progress=tell)
+def bring_up(data_dir: Path | None, tell: Callable[[str], None], *, new_ports: bool = False) -> Config:
+    """Start the local stack where it does not run, migrate, and return the configuration that reaches it.
+
+    ``new_ports`` chooses other ports for a stack that is down."""
+    stack.up(load({"data_dir": data_dir}).data_dir, on_progress=tell, new_ports=new_ports)
     tell("creating topics and tables")
     config = load({"data_dir": data_dir})
     migrate(config.kafka, config.clickhouse, dry_run=False)

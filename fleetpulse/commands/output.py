@@ -1,38 +1,90 @@
-"""How commands speak: data to stdout (tables for people, JSON for programs), everything else to stderr."""
+"""How commands speak: data to stdout (tables for people, JSON for programs), everything else to stderr.
+
+Values come from anybody's events: nothing in them is taken for markup, and control characters are shown, not obeyed.
+"""
 
 from __future__ import annotations
 
+import base64
+import functools
+import json
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import orjson
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from schemas.errors import FleetpulseError, UnavailableError
 
 out = Console()
 err = Console(stderr=True)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC
+
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout, numbers and dataclasses as they are."""
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY).decode() + "\n")
+    """One JSON document on stdout: numbers and dataclasses as they are, times in UTC, bytes as base64, NaN as null."""
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def json_text(value: Any) -> str:
+    """The document that ``print_json`` writes. Whole numbers beyond 64 bits stay numbers; other types become text."""
+    try:
+        return orjson.dumps(value, option=_OPTIONS, default=_plain).decode()
+    except TypeError:
+        return json.dumps(_whole_numbers(value), indent=2, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def _whole_numbers(value: Any) -> Any:
+    """The value as what the standard library can write: everything but numbers above 64 bits goes by ``orjson``."""
+    if isinstance(value, Mapping):
+        return {str(key): _whole_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_whole_numbers(inner) for inner in value]
+    if isinstance(value, int):
+        return value
+    return orjson.loads(orjson.dumps(value, option=_OPTIONS, default=_plain))
+
+
+def print_rows(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """A table on stdout; without rows only the sentence ``empty``, on stderr."""
+    listed = list(rows)
+    if listed:
+        out.print(table(title, columns, listed))
+    else:
+        err.print(empty, markup=False, highlight=False)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A table; numbers stand to the right, unknown values show as an en dash."""
     listed = [tuple(row) for row in rows]
-    made = Table(title=title, title_justify="left", header_style="bold", border_style="dim")
+    made = Table(title=Text(title), title_justify="left", header_style="bold", border_style="dim")
     for index, name in enumerate(columns):
         numeric = any(isinstance(row[index], int | float) for row in listed)
-        made.add_column(name, justify="right" if numeric else "left")
+        made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in listed:
-        made.add_row(*(show(value) for value in row))
+        made.add_row(*(Text(show(value)) for value in row))
     return made
 
 
 def show(value: Any) -> str:
-    """A cell: thousands separated, floats to three digits, unknown as a dash."""
+    """A cell: thousands separated, floats to three digits, unknown as a dash, control characters as escapes."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -41,4 +93,47 @@ def show(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
-    return str(value)
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(value))
+
+
+def spoken(command: Callable[P, R]) -> Callable[P, R]:
+    """The command with what the world does to it told in one sentence (``FleetpulseError``), never as a traceback.
+
+    A reader of our output that has gone away (``| head``) ends the command in silence.
+    """
+
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it ends
+            sys.exit(0)
+        except Exception as error:
+            told = sentence_of(error)
+            if told is None:
+                raise
+            raise told from error
+
+    return wrapper
+
+
+def sentence_of(error: BaseException) -> FleetpulseError | None:
+    """The world's error as one of ours, with what to do about it; None for a defect, which deserves its traceback."""
+    from aiokafka.errors import KafkaError
+    from clickhouse_connect.driver.exceptions import ClickHouseError
+
+    if isinstance(error, FleetpulseError):
+        return error
+    said = (str(error).splitlines() or [""])[0] or type(error).__name__
+    if isinstance(error, KafkaError):
+        return UnavailableError(
+            f"Kafka does not answer as it should ({said}); is the stack up? See `fleetpulse status`"
+        )
+    if isinstance(error, ClickHouseError):
+        return UnavailableError(f"ClickHouse does not answer as it should ({said}); see `fleetpulse status`")
+    if isinstance(error, TimeoutError):
+        return UnavailableError(f"no answer in time ({said}); is the stack up? See `fleetpulse status`")
+    if isinstance(error, OSError):
+        return FleetpulseError(f"{said}; check the file, the folder's rights and the disk")
+    return None

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, table
+from fleetpulse.commands.output import err, out, print_json, print_rows, show, spoken
 from schemas.errors import ConfigError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
+_DIGITS_MAX = 6
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     panel = "People"
-    app.command(rich_help_panel=panel)(percentiles)
-    app.command(rich_help_panel=panel)(query)
-    app.command(rich_help_panel=panel)(tail)
+    for command in (percentiles, query, tail):
+        app.command(rich_help_panel=panel)(spoken(command))
     app.add_typer(_rejected(), name="rejected", rich_help_panel=panel)
-    app.command(rich_help_panel=panel)(config)
+    app.command(rich_help_panel=panel)(spoken(config))
 
 
 def duration_ms(text: str) -> int:
     """Milliseconds of ``90s``, ``15m``, ``2h`` or ``1d``; raises ``ConfigError`` for anything else."""
     number, unit = text[:-1], text[-1:]
-    if not number.isdigit() or unit not in _UNIT_MS or int(number) == 0:
+    if (
+        not (number.isascii() and number.isdigit())
+        or len(number) > _DIGITS_MAX
+        or unit not in _UNIT_MS
+        or int(number) == 0
+    ):
         raise ConfigError("--last", text, "must be a whole number above 0 with a unit: 30s, 15m, 2h or 1d")
     return int(number) * _UNIT_MS[unit]
 
@@ -54,8 +59,9 @@ def percentiles(
     answer = database.sql(sql, {"from_ms": now_ms - duration_ms(last), "to_ms": now_ms})
     if json:
         print_json(answer.records())
-    else:
-        out.print(table(f"{measure} by {by}, last {last}", answer.columns, answer.rows))
+        return
+    title = f"{measure} by {by}, last {last}"
+    print_rows(title, answer.columns, answer.rows, empty=f"{title}: no requests with that measure")
 
 
 def query(
@@ -79,17 +85,17 @@ def query(
     if json:
         print_json(answer.records())
     else:
-        out.print(table(f"{len(answer.rows)} rows", answer.columns, answer.rows))
+        print_rows(f"{len(answer.rows)} rows", answer.columns, answer.rows, empty="no rows")
 
 
 def tail(
     topic: Annotated[str, typer.Argument(help="A topic of the contract, such as llm.requests or window.partials.")],
     records: Annotated[
-        int, typer.Option("--records", "-n", min=1, help="Stop after so many records; 0 is never.")
+        int, typer.Option("--records", "-n", min=1, max=10_000, help="The newest so many records (not events).")
     ] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then wait for new records until Ctrl-C.")] = False,
 ) -> None:
-    """Show a topic's events as JSON lines, whatever format they are in.
+    """Show a topic's newest records as JSON lines, one for each event, whatever format they are in.
 
     Example: [bold]fleetpulse tail llm.requests -n 1[/bold]
     """
@@ -98,7 +104,7 @@ def tail(
     from fleetpulse.tail import tail_topic
     from runtime.config import load
 
-    asyncio.run(tail_topic(load().kafka, topic, None if follow else records))
+    asyncio.run(tail_topic(load().kafka, topic, records, follow=follow))
 
 
 def config(
@@ -118,20 +124,20 @@ def config(
     if json:
         print_json(shown)
         return
-    rows = [(section, _flat(value)) for section, value in shown.items()]
-    out.print(table("Configuration (limits: fleetpulse config --json)", ("setting", "value"), rows[:-1]))
+    rows = [(section, _flat(value)) for section, value in shown.items() if section != "limits"]
+    print_rows("Configuration (limits: fleetpulse config --json)", ("setting", "value"), rows, empty="nothing")
 
 
-def _flat(value: object) -> str:
+def _flat(value: object) -> object:
     if isinstance(value, dict):
-        return "\n".join(f"{key} = {inner}" for key, inner in value.items())
-    return str(value)
+        return "\n".join(f"{key} = {show(inner)}" for key, inner in value.items()) or None
+    return value
 
 
 def _rejected() -> typer.Typer:
     group = typer.Typer(no_args_is_help=True, help="Events that were refused, and why.")
-    group.command("show")(rejected_show)
-    group.command("replay")(rejected_replay)
+    group.command("show")(spoken(rejected_show))
+    group.command("replay")(spoken(rejected_replay))
     return group
 
 
@@ -140,27 +146,41 @@ def rejected_show(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The newest so many.")] = 20,
     json: Json = False,
 ) -> None:
-    """The newest rejected records and events with reason, source, offset and bytes.
+    """The newest rejected records and events: when, where, why, from whom. With --json also the bytes, as base64.
 
     Example: [bold]fleetpulse rejected show --reason out_of_range[/bold]
     """
     from fleetpulse.database import Database
-    from fleetpulse.rejected import SHOW
+    from fleetpulse.rejected import SHOW, check_reason
     from runtime.config import load
 
-    answer = Database(load().reading).sql(SHOW, {"reason": reason or "", "limit": limit})
+    wanted = check_reason(reason, "--reason") if reason else ""
+    answer = Database(load().reading).sql(SHOW, {"reason": wanted, "limit": limit})
     if json:
         print_json(answer.records())
-    else:
-        out.print(table("Rejected, newest first", answer.columns, answer.rows))
+        return
+    rows = [_rejected_row(record) for record in answer.records()]
+    columns = ("time (UTC)", "topic", "part.", "offset", "row", "reason", "detail", "source")
+    print_rows("Rejected, newest first", columns, rows, empty="nothing was rejected")
+
+
+def _rejected_row(record: dict[str, Any]) -> tuple[Any, ...]:
+    source = record["source"]
+    shortened = source[:8] if source else None
+    names = ("time", "topic", "partition", "offset", "row", "reason", "detail")
+    return (*(record[name] for name in names), shortened)
 
 
 def rejected_replay(
     reason: Annotated[str, typer.Argument(help="Which reason to try again.")],
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many records.")] = 1_000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
+    json: Json = False,
 ) -> None:
     """Send whole rejected records again, as records without identity (after a mapping or a limit was mended).
+
+    Records cut when they were kept, and single events of readable records, are counted and left alone. What was sent
+    again once is not sent a second time from this data folder. Events keep their time: old ones are booked as late.
 
     Example: [bold]fleetpulse rejected replay unknown_schema --dry-run[/bold]
     """
@@ -169,5 +189,8 @@ def rejected_replay(
     from fleetpulse.rejected import replay
     from runtime.config import load
 
-    report = asyncio.run(replay(load(), reason, limit, dry_run=dry_run))
-    err.print(report)
+    plan = asyncio.run(replay(load(), reason, limit, dry_run=dry_run))
+    if json:
+        print_json(plan.as_dict(sent=not dry_run))
+    else:
+        err.print(plan.text(sent=not dry_run), markup=False, highlight=False)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, table
+from fleetpulse.commands.output import err, out, print_json, print_rows, spoken
+
+if TYPE_CHECKING:
+    from fleetpulse.stack import PartStatus
 
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Where the stack lives. Default: .fleetpulse in a checkout.")
@@ -18,10 +21,15 @@ DataDir = Annotated[
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     for command in (up, down, status, migrate):
-        app.command(rich_help_panel="Local stack")(command)
+        app.command(rich_help_panel="Local stack")(spoken(command))
 
 
-def up(data_dir: DataDir = None) -> None:
+def up(
+    data_dir: DataDir = None,
+    new_ports: Annotated[
+        bool, typer.Option("--new-ports", help="Choose other ports first, if the stack is down.")
+    ] = False,
+) -> None:
     """Start Kafka and ClickHouse on this machine and bring topics and tables up to date. Safe to repeat.
 
     Example: [bold]fleetpulse up[/bold]
@@ -29,9 +37,9 @@ def up(data_dir: DataDir = None) -> None:
     from fleetpulse.bring_up import bring_up
 
     with err.status("starting the local stack") as spinner:
-        config = bring_up(data_dir, spinner.update)
-    out.print(f"Kafka      {config.kafka.bootstrap}")
-    out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})")
+        config = bring_up(data_dir, spinner.update, new_ports=new_ports)
+    out.print(f"Kafka      {config.kafka.bootstrap}", highlight=False)
+    out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})", highlight=False)
 
 
 def down(data_dir: DataDir = None) -> None:
@@ -60,10 +68,22 @@ def status(
     if json:
         print_json(asdict(found))
     else:
-        rows = [(part.name, "running" if part.running else "down", part.pid, part.address) for part in found.parts]
-        out.print(table("Local stack", ("part", "state", "pid", "address"), rows))
+        rows = [
+            (part.name, _state_of(part), part.pid, _mebibytes(part.memory_bytes), part.address) for part in found.parts
+        ]
+        print_rows("Local stack", ("part", "state", "pid", "memory", "address"), rows, empty="no parts")
     if not found.running:
         raise typer.Exit(1)
+
+
+def _state_of(part: PartStatus) -> str:
+    if not part.running:
+        return "down"
+    return "ready" if part.ready else "running, does not answer"
+
+
+def _mebibytes(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else f"{size_bytes >> 20:,} MiB"
 
 
 def migrate(
@@ -78,4 +98,4 @@ def migrate(
 
     config = load()
     plan = run_migration(config.kafka, config.clickhouse, dry_run=dry_run)
-    out.print(str(plan), markup=False)
+    out.print(str(plan), markup=False, highlight=False, soft_wrap=True)
