@@ -107,6 +107,14 @@ class Processes:
         os.kill(pid, number)
         return True
 
+    def strike_off(self, name: str) -> bool:
+        """SIGKILL a child for good: it is not started again. False when it was down just then."""
+        hit = self.signal(name, signal.SIGKILL)
+        child = self._children.pop(name)
+        child.process.wait()
+        child.log.close()
+        return hit
+
     def exit_code(self, name: str) -> int | None:
         """Exit code of a child that has ended, else None."""
         return self._children[name].process.poll()

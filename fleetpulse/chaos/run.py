@@ -174,9 +174,9 @@ def _kill(stage: _Stage, name: str) -> bool:
 def _change_crew(stage: _Stage, *, join: bool) -> bool:
     if join:
         environment = {"FLEETPULSE_DATA_DIR": str(stage.folder)}
-        stage.processes.start(Command(_TWO, ("jobs", "windows", "--name", _TWO), environment, restart=False))
+        stage.processes.start(Command(_TWO, ("jobs", "windows", "--name", _TWO), environment))
         return True
-    return stage.processes.signal(_TWO, signal.SIGKILL)
+    return stage.processes.strike_off(_TWO)
 
 
 def _settle(stage: _Stage) -> Report:

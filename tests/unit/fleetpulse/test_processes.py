@@ -42,3 +42,14 @@ def test_what_a_child_says_is_in_its_log(tmp_path: Path) -> None:
         processes._children["a"].process.wait(30)
 
         assert "No such command" in processes.tail("a")
+
+
+def test_a_child_that_is_struck_off_stays_down(tmp_path: Path) -> None:
+    """A child killed for good is no longer tended."""
+    with Processes(tmp_path) as processes:
+        processes.start(Command("a", ("--help",)))
+
+        processes.strike_off("a")
+
+        assert processes.names() == ()
+        assert processes.tend() == []
