@@ -1,0 +1,194 @@
+"""This host's processors, memory, disks and network once a second, by psutil.
+
+Levels are told as they are; counters become differences to the reading before, so the first sample has none, and
+shares of processor time need two readings as well. What the system does not tell is null.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from producers.differences import INTERVAL_MS_MAX, plausible, share_ppm, since, summed
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.events import HOST_SAMPLES
+
+_log = logging.getLogger(__name__)
+
+LOOPBACK = ("lo", "lo0")
+STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
+"""Block devices that are not disks, or whose traffic is counted again on the disks below (Linux names)."""
+
+Value = TypeVar("Value")
+ByDevice = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Seconds since start of the machine, all processors together."""
+
+    busy_s: float
+    iowait_s: float
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCounters:
+    """By interface, loopback left out."""
+
+    tx_bytes: ByDevice
+    rx_bytes: ByDevice
+    errors: ByDevice
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCounters:
+    """By disk. ``busy_ms`` is empty where the system does not tell; ``waited_ms`` sums the time of all requests."""
+
+    read_bytes: ByDevice
+    write_bytes: ByDevice
+    busy_ms: ByDevice
+    waited_ms: ByDevice
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """Raw figures of one moment; ``moment_ms`` is monotonic. None: could not be read."""
+
+    moment_ms: int
+    cpu: CpuTimes | None = None
+    load_1m: float | None = None
+    processors: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swap_in_bytes: int | None = None
+    network: NetworkCounters | None = None
+    disks: DiskCounters | None = None
+
+
+def host_row(before: HostReading | None, now: HostReading) -> dict[str, int | None]:
+    """The figures of a host sample (labels and time apart). Pure."""
+    interval_ms = now.moment_ms - before.moment_ms if before is not None else None
+    if before is None or interval_ms is None or not 0 < interval_ms <= INTERVAL_MS_MAX:
+        return _levels(now)
+    return _levels(now) | {"interval_ms": interval_ms} | _growth(before, now, interval_ms)
+
+
+def _levels(now: HostReading) -> dict[str, int | None]:
+    return {
+        "load_1m_milli": None if now.load_1m is None else round(now.load_1m * 1_000),
+        "processors": now.processors,
+        "memory_used_bytes": now.memory_used_bytes,
+        "memory_total_bytes": now.memory_total_bytes,
+        "swap_used_bytes": now.swap_used_bytes,
+    }
+
+
+def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str, int | None]:
+    row: dict[str, int | None] = {"swap_in_bytes": since(before.swap_in_bytes, now.swap_in_bytes)}
+    if before.cpu and now.cpu:
+        total_s = now.cpu.total_s - before.cpu.total_s
+        row["cpu_busy_ppm"] = share_ppm(now.cpu.busy_s - before.cpu.busy_s, total_s)
+        row["cpu_iowait_ppm"] = share_ppm(now.cpu.iowait_s - before.cpu.iowait_s, total_s)
+    if before.network and now.network:
+        row["network_tx_bytes"] = summed(before.network.tx_bytes, now.network.tx_bytes)
+        row["network_rx_bytes"] = summed(before.network.rx_bytes, now.network.rx_bytes)
+        row["network_errors"] = summed(before.network.errors, now.network.errors)
+    if before.disks and now.disks:
+        row["disk_read_bytes"] = summed(before.disks.read_bytes, now.disks.read_bytes)
+        row["disk_write_bytes"] = summed(before.disks.write_bytes, now.disks.write_bytes)
+        row["disk_busy_ms"] = summed(before.disks.busy_ms, now.disks.busy_ms)
+        waited_ms = summed(before.disks.waited_ms, now.disks.waited_ms)
+        # Little's law: time spent in requests per time passed is the mean number in flight.
+        row["disk_queue_milli"] = None if waited_ms is None else round(waited_ms * 1_000 / interval_ms)
+    return row
+
+
+class HostSampler:
+    """Reads and remembers the last reading. ``labels`` go into every row: host, cluster, region."""
+
+    def __init__(
+        self, labels: Mapping[str, str | None], *, clock: Clock | None = None, counters: Counters = COUNTERS
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._labels = dict(labels)
+        self._counters = counters
+        self._before: HostReading | None = None
+        self._told: set[str] = set()
+
+    def sample(self, at_ms: int) -> dict[str, Any]:
+        """One row of ``host.samples``; takes about a millisecond."""
+        now = self._read()
+        row, wrong = plausible(HOST_SAMPLES, host_row(self._before, now))
+        self._before = now
+        for name in wrong:
+            self._note(name, "it lies outside its bounds")
+        return {"at_ms": at_ms, "origin": "measured"} | self._labels | row
+
+    def _read(self) -> HostReading:
+        memory = self._try("memory", psutil.virtual_memory)
+        swap = self._try("swap", psutil.swap_memory)
+        load = self._try("load_1m_milli", os.getloadavg)
+        return HostReading(
+            moment_ms=round(self._clock.monotonic_s() * 1_000),
+            cpu=self._try("cpu", _read_cpu),
+            load_1m=load[0] if load else None,
+            processors=self._try("processors", psutil.cpu_count),
+            memory_used_bytes=memory.total - memory.available if memory else None,
+            memory_total_bytes=memory.total if memory else None,
+            swap_used_bytes=swap.used if swap else None,
+            swap_in_bytes=swap.sin if swap else None,
+            network=self._try("network", _read_network),
+            disks=self._try("disks", _read_disks),
+        )
+
+    def _try(self, name: str, read: Callable[[], Value]) -> Value | None:
+        try:
+            return read()
+        except (OSError, RuntimeError, RuntimeWarning, NotImplementedError, AttributeError, psutil.Error) as error:
+            self._note(name, f"{type(error).__name__}: {error}")
+            return None
+
+    def _note(self, name: str, why: str) -> None:
+        self._counters.add("sampler_errors", sampler="host", field=name)
+        if name not in self._told:
+            self._told.add(name)
+            _log.warning("a figure of this host is null", extra={"field": name, "why": why})
+
+
+def _read_cpu() -> CpuTimes:
+    times = psutil.cpu_times()._asdict()
+    # Linux counts the time of guests in user and nice as well.
+    total_s = sum(times.values()) - times.get("guest", 0.0) - times.get("guest_nice", 0.0)
+    iowait_s = times.get("iowait", 0.0)
+    return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s)
+
+
+def _read_network() -> NetworkCounters:
+    found = psutil.net_io_counters(pernic=True, nowrap=False)
+    interfaces = {name: each for name, each in found.items() if name not in LOOPBACK}
+    return NetworkCounters(
+        {name: each.bytes_sent for name, each in interfaces.items()},
+        {name: each.bytes_recv for name, each in interfaces.items()},
+        {name: each.errin + each.errout + each.dropin + each.dropout for name, each in interfaces.items()},
+    )
+
+
+def _read_disks() -> DiskCounters:
+    found = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+    whole = {path.name for path in Path("/sys/block").glob("*")} or set(found)
+    disks = {name: each for name, each in found.items() if name in whole and not name.startswith(STACKED_DISKS)}
+    return DiskCounters(
+        {name: each.read_bytes for name, each in disks.items()},
+        {name: each.write_bytes for name, each in disks.items()},
+        {name: each.busy_time for name, each in disks.items() if hasattr(each, "busy_time")},
+        {name: each.read_time + each.write_time for name, each in disks.items()},
+    )
