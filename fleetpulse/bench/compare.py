@@ -55,7 +55,8 @@ def _compare(query: Query, grouping: GroupingSet) -> Comparison:
     keys = ", ".join(("window_ms", *grouping.dimensions))
     added, extremes = _columns(grouping.topic)
     ours, theirs = ours_table(grouping.topic), f"{peer.DATABASE}.{peer.group_table(grouping)}"
-    mine = _side(added, extremes, 1, f"{ours} WHERE grouping = '{grouping.name}'", keys)
+    only = f"WHERE grouping = '{grouping.name}'"
+    mine = _side(added, extremes, 1, f"{ours} {only}", keys)
     other = _side(added, extremes, -1, theirs, keys)
     unequal = " OR ".join(f"sum({name}) != 0" for name in (*added, *extremes))
     wrong = query(
@@ -63,7 +64,8 @@ def _compare(query: Query, grouping: GroupingSet) -> Comparison:
         f" FROM ({mine} UNION ALL {other}) GROUP BY {keys} HAVING {unequal} LIMIT 3"
     )
     if wrong:
-        raise FleetpulseError(f"{grouping.name}: the two sides differ (ours minus theirs): {wrong}")
+        totals = [query(f"SELECT sum(event_count) FROM {table}") for table in (f"{ours} {only}", theirs)]
+        raise FleetpulseError(f"{grouping.name}: {totals} events; ours minus theirs, by series: {wrong}")
     counted = query(f"SELECT count(), sum(n) FROM (SELECT sum(event_count) AS n FROM {theirs} GROUP BY {keys})")[0]
     quantiles, error = _quantiles(query, grouping, keys)
     values = counted[0] * (len(added) + len(extremes))

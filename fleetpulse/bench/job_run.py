@@ -103,9 +103,9 @@ async def read_partials(
             consumer.seek(place, written[place.topic, place.partition][0])
         while left:
             fetched = await consumer.getmany(*left, timeout_ms=500)
-            for messages in fetched.values():
+            for place, messages in fetched.items():
                 for message in messages:
-                    if message.value:
+                    if message.value and message.offset < left[place]:
                         source = dict(message.headers)["source-topic"].decode()
                         found.setdefault(source, []).append(message.value)
             left = {place: stop for place, stop in left.items() if await consumer.position(place) < stop}
