@@ -1,0 +1,47 @@
+"""The whole pipeline by its own commands: the demo, and a short chaos."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+
+
+def fleetpulse(*words: str, data_dir: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a data folder of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "fleetpulse", *words],
+        env={**os.environ, "FLEETPULSE_DATA_DIR": str(data_dir), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+
+def test_the_demo_ends_with_exact_books_twice_in_a_folder_with_a_space(tmp_path: Path) -> None:
+    """A short demo exits with 0, shows latencies, GPUs, this host and queries; the second run adds to the first."""
+    data_dir = tmp_path / "a folder"
+    for _ in range(2):
+        done = fleetpulse("demo", "--seconds", "8", data_dir=data_dir)
+
+        assert done.returncode == 0, done.stdout + done.stderr
+        for shown in ("TTFT", "llama-3.1-8b", "NVIDIA H100", "Books:", "books exact", "FROM request_windows"):
+            assert shown in done.stdout
+
+
+def test_a_short_chaos_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """Ten kill -9 over all five parts: books exact, every window and series equal to the generator's truth."""
+    done = fleetpulse("chaos", "--kills", "10", "--seed", "4", "--json", data_dir=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert (report["exact"], report["lost"], report["doubled"]) == (True, 0, 0)
+    assert report["cells_compared"] > 1_000
+    assert sum(count for blow, count in report["blows"].items() if blow.startswith("kill")) == 10
