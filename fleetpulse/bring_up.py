@@ -17,5 +17,5 @@ def bring_up(data_dir: Path | None, tell: Callable[[str], None], *, new_ports: b
     stack.up(load({"data_dir": data_dir}).data_dir, on_progress=tell, new_ports=new_ports)
     tell("creating topics and tables")
     config = load({"data_dir": data_dir})
-    migrate(config.kafka, config.clickhouse, dry_run=False)
+    migrate(config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits)
     return config

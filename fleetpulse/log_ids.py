@@ -1,7 +1,7 @@
 """The log id of every topic: a random name given when the topic is made, kept in the compacted topic ``contract``.
 
 A row of a derived table is known by where it stood in the log. A topic that is deleted and made again begins at
-offset 0 again; its new log id keeps its rows apart from the old ones.
+offset 0 again; its new log id keeps its rows apart from the old ones. The id is written before the topic is made.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ async def give_log_ids(kafka: KafkaConfig, topics: Iterable[str]) -> dict[str, s
     """Write a fresh log id for each of these topics and return them."""
     ids = {topic: secrets.token_hex(8) for topic in topics}
     producer = AIOKafkaProducer(**kafka.client_settings(), acks="all", enable_idempotence=True)
-    await producer.start()
     try:
+        await producer.start()
         for topic, log_id in ids.items():
             await producer.send_and_wait(CONTRACT.name, log_id.encode(), key=topic.encode(), partition=0)
     finally:

@@ -1,8 +1,16 @@
-"""Bring a cluster's topics and a database's tables to what this version needs. Safe to repeat.
+"""Bring a cluster's topics and a database's tables to what this version needs. Safe to repeat, also after a kill.
 
 Topics that exist are checked, never changed: a source topic without LogAppendTime would make verdicts depend on the
-senders' clocks, so that is refused. Tables follow numbered migrations, each applied once and noted in
-``schema_migrations``; the statements are idempotent, so that a migration that was killed half-way runs again.
+senders' clocks, and one with fewer partitions than the processes count on would lose records, so both are refused.
+
+A topic's log id is written *before* the topic is made (the topic ``contract``, which keeps the ids, comes first). The
+other way round, a topic that was deleted and made again would for a moment, or after a kill for good, have the id of
+its predecessor, and its rows would replace the old ones. An id without its topic is harmless: the next run writes
+another.
+
+Tables follow numbered migrations, each applied once and noted with its checksum in ``schema_migrations``; statements
+are idempotent, so that a migration killed half-way runs again. Functions and views hold no data: where their text
+changed they are made anew. Tables whose text changed are refused.
 """
 
 from __future__ import annotations
@@ -21,22 +29,19 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from fleetpulse.log_ids import give_log_ids
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.log_ids import read_log_ids
+from schemas import ddl_tables
 from schemas.ddl import Migration, migrations
-from schemas.errors import ContractError, UnavailableError
-from schemas.topics import TOPICS, Topic
+from schemas.ddl_tables import HISTORY
+from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.topics import BY_NAME, CONTRACT, TOPICS, Topic
 
 REPLICAS = 3
 """Copies of every partition, where there are so many brokers."""
-
-_MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS schema_migrations
-(
-    `number` UInt32 COMMENT 'number of the migration file',
-    `name` String COMMENT 'its name',
-    `applied` DateTime DEFAULT now() COMMENT 'when it was applied, UTC'
-)
-ENGINE = ReplacingMergeTree
-ORDER BY number
-COMMENT 'migrations that were applied'"""
+VISIBLE_WITHIN_S = 20
+_LOGIN_CODES = (192, 193, 194, 497, 516)  # unknown user, wrong or no password, no grant, authentication failed
+IN_SYNC_REPLICAS_MIN = 2
+"""Of three copies; with ``acks=all`` no answered write is lost with one broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,15 @@ def migrate(
     *,
     dry_run: bool = False,
     partitions: Mapping[str, int] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Plan:
     """Make what is missing and return what was done (with ``dry_run``: what would be).
 
-    ``partitions`` overrides the contract's counts. Raises ``ContractError`` for a topic that is not as it must be.
+    ``partitions`` overrides the contract's counts. Raises ``ContractError`` for a topic or table that is not as it
+    must be, ``ConfigError`` for a login that is refused, ``UnavailableError`` where nobody answers.
     """
     topics = asyncio.run(_migrate_topics(kafka, partitions or {}, dry_run=dry_run))
-    return Plan(topics, _migrate_tables(clickhouse, dry_run=dry_run))
+    return Plan(topics, _migrate_tables(clickhouse, migrations(limits), dry_run=dry_run))
 
 
 async def _migrate_topics(kafka: KafkaConfig, partitions: Mapping[str, int], *, dry_run: bool) -> tuple[Topic, ...]:
@@ -78,24 +85,45 @@ async def _migrate_topics(kafka: KafkaConfig, partitions: Mapping[str, int], *, 
         await admin.start()
         try:
             existing = set(await admin.list_topics())
-            await _check_source_topics(admin, existing)
+            await _check_topics(admin, [topic for topic in TOPICS if topic.name in existing], partitions)
             missing = tuple(topic for topic in TOPICS if topic.name not in existing)
-            if missing and not dry_run:
-                await _create(admin, missing, partitions)
+            if not dry_run:
+                await _make(kafka, admin, missing, partitions)
         finally:
             await admin.close()
     except KafkaError as error:
         raise UnavailableError(f"Kafka at {kafka.bootstrap}: {error!r}") from error
-    if not dry_run:
-        known = await read_log_ids(kafka)
-        made = {topic.name for topic in missing}
-        await give_log_ids(kafka, [topic.name for topic in TOPICS if topic.name in made or topic.name not in known])
     return missing
+
+
+async def _make(kafka: KafkaConfig, admin: Any, missing: tuple[Topic, ...], partitions: Mapping[str, int]) -> None:
+    """The contract topic first, then every id, then the topics."""
+    if CONTRACT in missing:
+        await _create(admin, (CONTRACT,), partitions)
+        await _visible(admin, CONTRACT.name)
+    known = await read_log_ids(kafka)
+    new = {topic.name for topic in missing}
+    await give_log_ids(kafka, [topic.name for topic in TOPICS if topic.name in new or topic.name not in known])
+    others = tuple(topic for topic in missing if topic is not CONTRACT)
+    if others:
+        await _create(admin, others, partitions)
+
+
+async def _visible(admin: Any, name: str) -> None:
+    """Wait until the topic has a leader, so that clients find it without complaints."""
+    for _ in range(VISIBLE_WITHIN_S * 10):
+        (found,) = await admin.describe_topics([name])
+        if found["error_code"] == 0 and all(
+            one["leader"] >= 0 and one["error_code"] == 0 for one in found["partitions"]
+        ):
+            return
+        await asyncio.sleep(0.1)
+    raise UnavailableError(f"topic {name} was made but has no leader after {VISIBLE_WITHIN_S} s")
 
 
 async def _create(admin: Any, topics: tuple[Topic, ...], partitions: Mapping[str, int]) -> None:
     replicas = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
-    new = [NewTopic(t.name, _count(t, partitions), replicas, topic_configs=topic_settings(t)) for t in topics]
+    new = [NewTopic(t.name, _count(t, partitions), replicas, topic_configs=topic_settings(t, replicas)) for t in topics]
     response = await admin.create_topics(new)
     for name, code, *rest in response.topic_errors:
         if code not in (0, 36):  # 36: somebody else made it meanwhile
@@ -109,14 +137,16 @@ def _count(topic: Topic, partitions: Mapping[str, int]) -> int:
     return partitions.get(base, topic.partitions)
 
 
-def topic_settings(topic: Topic) -> dict[str, str]:
-    """Topic-level settings of the contract."""
+def topic_settings(topic: Topic, replicas: int) -> dict[str, str]:
+    """Topic-level settings of the contract, for a topic with that many copies."""
     settings = {
         "cleanup.policy": "compact" if topic.compacted else "delete",
         "message.timestamp.type": "LogAppendTime" if topic.log_append_time else "CreateTime",
         "max.message.bytes": str(topic.record_bytes_max),
         "compression.type": "producer",
     }
+    if replicas >= REPLICAS:
+        settings |= {"min.insync.replicas": str(IN_SYNC_REPLICAS_MIN), "unclean.leader.election.enable": "false"}
     if topic.compacted:
         settings |= {"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.2"}
     else:
@@ -124,12 +154,20 @@ def topic_settings(topic: Topic) -> dict[str, str]:
     return settings
 
 
-async def _check_source_topics(admin: Any, existing: set[str]) -> None:
-    sources = [topic.name for topic in TOPICS if topic.log_append_time and topic.name in existing]
-    resources = [ConfigResource(ConfigResourceType.TOPIC, n, configs={"message.timestamp.type": None}) for n in sources]
-    if not resources:
+async def _check_topics(admin: Any, existing: list[Topic], partitions: Mapping[str, int]) -> None:
+    if not existing:
         return
-    for response in await admin.describe_configs(resources):
+    for found in await admin.describe_topics([topic.name for topic in existing]):
+        topic = BY_NAME[found["topic"]]
+        wanted, has = _count(topic, partitions), len(found["partitions"])
+        if has < wanted:
+            raise ContractError(
+                f"topic {topic.name} has {has} partitions, fewer than the {wanted} of the contract (or `partitions`):"
+                f" set partitions.{topic.name} to {has}, or add partitions with kafka-topics while nothing produces"
+            )
+    sources = [topic.name for topic in existing if topic.log_append_time]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, n, configs={"message.timestamp.type": None}) for n in sources]
+    for response in await admin.describe_configs(resources) if resources else ():
         for _code, _message, _kind, name, entries in response.resources:
             found = {entry[0]: entry[1] for entry in entries}.get("message.timestamp.type")
             if found != "LogAppendTime":
@@ -139,29 +177,48 @@ async def _check_source_topics(admin: Any, existing: set[str]) -> None:
                 )
 
 
-def _migrate_tables(config: ClickHouseConfig, *, dry_run: bool) -> tuple[Migration, ...]:
+def _migrate_tables(config: ClickHouseConfig, all_: tuple[Migration, ...], *, dry_run: bool) -> tuple[Migration, ...]:
     try:
         client = clickhouse_connect.get_client(**config.client_settings(), autogenerate_session_id=False)
         try:
-            exists = client.command("EXISTS TABLE schema_migrations")
-            applied = (
-                {row[0] for row in client.query("SELECT number FROM schema_migrations").result_rows}
-                if exists
-                else set()
-            )
-            missing = tuple(one for one in migrations() if one.number not in applied)
+            applied = _applied(client)
+            missing = tuple(one for one in all_ if applied.get(one.number) != one.checksum)
+            for one in missing:
+                if one.number in applied and not one.replaceable:
+                    raise ContractError(
+                        f"the tables of {one.file_name} in database {config.database} were made by another version of"
+                        f" it: DROP DATABASE {config.database} (or remove the local stack's data folder); migrate again"
+                    )
             if not dry_run:
                 _apply(client, missing)
         finally:
             client.close()
     except (ClickHouseError, OSError) as error:
-        raise UnavailableError(f"ClickHouse at {config.url}: {str(error).splitlines()[0]}") from error
+        raise _explained(error, config) from error
     return missing
 
 
+def _explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
+    line = (str(error).splitlines() or [repr(error)])[0]
+    if getattr(error, "code", None) in _LOGIN_CODES:
+        return ConfigError("clickhouse.user", config.user, f"must be a login that {config.url} takes: {line}")
+    if getattr(error, "code", None) is not None:
+        return ContractError(f"ClickHouse at {config.url} refuses: {line}")
+    return UnavailableError(f"ClickHouse at {config.url}: {line}")
+
+
+def _applied(client: Any) -> dict[int, str]:
+    """Checksum by number of what was applied."""
+    if not client.command(f"EXISTS TABLE {HISTORY}"):
+        return {}
+    rows = client.query(f"SELECT * FROM {HISTORY} FINAL").named_results()
+    return {int(row["number"]): row.get("checksum", "") for row in rows}
+
+
 def _apply(client: Any, missing: tuple[Migration, ...]) -> None:
-    client.command(_MIGRATIONS_TABLE)
+    client.command(ddl_tables.history())
     for migration in missing:
         for statement in migration.statements:
             client.command(statement)
-        client.insert("schema_migrations", [[migration.number, migration.name]], column_names=["number", "name"])
+        row = [migration.number, migration.name, migration.checksum]
+        client.insert(HISTORY, [row], column_names=["number", "name", "checksum"])

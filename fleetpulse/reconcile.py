@@ -1,8 +1,12 @@
 """Reconcile: add the books up from the producers' own counts to every table and rollup.
 
 produced = accepted + late + future + rejected, per source, boot and topic; the books' offsets follow one another from
-the start of each source partition to its end; raw, partial, rejected and rollup tables hold exactly what the books say.
-Any difference is a defect of fleetpulse, and its line says where to look.
+the start of each source partition to its end; raw, partial, rejected and rollup tables hold exactly what the books say,
+and every window of the partial rows exactly the raw events of its ten seconds. Any difference is a defect of
+fleetpulse, and its line says where to look: topic, partition, source, offsets or window.
+
+Rows expire. What can be cut along offsets or windows is compared from where every table still has everything; where a
+sum may lack expired rows, a difference is told as *unchecked*, never as wrong.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from fleetpulse.database import Database
+from fleetpulse.reconcile_tables import Cells, Place, Tables, read_tables
+from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
-from schemas.ddl import LEVELS, raw_table, rollup_table
 from schemas.errors import UnavailableError
 from schemas.events import EVENTS
 from schemas.grouping import sets_of
-from schemas.tables import PARTIALS
+from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.topics import SOURCE_TOPICS
 from schemas.verdicts import Verdict
 
@@ -31,15 +36,25 @@ DIFFERENCES_SHOWN_MAX = 30
 _COUNTED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE, Verdict.REJECTED)
 _LANDED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE)
 
+PRODUCED = "produced against the job's books"
+OFFSETS = "offsets of the job's books"
+PARTIAL_ROWS = "books against partial rows"
+REJECTED_ROWS = "books against rejected rows"
+RAW_ROWS = "books against raw rows"
+WINDOWS = "raw rows against partial rows"
+ROLLUP_ROWS = "partial rows against the rollup"
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two numbers that should be equal. ``check`` says which books, ``place`` where in them."""
+    """Two numbers that should be equal. ``check`` says which books, ``place`` where in them. ``expired`` is True where
+    rows that a sum needs may be past their time to live."""
 
     check: str
     place: str
     expected: int
     got: int
+    expired: bool = False
 
     def __str__(self) -> str:
         return f"{self.check}: {self.place}: expected {self.expected:,}, found {self.got:,}"
@@ -62,11 +77,12 @@ class TopicBooks:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``exact`` only when something was compared and nothing differs."""
+    """``exact`` only when something was compared and nothing differs. ``unchecked`` sums may lack expired rows."""
 
     topics: tuple[TopicBooks, ...]
     checks: int
     differences: tuple[Difference, ...]
+    unchecked: int = 0
 
     @property
     def exact(self) -> bool:
@@ -78,6 +94,7 @@ class Report:
         return {
             "exact": self.exact,
             "checks": self.checks,
+            "unchecked": self.unchecked,
             "topics": [asdict(topic) for topic in self.topics],
             "differences": [asdict(one) for one in self.differences],
         }
@@ -90,7 +107,9 @@ class Report:
             for b in self.topics
         ]
         lines = [_line(head), *(_line(row) for row in rows)]
-        lines.append(f"{self.checks} comparisons, {len(self.differences)} differences")
+        lines.append(f"{self.checks:,} comparisons, {len(self.differences)} differences")
+        if self.unchecked:
+            lines.append(f"{self.unchecked:,} more could not be made: rows they need have expired")
         lines += [str(one) for one in self.differences[:DIFFERENCES_SHOWN_MAX]]
         return "\n".join(lines)
 
@@ -100,8 +119,8 @@ def _line(cells: Sequence[object]) -> str:
     return shown[0].ljust(16) + "".join(cell.rjust(13) for cell in shown[1:])
 
 
-Log = Mapping[tuple[str, int], tuple[int, int]]
-"""First and end offset of every source partition."""
+Log = Mapping[Place, tuple[int, int]]
+"""First and end offset of every source partition (topic, partition)."""
 
 
 def reconcile(
@@ -111,14 +130,16 @@ def reconcile(
     wait_s: float = 0.0,
     raw: bool = True,
     while_waiting: Callable[[], object] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
-    """The report; with ``wait_s`` it looks again until all is exact or the time is over."""
+    """The report; with ``wait_s`` it looks again until all is exact or the time is over. ``raw`` False: there are no
+    raw tables to check."""
     until_s = time.monotonic() + wait_s
     while True:
         log = asyncio.run(_log_offsets(kafka))
         database = Database(clickhouse)
         try:
-            report = compare(log, _read(database, raw=raw), raw=raw)
+            report = compare(log, read_tables(database, SystemClock().now_ms(), limits, raw=raw))
         finally:
             database.close()
         if report.exact or time.monotonic() >= until_s:
@@ -148,111 +169,51 @@ async def _log_offsets(kafka: KafkaConfig) -> dict[tuple[str, int], tuple[int, i
     return {(tp.topic, tp.partition): (first[tp], end[tp]) for tp in found}
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """What the tables hold, summed. Keys: see the queries."""
-
-    produced: Sequence[Mapping[str, Any]]
-    booked: Sequence[Mapping[str, Any]]
-    commits: Sequence[Mapping[str, Any]]
-    raw: Mapping[tuple[str, int], int]
-    partials: Mapping[tuple[str, str], int]
-    rollups: Mapping[tuple[str, str, str, int], tuple[int, int]]
-    rejected: Mapping[str, int]
-
-
-_PRODUCED = """
-SELECT source, boot, topic, max(events) AS events, max(records) AS records, max(shed_events) AS shed
-FROM producer_books GROUP BY source, boot, topic
-"""
-_BOOKED = """
-SELECT ifNull(source, '') AS source, boot, topic, verdict, sum(events) AS events
-FROM books FINAL GROUP BY source, boot, topic, verdict
-"""
-_COMMITS = """
-SELECT DISTINCT topic, partition, offset_from, offset_to FROM books FINAL ORDER BY topic, partition, offset_from
-"""
-
-
-def _read(database: Database, *, raw: bool) -> Tables:
-    rejected = database.sql("SELECT topic, sum(events) AS events FROM rejected FINAL GROUP BY topic").records()
-    return Tables(
-        database.sql(_PRODUCED).records(),
-        database.sql(_BOOKED).records(),
-        database.sql(_COMMITS).records(),
-        _read_raw(database) if raw else {},
-        _read_partials(database),
-        _read_rollups(database),
-        {row["topic"]: int(row["events"]) for row in rejected},
-    )
-
-
-def _read_raw(database: Database) -> dict[tuple[str, int], int]:
-    found: dict[tuple[str, int], int] = {}
-    for event in EVENTS:
-        rows = database.sql(f"SELECT verdict, count() AS events FROM {raw_table(event)} FINAL GROUP BY verdict")
-        found |= {(event.topic, int(verdict)): int(events) for verdict, events in rows.rows}
-    return found
-
-
-def _read_partials(database: Database) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for topic, table in PARTIALS.items():
-        rows = database.sql(f"SELECT grouping, sum(event_count) FROM {table.name} FINAL GROUP BY grouping").rows
-        found |= {(topic, grouping): int(events) for grouping, events in rows}
-    return found
-
-
-def _read_rollups(database: Database) -> dict[tuple[str, str, str, int], tuple[int, int]]:
-    """(events in partials, events in the rollup) by topic, level, grouping set and bucket."""
-    found: dict[tuple[str, str, str, int], tuple[int, int]] = {}
-    for topic, table in PARTIALS.items():
-        for level, width in LEVELS.items():
-            rows = database.sql(
-                "SELECT grouping, bucket, sum(fine), sum(coarse) FROM ("
-                f"SELECT grouping, intDiv(window_ms, {width}) * {width} AS bucket, sum(event_count) AS fine, 0 AS coarse"
-                f" FROM {table.name} FINAL GROUP BY grouping, bucket UNION ALL "
-                f"SELECT grouping, window_ms AS bucket, 0 AS fine, sum(event_count) AS coarse"
-                f" FROM {rollup_table(topic, level)} FINAL GROUP BY grouping, bucket) GROUP BY grouping, bucket"
-            ).rows
-            found |= {(topic, level, g, int(bucket)): (int(fine), int(coarse)) for g, bucket, fine, coarse in rows}
-    return found
-
-
-def compare(log: Log, tables: Tables, *, raw: bool = True) -> Report:
+def compare(log: Log, tables: Tables) -> Report:
     """All comparisons; pure."""
-    pairs = [*_sources(tables), *_offsets(log, tables), *_tables(tables, raw=raw), *_rollup_pairs(tables)]
-    differences = tuple(pair for pair in pairs if pair.expected != pair.got)
-    return Report(tuple(_topic_books(tables)), len(pairs), differences)
+    pairs = [*_sources(tables), *_offsets(log, tables), *_tables(tables)]
+    if tables.raw is not None:
+        pairs += _raw_pairs(tables, tables.raw)
+    cells = [*_cells(WINDOWS, tables.windows), *_cells(ROLLUP_ROWS, tables.rollups)]
+    differing = [pair for pair in pairs if pair.expected != pair.got]
+    unchecked = [pair for pair in differing if pair.expired]
+    differences = (*(pair for pair in differing if not pair.expired), *cells)
+    checks = len(pairs) - len(unchecked) + sum(found.compared for found in (*tables.windows, *tables.rollups))
+    return Report(tuple(_topic_books(tables)), checks, differences, len(unchecked))
 
 
 def _sources(tables: Tables) -> Iterable[Difference]:
     booked: dict[tuple[str, int, str], int] = {}
+    spans: dict[tuple[str, int, str], list[str]] = {}
+    expired: dict[tuple[str, int, str], bool] = {}
     for row in tables.booked:
         if row["source"] and int(row["verdict"]) in _COUNTED:
             key = (row["source"], int(row["boot"]), row["topic"])
             booked[key] = booked.get(key, 0) + int(row["events"])
-    produced = {(row["source"], int(row["boot"]), row["topic"]): int(row["events"]) for row in tables.produced}
+            spans.setdefault(key, []).append(f"{row['partition']}:{row['offset_first']}-{row['offset_end']}")
+            expired[key] = expired.get(key, False) or int(row["oldest_ms"]) < tables.since_ms
+    produced = {(row["source"], int(row["boot"]), row["topic"]): row for row in tables.produced}
     for key in sorted(produced.keys() | booked.keys()):
         source, boot, topic = key
         place = f"topic {topic}, source {source}, boot {boot}"
-        yield Difference("produced against the job's books", place, produced.get(key, 0), booked.get(key, 0))
+        if key in spans:
+            place += f", partition:offsets {' '.join(sorted(set(spans[key])))}"
+        line = produced.get(key)
+        old = int(line["first_at_ms"]) < tables.since_ms if line else expired.get(key, False)
+        yield Difference(PRODUCED, place, int(line["events"]) if line else 0, booked.get(key, 0), old)
 
 
 def _offsets(log: Log, tables: Tables) -> Iterable[Difference]:
-    commits: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for row in tables.commits:
-        commits.setdefault((row["topic"], int(row["partition"])), []).append(
-            (int(row["offset_from"]), int(row["offset_to"]))
-        )
-    for (topic, partition), (first, end) in sorted(log.items()):
-        place = f"topic {topic}, partition {partition}"
-        spans = commits.get((topic, partition), [])
-        at = min(first, spans[0][0]) if spans else first
-        for begin, to in spans:
-            yield Difference("offsets of the job's books", f"{place}, commit to {to}", at, begin)
-            at = to
-        yield Difference("offsets of the job's books", f"{place}, end of the log", end, at)
+    for place, (first, end) in sorted(log.items()):
+        text = f"topic {place[0]}, partition {place[1]}"
+        spans = tables.spans.get(place)
+        if spans is None:
+            yield Difference(OFFSETS, f"{text}, the whole log from offset {first}", end, first)
+            continue
+        yield Difference(OFFSETS, f"{text}, start of the log", min(first, spans.first), spans.first)
+        for before, begin in spans.breaks:
+            yield Difference(OFFSETS, f"{text}, behind the commit that ends at offset {before}", before, begin)
+        yield Difference(OFFSETS, f"{text}, end of the log", end, spans.end)
 
 
 def _verdicts(tables: Tables, topic: str) -> dict[int, int]:
@@ -263,29 +224,51 @@ def _verdicts(tables: Tables, topic: str) -> dict[int, int]:
     return found
 
 
-def _tables(tables: Tables, *, raw: bool) -> Iterable[Difference]:
-    for event in EVENTS:
-        topic, verdicts = event.topic, _verdicts(tables, event.topic)
-        accepted = verdicts.get(Verdict.ACCEPTED, 0)
-        for grouping in sets_of(topic):
-            got = tables.partials.get((topic, grouping.name), 0)
-            yield Difference(
-                "books against partial rows", f"topic {topic}, grouping set {grouping.name}", accepted, got
-            )
-        rejected = verdicts.get(Verdict.REJECTED, 0)
-        yield Difference("books against rejected rows", f"topic {topic}", rejected, tables.rejected.get(topic, 0))
-        if raw:
-            for verdict in _LANDED:
-                place = f"topic {topic}, {verdict.name.lower()}"
-                yield Difference(
-                    "books against raw rows", place, verdicts.get(verdict, 0), tables.raw.get((topic, verdict), 0)
-                )
+def _tables(tables: Tables) -> Iterable[Difference]:
+    accepted: dict[Place, int] = {}
+    rejected: dict[Place, int] = {}
+    for row in tables.booked:
+        place = (row["topic"], int(row["partition"]))
+        counts = {Verdict.ACCEPTED: accepted, Verdict.REJECTED: rejected}.get(Verdict(int(row["verdict"])))
+        if counts is not None:
+            counts[place] = counts.get(place, 0) + int(row["events"])
+    for topic in (event.topic for event in EVENTS):
+        partitions = {p for t, p in (*tables.spans, *tables.rejected) if t == topic}
+        partitions |= {partition for t, partition, _ in tables.partials if t == topic}
+        for partition in sorted(partitions):
+            spans = tables.spans.get((topic, partition))
+            old = spans is not None and spans.oldest_ms < tables.since_ms
+            where = f"topic {topic}, partition {partition}" + (f", offsets {spans.first}-{spans.end}" if spans else "")
+            for grouping in sets_of(topic):
+                got = tables.partials.get((topic, partition, grouping.name), 0)
+                expected = accepted.get((topic, partition), 0)
+                yield Difference(PARTIAL_ROWS, f"{where}, grouping set {grouping.name}", expected, got, old)
+            refused = rejected.get((topic, partition), 0)
+            yield Difference(REJECTED_ROWS, where, refused, tables.rejected.get((topic, partition), 0), old)
 
 
-def _rollup_pairs(tables: Tables) -> Iterable[Difference]:
-    for (topic, level, grouping, bucket), (fine, coarse) in sorted(tables.rollups.items()):
-        place = f"topic {topic}, level {level}, grouping set {grouping}, bucket {bucket}"
-        yield Difference("partial rows against the rollup", place, fine, coarse)
+def _raw_pairs(
+    tables: Tables, raw: Mapping[tuple[str, int, str, int, int], tuple[int, int, int]]
+) -> Iterable[Difference]:
+    booked = {key: found for key, found in tables.raw_booked.items() if key[4] in _LANDED and found[0]}
+    for key in sorted(booked.keys() | raw.keys()):
+        topic, partition, source, boot, verdict = key
+        expected, first, end = booked.get(key, (0, 0, 0))
+        got, raw_first, raw_end = raw.get(key, (0, 0, 0))
+        low, high = (
+            (min(first, raw_first), max(end, raw_end)) if expected and got else (first or raw_first, end or raw_end)
+        )
+        who = f"source {source}, boot {boot}" if source else "no identity"
+        place = f"topic {topic}, partition {partition}, {who}, offsets {low}-{high}, {Verdict(verdict).name.lower()}"
+        yield Difference(RAW_ROWS, place, expected, got)
+
+
+def _cells(check: str, found: Sequence[Cells]) -> Iterable[Difference]:
+    for cells in found:
+        for place, expected, got in cells.differing:
+            yield Difference(check, f"topic {cells.topic}, {place}", expected, got)
+        if cells.more:
+            yield Difference(check, f"topic {cells.topic}, {cells.what}: so many more that differ", 0, cells.more)
 
 
 def _topic_books(tables: Tables) -> Iterable[TopicBooks]:

@@ -25,8 +25,8 @@ async def read_log_ids(kafka: KafkaConfig) -> dict[str, str]:
 
 async def _read(kafka: KafkaConfig) -> dict[str, str]:
     consumer = AIOKafkaConsumer(**kafka.client_settings(), enable_auto_commit=False, auto_offset_reset="earliest")
-    await consumer.start()
     try:
+        await consumer.start()
         if CONTRACT.name not in await consumer.topics():
             raise ContractError(f"topic {CONTRACT.name} does not exist; run `fleetpulse migrate`")
         partition = TopicPartition(CONTRACT.name, 0)

@@ -1,16 +1,19 @@
-"""The sink's side of ClickHouse: blocks in, every setting that matters told explicitly."""
+"""The sink's side of ClickHouse: blocks in, every setting that matters told explicitly, errors split by what helps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from runtime.config import ClickHouseConfig
-from schemas.errors import UnavailableError
-from sinks.landing import Bucket, Insert
+from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from sinks.landing import Insert
+
+T = TypeVar("T")
 
 INSERT_SETTINGS: dict[str, Any] = {
     "async_insert": 0,  # the answer must mean "stored"
@@ -20,10 +23,59 @@ INSERT_SETTINGS: dict[str, Any] = {
     "max_partitions_per_insert_block": 1_000,
 }
 SECONDS_MAX = 60
+LOGIN = {
+    192: "UNKNOWN_USER",
+    193: "WRONG_PASSWORD",
+    194: "REQUIRED_PASSWORD",
+    497: "ACCESS_DENIED",
+    516: "AUTHENTICATION_FAILED",
+}
+"""Error codes that a change of ``clickhouse.user`` or ``clickhouse.password`` (or of grants) mends."""
+FINAL = {
+    6: "CANNOT_PARSE_TEXT",
+    7: "INCORRECT_NUMBER_OF_COLUMNS",
+    8: "THERE_IS_NO_COLUMN",
+    10: "NOT_FOUND_COLUMN_IN_BLOCK",
+    15: "DUPLICATE_COLUMN",
+    16: "NO_SUCH_COLUMN_IN_TABLE",
+    20: "NUMBER_OF_COLUMNS_DOESNT_MATCH",
+    33: "CANNOT_READ_ALL_DATA",
+    36: "BAD_ARGUMENTS",
+    43: "ILLEGAL_TYPE_OF_ARGUMENT",
+    44: "ILLEGAL_COLUMN",
+    46: "UNKNOWN_FUNCTION",
+    47: "UNKNOWN_IDENTIFIER",
+    50: "UNKNOWN_TYPE",
+    53: "TYPE_MISMATCH",
+    60: "UNKNOWN_TABLE",
+    62: "SYNTAX_ERROR",
+    70: "CANNOT_CONVERT_TYPE",
+    73: "UNKNOWN_FORMAT",
+    81: "UNKNOWN_DATABASE",
+    115: "UNKNOWN_SETTING",
+    117: "INCORRECT_DATA",
+    131: "TOO_LARGE_STRING_SIZE",
+    271: "CANNOT_DECOMPRESS",
+    349: "CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN",
+}
+"""Error codes that trying again cannot mend: the tables or the rows are not as this version expects."""
+
+
+def explained(error: Exception, url: str) -> FleetpulseError:
+    """The error as what the caller can do about it: change the login, migrate, or try again."""
+    code = getattr(error, "code", None)
+    line = (str(error).splitlines() or [repr(error)])[0]
+    if code in LOGIN:
+        return ConfigError(
+            "clickhouse.user", LOGIN[code], f"must be a login that {url} takes and that may write: {line}"
+        )
+    if code in FINAL:
+        return ContractError(f"ClickHouse at {url} refuses ({FINAL[code]}); does it need `fleetpulse migrate`? {line}")
+    return UnavailableError(f"ClickHouse at {url}: {line}")
 
 
 class SinkDatabase:
-    """One writer connection, used by one thread at a time. Every failure is ``UnavailableError``: try again."""
+    """One writer connection, used by one thread at a time. ``UnavailableError`` means: try again, nothing is lost."""
 
     def __init__(self, config: ClickHouseConfig) -> None:
         self._config = config
@@ -32,25 +84,19 @@ class SinkDatabase:
     def insert(self, inserts: Sequence[Insert]) -> None:
         """Land blocks; when it returns they are stored."""
         for one in inserts:
-            self._do(
-                lambda client, one=one: client.raw_insert(
-                    one.table, column_names=one.columns, insert_block=one.body, fmt="Native", settings=INSERT_SETTINGS
-                )
-            )
+            self._do(partial(_insert, one))
 
-    def note_dirty(self, buckets: Sequence[Bucket], now_ms: int) -> None:
-        """Note rollup buckets whose partial rows changed."""
-        rows = [[level, topic, bucket, now_ms] for level, topic, bucket in buckets]
-        columns = ["level", "topic", "bucket_ms", "noted_ms"]
-        self._do(lambda client: client.insert("dirty_windows", rows, column_names=columns, settings=INSERT_SETTINGS))
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Insert a few rows of notes; when it returns they are stored."""
+        self._do(lambda client: client.insert(table, rows, column_names=columns, settings=INSERT_SETTINGS))
 
-    def command(self, sql: str, parameters: dict[str, Any] | None = None) -> None:
-        """Run a statement."""
-        self._do(lambda client: client.command(sql, parameters=parameters, settings={"wait_end_of_query": 1}))
+    def command(self, sql: str, settings: dict[str, Any] | None = None) -> None:
+        """Run a statement and wait for its end."""
+        self._do(lambda client: client.command(sql, settings={"wait_end_of_query": 1, **(settings or {})}))
 
-    def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of a query."""
-        found: list[tuple[Any, ...]] = self._do(lambda client: client.query(sql, parameters=parameters).result_rows)
+        found: list[tuple[Any, ...]] = self._do(lambda client: client.query(sql).result_rows)
         return found
 
     def close(self) -> None:
@@ -59,7 +105,7 @@ class SinkDatabase:
             self._client.close()
             self._client = None
 
-    def _do(self, work: Any) -> Any:
+    def _do(self, work: Callable[[Any], T]) -> T:
         try:
             if self._client is None:
                 self._client = clickhouse_connect.get_client(
@@ -68,4 +114,10 @@ class SinkDatabase:
             return work(self._client)
         except (ClickHouseError, OSError) as error:
             self.close()
-            raise UnavailableError(f"ClickHouse at {self._config.url}: {str(error).splitlines()[0]}") from error
+            raise explained(error, self._config.url) from error
+
+
+def _insert(one: Insert, client: Any) -> None:
+    client.raw_insert(
+        one.table, column_names=one.columns, insert_block=one.body, fmt="Native", settings=INSERT_SETTINGS
+    )

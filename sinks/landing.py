@@ -2,34 +2,39 @@
 
 Derived topics (partials, books, rejected) are ours: a record that cannot be read there is a defect and stops the sink.
 Source topics are judged by the same admission as the windows job, so that both always agree on every event.
+Rows whose time to live is over are counted, not inserted: the database would drop them unseen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native
+from schemas import native, native_walk
 from schemas.admission import Reject, admit, read_headers
 from schemas.block import Block, Column, Labels, Numbers
-from schemas.ddl import EDGE, LEVELS, POSITION, raw_table
-from schemas.errors import ContractError
+from schemas.errors import ContractError, RejectedError
 from schemas.events import BY_TOPIC
 from schemas.fields import Field
 from schemas.headers import RecordHeaders
 from schemas.limits import Limits
+from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.select import select
-from schemas.tables import BY_TABLE_SCHEMA, PARTIALS, Table
+from schemas.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
+from schemas.tables import BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
 from schemas.verdicts import Verdict
 
-Bucket = tuple[str, str, int]
-"""(level, source topic, start in ms) of a rollup bucket whose partial rows changed."""
+Bucket = tuple[str, int]
+"""(source topic, start in ms) of a bucket of the finest rollup level whose partial rows changed."""
 
 _TOPIC_OF = {table.schema: topic for topic, table in PARTIALS.items()}
+_TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
+Indexes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,75 +49,148 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What a batch of records becomes: inserts, and the rollup buckets they touch."""
+    """What a batch of records becomes: inserts, the buckets they touch, and how many rows came past their time."""
 
-    inserts: tuple[Insert, ...]
-    dirty: frozenset[Bucket]
+    inserts: tuple[Insert, ...] = ()
+    dirty: frozenset[Bucket] = frozenset()
+    expired: Mapping[str, int] = field(default_factory=dict)
 
 
-def land_derived(records: Sequence[Record], log_ids: Mapping[str, str]) -> Landing:
+def together(parts: Sequence[Landing]) -> Landing:
+    """All of these as one; each is of other tables."""
+    expired = {table: rows for part in parts for table, rows in part.expired.items()}
+    dirty = frozenset(bucket for part in parts for bucket in part.dirty)
+    return Landing(tuple(insert for part in parts for insert in part.inserts), dirty, expired)
+
+
+def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
     """Inserts for records of derived topics. Raises ``ContractError`` for a record that is not ours."""
-    blocks: dict[str, list[Block]] = {}
-    dirty: set[Bucket] = set()
+    groups: dict[str, list[Record]] = {}
     for record in records:
         table = _table_of(record)
-        if not record.value:
-            continue  # progress without rows
-        block = native.decode(record.value, table.fields)
-        if table.schema in _TOPIC_OF:
-            dirty |= _buckets(_TOPIC_OF[table.schema], block)
-        blocks.setdefault(table.schema, []).append(_placed(block, record, log_ids))
-    inserts = (
-        _merged(BY_TABLE_SCHEMA[schema].name, _derived_fields(schema), found) for schema, found in blocks.items()
+        if record.value:  # else progress without rows
+            groups.setdefault(table.schema, []).append(record)
+    return together(
+        [_land(BY_TABLE_SCHEMA[schema], found, log_ids, now_ms, limits) for schema, found in groups.items()]
     )
-    return Landing(tuple(inserts), frozenset(dirty))
 
 
-def _derived_fields(schema: str) -> tuple[Field, ...]:
-    return (*BY_TABLE_SCHEMA[schema].fields, *POSITION)
+def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
+    block, record_of, row_of = _decoded(table, records)
+    if block.rows == 0:
+        return Landing()
+    stored = LANDED[table.schema]
+    if table is not PRODUCER_BOOKS:
+        block = Block(block.rows, {**block.columns, **_places(table, records, log_ids, record_of, row_of)})
+    block, expired = _unexpired(table.name, block, now_ms, limits)
+    topic = _TOPIC_OF.get(table.schema)
+    dirty = _buckets(topic, block) if topic is not None else frozenset()
+    return _landing(stored.name, stored.fields, block, dirty, expired)
+
+
+def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
+    """All rows of these records, and which record and row each came from."""
+    values = [record.value or b"" for record in records]
+    measured = native_walk.measure(table.fields, values)
+    if (measured.rows < 0).any():
+        strange = (measured.rows < 0).tolist()
+        values = [
+            _canonical(table, record) if is_strange else value
+            for record, value, is_strange in zip(records, values, strange, strict=True)
+        ]
+        measured = native_walk.measure(table.fields, values)
+    if not (measured.rows > 0).any():
+        none = np.empty(0, np.int32)
+        return Block(0, {}), none, none
+    filled = native_walk.fill(measured, _dictionaries(table.schema), _TEXT_BYTES_ANY)
+    return filled.block, filled.record_of, filled.row_of
+
+
+def _canonical(table: Table, record: Record) -> bytes:
+    """The record's rows as we would write them: columns may come in another order or be more than we know."""
+    try:
+        return native.encode(table.fields, native.decode(record.value or b"", table.fields))
+    except RejectedError as error:
+        raise ContractError(f"{_where(record)} cannot be read as {table.schema}: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _dictionaries(schema: str) -> native_walk.Dictionaries:
+    return native_walk.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_walk.any_word)
+
+
+def _where(record: Record) -> str:
+    return f"{record.topic}[{record.partition}] offset {record.offset}"
 
 
 def _table_of(record: Record) -> Table:
     schema = dict(record.headers).get("schema", b"").decode("ascii", "replace")
     table = BY_TABLE_SCHEMA.get(schema)
     if table is None:
-        where = f"{record.topic}[{record.partition}] offset {record.offset}"
-        raise ContractError(f"{where} has schema {schema!r}, which no table of this version takes; upgrade the sink")
+        raise ContractError(
+            f"{_where(record)} has schema {schema!r}, which no table of this version takes; upgrade the sink"
+        )
     return table
 
 
-def _buckets(topic: str, block: Block) -> set[Bucket]:
-    windows = block.columns["window_ms"]
+def _buckets(topic: str, block: Block) -> frozenset[Bucket]:
+    if block.rows == 0:
+        return frozenset()
+    windows, finest = block.columns["window_ms"], LEVELS[0]
     assert isinstance(windows, Numbers)
-    return {
-        (level, topic, bucket)
-        for level, width in LEVELS.items()
-        for bucket in np.unique(windows.values // width * width).tolist()
+    return frozenset((topic, finest.bucket_of(window)) for window in np.unique(windows.values).tolist())
+
+
+def _places(
+    table: Table, records: Sequence[Record], log_ids: Mapping[str, str], record_of: Indexes, row_of: Indexes
+) -> dict[str, Column]:
+    topics = sorted({record.topic for record in records})
+    if missing := [topic for topic in topics if topic not in log_ids]:
+        raise ContractError(f"topic {missing[0]} has no log id; run `fleetpulse migrate`")
+    ids = np.array([1 + topics.index(record.topic) for record in records], np.uint8)
+    places: dict[str, Column] = {
+        "log_id": Labels(ids[record_of], [None, *(log_ids[topic].encode() for topic in topics)]),
+        "log_partition": _each([record.partition for record in records], "<u4", record_of),
+        "log_offset": _each([record.offset for record in records], "<u8", record_of),
+        "log_row": Numbers(row_of.astype("<u4")),
     }
+    if table.schema in _TOPIC_OF:
+        places["source_partition"] = _each([_source_partition(record) for record in records], "<u4", record_of)
+    return places
 
 
-def _placed(block: Block, record: Record, log_ids: Mapping[str, str]) -> Block:
-    log_id = log_ids.get(record.topic)
-    if log_id is None:
-        raise ContractError(f"topic {record.topic} has no log id; run `fleetpulse migrate`")
-    rows = block.rows
-    position: dict[str, Column] = {
-        "log_id": Labels(np.ones(rows, np.uint8), [None, log_id.encode()]),
-        "log_partition": Numbers(np.full(rows, record.partition, np.uint32)),
-        "log_offset": Numbers(np.full(rows, record.offset, np.uint64)),
-        "log_row": Numbers(np.arange(rows, dtype=np.uint32)),
-    }
-    return Block(rows, {**block.columns, **position})
+def _source_partition(record: Record) -> int:
+    try:
+        return int(dict(record.headers)["source-partition"])
+    except (KeyError, ValueError) as error:
+        raise ContractError(f"{_where(record)} has no header source-partition; who wrote it?") from error
 
 
-def _merged(table: str, fields: tuple[Field, ...], blocks: Sequence[Block]) -> Insert:
-    block = blocks[0] if len(blocks) == 1 else native.concat(fields, blocks)
-    return Insert(table, tuple(field.name for field in fields), native.encode(fields, block), block.rows)
+def _each(numbers: Sequence[int], dtype: str, record_of: Indexes) -> Numbers:
+    """A column with a record's number on each of its rows."""
+    return Numbers(np.array(numbers, dtype)[record_of])
 
 
-def land_raw(topic: str, records: Sequence[Record], log_ids: Mapping[str, str], limits: Limits) -> Landing:
+def _unexpired(table: str, block: Block, now_ms: int, limits: Limits) -> tuple[Block, int]:
+    """The rows that the database would keep, and the number of the others."""
+    column, kept_ms = kept_of(table, limits)
+    times = block.columns[column]
+    assert isinstance(times, Numbers)
+    kept = select(block, times.values > now_ms - kept_ms)
+    return kept, block.rows - kept.rows
+
+
+def _landing(table: str, fields: tuple[Field, ...], block: Block, dirty: frozenset[Bucket], expired: int) -> Landing:
+    counted = {table: expired} if expired else {}
+    if block.rows == 0:
+        return Landing((), dirty, counted)
+    insert = Insert(table, tuple(one.name for one in fields), native.encode(fields, block), block.rows)
+    return Landing((insert,), dirty, counted)
+
+
+def land_raw(topic: str, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
     """One insert of all events of one source topic that were not rejected."""
-    event = BY_TOPIC[topic]
+    event, table = BY_TOPIC[topic], RAW[topic]
     pairs = [
         (record, head)
         for record, head in zip(records, read_headers(event, records, limits), strict=True)
@@ -122,35 +200,36 @@ def land_raw(topic: str, records: Sequence[Record], log_ids: Mapping[str, str], 
     heads = [head for _, head in pairs]
     admitted = admit(event, kept, heads, limits)
     if admitted.block.rows == 0:
-        return Landing((), frozenset())
-    of = admitted.record_of
+        return Landing()
     identity: dict[str, Column] = {
-        **_senders(kept, heads, log_ids.get(topic, topic), of),
-        "row": Numbers(admitted.row_of.astype(np.uint32)),
-        "verdict": Numbers(admitted.verdicts.astype(np.uint32)),
+        **_senders(kept, heads, log_ids.get(topic, topic), admitted.record_of),
+        "row": Numbers(admitted.row_of.astype("<u4")),
+        "verdict": Labels(np.minimum(admitted.verdicts + 1, len(VERDICT_WORDS)), _VERDICTS),
     }
     block = Block(admitted.block.rows, {**admitted.block.columns, **identity})
     block = select(block, admitted.verdicts != Verdict.REJECTED)
-    if block.rows == 0:
-        return Landing((), frozenset())
-    return Landing((_merged(raw_table(event), (*event.fields, *EDGE), [block]),), frozenset())
+    block, expired = _unexpired(table.name, block, now_ms, limits)
+    return _landing(table.name, table.fields, block, frozenset(), expired)
 
 
-def _senders(
-    records: Sequence[Record], heads: Sequence[RecordHeaders], log_id: str, of: npt.NDArray[np.int32]
-) -> dict[str, Column]:
-    """Identity columns; a record without one is known by its place in the log."""
+_VERDICTS: list[bytes | None] = [None, *(word.encode() for word in VERDICT_WORDS)]
+
+
+def _senders(records: Sequence[Record], heads: Sequence[RecordHeaders], log_id: str, of: Indexes) -> dict[str, Column]:
+    """Identity and place; a record without an identity is known by its place in the log."""
     words: dict[bytes | None, int] = {None: 0}
     codes, boots, seqs = [], [], []
     for record, head in zip(records, heads, strict=True):
         who = head.identity
-        name = who.source if who else f"log-{log_id}"
+        name = who.source if who else f"{LOG_PREFIX}{log_id}"
         codes.append(words.setdefault(name.encode(), len(words)))
         boots.append(who.boot if who else record.partition)
         seqs.append(who.seq if who else record.offset)
     return {
         "source": Labels(np.array(codes, np.uint32)[of], list(words)),
-        "boot": Numbers(np.array(boots, np.uint64)[of]),
-        "seq": Numbers(np.array(seqs, np.uint64)[of]),
-        "appended_ms": Numbers(np.array([record.timestamp_ms for record in records], np.int64)[of]),
+        "boot": _each(boots, "<u8", of),
+        "seq": _each(seqs, "<u8", of),
+        "appended_ms": _each([record.timestamp_ms for record in records], "<i8", of),
+        "partition": _each([record.partition for record in records], "<u4", of),
+        "offset": _each([record.offset for record in records], "<u8", of),
     }

@@ -1,123 +1,163 @@
-"""Minute and hour rollups: whole buckets are computed again from the partial rows and replace what was there.
+"""Minute, hour and day rollups: whole buckets are computed again from the level below and replace what was there.
 
-A bucket is due when partial rows landed in it since it was last rolled up and either it has ended or nothing new came
-for a while. Its version is the number of partial rows behind it, which only grows; a bucket that was rolled up from
-fewer rows than there are now is rolled up again. A bucket of which part has passed the partials' TTL is left alone:
-what is gone cannot be summed again.
+The sink notes every minute whose partial rows it changed, *after* they landed and *before* it commits; it numbers its
+notes. A pass reads the notes first, computes the buckets, notes the buckets above them, and only then marks as dealt
+with the numbers it had read: rows that land after it looked have a note with a higher number, so that none is missed,
+however clocks step and whoever is killed in between. Doing a bucket twice is harmless: a row's version is the number of
+partial rows behind it, which only grows, and equal versions are equal rows.
+
+A bucket is due when it has ended, or when nothing at all came for a while (then open buckets are computed too, so
+that everything agrees once the load has stopped). Of a bucket that was computed a moment ago the next computation
+waits. Work is bounded: a pass looks at the notes alone, never at tables, and does at most ``buckets_per_pass_max``.
+A bucket of which part has passed the time to live of the rows below is left as it is: what is gone cannot be summed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count, groupby
+from typing import NamedTuple
 
-from schemas.ddl import LEVELS, dimensions_of, merged_columns, rollup_table
-from schemas.limits import DEFAULT_LIMITS
-from schemas.tables import PARTIALS
+from schemas.ddl_tables import NOTES
+from schemas.events import BY_TOPIC
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
+from schemas.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert
 from sinks.database import SinkDatabase
 from sinks.landing import Bucket
 
 
 @dataclass(frozen=True, slots=True)
 class RollupSettings:
-    """``pass_ms``: how often it looks. ``settle_ms``: quiet time after which a bucket counts as settled."""
+    """``pass_ms``: how often it looks. ``settle_ms``: how long after its end, or after the last note of all, a bucket
+    is due. ``again_ms``: a bucket that keeps changing is computed at most this often."""
 
-    pass_ms: int = 2_000
+    pass_ms: int = 1_000
     settle_ms: int = 4_000
-    buckets_per_pass_max: int = 200
-    look_back_ms: int = 2 * 24 * 3_600_000
+    again_ms: int = 30_000
+    buckets_per_pass_max: int = 64
+    buckets_per_statement_max: int = 4
+    memory_bytes: int = 400_000_000
+    """What one statement may hold in memory before it goes on by way of the disk."""
 
 
-_DUE = """
-SELECT level, topic, bucket_ms, noted_ms
-FROM dirty_windows FINAL
-WHERE noted_ms >= {since:Int64}
-ORDER BY noted_ms
+class Pending(NamedTuple):
+    """A bucket with notes that were not dealt with. Times are the database's own clock, ms; ``done_ms`` 0: never."""
+
+    level: str
+    topic: str
+    window_ms: int
+    noted_ms: int
+    done_ms: int
+    notes: tuple[tuple[str, int], ...]
+    """(writer, number) of the latest note of every writer."""
+
+
+_PENDING = f"""
+SELECT level, topic, window_ms, max(latest), max(computed), groupArray((writer, number))
+FROM
+(
+    SELECT level, topic, window_ms, writer, max(noted) AS number, max(done) AS dealt_with,
+        max(noted_ms) AS latest, max(done_ms) AS computed
+    FROM {NOTES} GROUP BY level, topic, window_ms, writer
+)
+GROUP BY level, topic, window_ms
+HAVING max(number > dealt_with)
+"""
+_CLOCK = f"""
+SELECT toUnixTimestamp64Milli(now64(3)), max(noted_ms) FROM {NOTES} WHERE level = '{LEVELS[0].name}'
 """
 
-_ROLLED = "SELECT level, topic, bucket_ms, partial_rows FROM rolled_windows FINAL WHERE bucket_ms >= {since:Int64}"
 
-
-def settled(notes: Sequence[tuple[str, str, int, int]], now_ms: int, settings: RollupSettings) -> list[Bucket]:
-    """The noted buckets (level, topic, start, noted) that may be rolled up now, oldest note first."""
-    expired_ms = now_ms - DEFAULT_LIMITS.partials_ttl_ms
-    return [
-        (level, topic, bucket_ms)
-        for level, topic, bucket_ms, noted_ms in notes
-        if bucket_ms > expired_ms
-        and (noted_ms + settings.settle_ms <= now_ms or bucket_ms + LEVELS[level] + settings.settle_ms <= now_ms)
+def due(pending: Sequence[Pending], now_ms: int, noted_ms: int, settings: RollupSettings) -> list[Pending]:
+    """The buckets to compute now, finest level and oldest bucket first. ``noted_ms``: time of the sink's last note."""
+    idle = noted_ms + settings.settle_ms <= now_ms
+    unfinished = {(one.level, one.topic, one.window_ms) for one in pending}
+    ready = [
+        one for one in pending if (idle or _ended(one, now_ms, settings)) and not _waits_for_finer(one, unfinished)
     ]
+    order = [level.name for level in LEVELS]
+    return sorted(ready, key=lambda one: (order.index(one.level), one.topic, one.window_ms))
 
 
-def rollup_sql(topic: str, level: str) -> str:
-    """INSERT SELECT that replaces one bucket; parameters bucket and end (ms)."""
-    table = PARTIALS[topic]
-    merged = dict(merged_columns(topic))
-    dimensions = dimensions_of(topic)
-    columns, values = [], []
-    for field in table.fields:
-        if field.name == "window_ms":
-            value = "{bucket:Int64}"
-        elif field.name == "grouping" or field.name in dimensions:
-            value = f"p.{field.name}"
-        else:
-            value = merged[field.name]
-        columns.append(field.name)
-        values.append(value)
-    series = ", ".join(f"ifNull(p.{name}, '\\0')" for name in dimensions)
-    keys = ", ".join(f"p.{name}" for name in ("grouping", *dimensions))
-    return (
-        f"INSERT INTO {rollup_table(topic, level)} ({', '.join(columns)}, series, version)\n"
-        f"SELECT {', '.join(values)}, sipHash64({series}), count()\n"
-        f"FROM {table.name} AS p FINAL\n"
-        "WHERE p.window_ms >= {bucket:Int64} AND p.window_ms < {end:Int64}\n"
-        f"GROUP BY {keys}"
+def _ended(one: Pending, now_ms: int, settings: RollupSettings) -> bool:
+    end_ms = one.window_ms + BY_LEVEL[one.level].bucket_ms
+    calm = one.noted_ms + settings.settle_ms <= now_ms or one.done_ms + settings.again_ms <= now_ms
+    return calm and end_ms + settings.settle_ms <= now_ms
+
+
+def _waits_for_finer(one: Pending, unfinished: set[tuple[str, str, int]]) -> bool:
+    level = BY_LEVEL[one.level]
+    return level.below is not None and any(
+        (finer, topic, level.bucket_of(window_ms)) == (level.below, one.topic, one.window_ms)
+        for finer, topic, window_ms in unfinished
     )
+
+
+def summable(one: Pending, now_ms: int, limits: Limits) -> bool:
+    """Whether all rows below this bucket are still kept (a day to spare: they are dropped by the day)."""
+    kept_ms = limits.partials_ttl_ms if BY_LEVEL[one.level].below is None else limits.rollup_ttl_ms
+    return one.window_ms > now_ms - kept_ms + DAY_MS
+
+
+class Notebook:
+    """Writes numbered notes of changed buckets under a name of its own."""
+
+    def __init__(self, database: SinkDatabase) -> None:
+        self._database = database
+        self._writer = secrets.token_hex(8)
+        self._numbers = count(1)
+
+    def note(self, level: Level, buckets: Iterable[Bucket]) -> None:
+        """Note buckets; when it returns the notes are stored."""
+        number = next(self._numbers)
+        rows = [[level.name, topic, window_ms, self._writer, number] for topic, window_ms in sorted(set(buckets))]
+        if rows:
+            self._database.insert_rows(NOTES, ("level", "topic", "window_ms", "writer", "noted"), rows)
 
 
 class Rollups:
     """Keeps rollups up to date. ``run_pass`` does a bounded amount of work and returns how many buckets it did."""
 
-    def __init__(self, database: SinkDatabase, settings: RollupSettings | None = None) -> None:
+    def __init__(
+        self, database: SinkDatabase, settings: RollupSettings | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._database = database
+        self._notebook = Notebook(database)
         self._settings = settings or RollupSettings()
+        self._limits = limits
 
-    def run_pass(self, now_ms: int) -> int:
-        """Roll up what is due. Raises ``UnavailableError``; what was done stays done."""
-        since = now_ms - self._settings.look_back_ms
-        notes = self._database.rows(_DUE, {"since": since})
-        ready = settled(notes, now_ms, self._settings)
-        if not ready:
-            return 0
-        oldest = min(bucket for _, _, bucket in ready)
-        rolled = {
-            (level, topic, bucket): count
-            for level, topic, bucket, count in self._database.rows(_ROLLED, {"since": oldest})
-        }
-        behind = self._behind(ready)
-        due = [bucket for bucket in ready if behind.get(bucket, 0) != rolled.get(bucket, 0)]
-        for bucket in due[: self._settings.buckets_per_pass_max]:
-            self._roll(bucket, behind[bucket])
-        return min(len(due), self._settings.buckets_per_pass_max)
+    def run_pass(self) -> int:
+        """Compute what is due. Raises ``UnavailableError``; what was done stays done."""
+        ((now_ms, noted_ms),) = self._database.rows(_CLOCK)
+        pending = [Pending(*row) for row in self._database.rows(_PENDING)]
+        ready = due(pending, now_ms, noted_ms, self._settings)[: self._settings.buckets_per_pass_max]
+        gone = [one for one in ready if not summable(one, now_ms, self._limits)]
+        self._mark_done(gone, now_ms)
+        kept = [one for one in ready if summable(one, now_ms, self._limits)]
+        for (level, topic), group in groupby(kept, key=lambda one: (one.level, one.topic)):
+            buckets = list(group)
+            for first in range(0, len(buckets), self._settings.buckets_per_statement_max):
+                chunk = buckets[first : first + self._settings.buckets_per_statement_max]
+                self._roll(BY_LEVEL[level], topic, chunk, now_ms)
+        return len(ready)
 
-    def _behind(self, buckets: Sequence[Bucket]) -> dict[Bucket, int]:
-        """Partial rows in each of these buckets."""
-        found: dict[Bucket, int] = {}
-        for level, topic in sorted({(level, topic) for level, topic, _ in buckets}):
-            starts = [start for lvl, tpc, start in buckets if (lvl, tpc) == (level, topic)]
-            width = LEVELS[level]
-            rows = self._database.rows(
-                f"SELECT intDiv(window_ms, {width}) * {width} AS bucket, count() FROM {PARTIALS[topic].name} FINAL"
-                " WHERE window_ms >= {first:Int64} AND window_ms < {end:Int64} GROUP BY bucket",
-                {"first": min(starts), "end": max(starts) + width},
-            )
-            found |= {(level, topic, start): count for start, count in rows}
-        return found
+    def _roll(self, level: Level, topic: str, buckets: Sequence[Pending], now_ms: int) -> None:
+        sql = rollup_insert(BY_TOPIC[topic], level, tuple(one.window_ms for one in buckets))
+        settings = {"max_threads": 1, "max_bytes_before_external_group_by": self._settings.memory_bytes}
+        self._database.command(sql, settings)
+        higher = above(level)
+        if higher is not None:
+            self._notebook.note(higher, ((topic, higher.bucket_of(one.window_ms)) for one in buckets))
+        self._mark_done(buckets, now_ms)
 
-    def _roll(self, bucket: Bucket, behind: int) -> None:
-        level, topic, start = bucket
-        self._database.command(rollup_sql(topic, level), {"bucket": start, "end": start + LEVELS[level]})
-        self._database.command(
-            "INSERT INTO rolled_windows VALUES ({level:String}, {topic:String}, {bucket:Int64}, {behind:UInt64})",
-            {"level": level, "topic": topic, "bucket": start, "behind": behind},
-        )
+    def _mark_done(self, buckets: Sequence[Pending], now_ms: int) -> None:
+        rows = [
+            [one.level, one.topic, one.window_ms, writer, number, one.noted_ms, now_ms]
+            for one in buckets
+            for writer, number in one.notes
+        ]
+        if rows:
+            columns = ("level", "topic", "window_ms", "writer", "done", "noted_ms", "done_ms")
+            self._database.insert_rows(NOTES, columns, rows)

@@ -19,13 +19,14 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.log_ids import read_log_ids
-from schemas.errors import ConfigError, UnavailableError
+from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks.database import SinkDatabase
-from sinks.landing import Landing, land_derived, land_raw
-from sinks.rollup import Rollups, RollupSettings
+from sinks.landing import Landing, land_derived, land_raw, together
+from sinks.rollup import Notebook, Rollups, RollupSettings
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -51,11 +52,12 @@ class SinkSettings:
 
 @dataclass(slots=True)
 class Progress:
-    """What the sink did so far; ``waiting_for`` says what holds it up, None while all is well."""
+    """What the sink did so far; ``expired`` rows came past their time to live. ``waiting_for`` says what holds it up,
+    None while all is well."""
 
     rows: int = 0
     inserts: int = 0
-    last_flush_s: float = 0.0
+    expired: int = 0
     waiting_for: str | None = None
 
 
@@ -67,7 +69,11 @@ class _Group:
     topics: tuple[str, ...]
     plan: Callable[[Sequence[Record]], Landing]
     database: SinkDatabase
+    notebook: Notebook
     progress: Progress
+    flushed_s: float = 0.0
+    landed: dict[TopicPartition, int] = field(default_factory=dict)
+    """Offset up to which this process committed, by partition."""
 
 
 async def run_sink(
@@ -84,33 +90,47 @@ async def run_sink(
     if log_ids is None:
         return
     told = progress or Progress()
-    groups = [
-        _Group(
-            f"{kafka.deployment}-sink",
-            (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC),
-            lambda records: land_derived(records, log_ids),
-            SinkDatabase(clickhouse),
-            told,
-        )
-    ]
+    groups = [_derived_group(kafka, clickhouse, log_ids, limits, told)]
     if settings.raw:
         groups.append(_raw_group(kafka, clickhouse, log_ids, limits, told))
-    async with asyncio.TaskGroup() as tasks:
-        for group in groups:
-            tasks.create_task(_run_group(kafka, group, settings, stop))
-        tasks.create_task(_run_rollups(clickhouse, settings.rollups, stop))
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups:
+                tasks.create_task(_run_group(kafka, group, settings, stop))
+            tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop))
+    except ExceptionGroup as errors:
+        ours = errors.subgroup(FleetpulseError)
+        if ours is None:
+            raise
+        raise _first(ours) from None  # one sentence for a person, not a tree of tracebacks
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _derived_group(
+    kafka: KafkaConfig, clickhouse: ClickHouseConfig, log_ids: dict[str, str], limits: Limits, progress: Progress
+) -> _Group:
+    def plan(records: Sequence[Record]) -> Landing:
+        return land_derived(records, log_ids, SystemClock().now_ms(), limits)
+
+    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC)
+    database = SinkDatabase(clickhouse)
+    return _Group(f"{kafka.deployment}-sink", topics, plan, database, Notebook(database), progress)
 
 
 def _raw_group(
     kafka: KafkaConfig, clickhouse: ClickHouseConfig, log_ids: dict[str, str], limits: Limits, progress: Progress
 ) -> _Group:
     def plan(records: Sequence[Record]) -> Landing:
+        now_ms = SystemClock().now_ms()
         topics = sorted({record.topic for record in records})
-        parts = [land_raw(t, [r for r in records if r.topic == t], log_ids, limits) for t in topics]
-        return Landing(tuple(insert for part in parts for insert in part.inserts), frozenset())
+        return together([land_raw(t, [r for r in records if r.topic == t], log_ids, now_ms, limits) for t in topics])
 
     topics = tuple(topic.name for topic in SOURCE_TOPICS)
-    return _Group(f"{kafka.deployment}-raw", topics, plan, SinkDatabase(clickhouse), progress)
+    database = SinkDatabase(clickhouse)
+    return _Group(f"{kafka.deployment}-raw", topics, plan, database, Notebook(database), progress)
 
 
 async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
@@ -145,16 +165,18 @@ async def _flush(consumer: Any, group: _Group, settings: SinkSettings, stop: asy
     if not records:
         return
     landing = await asyncio.to_thread(group.plan, records)
-    stored = await _patiently(
-        "ClickHouse", lambda: asyncio.to_thread(_store, group.database, landing), stop, group.progress
-    )
-    group.progress.last_flush_s = asyncio.get_running_loop().time()
+    stored = await _patiently("ClickHouse", lambda: asyncio.to_thread(_store, group, landing), stop, group.progress)
+    group.flushed_s = asyncio.get_running_loop().time()
     if stored is None:
         return  # stopping: what was read will be read again
     group.progress.rows += sum(insert.rows for insert in landing.inserts)
     group.progress.inserts += len(landing.inserts)
+    if landing.expired:
+        group.progress.expired += sum(landing.expired.values())
+        _log.warning("rows came past their time to live and were not kept", extra={"rows": str(dict(landing.expired))})
     try:
         await consumer.commit(offsets)
+        group.landed.update(offsets)
     except (CommitFailedError, IllegalStateError) as error:
         _log.warning("a commit came too late; the rows are read again and count once", extra={"why": repr(error)})
 
@@ -163,7 +185,7 @@ async def _gather(
     consumer: Any, group: _Group, settings: SinkSettings, stop: asyncio.Event
 ) -> tuple[list[Record], dict[TopicPartition, int]]:
     loop = asyncio.get_running_loop()
-    until_s = max(loop.time() + _FETCH_MS / 1_000, group.progress.last_flush_s + settings.flush_ms / 1_000)
+    until_s = max(loop.time() + _FETCH_MS / 1_000, group.flushed_s + settings.flush_ms / 1_000)
     records: list[Record] = []
     offsets: dict[TopicPartition, int] = {}
     size = 0
@@ -172,6 +194,7 @@ async def _gather(
             break
         left = settings.records_max - len(records)
         for partition, fetched in (await consumer.getmany(timeout_ms=_FETCH_MS, max_records=left)).items():
+            _check_log(group, partition, fetched[0].offset)
             offsets[partition] = fetched[-1].offset + 1
             for r in fetched:
                 size += len(r.value or b"")
@@ -181,22 +204,34 @@ async def _gather(
     return records, offsets
 
 
-def _store(database: SinkDatabase, landing: Landing) -> bool:
-    database.insert(landing.inserts)
-    if landing.dirty:
-        database.note_dirty(sorted(landing.dirty), SystemClock().now_ms())
+def _check_log(group: _Group, partition: TopicPartition, offset: int) -> None:
+    """A log that begins again was made anew: under the old log id its rows would replace those of the old log."""
+    landed = group.landed.get(partition, 0)
+    if offset < landed:
+        raise ContractError(
+            f"{partition.topic}[{partition.partition}] goes back from offset {landed} to {offset}: was the topic made"
+            " anew, or the group's offset set back? Start the sink again"
+        )
+
+
+def _store(group: _Group, landing: Landing) -> bool:
+    group.database.insert(landing.inserts)
+    group.notebook.note(LEVELS[0], landing.dirty)
     return True
 
 
-async def _run_rollups(clickhouse: ClickHouseConfig, settings: RollupSettings, stop: asyncio.Event) -> None:
+async def _run_rollups(
+    clickhouse: ClickHouseConfig, settings: RollupSettings, limits: Limits, stop: asyncio.Event
+) -> None:
     database = SinkDatabase(clickhouse)
-    rollups = Rollups(database, settings)
+    rollups = Rollups(database, settings, limits)
     while not stop.is_set():
+        done = 0
         try:
-            await asyncio.to_thread(rollups.run_pass, SystemClock().now_ms())
+            done = await asyncio.to_thread(rollups.run_pass)
         except UnavailableError as error:
             _log.warning("rollups wait for the database", extra={"why": str(error)})
-        await _sleep(settings.pass_ms / 1_000, stop)
+        await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
     database.close()
 
 

@@ -41,6 +41,7 @@ def demo(
 
 def reconcile(
     wait: Annotated[float, typer.Option(min=0.0, help="Seconds to wait for what is still on its way.")] = 15.0,
+    raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Also check raw events.")] = True,
     json: Json = False,
 ) -> None:
     """Add up the producers' books, the job's books and every table. Exit 0 only when all agree exactly.
@@ -51,7 +52,7 @@ def reconcile(
     from runtime.config import load
 
     config = load()
-    report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait)
+    report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait, raw=raw, limits=config.limits)
     if json:
         print_json(report.as_dict())
     else:

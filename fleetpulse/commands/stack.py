@@ -97,5 +97,7 @@ def migrate(
     from runtime.config import load
 
     config = load()
-    plan = run_migration(config.kafka, config.clickhouse, dry_run=dry_run)
+    plan = run_migration(
+        config.kafka, config.clickhouse, dry_run=dry_run, partitions=config.partitions, limits=config.limits
+    )
     out.print(str(plan), markup=False, highlight=False, soft_wrap=True)
