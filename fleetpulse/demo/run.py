@@ -22,7 +22,7 @@ from schemas.errors import FleetpulseError
 from schemas.limits import WINDOW_MS
 from schemas.tables import PARTIALS
 
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 SETTLE_WITHIN_S = 30.0
 DRAIN_WITHIN_S = 20.0
 LOOK_BACK_MS = 30_000
@@ -80,16 +80,33 @@ def _start(run: _Run) -> None:
 
 
 def _watch(run: _Run) -> None:
-    begun_s = time.monotonic()
+    """Show the live picture until the simulated fleet has ended."""
     try:
+        _wait_for_first_events(run)
+        begun_s = time.monotonic()
         with Live(console=run.console, refresh_per_second=4, transient=True) as live:
-            while (elapsed_s := time.monotonic() - begun_s) < run.scenario.seconds + 2:
+            while run.processes.pid("simulate") is not None:
                 run.processes.tend()
                 _complain_about_dead_edges(run)
-                live.update(screen.live(_picture(run, elapsed_s)))
+                live.update(screen.live(_picture(run, time.monotonic() - begun_s)))
                 time.sleep(1.0)
     except KeyboardInterrupt:
         run.console.print("stopping early; the books follow")
+
+
+def _wait_for_first_events(run: _Run) -> None:
+    """The first run compiles the simulation and the fold; that takes some seconds, once."""
+    until_s = time.monotonic() + READY_WITHIN_S
+    with run.console.status("waiting for the first events (the first run compiles for some seconds)"):
+        while time.monotonic() < until_s and run.processes.pid("simulate") is not None:
+            run.processes.tend()
+            _complain_about_dead_edges(run)
+            if _landed(run.database) != run.before:
+                return
+            time.sleep(0.5)
+    if run.processes.pid("simulate") is not None:
+        logs = "\n".join(f"{name}:\n{run.processes.tail(name)}" for name in run.processes.names())
+        raise FleetpulseError(f"nothing landed within {READY_WITHIN_S:.0f} s; the ends of the logs:\n{logs}")
 
 
 def _complain_about_dead_edges(run: _Run) -> None:

@@ -37,5 +37,5 @@ class Scenario:
             "--seconds", str(self.seconds), "--spool", str(self.folder / "spool-fleet"),
             "--truth", str(self.folder / "truth"),
         )  # fmt: skip
-        agent = ("agent", "--seconds", str(self.seconds), "--spool", str(self.folder / "spool-host"))
+        agent = ("agent", "--spool", str(self.folder / "spool-host"))
         return (Command("simulate", simulate, restart=False), Command("agent", agent, restart=False))
