@@ -276,10 +276,8 @@ def _topic_books(tables: Tables) -> Iterable[TopicBooks]:
         verdicts = _verdicts(tables, event.topic)
         produced = [row for row in tables.produced if row["topic"] == event.topic]
         unknown = sum(int(row["events"]) for row in tables.booked if row["topic"] == event.topic and not row["source"])
-        yield TopicBooks(
-            event.topic,
-            sum(int(row["events"]) for row in produced),
-            sum(int(row["shed"]) for row in produced),
-            *(verdicts.get(verdict, 0) for verdict in (*_COUNTED, Verdict.DUPLICATE)),
-            unknown,
-        )
+        counts = [verdicts.get(verdict, 0) for verdict in (*_COUNTED, Verdict.DUPLICATE)]
+        accepted, late, future, rejected, duplicate = counts
+        shed = sum(int(row["shed"]) for row in produced)
+        total = sum(int(row["events"]) for row in produced)
+        yield TopicBooks(event.topic, total, shed, accepted, late, future, rejected, duplicate, unknown)
