@@ -141,3 +141,57 @@ def _show_throughput(result: dict[str, Any]) -> None:
         )
     if result["faust_to_bare"] is not None:
         out.print(f"Faust-hosted runs at {result['faust_to_bare']:.2f} x the bare loop", highlight=False)
+
+
+@app.command()
+def live(
+    hosts: Annotated[int, typer.Option(min=8, max=5_000, help="Hosts of eight GPUs each.")] = 1_250,
+    seconds: Annotated[int, typer.Option(min=15, max=3_600, help="How long the fleet sends.")] = 60,
+    search: Annotated[bool, typer.Option("--search", help="When that many do not keep up, find how many do.")] = False,
+    seed: Seed = 1,
+    json: Json = False,
+    results: Results = None,
+    data_dir: DataDir = None,
+) -> None:
+    """A whole fleet in real time on this machine, raw tables and all: lag, exact books, CPU by process.
+
+    Example: [bold]fleetpulse bench live --hosts 1250 --seconds 60 --search[/bold]
+    """
+    from fleetpulse.bench import live as measuring
+    from fleetpulse.bench.progress import Progress
+
+    with Progress() as progress:
+        if search:
+            tried = measuring.search(data_dir, hosts, seconds, seed, progress)
+        else:
+            tried = [measuring.verdict(measuring.measure(data_dir, hosts, seconds, seed, progress))]
+    largest = max((one["gpus"] for one in tried if one["keeps_up"]), default=None)
+    result = {"largest_fleet_gpus": largest, "tried": tried}
+    _finish("live", result, seed, json=json, results=results, show=lambda: _show_live(result))
+    if largest is None or not (search or tried[0]["keeps_up"]):
+        raise typer.Exit(1)
+
+
+def _show_live(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    columns = ("GPUs", "keeps up", "events/s", "lag max s", "rise s/s", "late", "books exact", "cores")
+    rows = [
+        (
+            one["gpus"],
+            one["keeps_up"],
+            int(one["events_per_s"]),
+            max(one["lag_s_max"].values()),
+            max(one["lag_rise_s_per_s"].values()),
+            not one["simulator_punctual"],
+            one["books_exact"],
+            one["cores_total"],
+        )
+        for one in result["tried"]
+    ]
+    out.print(table("Live fleets", columns, rows))
+    last = result["tried"][-1]
+    shares = [(name, share, last["memory_peak_bytes"].get(name)) for name, share in last["cores"].items()]
+    out.print(table(f"CPU at {last['gpus']:,} GPUs", ("process", "cores", "memory peak bytes"), shares))
+    if last["books"]["differences"]:
+        out.print(f"differences: {last['books']['differences'][:5]}", highlight=False)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleetpulse import stack
+from fleetpulse.bring_up import bring_up
 from runtime.config import Config, load
 from runtime.local_stack import read_state
 from schemas.errors import FleetpulseError
 from schemas.topics import BY_NAME, TOPICS, state_topic
 
+Tell = Callable[[str], None]
 FOLDER = "bench"
+FRESH_FOLDER = "bench-fresh"
 OUTPUTS = ("window.partials", "books", "rejected")
 
 
@@ -35,7 +39,7 @@ class Stand:
 
 
 @contextlib.contextmanager
-def stand(data_dir: Path | None, tell: Callable[[str], None], *, keep: bool = False) -> Iterator[Stand]:
+def stand(data_dir: Path | None, tell: Tell, *, keep: bool = False) -> Iterator[Stand]:
     """The stack, started where it does not run, and stopped again if it was started here (unless ``keep``)."""
     folder = load({"data_dir": data_dir}).data_dir / FOLDER
     state = read_state(folder)
@@ -47,6 +51,22 @@ def stand(data_dir: Path | None, tell: Callable[[str], None], *, keep: bool = Fa
         if not (ran or keep):
             tell("stopping Kafka and ClickHouse")
             stack.down(folder)
+
+
+@contextlib.contextmanager
+def fresh_stand(data_dir: Path | None, tell: Tell, *, keep: bool = False) -> Iterator[Stand]:
+    """A stack that never ran before, with topics and tables: nothing in it but what is measured. Removed at the end."""
+    folder = load({"data_dir": data_dir}).data_dir / FRESH_FOLDER
+    stack.down(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    bring_up(folder, tell)
+    try:
+        yield _found(folder)
+    finally:
+        if not keep:
+            tell("stopping Kafka and ClickHouse")
+            stack.down(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _found(folder: Path) -> Stand:
