@@ -40,6 +40,7 @@ class _Run:
     processes: Processes
     console: Console
     begun_ms: int
+    ended_ms: int
     before: dict[str, int]
 
 
@@ -53,7 +54,7 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
     scenario = Scenario(seconds, seed, folder)
     database = Database(config.reading)
     with Processes(folder / "log") as processes:
-        run = _Run(config, scenario, database, processes, console, now_ms, _landed(database))
+        run = _Run(config, scenario, database, processes, console, now_ms, now_ms, _landed(database))
         _start(run)
         _watch(run)
         report = _settle(run)
@@ -158,6 +159,7 @@ def _ask(database: Database, name: str, parameters: dict[str, int | float]) -> A
 
 
 def _settle(run: _Run) -> Report:
+    run.ended_ms = SystemClock().now_ms() + 1
     with run.console.status("stopping the producers and settling the books"):
         run.processes.stop(*(command.name for command in run.scenario.edges()), within_s=DRAIN_WITHIN_S)
         return reconcile(
@@ -166,13 +168,10 @@ def _settle(run: _Run) -> Report:
 
 
 def _close(run: _Run, report: Report) -> None:
-    console, bounds = run.console, _bounds(run.begun_ms, SystemClock().now_ms() + WINDOW_MS)
+    console, bounds = run.console, _bounds(run.begun_ms, run.ended_ms)
     console.rule("[bold]fleetpulse demo[/bold]")
-    console.print(
-        screen.answer_table(
-            "Latency by model (ms, simulated engines)", _ask(run.database, "percentiles_by_model", bounds)
-        )
-    )
+    latency = _ask(run.database, "percentiles_by_model", bounds)
+    console.print(screen.latency_table("Latency by model (ms, simulated engines)", latency))
     for name in CLOSING:
         answer = _ask(run.database, name, bounds)
         if answer.rows:
