@@ -138,8 +138,11 @@ class Publisher:
     async def close(self, drain_s: float = 5.0) -> bool:
         """Send what can be sent in ``drain_s``, tell the books, let the spool go.
 
-        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start.
+        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Closing
+        again does nothing.
         """
+        if self._closing:
+            return not self.spool.unacknowledged_records
         drained = False
         try:
             self._closing = True

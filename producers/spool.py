@@ -225,7 +225,7 @@ class Spool:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let the folder go as the end of the process would: nothing is written."""
+        """Let the folder go as the end of the process would: nothing is written. The spool is of no use afterwards."""
         self._backlog.close()
         self._log.abandon()
         self._ledger.close()
