@@ -16,8 +16,8 @@ changed they are made anew. Tables whose text changed are refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import clickhouse_connect
@@ -34,7 +34,7 @@ from schemas.ddl import Migration, migrations
 from schemas.ddl_tables import HISTORY
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from schemas.topics import BY_NAME, CONTRACT, TOPICS, Topic
+from schemas.topics import CONTRACT, TOPICS, Topic
 
 REPLICAS = 3
 """Copies of every partition, where there are so many brokers."""
@@ -85,10 +85,14 @@ async def _migrate_topics(kafka: KafkaConfig, partitions: Mapping[str, int], *, 
         await admin.start()
         try:
             existing = set(await admin.list_topics())
-            await _check_topics(admin, [topic for topic in TOPICS if topic.name in existing], partitions)
-            missing = tuple(topic for topic in TOPICS if topic.name not in existing)
+            await check_topics(admin, [topic for topic in TOPICS if topic.name in existing], partitions)
+            missing = tuple(
+                replace(topic, partitions=partitions_of(topic, partitions))
+                for topic in TOPICS
+                if topic.name not in existing
+            )
             if not dry_run:
-                await _make(kafka, admin, missing, partitions)
+                await _make(kafka, admin, missing)
         finally:
             await admin.close()
     except KafkaError as error:
@@ -96,17 +100,17 @@ async def _migrate_topics(kafka: KafkaConfig, partitions: Mapping[str, int], *, 
     return missing
 
 
-async def _make(kafka: KafkaConfig, admin: Any, missing: tuple[Topic, ...], partitions: Mapping[str, int]) -> None:
+async def _make(kafka: KafkaConfig, admin: Any, missing: tuple[Topic, ...]) -> None:
     """The contract topic first, then every id, then the topics."""
-    if CONTRACT in missing:
-        await _create(admin, (CONTRACT,), partitions)
+    if any(topic.name == CONTRACT.name for topic in missing):
+        await _create(admin, (CONTRACT,))
         await _visible(admin, CONTRACT.name)
     known = await read_log_ids(kafka)
     new = {topic.name for topic in missing}
     await give_log_ids(kafka, [topic.name for topic in TOPICS if topic.name in new or topic.name not in known])
-    others = tuple(topic for topic in missing if topic is not CONTRACT)
+    others = tuple(topic for topic in missing if topic.name != CONTRACT.name)
     if others:
-        await _create(admin, others, partitions)
+        await _create(admin, others)
 
 
 async def _visible(admin: Any, name: str) -> None:
@@ -121,19 +125,20 @@ async def _visible(admin: Any, name: str) -> None:
     raise UnavailableError(f"topic {name} was made but has no leader after {VISIBLE_WITHIN_S} s")
 
 
-async def _create(admin: Any, topics: tuple[Topic, ...], partitions: Mapping[str, int]) -> None:
+async def _create(admin: Any, topics: tuple[Topic, ...]) -> None:
     replicas = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
-    new = [NewTopic(t.name, _count(t, partitions), replicas, topic_configs=topic_settings(t, replicas)) for t in topics]
+    new = [NewTopic(t.name, t.partitions, replicas, topic_configs=topic_settings(t, replicas)) for t in topics]
     response = await admin.create_topics(new)
     for name, code, *rest in response.topic_errors:
         if code not in (0, 36):  # 36: somebody else made it meanwhile
             raise ContractError(f"topic {name} cannot be created: error {code} {rest}")
 
 
-def _count(topic: Topic, partitions: Mapping[str, int]) -> int:
+def partitions_of(topic: Topic, partitions: Mapping[str, int]) -> int:
+    """How many partitions a topic must have; a state topic has as many as its source topic."""
     base = topic.name
     if base.startswith("state."):
-        base = base.split(".", 2)[2]  # a state topic has as many partitions as its source topic
+        base = base.split(".", 2)[2]
     return partitions.get(base, topic.partitions)
 
 
@@ -154,12 +159,14 @@ def topic_settings(topic: Topic, replicas: int) -> dict[str, str]:
     return settings
 
 
-async def _check_topics(admin: Any, existing: list[Topic], partitions: Mapping[str, int]) -> None:
+async def check_topics(admin: Any, existing: Sequence[Topic], partitions: Mapping[str, int]) -> None:
+    """Raise ``ContractError`` for a topic of these, all there, that is not as the contract says."""
     if not existing:
         return
+    known = {topic.name: topic for topic in existing}
     for found in await admin.describe_topics([topic.name for topic in existing]):
-        topic = BY_NAME[found["topic"]]
-        wanted, has = _count(topic, partitions), len(found["partitions"])
+        topic = known[found["topic"]]
+        wanted, has = partitions_of(topic, partitions), len(found["partitions"])
         if has < wanted:
             raise ContractError(
                 f"topic {topic.name} has {has} partitions, fewer than the {wanted} of the contract (or `partitions`):"

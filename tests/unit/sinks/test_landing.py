@@ -1,0 +1,202 @@
+"""From records to inserts: nothing is lost or made up, and every row says where it came from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas import native
+from schemas.build import block_from_rows
+from schemas.errors import ContractError
+from schemas.headers import Identity
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
+from schemas.record import Record
+from schemas.tables import BOOKS, PARTIALS, PRODUCER_BOOKS
+from sinks.landing import Landing, land_derived, land_raw, together
+from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, Row, derived, full, partials, requests, rows_landed
+
+FIELDS = PARTIALS["llm.requests"].fields
+SPOOL = "0123456789abcdef0123456789abcdef"
+PLACE = ("source_partition", "log_id", "log_partition", "log_offset", "log_row")
+WINDOW_MS = NOW_MS - NOW_MS % 10_000
+
+a_row = st.fixed_dictionaries(
+    {
+        "window_ms": st.sampled_from([WINDOW_MS, WINDOW_MS - 10_000, WINDOW_MS - 3_600_000]),
+        "grouping": st.sampled_from(["service", "engine"]),
+        "event_count": st.integers(1, 1_000),
+        "model": st.none() | st.sampled_from(["m1", "m2", "é"]),
+        "ttft_us_min": st.none() | st.integers(0, 10**9),
+        "ttft_us_bins": st.dictionaries(st.integers(0, 1_000), st.integers(1, 99), max_size=4).map(
+            lambda bins: dict(sorted(bins.items()))
+        ),
+    }
+)
+
+
+def land(*records: Record) -> Landing:
+    return land_derived(records, LOG_IDS, NOW_MS, DEFAULT_LIMITS)
+
+
+@settings(max_examples=40, deadline=None)
+@given(batches=st.lists(st.lists(a_row, max_size=5), min_size=1, max_size=6))
+def test_one_insert_holds_exactly_the_rows_of_all_records(batches: list[list[Row]]) -> None:
+    """Rows in order, each with (log id, partition, offset, row) and the source partition of its record."""
+    records = [partials(rows, 100 + n, partition=n % 3, source_partition=n % 2) for n, rows in enumerate(batches)]
+    expected = [
+        {
+            **full(FIELDS, row),
+            "source_partition": n % 2,
+            "log_id": "aaaa",
+            "log_partition": n % 3,
+            "log_offset": 100 + n,
+            "log_row": number,
+        }
+        for n, rows in enumerate(batches)
+        for number, row in enumerate(rows)
+    ]
+
+    landing = land(*records)
+
+    assert [row for insert in landing.inserts for row in rows_landed(insert)] == expected
+    assert len(landing.inserts) == (1 if expected else 0)
+    assert landing.dirty == {("llm.requests", row["window_ms"] // 60_000 * 60_000) for row in expected}
+
+
+def test_rows_land_the_same_however_records_are_cut() -> None:
+    """One record at a time or all together: the same rows with the same identity."""
+    row = {"window_ms": WINDOW_MS, "grouping": "service", "event_count": 1}
+    records = [partials([row] * n, n) for n in (1, 2, 3)]
+
+    whole = [found for insert in land(*records).inserts for found in rows_landed(insert)]
+
+    single = [found for record in records for insert in land(record).inserts for found in rows_landed(insert)]
+    assert single == whole
+    assert len({tuple(found[name] for name in PLACE) for found in whole}) == len(whole)
+
+
+def test_every_table_has_its_own_insert() -> None:
+    """Partials and books of one batch go to their tables; a record without rows goes nowhere."""
+    landing = land(
+        partials([], 1),
+        partials([{"window_ms": WINDOW_MS, "grouping": "service", "event_count": 2}], 2),
+        derived(BOOKS, [{"committed_ms": NOW_MS, "topic": "llm.requests", "events": 2}], "books", 5),
+    )
+
+    assert {insert.table: insert.rows for insert in landing.inserts} == {"llm_requests_partials": 1, "books": 1}
+
+
+def test_producers_books_keep_their_own_identity() -> None:
+    """(source, boot, topic) tells them apart; where they stood in the log does not matter."""
+    row = {"at_ms": NOW_MS, "boot": 3, "events": 7, "source": SPOOL, "topic": "llm.requests"}
+
+    (insert,) = land(derived(PRODUCER_BOOKS, [row], "books", 5)).inserts
+
+    assert rows_landed(insert) == [full(PRODUCER_BOOKS.fields, row)]
+
+
+def test_rows_past_their_time_are_counted_and_not_inserted() -> None:
+    """The database would drop them unseen; one that is kept for another moment lands."""
+    oldest = NOW_MS - DEFAULT_LIMITS.partials_ttl_ms
+    rows = [{"window_ms": at, "grouping": "service", "event_count": 1} for at in (oldest, oldest + 1, WINDOW_MS)]
+
+    landing = land(partials(rows, 1))
+
+    assert [row["window_ms"] for row in rows_landed(landing.inserts[0])] == [oldest + 1, WINDOW_MS]
+    assert landing.expired == {"llm_requests_partials": 1}
+
+
+def test_a_record_of_an_unknown_schema_stops_the_sink() -> None:
+    """It is not ours or we are too old: a person must look; the text names the place."""
+    record = Record("window.partials", 2, 41, NOW_MS, None, b"x", (("schema", b"nonsense/9"),))
+
+    with pytest.raises(ContractError, match=r"window.partials\[2\] offset 41 .*nonsense/9"):
+        land(record)
+
+
+def test_a_record_that_cannot_be_read_stops_the_sink() -> None:
+    """Rows between our own processes are never guessed at."""
+    headers = (("schema", PARTIALS["llm.requests"].schema.encode()), ("source-partition", b"0"))
+    record = Record("window.partials", 0, 7, NOW_MS, None, b"\x01\x01garbage", headers)
+
+    with pytest.raises(ContractError, match=r"window.partials\[0\] offset 7 cannot be read"):
+        land(record)
+
+
+def test_a_topic_without_log_id_stops_the_sink() -> None:
+    """Without it rows of a topic that was made anew could not be told from the old ones."""
+    record = partials([{"window_ms": WINDOW_MS, "grouping": "service"}], 1)
+
+    with pytest.raises(ContractError, match="fleetpulse migrate"):
+        land_derived([record], {}, NOW_MS, DEFAULT_LIMITS)
+
+
+def test_a_newer_job_may_send_columns_this_sink_does_not_know() -> None:
+    """They are skipped, and the known ones land."""
+    table = PARTIALS["llm.requests"]
+    row = full(table.fields, {"window_ms": WINDOW_MS, "grouping": "service", "event_count": 4})
+    fields = (*reversed(table.fields), table.fields[0].__class__(**{**_as_dict(table.fields[1]), "name": "new_count"}))
+    value = native.encode(fields, block_from_rows(fields, [{**row, "new_count": 9}]))
+    record = partials([row], 3)._replace(value=value)
+
+    (insert,) = land(record).inserts
+
+    assert {name: rows_landed(insert)[0][name] for name in row} == row
+
+
+def _as_dict(field: object) -> dict[str, object]:
+    return {name: getattr(field, name) for name in field.__slots__}  # type: ignore[attr-defined]
+
+
+def raw(*records: Record) -> list[Row]:
+    landing = land_raw("llm.requests", records, LOG_IDS, NOW_MS, DEFAULT_LIMITS)
+    return [row for insert in landing.inserts for row in rows_landed(insert)]
+
+
+def test_a_raw_row_has_the_senders_identity_and_its_place() -> None:
+    """(source, boot, seq, row) name the event; partition, offset and append time say where it lies in the log."""
+    rows = raw(requests([NOW_MS - 5, NOW_MS - 4], 17, Identity(SPOOL, 2, 9, (2, 9)), partition=3))
+
+    names = ("source", "boot", "seq", "row", "partition", "offset", "appended_ms", "verdict")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        (SPOOL, 2, 9, 0, 3, 17, NOW_MS, "accepted"),
+        (SPOOL, 2, 9, 1, 3, 17, NOW_MS, "accepted"),
+    ]
+
+
+def test_a_raw_row_without_identity_is_known_by_its_place() -> None:
+    """The log's id, the partition and the offset stand where a sender's identity would."""
+    (row,) = raw(requests([NOW_MS], 17, partition=3))
+
+    assert (row["source"], row["boot"], row["seq"], row["row"]) == ("log-dddd", 3, 17, 0)
+
+
+def test_late_and_future_events_are_kept_and_say_so() -> None:
+    """Raw tables hold every event that was not rejected."""
+    times = [NOW_MS - 7 * 3_600_000, NOW_MS, NOW_MS + 60_000]
+
+    assert [row["verdict"] for row in raw(requests(times, 1))] == ["late", "accepted", "future"]
+
+
+def test_rejected_events_do_not_land() -> None:
+    """They stand in ``rejected``; the others of the same record land with the row they had."""
+    record = requests([NOW_MS, -1, NOW_MS + 1], 1)
+
+    assert [(row["at_ms"], row["row"]) for row in raw(record)] == [(NOW_MS, 0), (NOW_MS + 1, 2)]
+
+
+def test_raw_events_past_their_time_are_counted() -> None:
+    """By the append time: a sender's clock cannot make an event expire."""
+    old = requests([NOW_MS], 1)._replace(timestamp_ms=NOW_MS - 8 * DAY_MS)
+
+    landing = land_raw("llm.requests", [old], LOG_IDS, NOW_MS, DEFAULT_LIMITS)
+
+    assert landing == Landing((), frozenset(), {"llm_requests": 1})
+
+
+def test_landings_of_several_tables_become_one() -> None:
+    """Inserts, buckets and counts of all."""
+    one, two = Landing((), frozenset({("a", 1)}), {"x": 1}), Landing((), frozenset({("b", 2)}), {"y": 2})
+
+    assert together([one, two]) == Landing((), frozenset({("a", 1), ("b", 2)}), {"x": 1, "y": 2})

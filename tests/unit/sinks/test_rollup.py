@@ -1,0 +1,162 @@
+"""Which buckets are due, and that notes can never be lost. SQL runs in tests/integration/test_rollup.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
+from schemas.merging import LEVELS
+from sinks.rollup import Notebook, Pending, Rollups, RollupSettings, due, summable
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+NOW_MS = 500_000 * HOUR_MS + 30 * MINUTE_MS + 30_000
+SETTINGS = RollupSettings(settle_ms=4_000, again_ms=30_000)
+BUSY_MS = NOW_MS - 100
+"""Time of a note while load goes on."""
+
+
+def a_minute(back: int, *, noted_ms: int = BUSY_MS, done_ms: int = 0, topic: str = "gpu.samples") -> Pending:
+    start_ms = NOW_MS // MINUTE_MS * MINUTE_MS - back * MINUTE_MS
+    return Pending("1m", topic, start_ms, noted_ms, done_ms, (("w", 1),))
+
+
+def an_hour(back: int, **times: int) -> Pending:
+    start_ms = NOW_MS // HOUR_MS * HOUR_MS - back * HOUR_MS
+    return Pending("1h", "gpu.samples", start_ms, times.get("noted_ms", BUSY_MS), times.get("done_ms", 0), (("w", 1),))
+
+
+def ready(*pending: Pending, noted_ms: int = BUSY_MS) -> list[Pending]:
+    return due(pending, NOW_MS, noted_ms, SETTINGS)
+
+
+def test_an_ended_bucket_is_due() -> None:
+    """It waits only for its rows to settle."""
+    assert ready(a_minute(1)) == [a_minute(1)]
+
+
+def test_an_open_bucket_waits_while_anything_comes() -> None:
+    """It would only have to be computed again."""
+    assert ready(a_minute(0, noted_ms=NOW_MS - 20_000)) == []
+
+
+def test_an_open_bucket_is_due_once_nothing_comes_any_more() -> None:
+    """So that every level agrees as soon as the load has stopped."""
+    quiet = a_minute(0, noted_ms=NOW_MS - 4_000)
+
+    assert ready(quiet, noted_ms=NOW_MS - 4_000) == [quiet]
+    assert ready(quiet, noted_ms=NOW_MS - 3_999) == []
+
+
+@pytest.mark.parametrize(("end_ago_ms", "is_due"), [(3_999, False), (4_000, True), (4_001, True)])
+def test_a_bucket_settles_after_its_end(end_ago_ms: int, is_due: bool) -> None:
+    """On the boundary it is due."""
+    one = a_minute(1)
+    now_ms = one.window_ms + MINUTE_MS + end_ago_ms
+
+    assert (due([one], now_ms, now_ms, SETTINGS) == [one]) is is_due
+
+
+def test_a_bucket_that_keeps_changing_is_computed_now_and_then() -> None:
+    """Late rows that arrive all the time cost one computation per ``again_ms``."""
+    assert ready(a_minute(5, done_ms=NOW_MS - 29_999)) == []
+    assert ready(a_minute(5, done_ms=NOW_MS - 30_000)) == [a_minute(5, done_ms=NOW_MS - 30_000)]
+    assert ready(a_minute(5, done_ms=NOW_MS - 5_000, noted_ms=NOW_MS - 4_000)) != []
+
+
+def test_an_hour_waits_for_its_minutes() -> None:
+    """And for no other minute, topic or level."""
+    inside, outside, other = a_minute(40), a_minute(200), a_minute(40, topic="llm.requests")
+
+    assert ready(an_hour(1), inside) == [inside]
+    assert ready(an_hour(1), outside, other) == [outside, other, an_hour(1)]
+
+
+def test_finer_levels_and_older_buckets_come_first() -> None:
+    """The order in which rows flow upwards."""
+    assert ready(an_hour(2), a_minute(2), a_minute(9)) == [a_minute(9), a_minute(2), an_hour(2)]
+
+
+def test_what_lost_rows_to_their_time_to_live_is_never_summed_again() -> None:
+    """A minute hangs on partial rows, an hour on minutes, which are kept longer."""
+    old_ms = NOW_MS - DEFAULT_LIMITS.partials_ttl_ms + DAY_MS
+    minute = Pending("1m", "gpu.samples", old_ms, 0, 0, ())
+
+    assert not summable(minute, NOW_MS, DEFAULT_LIMITS)
+    assert summable(minute._replace(window_ms=old_ms + 1), NOW_MS, DEFAULT_LIMITS)
+    assert summable(minute._replace(level="1h"), NOW_MS, DEFAULT_LIMITS)
+
+
+class Recording:
+    """A database that remembers what it was told and answers with what it was given."""
+
+    def __init__(self, *answers: Sequence[tuple[Any, ...]]) -> None:
+        self.answers = list(answers)
+        self.told: list[tuple[Any, ...]] = []
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return list(self.answers.pop(0))
+
+    def command(self, sql: str, settings: dict[str, Any] | None = None) -> None:
+        self.told.append(("command", sql))
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self.told.append((table, tuple(columns), [list(row) for row in rows]))
+
+
+def test_a_pass_computes_then_notes_the_level_above_then_marks_what_it_had_read() -> None:
+    """In this order, and only the numbers it read before it computed: a later note stays open."""
+    minute = a_minute(3)._replace(notes=(("sink-a", 7), ("sink-b", 2)))
+    database = Recording([(NOW_MS, BUSY_MS)], [tuple(minute)])
+
+    done = Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
+
+    kinds = [told[0] if told[0] == "command" else told[1] for told in database.told]
+    marks = database.told[-1][2]
+    assert done == 1
+    assert kinds == [
+        "command",
+        ("level", "topic", "window_ms", "writer", "noted"),
+        ("level", "topic", "window_ms", "writer", "done", "noted_ms", "done_ms"),
+    ]
+    assert database.told[1][2][0][:3] == ["1h", "gpu.samples", minute.window_ms // HOUR_MS * HOUR_MS]
+    assert [(mark[3], mark[4]) for mark in marks] == [("sink-a", 7), ("sink-b", 2)]
+
+
+def test_a_pass_does_a_bounded_amount_of_work() -> None:
+    """What is beyond waits for the next pass, some buckets share a statement."""
+    minutes = [a_minute(back) for back in range(1, 20)]
+    database = Recording([(NOW_MS, BUSY_MS)], [tuple(one) for one in minutes])
+    settings = RollupSettings(buckets_per_pass_max=5, buckets_per_statement_max=2)
+
+    done = Rollups(database, settings).run_pass()  # type: ignore[arg-type]
+
+    assert done == 5
+    assert sum(told[0] == "command" for told in database.told) == 3
+
+
+def test_a_bucket_that_cannot_be_summed_is_marked_and_left_as_it_is() -> None:
+    """Else it would be looked at for ever."""
+    gone = a_minute(0)._replace(window_ms=0)
+    database = Recording([(NOW_MS, BUSY_MS)], [tuple(gone)])
+
+    Rollups(database, SETTINGS).run_pass()  # type: ignore[arg-type]
+
+    assert [told[1][4] for told in database.told] == ["done"]
+
+
+def test_notes_are_numbered_upwards_under_a_name_of_their_own() -> None:
+    """Numbers do not hang on any clock; two writers never share a name."""
+    database = Recording()
+    first, second = Notebook(database), Notebook(database)  # type: ignore[arg-type]
+
+    first.note(LEVELS[0], [("t", 0)])
+    first.note(LEVELS[0], [("t", 0), ("t", 0)])
+    second.note(LEVELS[0], [("t", 60_000)])
+    second.note(LEVELS[0], [])
+
+    rows = [told[2] for told in database.told]
+    assert [row[4] for told in rows for row in told] == [1, 2, 1]
+    assert rows[0][0][3] == rows[1][0][3] != rows[2][0][3]
