@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,7 +78,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     made = Table(title=Text(title), title_justify="left", header_style="bold", border_style="dim")
     for index, name in enumerate(columns):
         numeric = any(isinstance(row[index], int | float) for row in listed)
-        made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", no_wrap=not index)
     for row in listed:
         made.add_row(*(Text(show(value)) for value in row))
     return made
@@ -104,6 +105,7 @@ def spoken(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # what it says comes in our sentence
         try:
             return command(*args, **kwargs)
         except BrokenPipeError:

@@ -121,7 +121,8 @@ STRANGE = (
     "toDateTime64('2024-01-01 00:00:00', 3, 'UTC') AS skipped_time, [number, 2] AS skipped_array, "
     "map('a', (1, 'x')) AS skipped_map, CAST('a' AS Enum8('a' = 1)) AS skipped_enum, true AS skipped_bool, "
     "toUUID('61f0c404-5cb3-11e7-907b-a6006ad3dba0') AS skipped_uuid, toFixedString('abc', 5) AS skipped_fixed, "
-    "toDecimal128(1.5, 3) AS skipped_decimal, CAST((1, [2]) AS Tuple(a UInt8, b Array(UInt8))) AS skipped_tuple, CAST(NULL AS Nullable(IPv6)) AS skipped_address, "
+    "toDecimal128(1.5, 3) AS skipped_decimal, CAST((1, [2]) AS Tuple(a UInt8, b Array(UInt8))) AS skipped_tuple, "
+    "CAST(NULL AS Nullable(IPv6)) AS skipped_address, "
     "toLowCardinality('w') AS text, toNullable(toInt8(-7)) AS optional_int64 FROM numbers(3)"
 )
 
