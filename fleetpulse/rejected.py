@@ -178,12 +178,11 @@ async def _producer(kafka: KafkaConfig) -> Any:
     )
     try:
         await producer.start()
-        try:
-            yield _sending(producer)
-        finally:
-            await producer.stop()
+        yield _sending(producer)
     except KafkaError as error:
         raise UnavailableError(f"Kafka at {kafka.bootstrap} does not take records ({error!r}); {_HELP}") from error
+    finally:
+        await producer.stop()
 
 
 def _sending(producer: Any) -> Callable[[Again], Awaitable[None]]:

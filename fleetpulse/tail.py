@@ -47,17 +47,16 @@ async def tail_topic(kafka: KafkaConfig, topic: str, records: int, *, follow: bo
     )
     try:
         await consumer.start()
-        try:
-            spans = await _assign(consumer, topic)
-            _print(await _newest(consumer, spans, records))
-            if follow:
-                await _follow(consumer, on_stop_signal(asyncio.get_running_loop()))
-        finally:
-            await consumer.stop()
+        spans = await _assign(consumer, topic)
+        _print(await _newest(consumer, spans, records))
+        if follow:
+            await _follow(consumer, on_stop_signal(asyncio.get_running_loop()))
     except KafkaError as error:
         raise UnavailableError(
             f"Kafka at {kafka.bootstrap} does not answer ({error!r}); is the stack up? See `fleetpulse status`"
         ) from error
+    finally:
+        await consumer.stop()
 
 
 def name_error(topic: str, names: Sequence[str]) -> ConfigError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,16 +160,17 @@ def rejected_show(
     if json:
         print_json(answer.records())
         return
-    rows = [_rejected_row(record) for record in answer.records()]
-    columns = ("time (UTC)", "topic", "part.", "offset", "row", "reason", "detail", "source")
+    columns = ("time (UTC), topic, partition, offset", "reason, detail", "source")
+    rows = [rejected_row(record) for record in answer.records()]
     print_rows("Rejected, newest first", columns, rows, empty="nothing was rejected")
 
 
-def _rejected_row(record: dict[str, Any]) -> tuple[Any, ...]:
+def rejected_row(record: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    """A row of the table, two lines to a cell, so that all of it fits 80 characters."""
+    row = "" if record["row"] is None else f", row {record['row']}"
+    where = f"{record['time']}\n{record['topic']} {record['partition']} @ {record['offset']}{row}"
     source = record["source"]
-    shortened = source[:8] if source else None
-    names = ("time", "topic", "partition", "offset", "row", "reason", "detail")
-    return (*(record[name] for name in names), shortened)
+    return where, f"{record['reason']}\n{record['detail']}", f"{source[:8]}…" if source else None
 
 
 def rejected_replay(
