@@ -1,8 +1,9 @@
 """The first, pure half of a fold: headers, decoding, verdicts. Changes nothing, so whatever raises leaves no trace.
 
 Re-sends are decoded with the rest and told apart afterwards: they are rare, and a record that cannot be decoded must
-not have moved the state of its source before that shows. A record that is refused by its headers alone (too large,
-unknown schema) still counts for its source, once, when the identity in them is sound.
+not have moved the state of its source before that shows. A record whose headers cannot be read has no identity: it
+counts as one event of nobody's, each time it comes, whatever its headers claim. Every other refused record (too large,
+unknown schema) counts for its source, once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.admission import Admitted, Reject, admit, read_headers
-from schemas.errors import RejectedError
 from schemas.fields import Event
-from schemas.headers import RecordHeaders, decode_headers
+from schemas.headers import RecordHeaders
 from schemas.limits import Limits
 from schemas.record import Record
 from schemas.verdicts import Verdict
@@ -48,23 +48,13 @@ def judge(event: Event, records: Sequence[Record], limits: Limits) -> Judged:
     admitted = admit(event, [records[number] for number in origin], good, limits, texts=False)
     rejects = [_moved(reject, origin[reject.record]) for reject in admitted.rejects]
     rejects += [_moved(head, number) for number, head in enumerate(heads) if isinstance(head, Reject)]
-    headers = [
-        head if isinstance(head, RecordHeaders) else _identified(record)
-        for head, record in zip(heads, records, strict=True)
-    ]
+    headers = [head if isinstance(head, RecordHeaders) else None for head in heads]
     record_of = np.array(origin, np.int64)[admitted.record_of]
     return Judged(records, headers, admitted, record_of, sorted(rejects, key=lambda r: r.record))
 
 
 def _moved(reject: Reject, record: int) -> Reject:
     return Reject(record, reject.row, reject.events, reject.reason, reject.detail, reject.kept, reject.bytes_total)
-
-
-def _identified(record: Record) -> RecordHeaders | None:
-    try:
-        return decode_headers(record.headers)
-    except RejectedError:
-        return None
 
 
 def take_new(dedup: Dedup, judged: Judged) -> Fresh | None:
@@ -140,14 +130,15 @@ def _refusal(record: Record, head: RecordHeaders | None, reject: Reject) -> Refu
 def _sent(record: Record, name: str) -> str | None:
     """A header as it was sent; null when it is missing, twice, too long or no text."""
     values = [value for key, value in record.headers if key == name]
-    if len(values) != 1 or len(values[0]) > 128 or not values[0].isascii():
+    if len(values) != 1 or values[0] is None or len(values[0]) > 128 or not values[0].isascii():
         return None
     return values[0].decode()
 
 
-def internal(record: Record, detail: str, limits: Limits) -> tuple[RecordHeaders | None, Refusal]:
+def internal(event: Event, record: Record, detail: str, limits: Limits) -> tuple[RecordHeaders | None, Refusal]:
     """A record that made the fold raise: its headers where they are readable, and its row for ``rejected``."""
     value = record.value or b""
-    head = _identified(record)
+    (read,) = read_headers(event, [record], limits)
+    head = read if isinstance(read, RecordHeaders) else None
     kept = value[: limits.rejected_bytes_kept_max]
     return head, _refusal(record, head, Reject(0, None, events_in(head), "internal", detail, kept, len(value)))

@@ -116,7 +116,7 @@ class WindowsStep:
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
         """As the protocol says, but the identity counts as taken: a re-send of the record is a duplicate."""
-        head, refusal = internal(record, detail, self.limits)
+        head, refusal = internal(state.plan.event, record, detail, self.limits)
         identity = head.identity if head else None
         if identity is not None and not state.dedup.take(identity, record.timestamp_ms):
             changes.books.add_one(source_of(head), Verdict.DUPLICATE, events_in(head))

@@ -107,17 +107,49 @@ def test_refused_events_are_kept_with_reason_place_and_source() -> None:
     assert books_of(step, state, changes)[-1] == (SOURCE, 1, "DUPLICATE", 1, 2)
 
 
-def test_a_record_refused_by_its_headers_alone_counts_for_its_source_once() -> None:
-    """Too many events announced: refused, but the identity is known and a re-send is a duplicate."""
+def test_a_record_refused_before_its_contents_counts_for_its_source_once() -> None:
+    """Another topic's schema: refused, but the identity is known and a re-send is a duplicate."""
     step = a_step()
     record = a_record(SAMPLES, [a_sample()], 0, BASE_MS, identity(0))
-    headers = tuple((name, b"5000" if name == "count" else value) for name, value in record.headers)
-    state, changes = fold_all(step, [record._replace(headers=headers)] * 2, SAMPLES)
+    state, changes = fold_all(step, [_with(record, "schema", b"no.such/1")] * 2, SAMPLES)
 
-    assert [line[:4] for line in books_of(step, state, changes)] == [
-        (SOURCE, 1, "REJECTED", 1),
-        (SOURCE, 1, "DUPLICATE", 1),
-    ]
+    assert books_of(step, state, changes) == [(SOURCE, 1, "REJECTED", 1, 1), (SOURCE, 1, "DUPLICATE", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("count", b"999999999999999999", id="more events than a batch may hold"),
+        pytest.param("count", None, id="a header without a value"),
+        pytest.param("schema", None, id="a schema without a value"),
+        pytest.param("content-type", None, id="a content type without a value"),
+    ],
+)
+def test_headers_that_cannot_be_read_are_nobodys(name: str, value: bytes | None) -> None:
+    """One event of nobody's whatever they claim; whoever forges them moves no book and no dedup state of a source."""
+    step = a_step()
+    good = a_record(SAMPLES, [a_sample()], 3, BASE_MS, identity(0))
+    state, changes = fold_all(step, [_with(good, name, value)] * 2 + [good], SAMPLES)
+
+    assert books_of(step, state, changes) == [(None, 0, "REJECTED", 2, 2), (SOURCE, 1, "ACCEPTED", 1, 1)]
+    rows = rows_in(step.rows(state, changes, a_commit(SAMPLES)), "rejected")
+    assert [(r["events"], r["source"], r["reason"]) for r in rows] == [(1, None, "headers")] * 2
+
+
+def test_a_defect_met_by_unreadable_headers_is_one_event_of_nobodys() -> None:
+    """Also a record that makes the fold raise books no count that nobody can trust."""
+    step = a_step()
+    state, changes = step.new(SAMPLES, 0), step.changes()
+    record = a_record(SAMPLES, [a_sample()], 0, BASE_MS, identity(0))
+    step.reject(state, _with(record, "count", b"999999999999999999"), "broken", changes)
+
+    assert books_of(step, state, changes) == [(None, 0, "REJECTED", 1, 1)]
+
+
+def _with(record: Record, name: str, value: bytes | None) -> Record:
+    """The record with another value of a header; Kafka allows None."""
+    headers: Any = tuple((key, value if key == name else known) for key, known in record.headers)
+    return record._replace(headers=headers)
 
 
 def test_a_record_that_makes_the_fold_raise_leaves_no_trace(monkeypatch: Any) -> None:
