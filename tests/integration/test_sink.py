@@ -1,0 +1,189 @@
+"""The sink on a real Kafka and a real ClickHouse: at least once, and every row counts once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fleetpulse.migrate import migrate
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig
+from schemas.errors import ConfigError, ContractError
+from schemas.headers import Identity
+from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from sinks import service
+from sinks.database import SinkDatabase
+from sinks.rollup import RollupSettings
+from sinks.service import Progress, SinkSettings, run_sink
+from tests.integration.sink_rig import Door, committed, migrated, send, skip_to_end, store, store_raw, until
+from tests.unit.sinks.landing_cases import NOW_MS, partials, requests
+
+pytestmark = pytest.mark.integration
+
+SETTINGS = SinkSettings(flush_ms=100, raw=False, rollups=RollupSettings(pass_ms=200, settle_ms=300))
+SPOOL = secrets.token_hex(16)
+WINDOW_MS = NOW_MS - NOW_MS % 10_000
+DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC)
+
+
+def a_row(events: int, window_ms: int = WINDOW_MS) -> dict[str, Any]:
+    return {"window_ms": window_ms, "grouping": "service", "event_count": events, "model": "m"}
+
+
+def landed(clickhouse: Any) -> tuple[int, int]:
+    """(rows, events) of the partial rows."""
+    query = "SELECT count(), sum(event_count) FROM llm_requests_partials FINAL"
+    return tuple(clickhouse.query(query).result_rows[0])  # type: ignore[return-value]
+
+
+@pytest.fixture
+def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Any:
+    migrated(clickhouse)
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as found:
+        yield found
+
+
+def test_a_block_that_is_inserted_twice_counts_once(database: SinkDatabase, clickhouse: Any) -> None:
+    """A retry after an answer that was lost changes nothing, merged with other records or not."""
+    one, two = partials([a_row(3), a_row(4)], 10), partials([a_row(5)], 11)
+
+    store(database, [one], NOW_MS)
+    store(database, [one, two], NOW_MS)
+    store(database, [two, one], NOW_MS)
+
+    assert landed(clickhouse) == (3, 12)
+
+
+def test_of_copies_of_a_raw_event_the_first_in_the_log_stands(database: SinkDatabase, clickhouse: Any) -> None:
+    """A re-send that arrives hours later reads late; the verdict of the job, which saw the first copy, is kept."""
+    first = requests([NOW_MS], 5, Identity(SPOOL, 1, 0, (1, 0)))
+    again = first._replace(offset=900, timestamp_ms=NOW_MS + 7 * 3_600_000)
+    rows = "SELECT offset, verdict, count() FROM llm_requests FINAL GROUP BY offset, verdict"
+
+    for order in ([first], [again], [first, again]):
+        store_raw(database, order, NOW_MS)
+
+        assert clickhouse.query(rows).result_rows == [(5, "accepted", 1)]
+    clickhouse.command("TRUNCATE TABLE llm_requests")
+    store_raw(database, [again], NOW_MS)
+    store_raw(database, [first], NOW_MS)
+    clickhouse.command("OPTIMIZE TABLE llm_requests FINAL")
+
+    assert clickhouse.query(rows).result_rows == [(5, "accepted", 1)]
+
+
+@contextlib.asynccontextmanager
+async def running(kafka: Any, config: ClickHouseConfig, settings: SinkSettings = SETTINGS) -> AsyncIterator[Any]:
+    """A sink; what it raises is raised here."""
+    stop, progress = asyncio.Event(), Progress()
+    task = asyncio.create_task(run_sink(kafka, config, settings, stop, progress=progress))
+    task.progress = progress  # type: ignore[attr-defined]
+    try:
+        yield task
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 30.0)
+
+
+@pytest.fixture
+async def deployment(stack: Any, clickhouse_config: ClickHouseConfig) -> Any:
+    """Kafka under a name of its own, topics and tables made, groups at the end of what is there."""
+    await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
+    kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
+    await skip_to_end(kafka, f"{kafka.deployment}-sink", DERIVED)
+    await skip_to_end(kafka, f"{kafka.deployment}-raw", [topic.name for topic in SOURCE_TOPICS])
+    return kafka
+
+
+async def test_a_sink_that_dies_between_insert_and_commit_repeats_what_counts_once(
+    deployment: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows land twice under one identity; the offset moves only with the second sink."""
+    now_ms = SystemClock().now_ms()
+    group = f"{deployment.deployment}-sink"
+    before = await committed(deployment, group, WINDOW_PARTIALS, 0)
+
+    class Killed(BaseException):
+        pass
+
+    async def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.AIOKafkaConsumer, "commit", die)
+        await send(deployment, [partials([a_row(3, now_ms)], 0), partials([a_row(4, now_ms)], 0)])
+        with pytest.raises(BaseExceptionGroup):
+            async with running(deployment, clickhouse_config) as task:
+                await task
+    assert landed(clickhouse)[1] in (3, 7)
+    assert await committed(deployment, group, WINDOW_PARTIALS, 0) == before
+
+    async with running(deployment, clickhouse_config):
+        await until(lambda: landed(clickhouse) == (2, 7))
+        await asyncio.sleep(0.5)
+
+    assert landed(clickhouse) == (2, 7)
+    assert await committed(deployment, group, WINDOW_PARTIALS, 0) == before + 2
+
+
+async def test_while_clickhouse_is_away_nothing_is_committed_and_then_all_lands(
+    deployment: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any
+) -> None:
+    """The sink says what it waits for, keeps what it read, and goes on by itself; rollups follow."""
+    now_ms = SystemClock().now_ms() // 60_000 * 60_000
+    group = f"{deployment.deployment}-sink"
+    before = await committed(deployment, group, WINDOW_PARTIALS, 0)
+    async with Door(clickhouse_config).standing() as door, running(deployment, door.config) as task:
+        door.shut()
+        await send(deployment, [partials([a_row(number, now_ms)], 0) for number in range(1, 6)])
+        await until(lambda: task.progress.waiting_for is not None)
+        assert landed(clickhouse) == (0, 0)
+        assert await committed(deployment, group, WINDOW_PARTIALS, 0) == before
+
+        door.open()
+        await until(lambda: landed(clickhouse) == (5, 15))
+        rollup = "SELECT sum(event_count), max(version) FROM llm_requests_rollup_1d FINAL"
+        await until(lambda: clickhouse.query(rollup).result_rows == [(15, 5)])
+
+    assert task.progress.waiting_for is None
+    assert await committed(deployment, group, WINDOW_PARTIALS, 0) == before + 5
+
+
+async def test_raw_events_land_beside_the_derived_ones(
+    deployment: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any
+) -> None:
+    """With raw tables on, what is sent to a source topic is there a moment later, where it stood in the log."""
+    settings = SinkSettings(flush_ms=100)
+    sent = requests([SystemClock().now_ms()] * 3, 0, Identity(SPOOL, 1, 0, (1, 0)), partition=1)
+    query = "SELECT count(), any(partition), any(source) FROM llm_requests FINAL"
+    async with running(deployment, clickhouse_config, settings):
+        await send(deployment, [sent])
+        await until(lambda: clickhouse.query(query).result_rows == [(3, 1, SPOOL)])
+
+
+async def test_a_missing_table_stops_the_sink_with_a_sentence(
+    deployment: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any
+) -> None:
+    """Trying again would not make it; what was read is read again by the next one."""
+    clickhouse.command("DROP TABLE llm_requests_partials")
+    await send(deployment, [partials([a_row(1, SystemClock().now_ms())], 0)])
+
+    with pytest.raises(ContractError, match="fleetpulse migrate"):
+        async with running(deployment, clickhouse_config) as task:
+            await task
+
+
+async def test_a_wrong_password_stops_the_sink_with_a_sentence(
+    deployment: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """A person must mend it; the setting is named."""
+    wrong = clickhouse_config.model_copy(update={"password": "no"})
+
+    with pytest.raises(ConfigError, match=r"clickhouse\.user"):
+        async with running(deployment, ClickHouseConfig(**{**wrong.model_dump(), "password": "no"})) as task:
+            await task
