@@ -132,7 +132,7 @@ class Journal:
         """Note one more; it is on disk when this returns."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
-            file.write(f"{place}\n".encode())
+            file.write(f"\n{place}\n".encode())  # what a crash cut off before stands on a line of its own
             file.flush()
             os.fsync(file.fileno())
 
