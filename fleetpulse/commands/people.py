@@ -54,10 +54,9 @@ def percentiles(
     from runtime.clock import SystemClock
     from runtime.config import load
 
-    sql = percentiles_sql(measure, by)
+    sql, range_ms = percentiles_sql(measure, by), duration_ms(last)
     now_ms = SystemClock().now_ms()
-    database = Database(load().reading)
-    answer = database.sql(sql, {"from_ms": now_ms - duration_ms(last), "to_ms": now_ms})
+    answer = Database(load().reading).sql(sql, {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms})
     if json:
         print_json(answer.records())
         return

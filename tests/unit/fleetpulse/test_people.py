@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from fleetpulse.cli import app
 from fleetpulse.commands.output import json_text, sentence_of, show, spoken, table
-from fleetpulse.commands.people import rejected_row
+from fleetpulse.commands.people import duration_ms, rejected_row
 from schemas.errors import ConfigError, FleetpulseError, UnavailableError
 
 
@@ -118,6 +118,13 @@ def test_a_defect_keeps_its_traceback() -> None:
     assert sentence_of(KeyError("x")) is None
     with pytest.raises(ZeroDivisionError):
         spoken(lambda: 1 / 0)()
+
+
+@pytest.mark.parametrize("text", ["¹h", "٣h", "9" * 400 + "d", "1000000s"], ids=lambda text: text[:10])
+def test_strange_durations_are_refused(text: str) -> None:
+    """Digits of other scripts and numbers without end."""
+    with pytest.raises(ConfigError, match="whole number"):
+        duration_ms(text)
 
 
 def test_up_passes_new_ports_on(monkeypatch: pytest.MonkeyPatch) -> None:
