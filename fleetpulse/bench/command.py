@@ -130,7 +130,7 @@ def _show_throughput(result: dict[str, Any]) -> None:
     ]
     for host, us in result["job_us_per_event"].items():
         ratios = result["ratio_to_clickhouse"][host]
-        rows.append((f"windows job, {host}", us, result["ratio_to_orjson"][host], ratios.get("lean")))
+        rows.append((f"windows job, {host}", us, result["ratio_to_orjson"][host], ratios.get("same")))
     title = f"{result['profile'].name}, {result['format']}, {result['events']:,} events, one core"
     out.print(table(title, ("what", "CPU us/event", "x orjson", "x ClickHouse"), rows))
     for one in result["compared_equal"]:

@@ -76,15 +76,24 @@ def _columns(topic: str) -> tuple[list[str], list[str]]:
     """Columns that add up, and columns of extremes, that both sides have."""
     event = BY_TOPIC[topic]
     sums = [f"{f.name}_sum" for f in event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE)]
+    sums += [f.name for f in event.of(Role.SKETCH_BINS)]
     gauges = [f.name for f in event.of(Role.GAUGE)]
     extremes = [f"{name}_{which}" for name in gauges for which in ("min", "max")]
     return ["event_count", *(f"{name}_count" for name in gauges), *sums], extremes
 
 
 def _side(added: list[str], extremes: list[str], sign: int, source: str, keys: str) -> str:
-    parts = [f"{sign} * sum(toInt64(ifNull({name}, 0))) AS {name}" for name in added]
+    parts = [f"{sign} * {_total(name)} AS {name}" for name in added]
     parts += [f"{sign} * toInt64(ifNull({name[-3:]}({name}), -1)) AS {name}" for name in extremes]
     return f"SELECT {keys}, {', '.join(parts)} FROM {source} GROUP BY {keys}"
+
+
+def _total(name: str) -> str:
+    """A sum as a signed number; of bins the sum of (index x count), which only equal sketches share by accident."""
+    if name.endswith("_bins"):
+        merged = f"sumMap({name})"
+        return f"toInt64(arraySum((k, v) -> (k + 2) * v, mapKeys({merged}), mapValues({merged})))"
+    return f"sum(toInt64(ifNull({name}, 0)))"
 
 
 def _quantiles(query: Query, grouping: GroupingSet, keys: str) -> tuple[int, float]:

@@ -107,8 +107,8 @@ def _fill(stand: Stand, profile: Profile, options: Options, now_ms: int, progres
 def _run_peers(
     engine: Peer, measured: Measured, options: Options, ends: Any, progress: Progress, *, first: bool
 ) -> None:
-    """Lean and same, each with the block size that was cheapest the first time."""
-    for work in ("same", "lean"):  # the comparison looks at what the last one left
+    """Lean and same work, each with the block size that was cheapest the first time."""
+    for work in ("lean", "same"):  # the comparison looks at what the last one left
         tried = {run.options.block_rows: run.cpu_s for run in measured.peers.get(work, [])[: len(BLOCK_ROWS)]}
         for block_rows in BLOCK_ROWS if first else (min(tried, key=lambda rows: tried[rows]),):
             chosen = peer.Options(work=work, format=options.format, block_rows=block_rows)

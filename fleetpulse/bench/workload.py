@@ -4,7 +4,8 @@
 - *fleet*: 1,250 hosts, each sending every second one record of 8 GPU samples and one of 40 request events.
 
 Pure and seeded. Labels are as in a real fleet: two engines per host, each serving one model; tenants of very unequal
-size; a few requests in a hundred fail, in several ways. Every second's events carry times of that second.
+size; a few requests in a hundred fail, in several ways; sketches of gaps between tokens have as many bins as those of
+the simulated engines. Every second's events carry times of that second.
 """
 
 from __future__ import annotations
@@ -158,7 +159,8 @@ class Workload:
         numbers, tpot_us = _request_numbers(random, rows, served=fate < 3)
         columns: dict[str, Any] = {"at_ms": number(times, "<i8"), **numbers, **self._engine}
         columns |= self._request_labels(rows, fate)
-        columns["itl_bins"] = _gaps(random, tpot_us)
+        tokens = np.asarray(numbers["output_tokens"].values, np.int64)
+        columns["itl_bins"] = _gaps(random, tpot_us, np.maximum(tokens - 1, 0))
         columns["request_id"] = hex_texts(b"req-", random.integers(0, 256, (rows, 12), np.uint8))
         columns["trace_id"] = hex_texts(b"", random.integers(0, 256, (rows, 16), np.uint8))
         ends = np.arange(1, profile.hosts + 1, dtype=np.int64) * each
@@ -236,13 +238,17 @@ def _request_numbers(
     return columns, np.where(many, tpot, 0).astype(np.int64)
 
 
-def _gaps(random: Random, tpot_us: npt.NDArray[np.int64]) -> Bins:
-    """A sketch per request of 6 to 14 bins around its typical gap."""
-    sizes = np.where(tpot_us > 0, random.integers(6, 15, len(tpot_us)), 0)
+def _gaps(random: Random, tpot_us: npt.NDArray[np.int64], gaps: npt.NDArray[np.int64]) -> Bins:
+    """A sketch of each request's gaps between tokens: as many bins as the simulated engines fill (29 on average), or
+    as there are gaps."""
+    sizes = np.minimum(np.where(tpot_us > 0, random.integers(18, 46, len(tpot_us)), 0), gaps)
     ends = np.cumsum(sizes)
-    place = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
-    keys = np.repeat(bin_of(tpot_us) - sizes // 2, sizes) + place
-    return Bins(ends, keys.astype(np.int16), random.integers(1, 40, len(keys)).astype(np.uint64))
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(ends[-1]) - (ends - sizes)[owner]
+    keys = (bin_of(tpot_us) - sizes // 2)[owner] + place
+    spare = np.maximum(gaps - sizes, 0) // np.maximum(sizes, 1)
+    counts = 1 + random.integers(0, 2 * spare[owner] + 1)
+    return Bins(ends, keys.astype(np.int16), counts.astype(np.uint64))
 
 
 def _sample_numbers(random: Random, busy: Floats) -> dict[str, Numbers]:
