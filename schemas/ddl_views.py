@@ -16,7 +16,7 @@ from schemas.events import ENGINE_SAMPLES, GPU_SAMPLES, HOST_SAMPLES
 from schemas.fields import Event, Field, Kind, Role
 from schemas.grouping import GROUPING_SETS, GroupingSet, sets_of
 from schemas.limits import MINUTE_MS
-from schemas.merging import LEVELS, Measure, labels_of, measures_of, rollup_table
+from schemas.merging import LATEST, LEVELS, Measure, labels_of, measures_of, rollup_table
 from schemas.sketch import BINS_PER_OCTAVE, ZERO_BIN
 from schemas.tables import PARTIALS
 
@@ -173,10 +173,7 @@ def _latest(event: Event, keys: tuple[str, ...]) -> str:
     picked = [f"p.{name} AS {name}" for name in keys]
     picked += [f"tupleElement(argMax(tuple(p.{name}), p.last_at_ms), 1) AS {name}" for name in labels]
     picked += ["max(p.last_at_ms) AS last_at_ms"]
-    picked += [
-        f"argMax(p.{gauge.name}_last, (p.last_at_ms, p.{gauge.name}_last)) AS {gauge.name}"
-        for gauge in event.of(Role.GAUGE)
-    ]
+    picked += [f"{LATEST.format(f'{gauge.name}_last')} AS {gauge.name}" for gauge in event.of(Role.GAUGE)]
     fresh = f"p.window_ms >= toUnixTimestamp64Milli(now64(3)) - {FRESH_MS}"
     return _grouped(event, picked, f"p.grouping = '{grouping.name}' AND {fresh}", keys)
 

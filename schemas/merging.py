@@ -1,7 +1,8 @@
 """How partial rows merge, as SQL: one expression per measure. Views and rollups are both made of these.
 
 Every rule is exact and independent of order: counts, sums and bins add, min and max take the extreme, ``_last`` comes
-from the row with the greatest (last_at_ms, value) that knows one. Merging what is merged already gives the same, so a
+from the row with the greatest (last_at_ms, value), where null is less than any value: what was not known at the last
+moment is null, as it is within a row. Merging what is merged already gives the same, so a
 minute of ten-second rows, an hour of minutes and an hour of ten-second rows agree to the last bit.
 """
 
@@ -26,6 +27,10 @@ class Measure:
     unit: str
 
 
+LATEST = "tupleElement(argMax(tuple(p.{0}), (p.last_at_ms, ifNull(p.{0}, -9223372036854775807))), 1)"
+"""A tuple keeps nulls: argMax alone would skip a row that does not know its latest value, and show an older one."""
+
+
 def _rule(name: str) -> tuple[str, str]:
     """Type and aggregate by the end of a partials column's name."""
     if name == "last_at_ms":
@@ -39,7 +44,7 @@ def _rule(name: str) -> tuple[str, str]:
     if name.endswith("_max"):
         return "Nullable(Int64)", "max(p.{0})"
     if name.endswith("_last"):
-        return "Nullable(Int64)", "argMax(p.{0}, (p.last_at_ms, p.{0}))"
+        return "Nullable(Int64)", LATEST
     if name.endswith("_bins"):
         return "Map(Int16, UInt64)", "sumMap(p.{0})"
     assert name.endswith("_sum"), name

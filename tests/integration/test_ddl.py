@@ -1,0 +1,108 @@
+"""Tables and views on a real ClickHouse: they can be made, say what they are, and readers may only read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import clickhouse_connect
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
+
+from fleetpulse import queries
+from fleetpulse.migrate import migrate
+from runtime.config import ClickHouseConfig
+from schemas.ddl_views import FLEET_NOW, view_name
+from schemas.grouping import GROUPING_SETS
+from schemas.merging import LEVELS
+from sinks.database import SinkDatabase
+from tests.integration.sink_rig import migrated, store
+from tests.unit.sinks.landing_cases import partials
+
+pytestmark = pytest.mark.integration
+
+VIEWS = [view_name(one, level) for one in GROUPING_SETS for level in (None, *(each.name for each in LEVELS))]
+
+
+@pytest.fixture
+def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[SinkDatabase]:
+    migrated(clickhouse)
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as found:
+        yield found
+
+
+@pytest.fixture
+def reader(stack: Any) -> Iterator[Any]:
+    """The reader's login; it may see the installation's own database alone."""
+    migrate(stack.kafka, stack.clickhouse)
+    with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse_reader.client_settings())) as found:
+        yield found
+
+
+def test_every_column_says_what_it_is(database: SinkDatabase, clickhouse: Any) -> None:
+    """Also the columns of views, as the server itself tells them."""
+    silent = "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND comment = ''"
+
+    assert clickhouse.query(silent).result_rows == []
+    assert clickhouse.command("SELECT count() FROM system.tables WHERE database = currentDatabase()") > 50
+
+
+def test_the_reader_reads_every_view_and_writes_nothing(reader: Any) -> None:
+    """People's queries cannot change or leak anything: no insert, no drop, no file, no address."""
+    for view in (*VIEWS, FLEET_NOW):
+        reader.query(f"SELECT * FROM {view} LIMIT 1")
+
+    for forbidden in (
+        "INSERT INTO books (topic) VALUES ('x')",
+        "DROP TABLE books",
+        "TRUNCATE TABLE books",
+        "CREATE TABLE t (x UInt8) ENGINE = Memory",
+        "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+        "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString', 'x String')",
+    ):
+        with pytest.raises(DatabaseError):
+            reader.command(forbidden)
+
+
+@pytest.mark.parametrize("name", queries.names())
+def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: Any, name: str) -> None:
+    """On the real tables, with rows in them."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+    row = {"window_ms": now_ms, "last_at_ms": now_ms, "event_count": 2, "host": "h", "model": "m", "origin": "measured"}
+    for topic, grouping in (("llm.requests", "service"), ("llm.requests", "engine"), ("gpu.samples", "gpu")):
+        store(database, [partials([{**row, "grouping": grouping, "status": "error"}], 1, topic)], now_ms)
+    store(database, [partials([{**row, "grouping": "host"}], 1, "host.samples")], now_ms)
+    bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000, "seconds": 60.0}
+
+    assert clickhouse.query(queries.text(name), parameters=bounds).result_rows
+
+
+def gpu(now_ms: int, **change: Any) -> dict[str, Any]:
+    row = {"window_ms": now_ms, "last_at_ms": now_ms, "event_count": 1, "grouping": "gpu", "gpu_uuid": "GPU-1"}
+    return {**row, "host": "h1", "cluster": "c", "origin": "measured", **change}
+
+
+def test_fleet_now_shows_the_latest_state_nulls_included(database: SinkDatabase, clickhouse: Any) -> None:
+    """A GPU whose engine is gone has no engine; what was never measured is null; state of host and engine beside it."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+    samples = [
+        gpu(now_ms - 20_000, engine_id="e1", workload="inference", util_gpu_pct_last=90, power_mw_last=5),
+        gpu(now_ms, util_gpu_pct_last=3),
+        gpu(now_ms, gpu_uuid="GPU-2", engine_id="e2", power_mw_last=7),
+        gpu(now_ms - 3_600_000, gpu_uuid="GPU-gone"),
+    ]
+    host = {**gpu(now_ms), "grouping": "host", "cpu_busy_ppm_last": 250_000}
+    engine = {**gpu(now_ms), "grouping": "engine_sample", "engine_id": "e2", "model": "m", "running_last": 4}
+    store(database, [partials(samples, 1, "gpu.samples")], now_ms)
+    store(database, [partials([host], 1, "host.samples"), partials([engine], 1, "engine.samples")], now_ms)
+
+    found = list(clickhouse.query(f"SELECT * FROM {FLEET_NOW} ORDER BY gpu_uuid").named_results())
+
+    assert [row["gpu_uuid"] for row in found] == ["GPU-1", "GPU-2"]
+    one, two = found
+    assert one["power_mw"] is None
+    assert (one["engine_id"], one["workload"], one["util_gpu_pct"], one["model"]) == (None, None, 3, None)
+    assert (two["engine_id"], two["power_mw"], two["temperature_c"], two["model"]) == ("e2", 7, None, "m")
+    assert (one["host_cpu_busy_ppm"], two["host_cpu_busy_ppm"]) == (250_000, 250_000)
+    assert (one["engine_running"], two["engine_running"]) == (None, 4)

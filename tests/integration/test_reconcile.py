@@ -1,0 +1,172 @@
+"""Reconcile on a real ClickHouse: what a sink landed is exact, and each damage to a table is found and named."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fleetpulse import reconcile as module
+from fleetpulse.database import Database
+from fleetpulse.reconcile import Report, compare
+from fleetpulse.reconcile_tables import read_tables
+from runtime.config import ClickHouseConfig
+from schemas.headers import Identity
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
+from schemas.merging import LEVELS
+from schemas.tables import BOOKS, PRODUCER_BOOKS, REJECTED
+from sinks.database import SinkDatabase
+from sinks.rollup import Notebook, Rollups, RollupSettings
+from tests.integration.sink_rig import migrated, store, store_raw
+from tests.unit.sinks.landing_cases import derived, partials, requests
+
+pytestmark = pytest.mark.integration
+
+SPOOL = "0123456789abcdef0123456789abcdef"
+LOG = {("llm.requests", 1): (0, 2)}
+
+
+class Scene:
+    """Two records of a sender in partition 1: three events accepted, one refused; all tables as they should be."""
+
+    def __init__(self, clickhouse: Any, config: ClickHouseConfig, sink: SinkDatabase) -> None:
+        self.clickhouse, self.config = clickhouse, config
+        self.now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+        self.window_ms = self.now_ms // 10_000 * 10_000
+        at = [self.window_ms + 1, self.window_ms + 2]
+        raw = [
+            requests(at, 0, Identity(SPOOL, 1, 0, (1, 0)), 1),
+            requests([at[0], -5], 1, Identity(SPOOL, 1, 1, (1, 0)), 1),
+        ]
+        store_raw(sink, [record._replace(timestamp_ms=self.now_ms) for record in raw], self.now_ms)
+        rows = [{"window_ms": self.window_ms, "grouping": name, "event_count": 3} for name in ("service", "engine")]
+        book = {"topic": "llm.requests", "partition": 1, "source": SPOOL, "boot": 1, "committed_ms": self.now_ms}
+        lines = [
+            {**book, "offset_from": 0, "offset_to": 1, "verdict": 0, "events": 2, "records": 1},
+            {**book, "offset_from": 1, "offset_to": 2, "verdict": 0, "events": 1, "records": 1},
+            {**book, "offset_from": 1, "offset_to": 2, "verdict": 3, "events": 1, "records": 1},
+        ]
+        produced = {
+            "at_ms": self.now_ms,
+            "boot": 1,
+            "source": SPOOL,
+            "topic": "llm.requests",
+            "records": 2,
+            "events": 4,
+        }
+        refused = {"appended_ms": self.now_ms, "partition": 1, "offset": 1, "events": 1, "topic": "llm.requests"}
+        landing = store(
+            sink,
+            [
+                partials(rows, 0, source_partition=1),
+                derived(BOOKS, lines, "books", 0),
+                derived(PRODUCER_BOOKS, [{**produced, "events": 2}, produced], "books", 1),
+                derived(REJECTED, [refused], "rejected", 0),
+            ],
+            self.now_ms,
+        )
+        Notebook(sink).note(LEVELS[0], landing.dirty)
+        rollups = Rollups(sink, RollupSettings(settle_ms=0, again_ms=0))
+        while rollups.run_pass():
+            pass
+
+    def report(self, *, now_ms: int | None = None, raw: bool = True) -> Report:
+        with contextlib.closing(Database(self.config)) as database:
+            return compare(LOG, read_tables(database, now_ms or self.now_ms, DEFAULT_LIMITS, raw=raw))
+
+    def damage(self, statement: str) -> list[str]:
+        self.clickhouse.command(statement, settings={"mutations_sync": 2, "lightweight_deletes_sync": 2})
+        return [str(one) for one in self.report().differences]
+
+
+@pytest.fixture
+def scene(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Scene]:
+    migrated(clickhouse)
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
+        yield Scene(clickhouse, clickhouse_config, sink)
+
+
+def test_what_was_landed_once_is_exact(scene: Scene) -> None:
+    """Producers, offsets, partial, raw, rejected and rollup tables all agree."""
+    report = scene.report()
+
+    assert report.differences == ()
+    assert (report.exact, report.unchecked) == (True, 0)
+    assert report.topics[0].produced == 4
+
+
+@pytest.mark.parametrize(
+    ("statement", "checks", "words"),
+    [
+        pytest.param(
+            "DELETE FROM llm_requests WHERE seq = 1",
+            (module.RAW_ROWS, module.WINDOWS),
+            ("partition 1", f"source {SPOOL}, boot 1", "offsets 0-2", "window "),
+            id="a raw row is lost",
+        ),
+        pytest.param(
+            "ALTER TABLE llm_requests UPDATE verdict = 'late' WHERE seq = 1",
+            (module.RAW_ROWS, module.WINDOWS),
+            ("accepted", "late"),
+            id="a raw row has another verdict",
+        ),
+        pytest.param(
+            "DELETE FROM llm_requests_partials WHERE grouping = 'engine'",
+            (module.PARTIAL_ROWS, module.WINDOWS, module.ROLLUP_ROWS),
+            ("grouping set engine", "partition 1"),
+            id="a partial row is lost",
+        ),
+        pytest.param(
+            "ALTER TABLE llm_requests_rollup_1h UPDATE event_count = 9 WHERE 1",
+            (module.ROLLUP_ROWS,),
+            ("level 1h", "expected 3, found 9"),
+            id="a rollup is wrong",
+        ),
+        pytest.param("TRUNCATE TABLE rejected", (module.REJECTED_ROWS,), ("partition 1",), id="a rejected row is lost"),
+        pytest.param(
+            "DELETE FROM books WHERE offset_from = 0",
+            (module.PRODUCED, module.OFFSETS, module.PARTIAL_ROWS, module.RAW_ROWS),
+            ("start of the log", "expected 4, found 2"),
+            id="a commit has no books",
+        ),
+        pytest.param(
+            "TRUNCATE TABLE producer_books",
+            (module.PRODUCED,),
+            (SPOOL, "expected 0, found 4"),
+            id="a sender is unknown",
+        ),
+    ],
+)
+def test_each_damage_is_found_and_named(
+    scene: Scene, statement: str, checks: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """The checks that must see it, and the place."""
+    found = scene.damage(statement)
+
+    assert {line.split(":")[0] for line in found} >= set(checks)
+    assert [word for word in words if not any(word in line for line in found)] == []
+
+
+def test_after_the_time_to_live_nothing_reads_as_wrong(scene: Scene) -> None:
+    """Raw rows are gone after a week, the rest after a month: what can no longer be added up is told as unchecked."""
+    week, month = scene.now_ms + 8 * DAY_MS, scene.now_ms + 31 * DAY_MS
+    scene.clickhouse.command("TRUNCATE TABLE llm_requests")
+    assert scene.report().differences
+    assert scene.report(now_ms=week).exact
+
+    for table in ("llm_requests_partials", "rejected"):
+        scene.clickhouse.command(f"TRUNCATE TABLE {table}")
+    assert not scene.report(now_ms=week).exact
+    late = scene.report(now_ms=month)
+
+    assert (late.differences, late.unchecked) == ((), 3)
+
+
+def test_without_raw_tables_the_rest_is_still_checked(scene: Scene) -> None:
+    """A sink with --no-raw has none."""
+    scene.clickhouse.command("TRUNCATE TABLE llm_requests")
+
+    assert not scene.report().exact
+    assert scene.report(raw=False).exact
