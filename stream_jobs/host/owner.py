@@ -136,7 +136,7 @@ class PartitionOwner:
         self._number = pointer.number
         parts = await self._read_snapshot(pointer.snapshot, settled=True)
         assert self._snapshot is not None
-        await recovery.check_log(self._broker, self.source, self._snapshot.position, committed.offset)
+        await self._check_log(self._snapshot.position, committed.offset)
         self._checkpoint = (self._snapshot.position, parts)
         await self._restore()
         await self._fold_silently(committed.offset)
@@ -146,6 +146,9 @@ class PartitionOwner:
             self._broker, self._names, self.source, offset, settled=settled
         )
         return parts
+
+    async def _check_log(self, start: int, committed: int) -> None:
+        await recovery.check_log(self._broker, self.source, start, committed)
 
     async def _restore(self) -> None:
         """The state of the last checkpoint in memory, else of the last snapshot, else a new one; nothing unsent."""

@@ -45,6 +45,8 @@ class Place(NamedTuple):
 class Partitions:
     """Make it inside a running event loop."""
 
+    Owner = PartitionOwner
+
     def __init__(
         self,
         job: HostedJob,
@@ -122,9 +124,7 @@ class Partitions:
 
     def _owner(self, place: Place) -> PartitionOwner:
         source = self._job.source(*place)
-        return PartitionOwner(
-            self._job.steps[place.topic], source, self._broker, self._names, self._policy, self._clock
-        )
+        return self.Owner(self._job.steps[place.topic], source, self._broker, self._names, self._policy, self._clock)
 
     def install(self) -> None:
         """What was acquired is live. Call right after seeking, with nothing awaited between."""

@@ -92,9 +92,7 @@ class SimProducer:
     async def add_offset(self, group: str, topic: str, partition: int, committed: Committed) -> None:
         await self._add(OFFSETS)
         place = (topic, partition)
-        await self._wire.call(
-            lambda: self._wire.server.add_offset(self._id, self._epoch, group, place, committed)
-        )
+        await self._wire.call(lambda: self._wire.server.add_offset(self._id, self._epoch, group, place, committed))
 
     async def commit(self) -> None:
         await self._wire.call(lambda: self._wire.server.end(self._id, self._epoch))

@@ -16,7 +16,7 @@ from typing import Any
 
 from schemas.errors import FleetpulseError
 from stream_jobs.host import bare
-from stream_jobs.host.job import AnyStep, HostedJob
+from stream_jobs.host.job import HostedJob
 from stream_jobs.host.kafka_ports import record_of
 from stream_jobs.host.partitions import Partitions, Place
 from stream_jobs.host.policy import CommitPolicy
@@ -208,7 +208,3 @@ def _turn(worker: Worker) -> asyncio.Lock:
     if not hasattr(process, "turn"):
         process.turn = asyncio.Lock()
     return process.turn
-
-
-def job_of(step: AnyStep, topic: str) -> HostedJob:
-    return HostedJob.of(step, [topic])

@@ -51,6 +51,7 @@ class Seen:
 class State:
     seen: dict[str, Seen] = field(default_factory=dict)
     total: int = 0
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -62,11 +63,16 @@ class Changes:
 
 
 class CountingStep:
-    """``part_bytes`` cuts the dumped state, so that snapshots of many parts are tried too."""
+    """``part_bytes`` cuts the dumped state, so that snapshots of many parts are tried too. ``lenient`` is a later
+    release, which can read what poisoned this one."""
 
     name = "counting"
+    Seen = Seen
 
-    def __init__(self, out_topic: str = OUT_TOPIC, out_partitions: int = 1, part_bytes: int = 1 << 19) -> None:
+    def __init__(
+        self, out_topic: str = OUT_TOPIC, out_partitions: int = 1, part_bytes: int = 1 << 19, lenient: bool = False
+    ) -> None:
+        self._lenient = lenient
         self._out_topic = out_topic
         self._out_partitions = out_partitions
         self._part_bytes = part_bytes
@@ -83,11 +89,13 @@ class CountingStep:
                 changes.duplicates += 1
                 continue
             value = record.value or b""
-            state.total += 1  # on purpose before what may raise: a host must not keep a spoilt state
+            state.count += 1  # on purpose before what may raise: a host must not keep a spoilt state
             if value.startswith(POISON):
-                raise ValueError("poison")
+                if not self._lenient:
+                    raise ValueError("poison")
+                value = b"poison=0"
             key, _, amount = value.decode().partition("=")
-            state.total += int(amount) - 1
+            state.total += int(amount)
             changes.sums[key] = changes.sums.get(key, 0) + int(amount)
             changes.accepted += 1
 
@@ -97,7 +105,7 @@ class CountingStep:
             return True
         identity = (int(headers["boot"]), int(headers["seq"]))
         boot, _, seq = headers["low"].partition(b".")
-        seen = state.seen.setdefault(headers["source"].decode(), Seen())
+        seen = state.seen.setdefault(headers["source"].decode(), self.Seen())
         return seen.take(identity, (int(boot), int(seq)))
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
@@ -122,17 +130,18 @@ class CountingStep:
             "duplicates": changes.duplicates,
             "rejected": changes.rejected,
             "total": state.total,
+            "count": state.count,
         }
         value = json.dumps(told, sort_keys=True).encode()
         return [Output(self._out_topic, commit.partition % self._out_partitions, None, value, ())]
 
     def dump(self, state: State) -> list[bytes]:
         seen = {source: [list(s.low), sorted(map(list, s.above))] for source, s in sorted(state.seen.items())}
-        whole = json.dumps({"total": state.total, "seen": seen}).encode()
+        whole = json.dumps({"total": state.total, "count": state.count, "seen": seen}).encode()
         size = self._part_bytes
         return [whole[start : start + size] for start in range(0, len(whole), size)]
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
         told = json.loads(b"".join(parts))
-        seen = {s: Seen((low[0], low[1]), {(b, q) for b, q in above}) for s, (low, above) in told["seen"].items()}
-        return State(seen, told["total"])
+        seen = {s: self.Seen((low[0], low[1]), {(b, q) for b, q in above}) for s, (low, above) in told["seen"].items()}
+        return State(seen, told["total"], told["count"])

@@ -1,0 +1,437 @@
+"""The rules of the protocol, each with a way to switch it off; the simulator must notice.
+
+A rule often has a second one behind it (a gap in offsets ends the process whatever made it). Where that is so the
+second is switched off too, and ``also_off`` says which: what is shown is that the wrong number comes about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.errors import UnavailableError
+from schemas.record import Output, Record
+from stream_jobs.host.bare import _Listener
+from stream_jobs.host.names import Names
+from stream_jobs.host.owner import PartitionOwner
+from stream_jobs.host.partitions import Partitions
+from stream_jobs.host.ports import Committed
+from stream_jobs.host.snapshot import Round, Snapshot
+from tests.simulator.client import SimBroker, SimProducer
+from tests.simulator.cluster import Parts, ThreadedListener
+from tests.simulator.counting import CountingStep, Seen
+from tests.simulator.edges import Edge, Spooled
+from tests.simulator.schedule import Outcome, Rules, run_schedule
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """``rule`` as the protocol states it, ``off`` how it is broken here."""
+
+    name: str
+    rule: str
+    off: str
+    rules: Rules
+    also_off: str = ""
+
+
+def _owner(owner: type[PartitionOwner], **parts: Any) -> Rules:
+    partitions = type("Mutated", (Partitions,), {"Owner": owner})
+    return Rules(parts=Parts(partitions=partitions, **parts))
+
+
+class _Early(PartitionOwner):
+    _early: Committed | None = None
+
+    async def _fence(self) -> None:
+        self._early = await super()._read_committed()
+        await super()._fence()
+
+    async def _read_committed(self) -> Committed | None:
+        return self._early
+
+
+class _OwnIdBroker(SimBroker):
+    def producer(self, transactional_id: str) -> SimProducer:
+        return SimProducer(self.wire, f"{transactional_id}-{self.wire._process.name}")
+
+
+class _OffsetApart(PartitionOwner):
+    async def _commit_offset(self, committed: Committed) -> None:
+        await self._producer.commit()
+        wire, place = self._broker.wire, (self.source.topic, self.source.partition)  # type: ignore[attr-defined]
+        await wire.call(lambda: wire.server.group_offsets.update({(self._names.group, place): committed}))
+
+
+class _Newest(PartitionOwner):
+    """Takes the newest snapshot there is, whoever wrote it and whatever became of its transaction."""
+
+    async def _read_snapshot(self, offset: int, *, settled: bool) -> list[bytes]:
+        topic = self._names.state_topic(self.source.topic)
+        log = self._broker.wire.server.log((topic, self.source.partition))  # type: ignore[attr-defined]
+        found: dict[tuple[bytes, bytes], list[Record]] = {}
+        for record in log.read(0, 1 << 30, committed=False).records:
+            headers = dict(record.headers)
+            piece, _, pieces = headers["piece"].partition(b"/")
+            round_ = found.setdefault((headers["position"], pieces), [])
+            if int(piece) == 0:
+                round_.clear()
+            round_.append(record)
+        whole = [(int(p), records) for (p, pieces), records in found.items() if len(records) == int(pieces)]
+        position, records = max(whole, key=lambda each: each[1][0].offset)
+        self._snapshot = Snapshot(position, records[0].offset, 0)
+        return [b"".join(record.value or b"" for record in records)]
+
+    async def _check_log(self, start: int, committed: int) -> None: ...
+
+
+class _NoSilentFold(PartitionOwner):
+    async def _fold_silently(self, end: int) -> None:
+        self._position = end
+
+
+class _LoudFold(PartitionOwner):
+    _kept: Any = None
+
+    async def _fold_silently(self, end: int) -> None:
+        await super()._fold_silently(end)
+        self._kept = self._changes
+
+    def _forget_changes(self) -> None:
+        super()._forget_changes()
+        if self._kept is not None:
+            self._changes, self._kept = self._kept, None
+
+
+class _KeepsChanges(PartitionOwner):
+    def _forget_changes(self) -> None:
+        if self._changes is None:
+            super()._forget_changes()
+
+
+class _CarelessProducer(SimProducer):
+    async def _produce(self, place: tuple[str, int], output: Output) -> int:
+        try:
+            return await super()._produce(place, output)
+        except UnavailableError:
+            return self._wire.server.log(place).end
+
+
+class _CarelessBroker(SimBroker):
+    def producer(self, transactional_id: str) -> SimProducer:
+        return _CarelessProducer(self.wire, transactional_id)
+
+
+class _GoesOn(PartitionOwner):
+    def _doubt(self) -> None: ...
+
+
+class _GoOnPartitions(Partitions):
+    Owner = _GoesOn
+
+    def raise_doubt(self, error: BaseException) -> None:
+        if not isinstance(error, UnavailableError):
+            super().raise_doubt(error)
+
+
+class _AbsentBroker(SimBroker):
+    def _absent(self) -> bool:
+        return True
+
+
+class _BeginsAnew(PartitionOwner):
+    async def _refuse_if_known(self) -> None: ...
+
+
+class _NoContiguity(PartitionOwner):
+    def _check_contiguous(self, records: Sequence[Record]) -> None: ...
+
+
+class _HastyListener(_Listener):
+    """Installs, and only some time later seeks."""
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        positions = await self._partitions.assign(assigned)
+        if positions is not None:
+            self._partitions.install()
+            await self._consumer._wire.delay()
+            for place, position in positions.items():
+                self._consumer.seek(place, position)
+
+
+class _Unstamped(ThreadedListener):
+    def fresh(self, seeks: int) -> bool:
+        return True
+
+
+class _NoGeneration(Partitions):
+    Owner = _NoContiguity
+
+    async def feed(self, topic: str, partition: int, generation: int, records: Sequence[Record]) -> None:
+        await super().feed(topic, partition, self.generation, records)
+
+
+class _EarlyPointer(PartitionOwner):
+    def _to_point_to(self, round_: Round) -> Snapshot | None:
+        assert round_.offset is not None
+        return Snapshot(round_.position, round_.offset, round_.slot)
+
+
+class _OneSlotNames(Names):
+    def state_key(self, slot: int, piece: int) -> bytes:
+        return super().state_key(0, piece)
+
+
+class _OneSlotOwner(PartitionOwner):
+    def __init__(self, step: Any, source: Any, broker: Any, names: Names, policy: Any, clock: Any) -> None:
+        super().__init__(step, source, broker, _OneSlotNames(names.deployment, names.job), policy, clock)
+
+
+class _KeepsSpoilt(PartitionOwner):
+    async def _isolate(self, records: Sequence[Record], error: Exception, *, silent: bool) -> None:
+        for record in records:
+            try:
+                self._step.fold(self._state, [record], self._changes)
+            except Exception as cause:
+                self._reject(record, cause)
+
+
+class _PoisonWithoutSnapshot(PartitionOwner):
+    async def _commit(self, now_ms: int, *, idle: bool = False, whole: bool = False) -> bool:
+        return await super()._commit(now_ms, idle=idle)
+
+
+class _CommitsWhileRebuilding(PartitionOwner):
+    _isolating = property(lambda self: False, lambda self, value: None)  # type: ignore[assignment]
+
+
+class _ForgetsNumber(PartitionOwner):
+    async def _continue_from(self, committed: Committed) -> None:
+        await super()._continue_from(committed)
+        self._number = 0
+
+
+class _IdleUnasked(PartitionOwner):
+    async def _read_to_its_end(self) -> bool:
+        return True
+
+
+class _HighestSeen(Seen):
+    """Remembers nothing but the highest identity."""
+
+    def take(self, identity: tuple[int, int], low: tuple[int, int]) -> bool:
+        if identity < self.low:
+            return False
+        self.low = (identity[0], identity[1] + 1)
+        return True
+
+
+class _HighestStep(CountingStep):
+    Seen = _HighestSeen
+
+
+class _HashingEdge(Edge):
+    def _where(self, record: Spooled) -> int:
+        return self.draw.randrange(self.partitions)
+
+
+class _ForgetfulEdge(Edge):
+    def restart(self) -> None:
+        super().restart()
+        self.boot -= 1
+
+
+_CONTIGUITY = "the check that offsets are contiguous"
+_REFUSAL = "refusing to begin anew when there is a snapshot"
+
+
+def _with(rules: Rules, **changed: Any) -> Rules:
+    return dataclasses.replace(rules, **changed)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    Mutation(
+        "read before fencing",
+        "the committed offset is read only after the producer's init has fenced every predecessor",
+        "the offset is read first",
+        _owner(_Early),
+    ),
+    Mutation(
+        "an id of one's own",
+        "the transactional id is that of the source partition, the same for every owner",
+        "each process adds its name to it",
+        Rules(parts=Parts(broker=_OwnIdBroker)),
+    ),
+    Mutation(
+        "offset apart",
+        "outputs and source offset are in one transaction",
+        "the offset is committed right after the transaction",
+        _owner(_OffsetApart),
+    ),
+    Mutation(
+        "newest snapshot",
+        "the snapshot is the one that the committed offset's metadata points to, read committed",
+        "the newest one in the state topic is taken",
+        _owner(_Newest),
+    ),
+    Mutation(
+        "no silent fold",
+        "the source is folded from the snapshot's position up to the committed offset",
+        "the snapshot's state is taken for the state at the committed offset",
+        _owner(_NoSilentFold),
+    ),
+    Mutation(
+        "loud fold",
+        "that fold is silent: what it changes was sent before",
+        "its changes are sent with the next commit",
+        _owner(_LoudFold),
+    ),
+    Mutation(
+        "changes kept",
+        "what a commit has sent is forgotten",
+        "it stays, and is sent again",
+        _owner(_KeepsChanges),
+    ),
+    Mutation(
+        "sends not awaited",
+        "every send's future is awaited before the commit (`kafka_ports`)",
+        "a failed send does not stop the commit",
+        Rules(parts=Parts(broker=_CarelessBroker)),
+    ),
+    Mutation(
+        "going on in doubt",
+        "any doubt ends the process",
+        "a failed or timed-out call is forgotten, and the next commit tries again",
+        Rules(parts=Parts(partitions=_GoOnPartitions)),
+    ),
+    Mutation(
+        "absent means none",
+        "an answer without an offset is asked for again; only -1 means none (`kafka_ports`)",
+        "a restarted coordinator's empty answer is believed",
+        _owner(_BeginsAnew, broker=_AbsentBroker),
+        _REFUSAL,
+    ),
+    Mutation(
+        "beginning anew",
+        "a job whose offset is gone while its snapshot exists refuses to begin anew",
+        "it begins at the beginning",
+        _with(_owner(_BeginsAnew), offsets_may_vanish=True),
+    ),
+    Mutation(
+        "install before seek",
+        "on a bare loop, seek and install with no await between the two",
+        "installed first, sought later",
+        _owner(_NoContiguity, bare_listener=_HastyListener),
+        _CONTIGUITY,
+    ),
+    Mutation(
+        "fetches without stamps",
+        "a fetch made before the last seek is dropped (`faust_host`)",
+        "it is folded",
+        _owner(_NoContiguity, threaded_listener=_Unstamped),
+        _CONTIGUITY,
+    ),
+    Mutation(
+        "stale batches",
+        "a batch of an earlier assignment is dropped",
+        "it is folded when the partition is owned again",
+        Rules(parts=Parts(partitions=_NoGeneration)),
+        _CONTIGUITY,
+    ),
+    Mutation(
+        "gaps pass",
+        "offsets of a source must be contiguous",
+        "a gap left by retention is not noticed",
+        _with(_owner(_NoContiguity), log_may_be_cut=True),
+    ),
+    Mutation(
+        "read uncommitted",
+        "readers of job topics read committed records only",
+        "they read everything",
+        Rules(committed_only=False),
+    ),
+    Mutation(
+        "early pointer",
+        "the pointer moves only with the commit that writes a snapshot's last piece",
+        "it moves with the first piece",
+        _owner(_EarlyPointer),
+    ),
+    Mutation(
+        "one slot",
+        "a snapshot never reuses the keys of the one that is pointed to",
+        "all snapshots use the same keys, and the topic is compacted",
+        _owner(_OneSlotOwner),
+    ),
+    Mutation(
+        "spoilt state",
+        "a state in which `fold` raised is thrown away and built again",
+        "folding goes on with it",
+        _owner(_KeepsSpoilt),
+    ),
+    Mutation(
+        "poison without snapshot",
+        "the commit that rejects a poisoned record carries a whole snapshot",
+        "it does not, and a later release reads the record in another way",
+        _owner(_PoisonWithoutSnapshot),
+    ),
+    Mutation(
+        "commit while rebuilding",
+        "nothing is committed while a state is being built again",
+        "whatever it is by then is committed",
+        _owner(_CommitsWhileRebuilding),
+    ),
+    Mutation(
+        "numbers from 0",
+        "the number of records written goes on over restarts",
+        "each owner begins at 0",
+        _owner(_ForgetsNumber),
+    ),
+    Mutation(
+        "idle unasked",
+        "only who has asked for the end, and has read up to it, tells that time has passed",
+        "a partition that brought nothing for a while is taken for read",
+        _owner(_IdleUnasked),
+    ),
+    Mutation(
+        "highest seen",
+        "a source's dedup state is everything below its low mark and the ranges seen above it",
+        "only the highest identity is kept",
+        Rules(step=_HighestStep),
+    ),
+    Mutation(
+        "partition by hash",
+        "the partition is stored with the record and stays the same for re-sends",
+        "it is worked out for each send",
+        Rules(edge=_HashingEdge),
+    ),
+    Mutation(
+        "boot not counted",
+        "each start of a sender has its own boot ordinal, made durable before the first send",
+        "a restarted sender numbers from 0 under the old one",
+        Rules(edge=_ForgetfulEdge),
+    ),
+)
+
+
+def caught_at(mutation: Mutation, schedules: int, run: Callable[[int, Rules], Any], seed: int = 1) -> int | None:
+    """How many schedules it takes until one shows a violation; None when none of ``schedules`` does."""
+    for number in range(schedules):
+        if run(seed + number, mutation.rules).violations:
+            return number + 1
+    return None
+
+
+def run_quietly(seed: int) -> Outcome:
+    """A schedule of the real thing; poison is not logged."""
+    logging.disable(logging.CRITICAL)
+    return run_schedule(seed)
+
+
+def schedules_to_notice(what: tuple[int, int, int]) -> int | None:
+    """For (number of the mutation, schedules at most, first seed): how many it took."""
+    number, schedules, seed = what
+    logging.disable(logging.CRITICAL)
+    return caught_at(MUTATIONS[number], schedules, run_schedule, seed)

@@ -1,0 +1,68 @@
+"""The simulator's schedules against the real host, and against the host with one rule switched off."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
+from tests.simulator.schedule import Rules, run_schedule
+
+SCHEDULES = 200
+CAUGHT_WITHIN = 200
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Poison is logged as it should be; here there is a lot of it."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_no_schedule_loses_or_doubles_an_event() -> None:
+    """Crashes, zombies, rebalances, lost answers, re-sends, deploys: every sum is the truth, every book contiguous."""
+    outcomes = [run_schedule(seed) for seed in range(1, SCHEDULES + 1)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    blows = sum((outcome.blows for outcome in outcomes), Counter())
+    assert all(
+        blows[name] > 10
+        for name in (
+            "kill",
+            "freeze",
+            "rebalance",
+            "edge_restart",
+            "broker_restart",
+            "expire",
+            "compact",
+            "stop",
+            "deploy",
+        )
+    )
+    assert sum(outcome.records for outcome in outcomes) > 20 * SCHEDULES
+
+
+@pytest.mark.parametrize(
+    "rules", [Rules(offsets_may_vanish=True), Rules(log_may_be_cut=True)], ids=["offsets vanish", "the log is cut"]
+)
+def test_what_cannot_be_mended_is_never_papered_over(rules: Rules) -> None:
+    """When offsets or unread records are lost for good the job stops; what was told stays right."""
+    outcomes = [run_schedule(seed, rules) for seed in range(1, 41)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.ends["ContractError"] for outcome in outcomes) > 0
+
+
+def test_a_schedule_is_the_same_every_time() -> None:
+    """A seed that shows a violation can be run again and looked at."""
+    assert run_schedule(5) == run_schedule(5)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """Every rule of the protocol is needed, and the simulator would see it broken."""
+    assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
