@@ -69,17 +69,17 @@ class Admitted:
 
 def read_headers(event: Event, records: Sequence[Record], limits: Limits) -> list[RecordHeaders | Reject]:
     """The headers of each record, or why they cannot be read (reason ``headers``)."""
-    return [_header(index, record, limits) for index, record in enumerate(records)]
-
-
-def _header(index: int, record: Record, limits: Limits) -> RecordHeaders | Reject:
-    try:
-        headers = decode_headers(record.headers)
-        if headers.count is not None and headers.count > limits.batch_events_max:
-            raise RejectedError("headers", f"count = {headers.count}: at most {limits.batch_events_max}")
-    except RejectedError as error:
-        return _whole(index, record, 1, error, limits)
-    return headers
+    count_max = limits.batch_events_max
+    read: list[RecordHeaders | Reject] = []
+    for index, record in enumerate(records):
+        try:
+            headers = decode_headers(record.headers)
+            if headers.count is not None and headers.count > count_max:
+                raise RejectedError("headers", f"count = {headers.count}: at most {count_max}")
+            read.append(headers)
+        except RejectedError as error:
+            read.append(_whole(index, record, 1, error, limits))
+    return read
 
 
 def admit(

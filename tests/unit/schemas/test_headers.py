@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas import headers as headers_module
 from schemas.errors import RejectedError
-from schemas.headers import NATIVE, NDJSON, Identity, RecordHeaders, decode_headers, encode_headers
+from schemas.headers import NATIVE, NDJSON, Identity, RecordHeaders, decode_any, decode_headers, encode_headers
+from schemas.record import Headers
 
 ORDINALS = st.integers(0, 10**18 - 1)
 SOURCE = "0123456789abcdef" * 2
@@ -39,6 +44,38 @@ def test_a_third_party_needs_schema_and_content_type_only() -> None:
 
     assert decode_headers(headers) == RecordHeaders("a/1", "x", None, None)
     assert decode_headers((*headers, ("count", b"4"))).count == 4
+
+
+ODD_BYTES = st.sampled_from(
+    [None, b"", b"0", b"1", b"01", b"5", b"+5", b"1_0", b" 1", b"1.5", b"1.05", b"1.6", b"1.", b".", b"1.1.1", b"01.5"]
+) | st.from_regex(rb"[0-9]{17,20}([.][0-9]{17,20})?", fullmatch=True)
+
+
+@given(st.dictionaries(st.sampled_from(["schema", "content-type", "source", "boot", "seq", "low", "count"]), ODD_BYTES))
+def test_what_is_remembered_changes_no_answer(odd: dict[str, bytes | None]) -> None:
+    """The quick way for canonical headers answers, or refuses, as the careful reader does, at first and from memory."""
+    good = encode_headers("a/1", NDJSON, Identity(SOURCE, 1, 5, (1, 5)), 3)
+    decode_headers(good)
+    headers: Any = tuple({**dict(good), **odd}.items())
+
+    assert [_answer(decode_headers, headers), _answer(decode_headers, headers)] == [_answer(decode_any, headers)] * 2
+
+
+def _answer(decode: Callable[[Headers], RecordHeaders], headers: Headers) -> RecordHeaders | str:
+    try:
+        return decode(headers)
+    except RejectedError as error:
+        return str(error)
+
+
+def test_memory_of_senders_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is full it is forgotten, and the answers stay the same."""
+    monkeypatch.setattr(headers_module, "_SENDERS_MAX", 4)
+
+    for count in (*range(9), *range(9)):
+        headers = encode_headers("a/1", NDJSON, Identity(SOURCE, 1, 5, (1, 5)), count)
+        assert decode_headers(headers).count == count
+        assert len(headers_module._senders) <= 4
 
 
 BAD = [
