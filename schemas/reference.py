@@ -1,0 +1,205 @@
+"""The reference pages, written from the tables that the code walks: ``python -m schemas.reference``.
+
+One page each for events, topics, tables and views, metrics, limits and reasons. A test keeps ``docs/reference`` equal
+to what is written here, so that no page can say anything else than the code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from schemas import headers, limits
+from schemas.ddl import migrations
+from schemas.events import EVENTS
+from schemas.fields import Event, Field, Role
+from schemas.grouping import DERIVED, GROUPING_SETS
+from schemas.limits import DEFAULT_LIMITS
+from schemas.metrics import METRICS
+from schemas.topics import TOPICS
+from schemas.verdicts import REASONS
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+_MADE = "<!-- Written by `python -m schemas.reference`; change the tables in schemas/ instead. -->"
+_LIMIT = re.compile(r"^    (?P<name>\w+): int = .*?(?:#\s*(?P<text>.*))?$")
+_SECTION = re.compile(r"^    # (?P<text>.*)$")
+_CREATE = re.compile(r"^CREATE (?:TABLE IF NOT EXISTS|OR REPLACE VIEW) (?P<name>\w+)\n\(\n(?P<columns>.*?)\n\)\n", re.S)
+_COLUMN = re.compile(r"^    (?P<name>\w+) (?P<type>.+?)(?: CODEC\((?:[^()]|\([^()]*\))*\))? COMMENT '(?P<text>.*)',?$")
+
+
+def pages() -> dict[str, str]:
+    """Text of every page by file name."""
+    return {
+        "events.md": _events(),
+        "topics.md": _topics(),
+        "tables.md": _tables(),
+        "metrics.md": _metrics(),
+        "limits.md": _limits(),
+        "reasons.md": _reasons(),
+    }
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; bars inside cells are escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join((f"# {title}", _MADE, *parts)) + "\n"
+
+
+def _code(text: object) -> str:
+    return f"`{text}`" if text != "" else ""
+
+
+def _events() -> str:
+    intro = (
+        "Every event type with its fields, in wire order. Unknown is null, never 0. A record carries 1 to"
+        f" {DEFAULT_LIMITS.batch_events_max:,} events of one type in one of the formats"
+        f" {', '.join(_code(one) for one in headers.CONTENT_TYPES)}."
+    )
+    return _page("Events", intro, *(_event(event) for event in EVENTS))
+
+
+def _event(event: Event) -> str:
+    rows = [(_code(f.name), f.role.value, f.kind.value, f.unit, _bounds(f), f.meaning, f.source) for f in event.fields]
+    derived = [
+        f"`{one.name}`, derived from `{one.field}`: {one.meaning} ({', '.join(one.words)})"
+        for one in DERIVED
+        if one.topic == event.topic
+    ]
+    sets = [f"`{s.name}`: {', '.join(s.dimensions)}" for s in GROUPING_SETS if s.topic == event.topic]
+    return "\n\n".join(
+        (
+            f"## {event.schema}",
+            f"{event.meaning[0].upper()}{event.meaning[1:]}. Kafka key: {' or '.join(map(_code, event.key))}.",
+            table(("field", "role", "type", "unit", "accepted", "meaning", "source"), rows),
+            *derived,
+            "Grouping sets (aggregated by):\n\n" + "\n".join(f"- {one}" for one in sets),
+        )
+    )
+
+
+def _bounds(field: Field) -> str:
+    if field.allowed:
+        words = ", ".join(_code(word) for word in field.allowed)
+    elif field.low is None and field.high is None:
+        words = ""
+    else:
+        low = "" if field.low is None else f"{field.low:,}"
+        high = "" if field.high is None else f"{field.high:,}"
+        words = f"{low} to {high}".strip() if low and high else f"at least {low}" if low else f"at most {high}"
+    must = field.required or field.role is Role.TIME
+    return ", ".join(part for part in (words, "required" if must else "") if part)
+
+
+def _topics() -> str:
+    rows = [
+        (
+            _code(topic.name),
+            topic.partitions,
+            "compacted" if topic.compacted else _duration(topic.retention_ms),
+            "LogAppendTime" if topic.log_append_time else "CreateTime",
+            topic.key,
+            topic.written_by,
+            topic.read_by,
+            f"{topic.record_bytes_max // 1024**2} MiB",
+        )
+        for topic in TOPICS
+    ]
+    head = ("topic", "partitions", "kept", "timestamps", "key", "written by", "read by", "largest record")
+    intro = (
+        "Partition counts are those of the local stack; a production cluster sets `partitions` in its configuration"
+        " before `fleetpulse migrate` makes the topics."
+    )
+    return _page("Topics", intro, table(head, rows))
+
+
+def _tables() -> str:
+    intro = (
+        "Tables keep one row per identity: read them with `FINAL`, or read the views, which do. Times are milliseconds"
+        " since the epoch, UTC; bins are sketches of gamma = 2^(1/32), to be merged by `sumMap` and read by"
+        " `fp_quantile(q, bins)` or `fp_quantiles([q, ...], bins)`."
+    )
+    return _page("Tables and views", intro, *filter(None, (_relation(s) for m in migrations() for s in m.statements)))
+
+
+def _relation(statement: str) -> str:
+    found = _CREATE.match(statement)
+    if found is None:
+        return ""
+    lines = [_COLUMN.match(line) for line in found["columns"].split("\n")]
+    assert all(lines), statement
+    rows = [(_code(one["name"]), one["type"], _unquoted(one["text"])) for one in lines if one is not None]
+    comment = _unquoted(statement.rsplit("\nCOMMENT '", 1)[1][:-1])
+    return "\n\n".join((f"## {found['name']}", f"{comment[:1].upper()}{comment[1:]}.", table(("column", "type", "meaning"), rows)))
+
+
+def _unquoted(text: str) -> str:
+    return text.replace("\\'", "'").replace("\\\\", "\\")
+
+
+def _metrics() -> str:
+    rows = [(_code(m.name), m.title, m.unit, m.topic, m.formula, m.unknown, m.since) for m in METRICS]
+    head = ("metric", "title", "unit", "topic", "definition", "null when", "since version")
+    return _page("Metrics", "What the numbers mean. Rows say by which version they were made.", table(head, rows))
+
+
+def _limits() -> str:
+    """Names, defaults and what happens, from the table in schemas/limits.py and its comments."""
+    parts: list[str] = []
+    rows: list[tuple[str, str, str]] = []
+    title = ""
+    source = Path(limits.__file__).read_text(encoding="utf-8").split("class Limits:", 1)[1].split("    def ", 1)[0]
+    for line in [*source.split("\n"), "    # "]:
+        section, field = _SECTION.match(line), _LIMIT.match(line)
+        if field is not None:
+            value = getattr(DEFAULT_LIMITS, field["name"])
+            rows.append((_code(field["name"]), _readable(field["name"], value), field["text"] or ""))
+        elif section is not None:
+            if rows:
+                parts.append(f"## {title}\n\n" + table(("limit", "default", "what it bounds and what happens"), rows))
+            title, rows = section["text"][:1].upper() + section["text"][1:], []
+    relations = [(_code(key), bound) for key, _, bound in DEFAULT_LIMITS._relations()]
+    intro = "Set by `FLEETPULSE_LIMITS__NAME` or `[limits]` in `fleetpulse.toml`. Limits that are reached are counted."
+    return _page("Limits", intro, *parts, "## Relations, checked at start\n\n" + table(("limit", "must"), relations))
+
+
+def _readable(name: str, value: int) -> str:
+    if name.endswith("_ms"):
+        return f"{value:,} ({_duration(value)})"
+    if "bytes" in name and value >= 1024**2:
+        return f"{value:,} ({value / 1024**2:g} MiB)"
+    return f"{value:,}"
+
+
+def _duration(ms: int) -> str:
+    for unit, size in (("d", limits.DAY_MS), ("h", limits.HOUR_MS), ("min", limits.MINUTE_MS), ("s", limits.SECOND_MS)):
+        if ms >= size and ms % size == 0:
+            return f"{ms // size} {unit}"
+    return f"{ms} ms"
+
+
+def _reasons() -> str:
+    intro = (
+        "Why a record or an event is refused. Refused bytes are kept in the table `rejected`;"
+        " `fleetpulse rejected show` prints them."
+    )
+    return _page("Reasons", intro, table(("reason", "meaning"), ((_code(k), v) for k, v in REASONS.items())))
+
+
+def write(folder: Path = FOLDER) -> list[Path]:
+    """Write all pages and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in pages().items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,57 @@
+"""The reference pages say what the tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.ddl import migrations
+from schemas.events import EVENTS
+from schemas.limits import DEFAULT_LIMITS
+from schemas.reference import FOLDER, pages, table, write
+from schemas.topics import TOPICS
+from schemas.verdicts import REASONS
+
+
+def test_the_pages_on_disk_are_what_the_tables_say() -> None:
+    """docs/reference is what ``python -m schemas.reference`` writes, no page more."""
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.md")} == pages()
+
+
+def test_writing_makes_every_page(tmp_path: Path) -> None:
+    """One file per page."""
+    assert {path.name: path.read_text() for path in write(tmp_path / "reference")} == pages()
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        pytest.param("events.md", [field.name for event in EVENTS for field in event.fields], id="fields"),
+        pytest.param("topics.md", [topic.name for topic in TOPICS], id="topics"),
+        pytest.param("limits.md", list(DEFAULT_LIMITS.__slots__), id="limits"),
+        pytest.param("reasons.md", list(REASONS), id="reasons"),
+        pytest.param(
+            "tables.md",
+            [s.split("\n")[0].split(" ")[-1] for m in migrations() for s in m.statements if " FUNCTION " not in s],
+            id="tables and views",
+        ),
+    ],
+)
+def test_nothing_is_left_out(page: str, words: list[str]) -> None:
+    """Each name of the code's tables has its line."""
+    text = pages()[page]
+
+    assert [word for word in words if f"`{word}`" not in text and f"## {word}\n" not in text] == []
+
+
+def test_every_limit_says_what_happens() -> None:
+    """No limit without a word beside it, except where its name and section say it all."""
+    rows = [line for line in pages()["limits.md"].splitlines() if line.startswith("| `") and "_max`" in line]
+
+    assert [line for line in rows if line.endswith("|  |")] == []
+
+
+def test_bars_do_not_break_a_table() -> None:
+    """A cell with a bar stays one cell."""
+    assert table(("a",), [("x|y",)]).splitlines()[-1] == "| x\\|y |"
