@@ -71,6 +71,7 @@ def _answer(decode: Callable[[Headers], RecordHeaders], headers: Headers) -> Rec
 def test_memory_of_senders_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is full it is forgotten, and the answers stay the same."""
     monkeypatch.setattr(headers_module, "_SENDERS_MAX", 4)
+    monkeypatch.setattr(headers_module, "_senders", {})
 
     for count in (*range(9), *range(9)):
         headers = encode_headers("a/1", NDJSON, Identity(SOURCE, 1, 5, (1, 5)), count)
