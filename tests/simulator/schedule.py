@@ -315,7 +315,7 @@ class World:
         told = [json.loads(record.value or b"") for record in outputs]
         outcome.commits = len(told)
         outcome.records = sum(edge.spooled for edge in self.edges)
-        judge_books(told, outcome.violations)
+        judge_books(told, outcome.violations, begin_anywhere=self.rules.log_may_be_cut)
         if not self.lost_for_good:
             self._judge_sums(told)
         self._judge_idle(told)
@@ -347,14 +347,17 @@ class World:
                     self.outcome.violations.append(f"idle at {each['now_ms']} without having read {late[:3]}")
 
 
-def judge_books(told: list[dict[str, Any]], violations: list[str]) -> None:
-    """Offsets contiguous, numbers without gap, counts that add up, running totals that agree."""
+def judge_books(told: list[dict[str, Any]], violations: list[str], *, begin_anywhere: bool = False) -> None:
+    """Offsets contiguous, numbers without gap, counts that add up, running totals that agree. ``begin_anywhere``: what
+    was gone before the first commit is nobody's to miss."""
     offsets: Counter[str] = Counter()
     numbers: Counter[str] = Counter()
     totals: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for each in told:
         source = each["source"]
+        if begin_anywhere and source not in offsets:
+            offsets[source] = each["from"]
         if each["from"] != offsets[source]:
             violations.append(f"{source}: from {each['from']} after {offsets[source]}")
         if each["number"] != numbers[source]:
