@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from fleetpulse.commands import edge, people, proof, services, stack
+from fleetpulse.commands.output import sentence_of
 from fleetpulse.processes import end_with_parent
 from schemas.errors import ConfigError, FleetpulseError
 
@@ -35,14 +36,14 @@ def main() -> NoReturn:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # services configure their own logs
     try:
         app(standalone_mode=True)
-    except ConfigError as error:
-        _complain(error)
-        sys.exit(2)
-    except FleetpulseError as error:
-        _complain(error)
-        sys.exit(1)
+    except Exception as error:
+        told = sentence_of(error)
+        if told is None:
+            raise  # a defect of ours deserves its traceback
+        _complain(told)
+        sys.exit(2 if isinstance(told, ConfigError) else 1)
     sys.exit(0)
 
 
 def _complain(error: FleetpulseError) -> None:
-    Console(stderr=True).print(f"fleetpulse: {error}", style="red", markup=False, highlight=False)
+    Console(stderr=True).print(f"fleetpulse: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -93,5 +93,5 @@ def facts(values: Sequence[tuple[str, object]]) -> RenderableType:
     """Name and value, a line each."""
     grid = Table.grid(padding=(0, 2))
     for name, value in values:
-        grid.add_row(Text(name, style="dim"), show(value))
+        grid.add_row(Text(name, style="dim"), Text(show(value)))
     return grid
