@@ -38,7 +38,7 @@ async def test_every_record_counts_once_also_when_resent_or_poisoned(job: Rig) -
 async def test_kill_9_at_any_moment_neither_loses_nor_doubles(job: Rig) -> None:
     """The next owner continues exactly where the last commit was."""
     draw = random.Random(7)
-    load = asyncio.create_task(job.load(6_000, per_s=500))
+    load = asyncio.create_task(job.load(4_000, per_s=500))
     kills = 0
     while not load.done():
         worker = await job.worker(interval_ms=100)
@@ -57,7 +57,7 @@ async def test_kill_9_at_any_moment_neither_loses_nor_doubles(job: Rig) -> None:
 
 async def test_two_workers_share_the_partitions_and_the_survivor_takes_over(job: Rig) -> None:
     """Rebalances under load, a killed worker among them, leave every sum exact."""
-    load = asyncio.create_task(job.load(6_000, per_s=400))
+    load = asyncio.create_task(job.load(4_000, per_s=400))
     first = await job.worker("w0")
     await first.live()
     second = await job.worker("w1")
@@ -75,7 +75,7 @@ async def test_two_workers_share_the_partitions_and_the_survivor_takes_over(job:
 async def test_a_thawed_zombie_changes_nothing(job: Rig, heir_name: str) -> None:
     """Of an owner frozen until another took over and its heir, the fence lets one go on and ends the other; whoever it
     is, every sum stays exact, and a process that ended says by its exit code that it was a doubt."""
-    load = asyncio.create_task(job.load(6_000, per_s=400))
+    load = asyncio.create_task(job.load(4_000, per_s=400))
     zombie = await job.worker("w0", interval_ms=100)
     await zombie.live()
     await asyncio.sleep(1)
@@ -146,6 +146,23 @@ async def test_a_quiet_partition_is_committed_as_idle(job: Rig) -> None:
 
     job.check(outputs)
     assert all(output["from"] == output["to"] for output in outputs if output["idle"])
+
+
+async def test_a_source_written_in_transactions_has_holes_but_no_gaps(job: Rig) -> None:
+    """Aborted records and markers are passed over, also by the silent fold after a kill and by an idle commit."""
+    for seed in (1, 2):
+        worker = await job.worker(interval_ms=100, transactional=True)
+        await worker.live()
+        await job.load_transactions(60, seed=seed)
+        worker.send(signal.SIGKILL)
+    await job.worker(transactional=True)
+    outputs = await job.settled()
+    async with asyncio.timeout(20):
+        while not any(output["idle"] for output in outputs):
+            await asyncio.sleep(0.2)
+            outputs = await job.outputs()
+
+    job.check(outputs, holes=True)
 
 
 async def _forget_group(job: Rig) -> None:
