@@ -195,3 +195,71 @@ def _show_live(result: dict[str, Any]) -> None:
     out.print(table(f"CPU at {last['gpus']:,} GPUs", ("process", "cores", "memory peak bytes"), shares))
     if last["books"]["differences"]:
         out.print(f"differences: {last['books']['differences'][:5]}", highlight=False)
+
+
+@app.command()
+def freshness(
+    hosts: Annotated[int, typer.Option(min=1, max=5_000, help="Hosts of eight GPUs each.")] = 312,
+    seconds: Annotated[int, typer.Option(min=40, max=3_600, help="How long the fleet sends.")] = 120,
+    seed: Seed = 1,
+    json: Json = False,
+    results: Results = None,
+    data_dir: DataDir = None,
+) -> None:
+    """From a window's end plus lateness until all its rows answer to SQL, at a quarter of the full load.
+
+    Example: [bold]fleetpulse bench freshness --hosts 312 --seconds 120[/bold]
+    """
+    from fleetpulse.bench import freshness as measuring
+    from fleetpulse.bench.progress import Progress
+
+    with Progress() as progress:
+        result = measuring.measure(data_dir, hosts, seconds, seed, progress)
+    _finish("freshness", result, seed, json=json, results=results, show=lambda: _show_freshness(result))
+
+
+def _show_freshness(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    rows = [(name, one["windows"], one["p50_s"], one["max_s"]) for name, one in result["by_grouping"].items()]
+    rows.append(("all", result["windows"], result["p50_s"], result["max_s"]))
+    title = f"Window end + lateness to complete in SQL, {result['gpus']:,} GPUs"
+    out.print(table(title, ("grouping set", "windows", "p50 s", "max s"), rows))
+    out.print(f"p99 {result['p99_s']:.2f} s; asked every {result['asked_every_s']} s", highlight=False)
+
+
+@app.command()
+def lifecycle(
+    times: Annotated[int, typer.Option(min=1, max=50, help="How often each is tried.")] = 3,
+    host: Annotated[HostName, typer.Option(help="What hosts the job (both is not possible here).")] = HostName.FAUST,
+    seed: Seed = 1,
+    json: Json = False,
+    results: Results = None,
+    data_dir: DataDir = None,
+) -> None:
+    """How long a job takes to its first record, from SIGTERM to its end, and from kill -9 to its successor's commit.
+
+    Example: [bold]fleetpulse bench lifecycle --times 5[/bold]
+    """
+    from fleetpulse.bench import lifecycle as measuring
+    from fleetpulse.bench.progress import Progress
+    from schemas.errors import ConfigError
+
+    if host is HostName.BOTH:
+        raise ConfigError("--host", host.value, "must be bare or faust")
+    with Progress() as progress:
+        result = measuring.measure(data_dir, times, host.value, seed, progress)
+    _finish(f"lifecycle-{host.value}", result, seed, json=json, results=results, show=lambda: _show_lifecycle(result))
+
+
+def _show_lifecycle(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    names = {
+        "start_s": "start to first record",
+        "stop_s": "SIGTERM to exit",
+        "restart_s": "kill -9 to commit of the restarted worker",
+        "standby_s": "kill -9 to commit of a standing-by worker",
+    }
+    rows = [(text, min(result[name]), result["max"][name]) for name, text in names.items()]
+    out.print(table(f"Life of a job, {result['shell']}", ("what", "least s", "most s"), rows))

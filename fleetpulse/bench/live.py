@@ -84,9 +84,7 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
     environment = {"FLEETPULSE_DATA_DIR": str(stand.data_dir)}
     with Processes(stand.log_dir) as processes:
         with progress.task("starting the windows job (Faust) and the sink"):
-            for command in services(environment):
-                processes.start(command)
-            asyncio.run(_until_ready(stand.config, processes))
+            start_services(stand, processes, environment)
         before, begun_s = _cpu(stand, processes), time.monotonic()
         processes.start(fleet(hosts, seconds, seed, stand.data_dir, environment))
         with progress.task(f"{hosts * GPUS_PER_HOST:,} GPUs for {seconds} s") as tell:
@@ -100,6 +98,13 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
             run.books = reconcile(stand.config.kafka, stand.config.clickhouse, wait_s=SETTLE_WITHIN_S)
             run.settled_s = time.monotonic() - settle_s
     return run
+
+
+def start_services(stand: Stand, processes: Processes, environment: Mapping[str, str]) -> None:
+    """Start the windows job and the sink and return when both are members of their groups."""
+    for command in services(environment):
+        processes.start(command)
+    asyncio.run(_until_ready(stand.config, processes))
 
 
 def services(environment: Mapping[str, str], *, raw: bool = True) -> tuple[Command, ...]:
@@ -225,18 +230,29 @@ class Watcher:
                 return False
         return True
 
+    async def members(self, reader: str) -> int:
+        """How many members a reader's group has, 0 while it is not stable."""
+        group = self.readers[reader][0]
+        answer = (await self._admin.describe_consumer_groups([group]))[0].groups[0]
+        return len(answer[5]) if answer[2] == "Stable" else 0
+
+    async def committed(self, reader: str) -> dict[tuple[str, int], int]:
+        """Committed offsets of a reader by topic and partition; 0 where there is none."""
+        group, topics = self.readers[reader]
+        try:
+            found = await self._admin.list_consumer_group_offsets(group)
+        except KafkaError:
+            found = {}
+        places = [place for place in self._places if place.topic in topics]
+        return {(at.topic, at.partition): max(0, found[at].offset) if at in found else 0 for at in places}
+
     async def read(self, at_s: float) -> Reading:
         """What every reader has yet to read, in records."""
         ends = await self._consumer.end_offsets(self._places)
         lag = {}
-        for name, (group, topics) in self.readers.items():
-            try:
-                committed = await self._admin.list_consumer_group_offsets(group)
-            except KafkaError:
-                committed = {}
-            places = [place for place in self._places if place.topic in topics]
-            done = {place: max(0, committed[place].offset) if place in committed else 0 for place in places}
-            lag[name] = sum(ends[place] - done[place] for place in places)
+        for name in self.readers:
+            done = await self.committed(name)
+            lag[name] = sum(ends[TopicPartition(*place)] - offset for place, offset in done.items())
         sources = self.readers["windows"][1]
         return Reading(at_s, sum(end for place, end in ends.items() if place.topic in sources), lag)
 

@@ -1,0 +1,156 @@
+"""``bench lifecycle``: how long a job takes to begin, to end, and to be replaced.
+
+- *start*: from the process's birth to the first record folded (its own counter says so), compiled code cached;
+- *stop*: from SIGTERM to its exit;
+- *take-over*: from kill -9 to the first offset committed by whoever comes next: the same worker started again by its
+  supervisor, or another worker that stood by.
+
+The topics hold a fleet's records and more come in meanwhile, so that there always is a record to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fleetpulse.bench import live
+from fleetpulse.bench.progress import Progress
+from fleetpulse.bench.stand import Stand, fresh_stand
+from fleetpulse.processes import Command, Processes
+from schemas.errors import FleetpulseError
+
+HOSTS = 40
+_WITHIN_S = 90.0
+_LOAD_S = 3_600
+
+
+def measure(data_dir: Path | None, times: int, shell: str, seed: int, progress: Progress) -> dict[str, Any]:
+    """Seconds of every try."""
+    with fresh_stand(data_dir, progress.say) as stand, Processes(stand.log_dir) as processes:
+        environment = {"FLEETPULSE_DATA_DIR": str(stand.data_dir)}
+        with progress.task("compiling once, so that later starts find it cached"):
+            _first(stand, processes, shell, environment)
+        processes.start(live.fleet(HOSTS, _LOAD_S, seed, stand.data_dir, environment))
+        found: dict[str, list[float]] = {"start_s": [], "stop_s": [], "restart_s": [], "standby_s": []}
+        for turn in range(times):
+            with progress.task(f"try {turn + 1} of {times}"):
+                _try(stand, processes, shell, environment, found)
+        processes.stop("simulate")
+    return {"shell": shell, "tries": times, **found, "max": {name: max(taken) for name, taken in found.items()}}
+
+
+def _job(shell: str, name: str, environment: dict[str, str], port: int, *, restart: bool = True) -> Command:
+    arguments = ("jobs", "windows", "--shell", shell, "--name", name, "--health-port", str(port))
+    return Command(name, arguments, environment, restart=restart)
+
+
+def _first(stand: Stand, processes: Processes, shell: str, environment: dict[str, str]) -> None:
+    port = _free_port()
+    processes.start(_job(shell, "worker-0", environment, port))
+    _until(lambda: _metric(port, "job_partitions") > 0, processes, "worker-0")
+    processes.stop("worker-0")
+
+
+def _try(
+    stand: Stand, processes: Processes, shell: str, environment: dict[str, str], found: dict[str, list[float]]
+) -> None:
+    port = _free_port()
+    begun_s = time.monotonic()
+    processes.start(_job(shell, "worker-0", environment, port))
+    _until(lambda: _metric(port, "job_records") > 0, processes, "worker-0")
+    found["start_s"].append(time.monotonic() - begun_s)
+    _until_committing(stand, processes)
+    found["restart_s"].append(_killed(stand, processes, "worker-0"))
+    processes.start(_job(shell, "worker-1", environment, _free_port()))
+    _until_members(stand, 2)
+    _until_committing(stand, processes)
+    found["standby_s"].append(_killed(stand, processes, "worker-0", tend=False))
+    found["stop_s"].append(processes.stop("worker-1")["worker-1"])
+    processes.stop("worker-0")
+
+
+def _killed(stand: Stand, processes: Processes, name: str, *, tend: bool = True) -> float:
+    """Seconds from kill -9 until every partition with load has been committed by a successor."""
+    before = asyncio.run(_committed(stand))
+    pid = processes.pid(name)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    begun_s = time.monotonic()
+    before = {place: max(offset, before.get(place, 0)) for place, offset in asyncio.run(_committed(stand)).items()}
+    loaded = {place for place in before if place[0] in ("llm.requests", "gpu.samples")}
+    while True:
+        if tend:
+            processes.tend()
+        now = asyncio.run(_committed(stand))
+        if all(now[place] > before[place] for place in loaded):
+            return time.monotonic() - begun_s
+        if time.monotonic() - begun_s > _WITHIN_S:
+            raise FleetpulseError(f"nobody took over within {_WITHIN_S:.0f} s")
+        time.sleep(0.05)
+
+
+def _until_committing(stand: Stand, processes: Processes) -> None:
+    before = asyncio.run(_committed(stand))
+    _until(lambda: sum(asyncio.run(_committed(stand)).values()) > sum(before.values()), processes, "worker-0")
+
+
+def _until_members(stand: Stand, wanted: int) -> None:
+    async def members() -> int:
+        watcher = live.Watcher(stand.config)
+        await watcher.start()
+        try:
+            return await watcher.members("windows")
+        finally:
+            await watcher.close()
+
+    end_s = time.monotonic() + _WITHIN_S
+    while asyncio.run(members()) < wanted:
+        if time.monotonic() > end_s:
+            raise FleetpulseError(f"the group did not get {wanted} members in {_WITHIN_S:.0f} s")
+        time.sleep(0.2)
+
+
+async def _committed(stand: Stand) -> dict[tuple[str, int], int]:
+    watcher = live.Watcher(stand.config)
+    await watcher.start()
+    try:
+        return await watcher.committed("windows")
+    finally:
+        await watcher.close()
+
+
+def _until(holds: Callable[[], bool], processes: Processes, name: str) -> None:
+    end_s = time.monotonic() + _WITHIN_S
+    while not holds():
+        if processes.exit_code(name) is not None:
+            raise FleetpulseError(f"{name} ended:\n{processes.tail(name)}")
+        if time.monotonic() > end_s:
+            raise FleetpulseError(f"{name} did not get ready in {_WITHIN_S:.0f} s:\n{processes.tail(name)}")
+        time.sleep(0.02)
+
+
+def _metric(port: int, name: str) -> float:
+    """Sum over labels of one figure of a process's /metrics; 0 while it does not answer."""
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1.0) as answer:
+        lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if _is(line, name))
+    return 0.0
+
+
+def _is(line: str, name: str) -> bool:
+    found = line.partition("{")[0].partition(" ")[0]
+    return found.removeprefix("fleetpulse_").removesuffix("_total") == name
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
