@@ -134,7 +134,9 @@ def _relation(statement: str) -> str:
     assert all(lines), statement
     rows = [(_code(one["name"]), one["type"], _unquoted(one["text"])) for one in lines if one is not None]
     comment = _unquoted(statement.rsplit("\nCOMMENT '", 1)[1][:-1])
-    return "\n\n".join((f"## {found['name']}", f"{comment[:1].upper()}{comment[1:]}.", table(("column", "type", "meaning"), rows)))
+    return "\n\n".join(
+        (f"## {found['name']}", f"{comment[:1].upper()}{comment[1:]}.", table(("column", "type", "meaning"), rows))
+    )
 
 
 def _unquoted(text: str) -> str:
