@@ -18,6 +18,8 @@ from stream_jobs.host.partitions import Partitions
 from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.host.watchdog import Watchdog
 
+ACQUIRING_PAUSE_S = 0.01
+
 _SYSTEM_CLOCK = SystemClock()
 
 
@@ -95,6 +97,9 @@ def _consumer(kafka: KafkaConfig, group: str, policy: CommitPolicy, worker: str 
 
 async def _read(consumer: Any, partitions: Partitions, policy: CommitPolicy, stop: asyncio.Event) -> None:
     while not stop.is_set():
+        if partitions.acquiring:  # aiokafka would hand out what the seek to come makes void
+            await asyncio.sleep(ACQUIRING_PAUSE_S)
+            continue
         fetched = await consumer.getmany(timeout_ms=policy.fetch_wait_ms)
         generation = partitions.generation  # nothing was awaited since the records were taken
         for place, messages in fetched.items():

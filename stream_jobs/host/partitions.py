@@ -77,6 +77,11 @@ class Partitions:
         """Owners that are fed and commit."""
         return self._live
 
+    @property
+    def acquiring(self) -> bool:
+        """Partitions are being taken over right now."""
+        return self._acquiring is not None
+
     def raise_doubt(self, error: BaseException) -> None:
         """Let the process end because of ``error``."""
         if not self.doubt.done():
