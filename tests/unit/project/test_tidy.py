@@ -16,7 +16,9 @@ FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 400
 SAYS_NOTHING = {"utils.py", "types.py", "common.py", "helpers.py", "misc.py"}
 # Longer modules, each with its reason.
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {
+    "stream_jobs/host/owner.py": "one state machine; the order of its steps is the protocol and is read top to bottom",
+}
 
 
 def modules() -> Iterator[Path]:
