@@ -263,3 +263,80 @@ def _show_lifecycle(result: dict[str, Any]) -> None:
     }
     rows = [(text, min(result[name]), result["max"][name]) for name, text in names.items()]
     out.print(table(f"Life of a job, {result['shell']}", ("what", "least s", "most s"), rows))
+
+
+@app.command()
+def size(
+    hosts: Annotated[int, typer.Option(min=1, max=2_000, help="Hosts of eight GPUs each.")] = 64,
+    seconds: Annotated[int, typer.Option(min=15, max=3_600, help="How long the fleet sends.")] = 45,
+    seed: Seed = 1,
+    json: Json = False,
+    results: Results = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Bytes per event in Kafka and in every table of ClickHouse; memory of the job at 100,000 series.
+
+    Example: [bold]fleetpulse bench size --hosts 64[/bold]
+    """
+    from fleetpulse.bench import size as measuring
+    from fleetpulse.bench.progress import Progress
+
+    with Progress() as progress:
+        result = measuring.measure(data_dir, hosts, seconds, seed, progress)
+    _finish("size", result, seed, json=json, results=results, show=lambda: _show_size(result))
+
+
+def _show_size(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    wire = result["value_bytes_per_event"]
+    rows = [
+        (topic, count, wire[topic], result["kafka_bytes_per_event"][topic]) for topic, count in result["events"].items()
+    ]
+    out.print(table("Source topics", ("topic", "events", "value bytes/event", "in Kafka bytes/event"), rows))
+    rows = [(name, None, None, share) for name, share in result["kafka_derived_bytes_per_event"].items()]
+    out.print(table("Derived topics, per source event", ("topic", "", "", "in Kafka bytes/event"), rows))
+    tables = [(name, one["rows"], one["bytes"], one["bytes_per_event"]) for name, one in result["clickhouse"].items()]
+    out.print(table("ClickHouse, per source event", ("table", "rows", "bytes", "bytes/event"), tables))
+    memory = result["job_memory"]
+    out.print(
+        f"job at {memory['series']:,} series: {memory['resident_bytes'] / 2**20:,.0f} MiB resident,"
+        f" {memory['resident_peak_bytes'] / 2**20:,.0f} MiB at most,"
+        f" {memory['start_bytes'] / 2**20:,.0f} MiB before the first",
+        highlight=False,
+    )
+
+
+@app.command()
+def landing(
+    profile: Annotated[ProfileName, typer.Option(help="bulk: 500 events a record; fleet: 1,250 hosts.")],
+    seconds: Annotated[int, typer.Option(min=1, max=120, help="Seconds of events; one insert each.")] = 6,
+    seed: Seed = 1,
+    json: Json = False,
+    results: Results = None,
+    data_dir: DataDir = None,
+) -> None:
+    """What keeping raw events costs client and server, against JSONEachRow.
+
+    Example: [bold]fleetpulse bench landing --profile fleet[/bold]
+    """
+    from fleetpulse.bench import landing as measuring
+    from fleetpulse.bench.progress import Progress
+    from fleetpulse.bench.stand import fresh_stand
+
+    with Progress() as progress, fresh_stand(data_dir, progress.say) as place:
+        result = measuring.measure(place, profile.value, seconds, seed, progress)
+    name = f"landing-{profile.value}"
+    _finish(name, result, seed, json=json, results=results, show=lambda: _show_landing(result))
+
+
+def _show_landing(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    rows = [
+        (topic, how, one[key].client_us, one[key].server_us, one["ratio"] if key == "native" else None)
+        for topic, one in result["by_topic"].items()
+        for key, how in (("native", "Native by the sink"), ("json_each_row", "JSONEachRow"))
+    ]
+    columns = ("topic", "how", "client us/event", "server us/event", "of JSONEachRow")
+    out.print(table(f"Raw landing, {result['profile']}", columns, rows))

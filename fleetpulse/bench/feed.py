@@ -245,3 +245,33 @@ async def _committed(admin: AIOKafkaAdminClient, group: str, places: list[TopicP
         found = await admin.list_consumer_group_offsets(group, partitions=places)
         return sum(max(0, one.offset) for one in found.values())
     return 0
+
+
+async def value_bytes(kafka: KafkaConfig, topics: tuple[str, ...], records_max: int = 2_000) -> dict[str, float]:
+    """Bytes of values per event, before compression, over the first records of each topic's partitions."""
+    found: dict[str, float] = {}
+    for topic in topics:
+        ends = await end_offsets(kafka, {topic: BY_NAME[topic].partitions})
+        places = {TopicPartition(*place): min(end, records_max) for place, end in ends.items() if end}
+        if not places:
+            continue
+        consumer = AIOKafkaConsumer(**kafka.client_settings(), auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            consumer.assign(list(places))
+            await consumer.seek_to_beginning()
+            found[topic] = await _mean_value_bytes(consumer, places)
+        finally:
+            await consumer.stop()
+    return found
+
+
+async def _mean_value_bytes(consumer: AIOKafkaConsumer, places: dict[TopicPartition, int]) -> float:
+    size = events = 0
+    while places:
+        for fetched in (await consumer.getmany(*places, timeout_ms=500)).values():
+            for one in fetched:
+                size += len(one.value or b"")
+                events += int(dict(one.headers).get("count", b"0"))
+        places = {place: end for place, end in places.items() if await consumer.position(place) < end}
+    return size / max(events, 1)

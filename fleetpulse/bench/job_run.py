@@ -35,6 +35,7 @@ class JobRun:
     wall_s: float
     start_cpu_s: float
     memory: dict[str, int]
+    start_memory_bytes: int
     partials: dict[tuple[str, int], tuple[int, int]]
     """By topic and partition: the offsets [from, to) of what this run wrote."""
 
@@ -61,14 +62,14 @@ def run_job(config: Config, options: WorkerOptions, ends: Offsets, log: Path, te
     finally:
         _stop(process)
     last = asyncio.run(end_offsets(config.kafka, outputs))
-    start_s = float(note.read_text())
+    start_s, start_memory = note.read_text().split()
     written = {place: (first[place], last[place]) for place in last}
-    return JobRun(options.shell, total_s - start_s, wall_s, start_s, memory, written)
+    return JobRun(options.shell, total_s - float(start_s), wall_s, float(start_s), memory, int(start_memory), written)
 
 
 def _wait_for(note: Path, process: subprocess.Popen[bytes], log: Path) -> None:
     end_s = time.monotonic() + _STARTS_WITHIN_S
-    while not (note.exists() and note.read_text()):
+    while not note.exists():
         if process.poll() is not None or time.monotonic() > end_s:
             raise FleetpulseError(f"the job did not take over its partitions in {_STARTS_WITHIN_S:.0f} s")
         time.sleep(0.01)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import orjson
 
+from fleetpulse.bench.cpu import memory_bytes
 from fleetpulse.bench.feed import Sender, message
 from fleetpulse.bench.workload import PROFILES, Workload
 from fleetpulse.processes import end_with_parent
@@ -57,7 +58,7 @@ class WorkerOptions:
 
 
 class NotedStep(WindowsStep):
-    """The windows step; writes the CPU time so far to ``note`` when it is first asked for a state."""
+    """The windows step; when it is first asked for a state it notes the CPU time and the memory so far."""
 
     def __init__(self, limits: Limits, partitions: Mapping[str, int], note: Path, profiler: cProfile.Profile | None):
         super().__init__(limits, partitions)
@@ -66,10 +67,18 @@ class NotedStep(WindowsStep):
 
     def new(self, topic: str, partition: int) -> State:
         if not self._note.exists():
-            self._note.write_text(repr(time.process_time()))
+            memory = memory_bytes(os.getpid())["resident_bytes"]
+            write_whole(self._note, f"{time.process_time()!r} {memory}")
             if self._profiler is not None:
                 self._profiler.enable()
         return super().new(topic, partition)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that others wait for: it is there whole or not at all."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    fresh.replace(path)
 
 
 def warm(workload: str, topics: list[str], partitions: Mapping[str, int]) -> None:

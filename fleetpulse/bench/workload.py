@@ -73,7 +73,9 @@ class Profile:
 
 BULK = Profile("bulk", hosts=64, requests_per_record=500, gpus_per_host=0, seconds=40)
 FLEET = Profile("fleet", hosts=1_250, requests_per_record=40, gpus_per_host=GPUS_PER_HOST, seconds=30)
-PROFILES = {profile.name: profile for profile in (BULK, FLEET)}
+SERIES = Profile("series", hosts=6_250, requests_per_record=1, gpus_per_host=GPUS_PER_HOST, seconds=1)
+"""50,000 GPUs, each a series of its own: two of these make the job's 100,000 series."""
+PROFILES = {profile.name: profile for profile in (BULK, FLEET, SERIES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Workload:
 
     profile: Profile
     seed: int
+    first_host: int = 0
+    """Number of the first host, so that two workloads can have hosts of their own."""
     hosts: tuple[str, ...] = field(init=False)
     _random: Random = field(init=False)
     _engine: dict[str, Of] = field(init=False)
@@ -101,7 +105,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
-        self.hosts = tuple(f"host-{index:04d}" for index in range(self.profile.hosts))
+        self.hosts = tuple(f"host-{self.first_host + index:04d}" for index in range(self.profile.hosts))
         self._engine = _labels([self._engine_row(index) for index in range(self.profile.hosts * ENGINES_PER_HOST)])
         gpus = [self._gpu_row(index) for index in range(self.profile.hosts * self.profile.gpus_per_host)]
         self._gpu = _labels(gpus, GPUS_PER_HOST) if gpus else {}
@@ -145,7 +149,7 @@ class Workload:
         return self._place(host) | {
             "engine_id": engine,
             "placement_group": engine,
-            "gpu_uuid": f"GPU-{host:08x}-3f5a-11ef-9c1d-{index:012x}",
+            "gpu_uuid": f"GPU-{self.first_host + host:08x}-3f5a-11ef-9c1d-{index:012x}",
             "gpu_model": "NVIDIA H100 80GB HBM3",
             "workload": "inference",
         }
