@@ -51,7 +51,7 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
         config = bring_up(data_dir, spinner.update)
     now_ms = SystemClock().now_ms()
     folder = config.data_dir / "demo" / str(now_ms)
-    scenario = Scenario(seconds, seed, folder)
+    scenario = Scenario(seconds, seed, folder, config.data_dir)
     database = Database(config.reading)
     with Processes(folder / "log") as processes:
         run = _Run(config, scenario, database, processes, console, now_ms, now_ms, _landed(database))

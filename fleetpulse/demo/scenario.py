@@ -14,19 +14,22 @@ SOURCES = ("llm.requests", "gpu.samples", "gpu.events", "engine.samples", "host.
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``seconds`` is how long load is produced; ``folder`` holds spools, logs and the ground truth."""
+    """``seconds`` is how long load is produced; ``folder`` holds spools, logs and the ground truth.
+
+    ``data_dir`` is where the stack lives."""
 
     seconds: int
     seed: int
     folder: Path
+    data_dir: Path
     gpus: int = GPUS
     speed: int = SPEED
 
     def services(self) -> tuple[Command, ...]:
         """The windows job and the sink."""
         return (
-            Command("jobs", ("jobs", "windows", "--name", "demo-worker")),
-            Command("sink", ("sink",)),
+            Command("jobs", ("jobs", "windows", "--name", "demo-worker"), self._environment),
+            Command("sink", ("sink",), self._environment),
         )
 
     def edges(self) -> tuple[Command, ...]:
@@ -38,4 +41,12 @@ class Scenario:
             "--truth", str(self.folder / "truth"),
         )  # fmt: skip
         agent = ("agent", "--spool", str(self.folder / "spool-host"))
-        return (Command("simulate", simulate, restart=False), Command("agent", agent, restart=False))
+        return (
+            Command("simulate", simulate, self._environment, restart=False),
+            Command("agent", agent, self._environment, restart=False),
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        """Children look for the stack where this command does."""
+        return {"FLEETPULSE_DATA_DIR": str(self.data_dir)}

@@ -53,7 +53,7 @@ def test_facts_and_queries_are_shown_as_given() -> None:
 
 def test_the_scenario_names_its_seed_and_folders() -> None:
     """The simulated fleet and the agent each have a spool of their own; the truth is written beside."""
-    scenario = Scenario(60, 7, Path("/data/demo"))
+    scenario = Scenario(60, 7, Path("/data/demo"), Path("/data"))
     simulate, agent = scenario.edges()
 
     assert simulate.arguments[:5] == ("simulate", "--load", "azure", "--speed", "60")
@@ -61,3 +61,6 @@ def test_the_scenario_names_its_seed_and_folders() -> None:
     assert str(Path("/data/demo/spool-fleet")) in simulate.arguments
     assert str(Path("/data/demo/spool-host")) in agent.arguments
     assert not simulate.restart
+    assert {c.environment["FLEETPULSE_DATA_DIR"] for c in (*scenario.services(), simulate, agent)} == {
+        str(Path("/data"))
+    }
