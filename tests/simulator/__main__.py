@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulator.mutations import MUTATIONS, Mutation, run_quietly, schedules_to_notice
+from tests.simulator.mutations import MUTATIONS, Mutation
+from tests.simulator.pool_work import WINDOWS_EVERY, run_one, schedules_to_notice
 from tests.simulator.schedule import Outcome
 
 
@@ -31,7 +32,7 @@ def main() -> int:
             tries = [(number, told.schedules, told.seed) for number in range(len(MUTATIONS))]
             return _print_mutations(list(pool.map(schedules_to_notice, tries)))
         seeds = range(told.seed, told.seed + told.schedules)
-        return _print_summary(pool.map(run_quietly, seeds, chunksize=20), told.seed)
+        return _print_summary(pool.map(run_one, seeds, chunksize=20), told.seed)
 
 
 def _print_summary(outcomes: Iterator[Outcome], seed: int) -> int:
@@ -43,7 +44,8 @@ def _print_summary(outcomes: Iterator[Outcome], seed: int) -> int:
     for outcome in outcomes:
         ends += outcome.ends
         blows += outcome.blows
-        counts.update(schedules=1, records=outcome.records, commits=outcome.commits)
+        windows = outcome.seed % WINDOWS_EVERY == 0
+        counts.update(schedules=1, of_windows_job=windows, records=outcome.records, commits=outcome.commits)
         if outcome.violations:
             violations[outcome.seed] = outcome.violations[:3]
     told = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from schemas.record import Headers, Output
@@ -14,16 +13,17 @@ from tests.simulator.server import Server
 
 IN_FLIGHT_MAX = 4
 
-Encode = Callable[[str, int, str, int, int, tuple[int, int]], tuple[bytes, Headers]]
-
 
 @dataclass(slots=True)
 class Spooled:
+    """A record as it was written down; ``amount`` of 0: poison. ``value`` where a subclass makes the bytes itself."""
+
     boot: int
     seq: int
     partition: int
-    key: str
-    amount: int
+    key: str = ""
+    amount: int = 0
+    value: bytes = b""
 
 
 @dataclass
@@ -37,7 +37,6 @@ class Edge:
     draw: random.Random
     fault_rate: float
     poison_rate: float
-    encode: Encode = encode
     boot: int = 0
     seq: int = 0
     waiting: dict[tuple[int, int], Spooled] = field(default_factory=dict)
@@ -59,19 +58,23 @@ class Edge:
     def spool(self) -> None:
         """Write one more record down; from here on it counts as produced."""
         poisoned = self.draw.random() < self.poison_rate
-        amount = 0 if poisoned else self.draw.randrange(1, 10)
-        key = f"k{self.draw.randrange(3)}"
-        record = Spooled(self.boot, self.seq, self._partition(key), key, amount)
+        record = Spooled(self.boot, self.seq, self.draw.randrange(self.partitions))
+        self._fill(record, poisoned=poisoned)
         self.waiting[(record.boot, record.seq)] = record
         self.seq += 1
         self.spooled += 1
-        if poisoned:
-            self.poisoned += 1
-        else:
-            self.truth[key] += amount
+        self.poisoned += poisoned
 
-    def _partition(self, key: str) -> int:
-        return self.draw.randrange(self.partitions)
+    def _fill(self, record: Spooled, *, poisoned: bool) -> None:
+        """Make up what is in the record, and add it to the truth."""
+        record.key = f"k{self.draw.randrange(3)}"
+        if not poisoned:
+            record.amount = self.draw.randrange(1, 10)
+            self.truth[record.key] += record.amount
+
+    def _encoded(self, record: Spooled, low: tuple[int, int]) -> tuple[bytes, Headers]:
+        value, headers = encode(record.key, record.amount, self.name, record.boot, record.seq, low)
+        return value if record.amount else POISON, headers
 
     def send_some(self) -> None:
         """Hand waiting records to the sender, oldest first, a few at a time."""
@@ -87,8 +90,8 @@ class Edge:
     async def _send(self, record: Spooled) -> None:
         identity = (record.boot, record.seq)
         low = min(self.waiting)
-        value, headers = self.encode(record.key, record.amount, self.name, record.boot, record.seq, low)
-        output = Output(self.topic, self._where(record), None, value if record.amount else POISON, headers)
+        value, headers = self._encoded(record, low)
+        output = Output(self.topic, self._where(record), None, value, headers)
         await asyncio.sleep(self.draw.uniform(0.0, 0.3))
         fails = self.draw.random() < self.fault_rate
         if not (fails and self.draw.random() < 0.5):

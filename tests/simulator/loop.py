@@ -47,7 +47,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, draw: random.Random, steps_max: int) -> None:
         super().__init__()
         self._draw = draw
-        self._now_s = 1_000_000.0
+        self._now_s = 1_800_000_000.0
         self._steps_left = steps_max
         self._clock_resolution = 1e-9
 

@@ -7,7 +7,6 @@ second is switched off too, and ``also_off`` says which: what is shown is that t
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from tests.simulator.client import SimBroker, SimProducer
 from tests.simulator.cluster import Parts, ThreadedListener
 from tests.simulator.counting import CountingStep, Seen
 from tests.simulator.edges import Edge, Spooled
-from tests.simulator.schedule import Outcome, Rules, run_schedule
+from tests.simulator.schedule import Rules
 
 
 @dataclass(frozen=True)
@@ -427,16 +426,3 @@ def caught_at(mutation: Mutation, schedules: int, run: Callable[[int, Rules], An
         if run(seed + number, mutation.rules).violations:
             return number + 1
     return None
-
-
-def run_quietly(seed: int) -> Outcome:
-    """A schedule of the real thing; poison is not logged."""
-    logging.disable(logging.CRITICAL)
-    return run_schedule(seed)
-
-
-def schedules_to_notice(what: tuple[int, int, int]) -> int | None:
-    """For (number of the mutation, schedules at most, first seed): how many it took."""
-    number, schedules, seed = what
-    logging.disable(logging.CRITICAL)
-    return caught_at(MUTATIONS[number], schedules, run_schedule, seed)

@@ -8,10 +8,11 @@ import json
 import random
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.record import Record
 from stream_jobs.host.job import AnyStep, HostedJob
 from stream_jobs.host.partitions import Place
 from stream_jobs.host.policy import CommitPolicy
@@ -53,11 +54,11 @@ class Outcome:
     blows: Counter[str] = field(default_factory=Counter)
 
 
-def run_schedule(seed: int, rules: Rules | None = None) -> Outcome:
-    """Run the schedule of this seed to its end and judge it."""
+def run_schedule(seed: int, rules: Rules | None = None, world_of: type[World] | None = None) -> Outcome:
+    """Run the schedule of this seed to its end and judge it; ``world_of`` is the job to try, counting by default."""
     draw = random.Random(seed)
     loop = VirtualLoop(draw, STEPS_MAX)
-    world = World(seed, draw, rules or Rules())
+    world = (world_of or World)(seed, draw, rules or Rules())
     collecting = gc.isenabled()
     gc.disable()  # it would close coroutines of killed processes at moments that depend on anything
     with warnings.catch_warnings():
@@ -74,6 +75,11 @@ def run_schedule(seed: int, rules: Rules | None = None) -> Outcome:
 
 
 class World:
+    """The counting job and its surroundings. A subclass tries another job by another source, edges, job and judge."""
+
+    source = SOURCE
+    outputs: tuple[Place, ...] = (Place(OUT_TOPIC, 0),)
+
     def __init__(self, seed: int, draw: random.Random, rules: Rules) -> None:
         self.draw = draw
         self.rules = rules
@@ -81,7 +87,7 @@ class World:
         self.server = Server()
         self.usual_rate = draw.choice((0.0, 0.002, 0.01))
         self.faults = Faults(self.usual_rate)
-        self.places = [Place(SOURCE, partition) for partition in range(PARTITIONS)]
+        self.places = [Place(self.source, partition) for partition in range(PARTITIONS)]
         self.group = Group(self.places, draw)
         self.lost_for_good = False
         self.lenient = False
@@ -106,9 +112,9 @@ class World:
     def _make(self) -> None:
         draw = self.draw
         self.edges = [
-            self.rules.edge(
-                f"edge-{n}",
-                SOURCE,
+            self._edge_class()(
+                f"{n:032x}",
+                self.source,
                 PARTITIONS,
                 self.server,
                 draw,
@@ -125,10 +131,13 @@ class World:
         for worker in self.workers:
             worker.start()
 
+    def _edge_class(self) -> Callable[..., Edge]:
+        return self.rules.edge
+
     def _job(self) -> HostedJob:
         """The job; a later release may cope with what poisoned the first."""
         part_bytes = self.draw.choice((40, 400, 1 << 19))
-        return HostedJob.of(self.rules.step(part_bytes=part_bytes, lenient=self.lenient), [SOURCE])
+        return HostedJob.of(self.rules.step(part_bytes=part_bytes, lenient=self.lenient), [self.source])
 
     def _shell(self) -> str:
         return self.draw.choice(("bare", "threaded"))
@@ -297,7 +306,7 @@ class World:
             self.outcome.violations.append("not everything was told in time")
 
     def _all_told(self) -> bool:
-        if any(edge.waiting for edge in self.edges) or self.server.log((OUT_TOPIC, 0)).open:
+        if any(edge.waiting for edge in self.edges) or any(self.server.log(place).open for place in self.outputs):
             return False
         names = self.workers[0].job.names(DEPLOYMENT)
         offsets = self.server.group_offsets
@@ -311,10 +320,17 @@ class World:
         outcome = self.outcome
         for worker in self.workers:
             outcome.ends.update(f"{type(error).__name__}" for error in worker.ended_by)
-        outputs = self.server.log((OUT_TOPIC, 0)).read(0, 1 << 30, committed=self.rules.committed_only).records
-        told = [json.loads(record.value or b"") for record in outputs]
-        outcome.commits = len(told)
         outcome.records = sum(edge.spooled for edge in self.edges)
+        self._judge_outputs()
+
+    def _told(self, place: Place) -> Sequence[Record]:
+        """What a reader of an output partition gets to see."""
+        return self.server.log(place).read(0, 1 << 30, committed=self.rules.committed_only).records
+
+    def _judge_outputs(self) -> None:
+        outcome = self.outcome
+        told = [json.loads(record.value or b"") for record in self._told(self.outputs[0])]
+        outcome.commits = len(told)
         judge_books(told, outcome.violations, begin_anywhere=self.rules.log_may_be_cut)
         if not self.lost_for_good:
             self._judge_sums(told)
@@ -336,7 +352,7 @@ class World:
         """Whoever claims to have read up to a moment has read what was appended until then."""
         for each in told:
             if each["idle"]:
-                place = Place(SOURCE, int(each["source"].rpartition("/")[2]))
+                place = Place(self.source, int(each["source"].rpartition("/")[2]))
                 entries = self.server.log(place).entries
                 late = [
                     entry.record.offset

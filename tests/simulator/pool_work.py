@@ -1,0 +1,25 @@
+"""What the processes of the simulator's pool are asked to do."""
+
+from __future__ import annotations
+
+import logging
+
+from tests.simulator.mutations import MUTATIONS, caught_at
+from tests.simulator.schedule import Outcome, run_schedule
+from tests.simulator.windows_world import WindowsWorld
+
+WINDOWS_EVERY = 10
+"""Every tenth schedule runs the real windows job (five times as slow); the others a small one made to show mistakes."""
+
+
+def run_one(seed: int) -> Outcome:
+    """A schedule of the real host; poison is not logged."""
+    logging.disable(logging.CRITICAL)
+    return run_schedule(seed, world_of=WindowsWorld if seed % WINDOWS_EVERY == 0 else None)
+
+
+def schedules_to_notice(what: tuple[int, int, int]) -> int | None:
+    """For (number of the mutation, schedules at most, first seed): how many schedules it took to notice."""
+    number, schedules, seed = what
+    logging.disable(logging.CRITICAL)
+    return caught_at(MUTATIONS[number], schedules, run_schedule, seed)

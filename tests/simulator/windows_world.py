@@ -1,0 +1,145 @@
+"""The windows job in the simulation: real records, the real step, and brute force to compare with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas import native
+from schemas.build import rows_of
+from schemas.headers import NATIVE, Identity, encode_headers
+from schemas.limits import DEFAULT_LIMITS
+from schemas.record import Headers, Record
+from schemas.tables import BY_TABLE_SCHEMA
+from schemas.verdicts import Verdict
+from stream_jobs.host.job import HostedJob
+from stream_jobs.host.partitions import Place
+from stream_jobs.windows.step import WindowsStep
+from tests.simulator.counting import POISON
+from tests.simulator.edges import Edge, Spooled
+from tests.simulator.schedule import World
+from tests.unit.stream_jobs.windows_cases import PARTITIONS, Row, a_record, a_request, expected, merged
+
+TOPIC = "llm.requests"
+SCHEMA = "llm.requests/1"
+HOUR_MS = 3_600_000
+
+
+class PoisonedWindowsStep(WindowsStep):
+    """The real step with a defect: some records make it raise, after it has taken those before them. The later release
+    finds them merely unreadable."""
+
+    def __init__(self, *, lenient: bool) -> None:
+        super().__init__(DEFAULT_LIMITS, PARTITIONS)
+        self._lenient = lenient
+
+    def fold(self, state: Any, records: Sequence[Record], changes: Any) -> None:
+        if not self._lenient:
+            for number, record in enumerate(records):
+                if record.value == POISON:
+                    super().fold(state, records[:number], changes)
+                    raise ValueError("poison")
+        super().fold(state, records, changes)
+
+
+@dataclass
+class WindowsEdge(Edge):
+    """Sends one to three requests per record; some of them late or in the future."""
+
+    events: list[Row] = field(default_factory=list)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+
+    def _fill(self, record: Spooled, *, poisoned: bool) -> None:
+        rows = [self._request() for _ in range(self.draw.randrange(1, 4))]
+        record.amount = len(rows)
+        if poisoned:
+            record.value = POISON
+            self.verdicts[Verdict.REJECTED] += len(rows)
+            return
+        record.value = a_record(TOPIC, rows).value or b""
+        for row in rows:
+            ago_ms = self.server.now_ms() - row["at_ms"]
+            verdict = Verdict.LATE if ago_ms > HOUR_MS else Verdict.FUTURE if ago_ms < -HOUR_MS else Verdict.ACCEPTED
+            self.verdicts[verdict] += 1
+            if verdict is Verdict.ACCEPTED:
+                self.events.append(row)
+
+    def _request(self) -> Row:
+        draw = self.draw
+        fate = draw.random()
+        away_ms = 12 * HOUR_MS if fate < 0.05 else -12 * HOUR_MS if fate > 0.95 else draw.randrange(30_000)
+        return a_request(
+            self.server.now_ms() - away_ms,
+            host=draw.choice(("h1", "h2")),
+            model=draw.choice(("m1", "m2", "m3")),
+            tenant=draw.choice(("a", "b", None)),
+            ttft_us=draw.randrange(10_000_000),
+            e2e_us=draw.choice((None, draw.randrange(10_000_000))),
+            output_tokens=draw.randrange(1_000),
+        )
+
+    def _encoded(self, record: Spooled, low: tuple[int, int]) -> tuple[bytes, Headers]:
+        identity = Identity(self.name, record.boot, record.seq, low)
+        return record.value, encode_headers(SCHEMA, NATIVE, identity, record.amount)
+
+
+class WindowsWorld(World):
+    source = TOPIC
+    outputs = tuple(Place(topic, number) for topic, count in PARTITIONS.items() for number in range(count))
+
+    def _edge_class(self) -> Callable[..., Edge]:
+        return WindowsEdge
+
+    def _job(self) -> HostedJob:
+        return HostedJob.of(PoisonedWindowsStep(lenient=self.lenient), [TOPIC])
+
+    def _judge_outputs(self) -> None:
+        self._judge_chains()
+        if not self.lost_for_good:
+            self._judge_rows()
+            self._judge_books()
+
+    def _judge_chains(self) -> None:
+        """Seen from every output partition, the commits about a source partition follow one another without a gap."""
+        ends: Counter[tuple[Place, str]] = Counter()
+        for place in self.outputs:
+            if place.topic == "rejected":
+                continue
+            for record in self._told(place):
+                headers = dict(record.headers)
+                self.outcome.commits += place == self.outputs[0]
+                first, _, end = headers["offsets"].partition(b"-")
+                key = (place, headers["source-partition"].decode())
+                if headers.get("part", b"1/1").startswith(b"1/") and int(first) != ends[key]:
+                    self.outcome.violations.append(f"{key}: from {int(first)} after {ends[key]}")
+                ends[key] = int(end)
+
+    def _rows(self, topic: str) -> list[Row]:
+        rows: list[Row] = []
+        for place in self.outputs:
+            for record in self._told(place) if place.topic == topic else ():
+                if record.value:
+                    table = BY_TABLE_SCHEMA[dict(record.headers)["schema"].decode()]
+                    rows += rows_of(table.fields, native.decode(record.value, table.fields))
+        return rows
+
+    def _judge_rows(self) -> None:
+        events = [event for edge in self.edges if isinstance(edge, WindowsEdge) for event in edge.events]
+        found, wanted = merged(TOPIC, self._rows("window.partials")), expected(TOPIC, events)
+        if found != wanted:
+            counts = [sum(row["event_count"] for row in rows) for rows in (found, wanted)]
+            self.outcome.violations.append(f"{len(found)} rows of {counts[0]} instead of {len(wanted)} of {counts[1]}")
+
+    def _judge_books(self) -> None:
+        booked: Counter[Verdict] = Counter()
+        for row in self._rows("books"):
+            booked[Verdict(row["verdict"])] += row["events"]
+        del booked[Verdict.DUPLICATE]
+        truth = sum((edge.verdicts for edge in self.edges if isinstance(edge, WindowsEdge)), Counter[Verdict]())
+        if +booked != truth:
+            self.outcome.violations.append(f"booked {dict(+booked)} instead of {dict(truth)}")
+        refused = sum(row["events"] for row in self._rows("rejected"))
+        if refused != truth[Verdict.REJECTED]:
+            self.outcome.violations.append(f"{refused} events in rejected, booked {dict(+booked)}")
