@@ -13,7 +13,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from stream_jobs.host.checks import check_topics
 from stream_jobs.host.job import AnyStep, HostedJob
-from stream_jobs.host.kafka_ports import KafkaBroker, record_of
+from stream_jobs.host.kafka_ports import KafkaBroker, record_of, stop_client
 from stream_jobs.host.partitions import Partitions
 from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.host.watchdog import Watchdog
@@ -71,7 +71,7 @@ async def run_bare(
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         consumer = _consumer(kafka, names.group, policy, worker)
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
-        open_.push_async_callback(consumer.stop)
+        open_.push_async_callback(stop_client, consumer.stop)
         await consumer.start()
         open_.push_async_callback(partitions.shut_down)
         partitions.start()

@@ -84,6 +84,8 @@ class Partitions:
 
     def raise_doubt(self, error: BaseException) -> None:
         """Let the process end because of ``error``."""
+        if isinstance(error, asyncio.CancelledError):  # aiokafka lets those of its own tasks slip
+            error = UnavailableError("the client was cancelled from within")
         if not self.doubt.done():
             self.doubt.set_exception(error)
 

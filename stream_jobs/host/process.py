@@ -50,7 +50,7 @@ def host_job(
     except FleetpulseError as error:
         _log.error("the job ends because of a doubt, and begins again where it last committed: %s", error)
         return EXIT_DOUBT
-    except Exception:
+    except (Exception, asyncio.CancelledError):
         _log.critical("the job ends because of a defect", exc_info=True)
         return EXIT_DOUBT
     return 0
