@@ -75,6 +75,9 @@ def throughput(
     cprofile: Annotated[
         Path | None, typer.Option("--cprofile", help="Write the job's cProfile here (it slows the job down).")
     ] = None,
+    whole_path: Annotated[
+        bool, typer.Option("--whole-path", help="Job + sink + server against the engine, both keeping raw rows.")
+    ] = False,
     json: Json = False,
     keep: Keep = False,
     results: Results = None,
@@ -85,6 +88,12 @@ def throughput(
     Example: [bold]fleetpulse bench throughput --profile fleet --against clickhouse --host both[/bold]
     """
     from fleetpulse.bench import throughput as measuring
+    from fleetpulse.bench.progress import Progress
+    from fleetpulse.bench.stand import stand
+
+    if whole_path:
+        _whole_path(profile.value, seconds, records_per_batch, seed, json=json, results=results, data_dir=data_dir)
+        return
 
     hosts = ("bare", "faust") if host is HostName.BOTH else (host.value,)
     options = measuring.Options(
@@ -98,13 +107,45 @@ def throughput(
         seed=seed,
         cprofile=cprofile,
     )
-    from fleetpulse.bench.progress import Progress
-    from fleetpulse.bench.stand import stand
-
     with Progress() as progress, stand(data_dir, progress.say, keep=keep) as place:
         result = measuring.measure(place, options, progress)
     name = f"throughput-{profile.value}-{format.value}"
     _finish(name, result, seed, json=json, results=results, show=lambda: _show_throughput(result))
+
+
+def _whole_path(
+    profile: str,
+    seconds: int | None,
+    records_per_batch: int,
+    seed: int,
+    *,
+    json: bool,
+    results: Path | None,
+    data_dir: Path | None,
+) -> None:
+    from fleetpulse.bench import whole_path as measuring
+    from fleetpulse.bench.progress import Progress
+    from fleetpulse.bench.stand import fresh_stand
+
+    with Progress() as progress, fresh_stand(data_dir, progress.say) as place:
+        result = measuring.measure(place, profile, seconds, records_per_batch, seed, progress)
+    _finish(f"whole-path-{profile}", result, seed, json=json, results=results, show=lambda: _show_whole(result))
+
+
+def _show_whole(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    events = result["events"]
+    rows: list[tuple[Any, ...]] = [
+        (f"ours: {name}", 1e6 * spent / events, None) for name, spent in result["ours"]["side"].cpu_s.items()
+    ]
+    rows.append(("ours, all", result["ours"]["us_per_event"], None))
+    rows += [
+        (f"ClickHouse's Kafka engine, {work} work", one["us_per_event"], result["ratio"][work])
+        for work, one in result["clickhouse"].items()
+    ]
+    title = f"Whole path, raw rows kept: {result['profile'].name}, {events:,} events, one core"
+    out.print(table(title, ("what", "CPU us/event", "x ours"), rows))
 
 
 def _finish(name: str, result: dict[str, Any], seed: int, *, json: bool, results: Path | None, show: Any) -> None:

@@ -57,12 +57,7 @@ class Peer:
         tell: Tell = lambda _done, _all: None,
     ) -> PeerRun:
         """Read everything once. The results stay in the tables until the next run. ``core`` None: not pinned."""
-        self.close()
-        self._client.command(f"CREATE DATABASE {peer.DATABASE}")
-        group = f"bench-peer-{time.time_ns()}"
-        for topic in self._topics:
-            for statement in peer.tables(topic, options, self._kafka.bootstrap, group):
-                self._client.command(statement)
+        group = self.prepare(options)
         if not merges:
             for table in self._targets():
                 self._client.command(f"SYSTEM STOP MERGES {peer.DATABASE}.{table}")
@@ -70,14 +65,41 @@ class Peer:
             with cpu.pinned(self._pid, core) if core is not None else nullcontext():
                 return self._read(options, group, ends, merges, tell)
         finally:
-            self._stop_reading()
+            self.stop_reading()
+
+    def prepare(self, options: peer.Options) -> str:
+        """Make all tables anew, nothing reads yet; the engine's group."""
+        self.close()
+        self._client.command(f"CREATE DATABASE {peer.DATABASE}")
+        group = f"bench-peer-{time.time_ns()}"
+        for topic in self._topics:
+            for statement in peer.tables(topic, options, self._kafka.bootstrap, group):
+                self._client.command(statement)
+        return group
+
+    def start_reading(self, options: peer.Options) -> None:
+        """Make the views."""
+        for topic in self._topics:
+            for statement in peer.views(topic, options):
+                self._client.command(statement)
+
+    def landed(self) -> dict[str, int]:
+        """Events by table: raw tables as ``TOPIC raw``, others by their grouping set."""
+        found: dict[str, int] = {}
+        for topic in self._topics:
+            found[f"{topic} raw"] = self._number(f"SELECT count() FROM {peer.DATABASE}.{peer.raw_table(topic)}")
+            for grouping in sets_of(topic):
+                table = f"{peer.DATABASE}.{peer.group_table(grouping)}"
+                found[grouping.name] = self._number(f"SELECT sum(event_count) FROM {table}")
+        return found
+
+    def _number(self, question: str) -> int:
+        return int(self.query(question)[0][0])
 
     def _read(self, options: peer.Options, group: str, ends: Offsets, merges: bool, tell: Tell) -> PeerRun:
         idle = self._idle_share()
         before_s, begun_s = cpu.cpu_s(self._pid), time.monotonic()
-        for topic in self._topics:
-            for statement in peer.views(topic, options):
-                self._client.command(statement)
+        self.start_reading(options)
         asyncio.run(until_committed(self._kafka, group, ends, _WITHIN_S, tell, lambda: True))
         if merges:
             self._until_merged()
@@ -97,7 +119,8 @@ class Peer:
         while int(self._client.command(question)):
             time.sleep(_POLL_S)
 
-    def _stop_reading(self) -> None:
+    def stop_reading(self) -> None:
+        """Remove what reads; the results stay."""
         for topic in self._topics:
             tables = [*(peer.group_table(grouping) for grouping in sets_of(topic)), peer.raw_table(topic)]
             for table in tables:
