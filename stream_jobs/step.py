@@ -4,12 +4,16 @@ The host (``stream_jobs.host``) owns all input and output and is the same for ev
 Rules that a step must keep, because exactness hangs on them:
 
 - ``fold`` depends on the records and their order alone, never on where batches are cut, never on a clock;
-- ``rows`` is called once per commit; what it returns is sent in the same transaction as the source offset, after
-  which the host throws ``changes`` away: everything not yet sent must be in ``changes``, everything needed later in
-  ``state``;
-- a state that went through ``dump`` and ``load`` behaves like the one that did not.
+- ``rows`` is called once per commit and returns *all* of ``changes``; that is sent in the same transaction as the source
+  offset, and the host throws ``changes`` away. Nothing that counts may move from ``changes`` to ``state`` there: after a
+  crash ``state`` comes from ``fold`` alone;
+- a state that went through ``dump`` and ``load`` behaves like the one that did not;
+- a release that raises on records which another release accepted must not take turns with it: what was accepted and
+  sent cannot be rejected any more.
 
-During recovery the host folds silently from a snapshot to the committed offset and throws those changes away.
+During recovery the host folds silently from a snapshot to the committed offset and throws those changes away. A record
+that makes ``fold`` raise is handed to ``reject`` on a state rebuilt from the records before it. While a transaction is
+on its way, ``fold`` goes on with the next records.
 """
 
 from __future__ import annotations
@@ -71,7 +75,8 @@ class Step(Protocol[State, Changes]):
         ...
 
     def dump(self, state: State) -> list[bytes]:
-        """The state as parts of at most 512 KiB each; deterministic for equal states."""
+        """The state as parts, equal bytes for equal states; the host cuts parts above 512 KiB. Called every snapshot
+        interval, in one go: its time is taken from the fold's."""
         ...
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State: ...
