@@ -4,9 +4,9 @@ The host (``stream_jobs.host``) owns all input and output and is the same for ev
 Rules that a step must keep, because exactness hangs on them:
 
 - ``fold`` depends on the records and their order alone, never on where batches are cut, never on a clock;
-- ``rows`` is called once per commit and returns *all* of ``changes``; that is sent in the same transaction as the source
-  offset, and the host throws ``changes`` away. Nothing that counts may move from ``changes`` to ``state`` there: after a
-  crash ``state`` comes from ``fold`` alone;
+- ``rows`` is called once per commit and returns *all* of ``changes``; that is sent in the same transaction as the
+  source offset, and the host throws ``changes`` away. Nothing that counts may move from ``changes`` to ``state``
+  there: after a crash ``state`` comes from ``fold`` alone;
 - a state that went through ``dump`` and ``load`` behaves like the one that did not;
 - a release that raises on records which another release accepted must not take turns with it: what was accepted and
   sent cannot be rejected any more.
