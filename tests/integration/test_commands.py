@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -267,7 +268,7 @@ def test_a_reader_that_goes_away_ends_the_command_in_silence(
     """`fleetpulse tail TOPIC | head -1`."""
     topic = topic_name("events", partitions=1)
     asyncio.run(send_wide(kafka_bootstrap, topic, 400))
-    command = f"{sys.executable} -m fleetpulse tail {topic} -n 400 | head -n 1"
+    command = f"{shlex.quote(sys.executable)} -m fleetpulse tail {topic} -n 400 | head -n 1"
 
     done = subprocess.run(
         ["sh", "-c", command], env=environment(**there), capture_output=True, text=True, timeout=60, check=False
