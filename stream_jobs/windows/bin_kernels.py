@@ -1,8 +1,9 @@
-"""The compiled loops over sketch bins: which bin a value has, counting bins, bringing them into order.
+"""The compiled loops over sketch bins: which bin a value has, and merging the bins of all events of a row.
 
-A bin of a table is one number of 64 bits: row, histogram and bin in the upper half (the key), the count in the lower;
-0 is an empty place. The 32 bits of the key bound the rows of one table; amounts that do not fit the count are kept
-aside as *spilled*. A row has 2^bits places for histograms. See ``kernels`` for what all loops keep to.
+Bins are merged once, at the commit: events are grouped by their row, then row after row is added up in one *line* of
+all bins (8 KiB, so it stays in the processor's nearest memory) and read off in order. Nothing is looked up or sorted,
+whatever the number of rows. Events of a row with few values are entered in order instead. See ``kernels`` for what
+all loops keep to.
 """
 
 from __future__ import annotations
@@ -20,14 +21,9 @@ NO_BIN = -9
 
 _SHIFT = 46
 _FIRST_CELL = 1023 << 6
-_BIN_BITS = 10
-_BIN_MASK = (1 << _BIN_BITS) - 1
-_GROUP = np.uint64(3)
-_IN_GROUP = np.uint64(7)
-_INSERTION_MAX = 48
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_LOW = np.uint64(0x00000000FFFFFFFF)
-_HALF = np.uint64(32)
+_INSERTION_MAX = 16
+"""Values of a row up to which entering each in order is cheaper than reading through a line."""
+_LINE = BIN_MAX - ZERO_BIN + 1
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -42,16 +38,6 @@ def _first_guesses() -> npt.NDArray[np.int32]:
 _GUESSES = _first_guesses()
 _BOUNDS = BOUNDS.copy()
 _VALUE_MAX = int(BOUNDS[BIN_MAX])
-
-
-def histogram_bits(histograms: int) -> int:
-    """Bits that number the histograms of a row."""
-    return max(histograms - 1, 0).bit_length()
-
-
-def rows_max(histograms: int) -> int:
-    """Rows that one table of bins can tell apart."""
-    return 1 << 32 - _BIN_BITS - histogram_bits(histograms)
 
 
 @njit(cache=True, nogil=True)
@@ -77,168 +63,103 @@ def bins_of(values: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _shift_of(bins: Any) -> Any:
-    """How far a hash is shifted down so that its best bits, the upper ones, number the groups of the table."""
-    groups, shift = bins.shape[0] >> 3, 64
-    while groups > 1:
-        groups >>= 1
-        shift -= 1
-    return np.uint64(shift)
+def count_events(lines: Any, base: Any, ends: Any) -> None:
+    """Add one to ``ends[base + row]`` for each event that went to a row."""
+    for i in range(lines.shape[0]):
+        if lines[i] != EMPTY:
+            ends[base + lines[i]] += 1
 
 
 @njit(cache=True, nogil=True)
-def _place_of(bins: Any, shift: Any, key: Any) -> Any:
-    """Where a bin stands or would be entered.
+def group_events(lines: Any, base: Any, cursors: Any, events: Any) -> None:
+    """Write each event where the cursor of its row stands, and move that on."""
+    for i in range(lines.shape[0]):
+        if lines[i] != EMPTY:
+            row = base + lines[i]
+            events[cursors[row]] = i
+            cursors[row] += 1
 
-    Eight neighbouring bins start out in one cache line, so that the bins of one event are found together.
+
+@njit(cache=True, nogil=True)
+def _read_off(line: Any, low: Any, high: Any, place: Any, keys: Any, counts: Any) -> int:
+    """Write the bins ``[low, high]`` in use behind ``place`` and clear them; returns the place after them."""
+    for key in range(low, high + 1):
+        count = line[key - ZERO_BIN]
+        if count != _NONE:
+            keys[place], counts[place] = key, count
+            line[key - ZERO_BIN] = _NONE
+            place += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _enter(key: Any, first: Any, place: Any, keys: Any, counts: Any) -> int:
+    """Count a bin once among the rising ones in ``[first, place)``; returns the place after them."""
+    k = place
+    while k > first and keys[k - 1] > key:
+        k -= 1
+    if k > first and keys[k - 1] == key:
+        counts[k - 1] += _ONE
+        return place
+    for j in range(place, k, -1):
+        keys[j], counts[j] = keys[j - 1], counts[j - 1]
+    keys[k], counts[k] = key, _ONE
+    return place + 1
+
+
+@njit(cache=True, nogil=True)
+def merge_values(order: Any, firsts: Any, events: Any, found: Any, ends: Any, keys: Any, counts: Any) -> int:
+    """Bins of the values of all rows in the given order: ``found`` holds each event's bin; returns how many.
+
+    The events of row ``r`` are ``events[firsts[r]:firsts[r + 1]]``; the bins of the ``p``-th row end at ``ends[p]``.
     """
-    mask = np.uint64(bins.shape[0] - 1)
-    place = (((key >> _GROUP) * _MIX) >> shift << _GROUP) | (key & _IN_GROUP)
-    while True:
-        held = bins[place]
-        if held == _NONE or held >> _HALF == key:
-            return place
-        place = (place + np.uint64(1)) & mask
+    line = np.zeros(_LINE, np.uint64)
+    place: Any = np.int64(0)
+    for p in range(order.shape[0]):
+        first, last = firsts[order[p]], firsts[order[p] + 1]
+        if last - first <= _INSERTION_MAX:
+            begin = place
+            for e in range(first, last):
+                key = np.int64(found[events[e]])
+                if key != NO_BIN:
+                    place = _enter(key, begin, place, keys, counts)
+        else:
+            low, high = np.int64(BIN_MAX), np.int64(ZERO_BIN)
+            for e in range(first, last):
+                key = np.int64(found[events[e]])
+                if key != NO_BIN:
+                    line[key - ZERO_BIN] += _ONE
+                    low, high = min(low, key), max(high, key)
+            place = _read_off(line, low, high, place, keys, counts)
+        ends[p] = place
+    return place
 
 
 @njit(cache=True, nogil=True)
-def count_values(rows: Any, found: Any, histogram: Any, bits: Any, start: Any, stop: Any, bins: Any, used: Any) -> int:
-    """Count the bin of each row's value in the given histogram of its line; returns the row reached.
-
-    Stops when half of the table is in use. ``used`` is [lines, bins, spilled amounts].
-    """
-    bins_max = bins.shape[0] // 2
-    shift = _shift_of(bins)
-    held_bins = used[1]
-    for i in range(start, stop):
-        if rows[i] == EMPTY or found[i] == NO_BIN:
-            continue
-        if held_bins >= bins_max:
-            stop = i
-            break
-        key = np.uint64((((rows[i] << bits) | histogram) << _BIN_BITS) | (found[i] + 1))
-        place = _place_of(bins, shift, key)
-        held = bins[place]
-        if held == _NONE:
-            held_bins += 1
-            held = key << _HALF
-        bins[place] = held + _ONE
-    used[1] = held_bins
-    return stop
-
-
-@njit(cache=True, nogil=True)
-def count_ready(
-    rows: Any,
+def merge_ready(
+    order: Any,
+    firsts: Any,
+    events: Any,
+    event_ends: Any,
+    event_keys: Any,
+    event_counts: Any,
     ends: Any,
     keys: Any,
     counts: Any,
-    histogram: Any,
-    bits: Any,
-    start: Any,
-    stop: Any,
-    bins: Any,
-    spilled: Any,
-    used: Any,
 ) -> int:
-    """Count ready-made bins, as ``count_values``; amounts beyond a count's 32 bits are set aside in ``spilled``.
-
-    Stops as well when ``spilled`` might not have room for all of a row's.
-    """
-    bins_max = bins.shape[0] // 2
-    shift = _shift_of(bins)
-    for i in range(start, stop):
-        if rows[i] == EMPTY:
-            continue
-        first, last = ends[i], ends[i + 1]
-        if used[1] + last - first > bins_max or used[2] + last - first > spilled.shape[0]:
-            return i
-        for k in range(first, last):
-            key = np.uint64((((rows[i] << bits) | histogram) << _BIN_BITS) | (keys[k] + 1))
-            amount = np.uint64(counts[k])
-            place = _place_of(bins, shift, key)
-            held = bins[place]
-            if held == _NONE:
-                used[1] += 1
-                held = (key << _HALF) | _ONE
-                amount -= _ONE
-            if amount <= _LOW - (held & _LOW):
-                held += amount
-            else:
-                spilled[used[2], 0] = key
-                spilled[used[2], 1] = amount
-                used[2] += 1
-            bins[place] = held
-    return stop
-
-
-@njit(cache=True, nogil=True)
-def grow_bins(old: Any, new: Any) -> None:
-    """Enter all bins of ``old`` into the empty, larger ``new``."""
-    shift = _shift_of(new)
-    for i in range(old.shape[0]):
-        if old[i] != _NONE:
-            new[_place_of(new, shift, old[i] >> _HALF)] = old[i]
-
-
-@njit(cache=True, nogil=True)
-def measure_bins(bins: Any, positions: Any, bits: Any, rows: Any, sizes: Any) -> None:
-    """Count the bins in use by histogram and position: ``sizes[histogram * rows + positions[row]]``."""
-    for i in range(bins.shape[0]):
-        if bins[i] != _NONE:
-            cell = np.int64(bins[i] >> (_HALF + np.uint64(_BIN_BITS)))
-            sizes[(cell & ((1 << bits) - 1)) * rows + positions[cell >> bits]] += 1
-
-
-@njit(cache=True, nogil=True)
-def place_bins(bins: Any, positions: Any, bits: Any, rows: Any, cursors: Any, keys: Any, counts: Any) -> None:
-    """Write each bin where the cursor of its histogram and position stands, and move that on."""
-    for i in range(bins.shape[0]):
-        held = bins[i]
-        if held != _NONE:
-            key = np.int64(held >> _HALF)
-            cell = key >> _BIN_BITS
-            target = (cell & ((1 << bits) - 1)) * rows + positions[cell >> bits]
-            cursor = cursors[target]
-            cursors[target] = cursor + 1
-            keys[cursor] = (key & _BIN_MASK) - 1
-            counts[cursor] = held & _LOW
-
-
-@njit(cache=True, nogil=True)
-def sort_bins(ends: Any, keys: Any, counts: Any) -> None:
-    """Bring the bins of each histogram into rising order: few by insertion, many through a line of all bins."""
-    line = np.zeros(1 << _BIN_BITS, np.uint64)
-    start = np.int64(0)
-    for j in range(ends.shape[0]):
-        stop = ends[j]
-        if stop - start <= _INSERTION_MAX:
-            for i in range(start + 1, stop):
-                key, count = keys[i], counts[i]
-                k = i
-                while k > start and keys[k - 1] > key:
-                    keys[k], counts[k] = keys[k - 1], counts[k - 1]
-                    k -= 1
-                keys[k], counts[k] = key, count
-        else:
-            for i in range(start, stop):
-                line[keys[i] + 1] = counts[i]
-            place: Any = start
-            for found in range(line.shape[0]):
-                if line[found] != _NONE:
-                    keys[place], counts[place] = found - 1, line[found]
-                    line[found] = _NONE
-                    place += 1
-        start = stop
-
-
-@njit(cache=True, nogil=True)
-def add_spilled(spilled: Any, positions: Any, bits: Any, rows: Any, ends: Any, keys: Any, counts: Any) -> None:
-    """Add amounts too large for the table to the bins they belong to."""
-    for i in range(spilled.shape[0]):
-        cell, found = spilled[i, 0] >> _BIN_BITS, (spilled[i, 0] & _BIN_MASK) - 1
-        target = (cell & ((1 << bits) - 1)) * rows + positions[cell >> bits]
-        place = ends[target] - 1
-        while keys[place] != found:
-            place -= 1
-        counts[place] += np.uint64(spilled[i, 1])
+    """As ``merge_values`` for ready-made bins, which rise within an event."""
+    line = np.zeros(_LINE, np.uint64)
+    place: Any = np.int64(0)
+    for p in range(order.shape[0]):
+        low, high = np.int64(BIN_MAX), np.int64(ZERO_BIN)
+        for e in range(firsts[order[p]], firsts[order[p] + 1]):
+            event = events[e]
+            first = event_ends[event - 1] if event else np.int64(0)
+            last = event_ends[event]
+            for k in range(first, last):
+                line[np.int64(event_keys[k]) - ZERO_BIN] += event_counts[k]
+            if first < last:
+                low, high = min(low, np.int64(event_keys[first])), max(high, np.int64(event_keys[last - 1]))
+        place = _read_off(line, low, high, place, keys, counts)
+        ends[p] = place
+    return place

@@ -23,17 +23,15 @@ Whole = npt.NDArray[np.int64]
 class Columns:
     """Rows of many records. ``values[f]`` is the f-th measure of the plan with ``UNKNOWN`` for null.
 
-    ``windows`` holds the start of each row's window. Row ``i`` owns the ready-made bins
-    ``ready_keys[ready_ends[b, i]:ready_ends[b, i + 1]]`` of the b-th such column.
+    ``windows`` holds the start of each row's window, ``value_bins[f]`` the sketch bins of the first measures,
+    ``ready_bins`` the columns of bins that came ready-made.
     """
 
     at: Whole
     windows: Whole
     values: Whole
-    value_bins: npt.NDArray[np.int32]
-    ready_ends: Whole
-    ready_keys: Whole
-    ready_counts: Whole
+    value_bins: npt.NDArray[np.int16]
+    ready_bins: list[Bins]
     labels: list[Labels]
     record_of: Whole
     verdicts: npt.NDArray[np.uint8]
@@ -44,17 +42,14 @@ def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int)
     block = admitted.block
     at = np.array(_numbers(block, plan.event.fields[0].name).values, dtype=np.int64)
     values = _values(plan, block)
-    value_bins = np.empty((len(plan.sketches), block.rows), np.int32)
+    value_bins = np.empty((len(plan.sketches), block.rows), np.int16)
     bin_kernels.bins_of(values[: len(plan.sketches)], value_bins)
-    ends, keys, counts = _ready_bins(plan, block)
     return Columns(
         at=at,
         windows=at - at % window_ms,
         values=values,
         value_bins=value_bins,
-        ready_ends=ends,
-        ready_keys=keys,
-        ready_counts=counts,
+        ready_bins=[_bins(block, field.name) for field in plan.ready_bins],
         labels=_labels(plan, block),
         record_of=record_of,
         verdicts=np.array(admitted.verdicts, dtype=np.uint8),
@@ -78,21 +73,10 @@ def _values(plan: Plan, block: Block) -> Whole:
     return values
 
 
-def _ready_bins(plan: Plan, block: Block) -> tuple[Whole, Whole, Whole]:
-    ends = np.zeros((len(plan.ready_bins), block.rows + 1), np.int64)
-    keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    total = 0
-    for out, field in zip(ends, plan.ready_bins, strict=True):
-        column = block.columns[field.name]
-        assert isinstance(column, Bins)
-        np.add(column.ends, total, out=out[1:])
-        out[0] = total
-        keys.append(column.keys.astype(np.int64))
-        counts.append(column.counts.astype(np.int64))
-        total += len(column.keys)
-    if len(keys) == 2:
-        return ends, keys[1], counts[1]
-    return ends, np.concatenate(keys), np.concatenate(counts)
+def _bins(block: Block, name: str) -> Bins:
+    column = block.columns[name]
+    assert isinstance(column, Bins)
+    return column
 
 
 def _labels(plan: Plan, block: Block) -> list[Labels]:

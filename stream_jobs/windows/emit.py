@@ -8,7 +8,6 @@ its life, and per word in use its place in the order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ from stream_jobs.windows.kernels import (
 )
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Codes, Series, SeriesTable
-from stream_jobs.windows.sums import Segment, Sums
+from stream_jobs.windows.sums import Segment, Sums, bins_part, together
 
 Whole = npt.NDArray[np.int64]
 
@@ -69,8 +68,7 @@ def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
     codes, words = _canonical_codes(plan, segment)
     targets = np.concatenate([part.table.targets[part.row_series[: part.rows]] for part in sums])
     windows = np.concatenate([part.row_windows[: part.rows] for part in sums])
-    numbers = [number for number, tables in enumerate(segment.tables) for _ in tables]
-    sets = np.concatenate([np.full(part.rows, n, np.int64) for n, part in zip(numbers, sums, strict=True)])
+    sets = np.concatenate([np.full(part.rows, number, np.int64) for number, part in enumerate(sums)])
     keys = [(targets.astype(np.int64), partitions), (windows, 1 << 45), (sets, len(plan.sets))]
     keys += [(line, len(known)) for line, known in zip(codes, words, strict=True)]
     order = np.lexsort(_packed(keys)[::-1])
@@ -82,7 +80,7 @@ def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
         codes=[line[order] for line in codes],
         words=words,
         cells=cells[order],
-        bins=_ordered_bins(plan, sums, order),
+        bins=_ordered_bins(plan, segment, order),
     )
 
 
@@ -155,33 +153,48 @@ def compacted(codes: npt.NDArray[np.int32] | Whole, words: list[bytes | None]) -
     return ranks[codes], [None, *(found[place] for place in order)]
 
 
-def _ordered_bins(plan: Plan, sums: list[Sums], order: Whole) -> list[Bins]:
+def _ordered_bins(plan: Plan, segment: Segment, order: Whole) -> list[Bins]:
     """Bins of all rows by histogram, in the order of the rows."""
-    histograms, rows = len(plan.histograms), len(order)
-    if histograms == 0:
+    if not plan.histograms:
         return []
-    bits = bin_kernels.histogram_bits(histograms)
-    positions = np.empty(rows, np.int64)
-    positions[order] = np.arange(rows)
-    bounds = np.cumsum([0, *(part.rows for part in sums)]).tolist()
-    own = [positions[first:stop] for first, stop in pairwise(bounds)]
-    sizes = np.zeros(histograms * rows, np.int64)
-    for part, places in zip(sums, own, strict=True):
-        bin_kernels.measure_bins(part.bins, places, bits, rows, sizes)
-    ends = np.cumsum(sizes)
-    cursors = ends - sizes
-    keys, counts = np.empty(ends[-1], np.int16), np.empty(ends[-1], np.uint64)
-    for part, places in zip(sums, own, strict=True):
-        bin_kernels.place_bins(part.bins, places, bits, rows, cursors, keys, counts)
-    bin_kernels.sort_bins(ends, keys, counts)
-    for part, places in zip(sums, own, strict=True):
-        bin_kernels.add_spilled(part.spilled[: part.used[2]], places, bits, rows, ends, keys, counts)
-    found, first = [], 0
-    for lines in ends.reshape(histograms, rows):
-        stop = int(lines[-1])
-        found.append(Bins(lines - first, keys[first:stop], counts[first:stop]))
-        first = stop
-    return found
+    firsts, events = _grouped(segment)
+    histograms = together(segment.histograms)
+    return [
+        *(_values_merged(order, firsts, events, found) for found in histograms.values),
+        *(_ready_merged(order, firsts, events, ready) for ready in histograms.ready),
+    ]
+
+
+def _grouped(segment: Segment) -> tuple[Whole, Whole]:
+    """The events of every row, of all grouping sets: those of row ``r`` are ``events[firsts[r]:firsts[r + 1]]``."""
+    lines = [np.concatenate(part.lines) for part in segment.sums]
+    bases = np.cumsum([0, *(part.rows for part in segment.sums)]).tolist()
+    firsts = np.zeros(segment.rows + 1, np.int64)
+    for line, base in zip(lines, bases, strict=False):
+        bin_kernels.count_events(line, base, firsts[1:])
+    np.cumsum(firsts, out=firsts)
+    cursors, events = firsts[:-1].copy(), np.empty(firsts[-1], np.int64)
+    for line, base in zip(lines, bases, strict=False):
+        bin_kernels.group_events(line, base, cursors, events)
+    return firsts, events
+
+
+def _values_merged(order: Whole, firsts: Whole, events: Whole, found: npt.NDArray[np.int16]) -> Bins:
+    ends, keys, counts = _room(order, len(events))
+    bins = bin_kernels.merge_values(order, firsts, events, found, ends, keys, counts)
+    return Bins(ends, keys[:bins], counts[:bins])
+
+
+def _ready_merged(order: Whole, firsts: Whole, events: Whole, ready: Bins) -> Bins:
+    sizes = np.diff(ready.ends, prepend=0)
+    ends, keys, counts = _room(order, int(sizes[events].sum()))
+    bins = bin_kernels.merge_ready(order, firsts, events, ready.ends, ready.keys, ready.counts, ends, keys, counts)
+    return Bins(ends, keys[:bins], counts[:bins])
+
+
+def _room(order: Whole, bins_max: int) -> tuple[Whole, npt.NDArray[np.int16], npt.NDArray[np.uint64]]:
+    """Ends, keys and counts; what is not written to costs no memory."""
+    return np.empty(len(order), np.int64), np.empty(bins_max, np.int16), np.empty(bins_max, np.uint64)
 
 
 def _block(plan: Plan, rows: Rows, start: int, stop: int) -> Block:
@@ -205,7 +218,7 @@ def _block(plan: Plan, rows: Rows, start: int, stop: int) -> Block:
         base += DIFFERENCE_CELLS
     columns |= _labels(plan, rows, start, stop)
     for name, bins in zip(plan.histograms, rows.bins, strict=True):
-        columns[name] = _slice(bins, start, stop)
+        columns[name] = bins_part(bins, start, stop)
     return Block(stop - start, columns)
 
 
@@ -234,12 +247,6 @@ def _labels(plan: Plan, rows: Rows, start: int, stop: int) -> dict[str, Column]:
     return columns
 
 
-def _slice(bins: Bins, start: int, stop: int) -> Bins:
-    first = int(bins.ends[start - 1]) if start else 0
-    last = int(bins.ends[stop - 1])
-    return Bins(bins.ends[start:stop] - first, bins.keys[first:last], bins.counts[first:last])
-
-
 def part_of(block: Block, start: int, stop: int) -> Block:
     """Rows ``[start, stop)`` of a block of partials."""
     columns: dict[str, Column] = {}
@@ -251,5 +258,5 @@ def part_of(block: Block, start: int, stop: int) -> Block:
             columns[name] = Labels(*compacted(column.codes[start:stop], column.words))
         else:
             assert isinstance(column, Bins)
-            columns[name] = _slice(column, start, stop)
+            columns[name] = bins_part(column, start, stop)
     return Block(stop - start, columns)

@@ -28,7 +28,6 @@ OTHER_WORD = OTHER.encode()
 OTHER_SERIES = 0
 
 ROWS_FIRST = 64
-BINS_FIRST = 1_024
 _LINES_FIRST = 1_024
 
 Codes = npt.NDArray[np.int32]
@@ -62,7 +61,7 @@ class SeriesTable:
     """The series of one grouping set: ``lines[number]`` are the codes of its dimensions, in the set's order.
 
     ``targets[number]`` is its partition of ``window.partials``, for the first ``targets_known`` of them. ``expected``
-    says how many rows and bins a commit needed lately (room only, no meaning).
+    says how many rows a commit needed lately (room only, no meaning).
     """
 
     __slots__ = (
@@ -82,7 +81,7 @@ class SeriesTable:
         self.grouping = grouping
         self.positions = np.array(tuple(positions), dtype=np.int64)
         self.limit = limit + 1  # with series 0
-        self.expected = (ROWS_FIRST, BINS_FIRST)
+        self.expected = ROWS_FIRST
         self.count = 0
         self._room(_LINES_FIRST)
         self.add_lines(np.full((1, len(self.positions)), OTHER_CODE, np.int32), np.zeros(1, np.int64))

@@ -105,7 +105,8 @@ class WindowsStep:
         segment = changes.segment(state)
         for number, table in enumerate(state.series.tables):
             table.find(codes, columns.verdicts, columns.windows, start, stop, series)
-            segment.add(number, columns, series, start, stop)
+            segment.sums[number].add(columns, series, start, stop)
+        segment.keep(columns, start, stop)
 
     def _sweep(self, state: State) -> None:
         watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)

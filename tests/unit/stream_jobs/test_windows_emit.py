@@ -20,7 +20,6 @@ from stream_jobs.windows.books import Books, Place, Refusal, labels, refusals_bl
 from stream_jobs.windows.changes import Changes
 from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import plan_of
-from stream_jobs.windows.sums import Segment
 from tests.unit.stream_jobs.windows_cases import (
     BASE_MS,
     PARTITIONS,
@@ -31,11 +30,8 @@ from tests.unit.stream_jobs.windows_cases import (
     a_request,
     a_sample,
     a_step,
-    expected,
     fold_all,
     header,
-    merged,
-    partials,
     rows_in,
 )
 
@@ -135,17 +131,6 @@ def test_only_the_last_part_announces_the_watermark(monkeypatch: Any) -> None:
     assert [int(header(o, "number")) for o in outputs] == list(range(len(outputs)))
 
 
-def test_a_full_table_is_followed_by_another(monkeypatch: Any) -> None:
-    """Rows beyond what one table of bins can number go to the next; together they merge to the truth."""
-    monkeypatch.setattr(Segment.__init__, "__defaults__", (3,))
-    events = varied_requests(40)
-    step = a_step()
-    state, changes = fold_all(step, [a_record(REQUESTS, events[:20]), a_record(REQUESTS, events[20:], 1)], REQUESTS)
-
-    assert max(sums.rows for sums in changes.segments[0].sums) == 3
-    assert merged(REQUESTS, partials(step, state, changes)) == expected(REQUESTS, events)
-
-
 def test_room_is_remembered_and_given_back() -> None:
     """The next commit begins with the room the last one needed, and shrinks again when less is needed."""
     step = a_step()
@@ -153,13 +138,13 @@ def test_room_is_remembered_and_given_back() -> None:
     state, changes = fold_all(step, [a_record(REQUESTS, events)], REQUESTS)
     step.rows(state, changes, a_commit(REQUESTS))
     service = state.series.tables[0]
-    assert service.expected == (512, 2_048)
+    assert service.expected == 512
 
     changes = step.changes()
     step.fold(state, [a_record(REQUESTS, events[:1], 1)], changes)
     assert len(changes.segments[0].sums[0].cells) == 512
     step.rows(state, changes, a_commit(REQUESTS))
-    assert service.expected == (64, 1_024)
+    assert service.expected == 64
 
 
 @pytest.mark.parametrize("table", [BOOKS, REJECTED], ids=lambda table: table.name)

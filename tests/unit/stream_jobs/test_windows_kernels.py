@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +29,7 @@ from tests.unit.stream_jobs.windows_cases import (
 
 
 def bins_of(values: list[int]) -> list[int]:
-    out = np.empty((1, len(values)), np.int32)
+    out = np.empty((1, len(values)), np.int16)
     bin_kernels.bins_of(np.array([values], np.int64), out)
     return out[0].tolist()
 
@@ -49,25 +53,69 @@ def test_unknown_and_refused_values_have_no_bin() -> None:
     assert bins_of([int(kernels.UNKNOWN), -1, 0]) == [bin_kernels.NO_BIN, bin_kernels.NO_BIN, sketch.ZERO_BIN]
 
 
-@given(st.dictionaries(st.integers(-1, 1_016), st.integers(1, 9), min_size=0, max_size=200), st.integers(0, 40))
-def test_bins_come_out_rising_however_many(found: dict[int, int], others: int) -> None:
-    """Few bins are sorted by insertion, many through a line: both give them rising with their counts."""
-    keys = np.array([*found, *range(others)], np.int16)
-    counts = np.array([*found.values(), *([1] * others)], np.uint64)
-    bin_kernels.sort_bins(np.array([len(found), len(keys)], np.int64), keys, counts)
-
-    expected = sorted(found.items()) + [(key, 1) for key in range(others)]
-    assert list(zip(keys.tolist(), counts.tolist(), strict=True)) == expected
+ROWS = st.lists(st.lists(st.integers(-1, 1_016) | st.just(bin_kernels.NO_BIN), max_size=40), min_size=1, max_size=5)
 
 
-def test_a_table_numbers_as_many_rows_as_its_keys_can_hold() -> None:
-    """The key of the last bin of the last row fits 32 bits."""
-    for histograms in (1, 5, 12):
-        row, bits = bin_kernels.rows_max(histograms) - 1, bin_kernels.histogram_bits(histograms)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_bins_of_values_come_out_rising_however_many(rows: list[list[int]], random: Any) -> None:
+    """Few values of a row are entered in order, many through a line: both give rising bins with their counts."""
+    order, firsts, events = grouped([len(row) for row in rows], random)
+    found = np.full(len(events), bin_kernels.NO_BIN, np.int16)
+    found[events] = [key for row in rows for key in row]
+    ends, keys, counts = np.empty(len(rows), np.int64), np.empty(len(found), np.int16), np.empty(len(found), np.uint64)
+    stop = bin_kernels.merge_values(order, firsts, events, found, ends, keys, counts)
 
-        assert histograms <= 1 << bits
-        assert (((row << bits | histograms - 1) << 10) | sketch.BIN_MAX + 1) < 2**32
-    assert bin_kernels.rows_max(5) == 2**19
+    wanted = [Counter(key for key in rows[row] if key != bin_kernels.NO_BIN) for row in order]
+    assert bins_by_row(ends, keys[:stop], counts[:stop]) == [sorted(row.items()) for row in wanted]
+
+
+READY = st.dictionaries(st.integers(-1, 1_016), st.integers(1, 2**32), max_size=40)
+
+
+@given(st.lists(st.lists(READY, max_size=4), min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_ready_made_bins_add_up(rows: list[list[dict[int, int]]], random: Any) -> None:
+    """A row's bins are the sums of its events' bins, rising; events of other rows leave nothing behind."""
+    order, firsts, events = grouped([len(row) for row in rows], random)
+    by_event = dict(zip(events.tolist(), [event for row in rows for event in row], strict=True))
+    pairs = [sorted(by_event[event].items()) for event in range(len(events))]
+    event_ends = np.cumsum([len(event) for event in pairs], dtype=np.int64)
+    event_keys = np.array([key for event in pairs for key, _ in event], np.int16)
+    event_counts = np.array([count for event in pairs for _, count in event], np.uint64)
+    ends, keys, counts = np.empty(len(rows), np.int64), np.empty_like(event_keys), np.empty_like(event_counts)
+    stop = bin_kernels.merge_ready(order, firsts, events, event_ends, event_keys, event_counts, ends, keys, counts)
+
+    wanted = [sum((Counter(event) for event in rows[row]), Counter[int]()) for row in order]
+    assert bins_by_row(ends, keys[:stop], counts[:stop]) == [sorted(row.items()) for row in wanted]
+
+
+def grouped(sizes: list[int], random: Any) -> tuple[Any, Any, Any]:
+    """Rows in some order, and their events, which came in some order: what the loops take."""
+    order, events = list(range(len(sizes))), list(range(sum(sizes)))
+    random.shuffle(order)
+    random.shuffle(events)
+    return np.array(order, np.int64), np.cumsum([0, *sizes], dtype=np.int64), np.array(events, np.int64)
+
+
+def bins_by_row(ends: Any, keys: Any, counts: Any) -> list[list[tuple[int, int]]]:
+    pairs = list(zip(keys.tolist(), counts.tolist(), strict=True))
+    return [pairs[start:stop] for start, stop in pairwise([0, *ends.tolist()])]
+
+
+@given(st.lists(st.integers(-1, 3), max_size=30), st.lists(st.integers(-1, 2), max_size=30))
+def test_events_are_grouped_by_row_in_their_order(first: list[int], second: list[int]) -> None:
+    """The rows of the second grouping set are numbered behind those of the first; events of no row are left out."""
+    ends = np.zeros(7, np.int64)
+    lines = [np.array(first, np.int64), np.array(second, np.int64)]
+    for line, base in zip(lines, (0, 4), strict=True):
+        bin_kernels.count_events(line, base, ends)
+    cursors = np.cumsum(ends) - ends
+    events = np.empty(ends.sum(), np.int64)
+    for line, base in zip(lines, (0, 4), strict=True):
+        bin_kernels.group_events(line, base, cursors, events)
+
+    wanted = [[i for i, found in enumerate(first) if found == row] for row in range(4)]
+    wanted += [[i for i, found in enumerate(second) if found == row] for row in range(3)]
+    assert [part.tolist() for part in np.split(events, np.cumsum(ends)[:-1])] == wanted
 
 
 def test_warming_compiles_everything_that_folding_uses() -> None:
