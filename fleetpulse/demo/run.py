@@ -59,10 +59,11 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
         _watch(run)
         report = _settle(run)
         _close(run, report)
+        if svg is not None:
+            console.save_svg(str(svg), title="fleetpulse demo", clear=False)
+        _show_queries(run)
         if keep:
             _keep(run)
-    if svg is not None:
-        console.save_svg(str(svg), title="fleetpulse demo")
     if not keep:
         _stop_stack(config)
     return report.exact
@@ -176,10 +177,14 @@ def _close(run: _Run, report: Report) -> None:
         answer = _ask(run.database, name, bounds)
         if answer.rows:
             console.print(screen.answer_table(queries.text(name).splitlines()[0].removeprefix("-- "), answer))
-    console.print("Three queries to paste into [bold]fleetpulse query[/bold]:")
-    for name in PASTE:
-        console.print(screen.query_panel(name, queries.filled(name, bounds)))
     _print_books(console, report)
+
+
+def _show_queries(run: _Run) -> None:
+    bounds = _bounds(run.begun_ms, run.ended_ms)
+    run.console.print("Three queries to paste into [bold]fleetpulse query[/bold]:")
+    for name in PASTE:
+        run.console.print(screen.query_panel(name, queries.filled(name, bounds)))
 
 
 def _print_books(console: Console, report: Report) -> None:
