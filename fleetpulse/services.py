@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from runtime import logs
+from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import HealthServer
 from runtime.shutdown import on_stop_signal
@@ -39,6 +40,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
     step = WindowsStep(config.limits, partitions)
     topics = [topic.name for topic in SOURCE_TOPICS]
     outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
+    bound_fetches(config.limits)
     with _health(health_port):
         code = host_job(shell, step, topics, config.kafka, worker=worker, outputs=outputs)
     sys.exit(code)

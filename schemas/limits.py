@@ -26,6 +26,7 @@ class Limits:
     # one record
     batch_events_max: int = 1_000  # more: the record is rejected (too_many)
     record_bytes_max: int = 8 * 1024 * 1024  # more: rejected (too_large); our producers cut before
+    batch_bytes_max: int = 128 * 1024 * 1024  # a packed Kafka batch unpacks to more: all of it is rejected (too_large)
     label_bytes_max: int = 256  # longer: the event is rejected (too_long)
     text_bytes_max: int = 4_096  # longer: the event is rejected (too_long)
     rejected_bytes_kept_max: int = 16_384  # of the bytes kept with a rejected record; the rest is cut off
@@ -71,6 +72,11 @@ class Limits:
 
     def _relations(self) -> tuple[tuple[str, bool, str], ...]:
         return (
+            (
+                "batch_bytes_max",
+                self.batch_bytes_max >= 2 * self.record_bytes_max,
+                "must be at least twice record_bytes_max, else a batch of one good record may be refused",
+            ),
             (
                 "lateness_ms",
                 self.lateness_ms >= self.edge_linger_ms + self.network_delay_ms,

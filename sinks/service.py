@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
+from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.log_ids import read_log_ids
@@ -86,6 +87,7 @@ async def run_sink(
     progress: Progress | None = None,
 ) -> None:
     """Run until ``stop``; raises for what trying again cannot mend (a record that is not ours, a missing topic)."""
+    bound_fetches(limits)
     log_ids = await _patiently("Kafka", lambda: read_log_ids(kafka), stop)
     if log_ids is None:
         return

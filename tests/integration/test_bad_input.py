@@ -50,6 +50,8 @@ EVENT = BY_TOPIC[TOPIC]
 PARTITION = 0
 MIB = 1024 * 1024
 HUGE_BYTES = 50 * MIB
+BOMB_RECORDS = 12
+"""In one zstd batch: 629 MB of zeros, which the broker sees as 60 kB."""
 WAIT_S = 120.0
 BYTES_MAX = 768 * MIB
 SOURCE = secrets.token_hex(16)
@@ -296,6 +298,7 @@ class Run:
     environment: Mapping[str, str]
     cases: dict[str, Case] = field(default_factory=dict)
     places: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    bomb: list[tuple[str, int, int]] = field(default_factory=list)
     good_events: int = 0
     report: Report | None = None
     shown: list[dict[str, Any]] = field(default_factory=list)
@@ -374,9 +377,22 @@ async def send_all(run: Run, now_ms: int) -> None:
             run.cases[case.name] = case
             run.places[case.name] = await sender.send(case)
             await sender.send(good)
+        run.bomb = await send_bomb(run.config)
+        await sender.send(good)
         await sender.send_again(run.cases["broken JSON"])
         await sender.send_books()
-    run.good_events = 2 * (len(cases) + 1)
+    run.good_events = 2 * (len(cases) + 2)
+
+
+async def send_bomb(config: Config) -> list[tuple[str, int, int]]:
+    """One batch that unpacks to far more than `batch_bytes_max`; where its records came to stand."""
+    settings = {**config.kafka.client_settings(), "max_request_size": 64 * MIB, "compression_type": "zstd"}
+    async with AIOKafkaProducer(**settings, max_batch_size=(BOMB_RECORDS + 1) * HUGE_BYTES) as producer:
+        batch = producer.create_batch()
+        for _ in range(BOMB_RECORDS):
+            assert batch.append(key=b"k", value=bytes(HUGE_BYTES), timestamp=None) is not None
+        sent = await (await producer.send_batch(batch, TOPIC, partition=PARTITION))
+    return [(TOPIC, PARTITION, sent.offset + index) for index in range(BOMB_RECORDS)]
 
 
 def peak_bytes(pid: int) -> int:
@@ -438,9 +454,20 @@ def test_what_is_refused_shows_its_reason_and_place(run: Run, name: str) -> None
             assert (kept, row["bytes_total"]) == (value[: DEFAULT_LIMITS.rejected_bytes_kept_max], len(value))
 
 
+def test_a_batch_that_unpacks_to_too_much_is_refused_record_by_record(run: Run) -> None:
+    """None of it is unpacked beyond `batch_bytes_max`: each of its offsets shows in `rejected`, saying so."""
+    found = {(row["topic"], row["partition"], row["offset"]): row for row in run.shown}
+
+    for place in run.bomb:
+        row = found[place]
+        assert (row["row"], row["events"], row["reason"], row["source"]) == (None, 1, "too_large", None)
+        assert base64.b64decode(row["bytes"]).startswith(b"fleetpulse did not read this record")
+    assert len(run.bomb) == BOMB_RECORDS
+
+
 def test_nothing_else_was_refused(run: Run) -> None:
     """Good records between the bad ones leave no trace in `rejected`."""
-    places = set(run.places.values())
+    places = {*run.places.values(), *run.bomb}
 
     assert [row for row in run.shown if (row["topic"], row["partition"], row["offset"]) not in places] == []
 
@@ -492,7 +519,12 @@ def test_replay_sends_whole_records_and_leaves_the_others_alone(run: Run) -> Non
     nothing = {"sent_before": 0, "cut": 0, "single": 0, "unnamed": 0, "empty": 0}
     assert planned == {"reason": "unknown_schema", "sent": False, "records": 2, "left_alone": nothing}
     assert sent == {**planned, "sent": True}
-    assert cut == {"reason": "too_large", "sent": True, "records": 0, "left_alone": {**nothing, "cut": 2}}
+    assert cut == {
+        "reason": "too_large",
+        "sent": True,
+        "records": 0,
+        "left_alone": {**nothing, "cut": 2 + BOMB_RECORDS},
+    }
 
 
 def test_what_was_replayed_is_judged_anew_without_identity(run: Run) -> None:

@@ -10,6 +10,7 @@ from schemas.errors import ConfigError
 from schemas.limits import DEFAULT_LIMITS, Limits
 
 BROKEN = [
+    ({"batch_bytes_max": 2 * DEFAULT_LIMITS.record_bytes_max - 1}, "limits.batch_bytes_max"),
     ({"lateness_ms": 1_499}, "limits.lateness_ms"),
     ({"hot_ms": 2_499}, "limits.hot_ms"),
     ({"spool_age_ms": DEFAULT_LIMITS.horizon_ms + 1}, "limits.horizon_ms"),
