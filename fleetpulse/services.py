@@ -32,12 +32,12 @@ def partitions_of(config: Config) -> dict[str, int]:
 def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
     """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again."""
     from stream_jobs.host.process import host_job
-    from stream_jobs.windows.step import WindowsStep
+    from stream_jobs.windows.observed import ObservedWindowsStep
 
     logs.configure(f"jobs-{job}")
     config = load()
     partitions = partitions_of(config)
-    step = WindowsStep(config.limits, partitions)
+    step = ObservedWindowsStep(config.limits, partitions)
     topics = [topic.name for topic in SOURCE_TOPICS]
     outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
     bound_fetches(config.limits)

@@ -68,8 +68,11 @@ METRICS: tuple[Metric, ...] = (
     _level("job_partitions", "partitions", (), "live now"),
     _level("job_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
     _level("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch"),
-    _level("job_series", "series", ("set",), "held in memory"),
-    _total("job_overflow_rows", "rows", ("set",), "fell into __other__ because a grouping set was full"),
+    _level("job_series", "series", ("set", "partition"), "held in memory"),
+    _level("job_words", "words", _BY_PARTITION, "distinct values of the dimension that has most, held in memory"),
+    _level("job_sources", "sources", _BY_PARTITION, "whose records are told from re-sends"),
+    _level("job_forgotten", "ranges", _BY_PARTITION, "of seen records, forgotten at a limit: re-sends count twice"),
+    _total("job_overflow_events", "events", ("set",), "fell into __other__ because a grouping set was full"),
     # sinks
     _total("sink_records", "records", _BY_TOPIC, "read"),
     _total("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged"),

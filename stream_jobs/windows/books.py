@@ -61,6 +61,11 @@ class Books:
         counts[0, 0, verdict], counts[1, 0, verdict] = events, 1
         self.add((source,), counts[0], counts[1])
 
+    def totals(self) -> tuple[dict[Verdict, int], dict[Verdict, int]]:
+        """Records and events of all sources by verdict."""
+        records, events = (counts.sum(axis=0).tolist() for counts in (self._records, self._events))
+        return dict(zip(Verdict, records, strict=True)), dict(zip(Verdict, events, strict=True))
+
     def lines(self) -> list[tuple[str, int, int, int, int]]:
         """(source, boot, verdict, records, events) of all that is not zero, in rising order; "" is no source."""
         found = []
