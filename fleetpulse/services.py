@@ -31,8 +31,8 @@ def partitions_of(config: Config) -> dict[str, int]:
 
 def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
     """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again."""
+    from fleetpulse.observed import ObservedWindowsStep
     from stream_jobs.host.process import host_job
-    from stream_jobs.windows.observed import ObservedWindowsStep
 
     logs.configure(f"jobs-{job}")
     config = load()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from runtime.counters import COUNTERS, Counters
+from schemas.limits import Limits
 from schemas.record import Output
 from stream_jobs.step import Commit
 from stream_jobs.windows.changes import Changes, State
@@ -18,10 +19,17 @@ class ObservedWindowsStep(WindowsStep):
     A commit that fails ends the process, so no process counts one twice.
     """
 
-    observe: Callable[[Figures], None] = staticmethod(lambda figures: count(figures, COUNTERS))
+    def __init__(
+        self,
+        limits: Limits,
+        partitions: Mapping[str, int],
+        observe: Callable[[Figures], None] = lambda figures: count(figures, COUNTERS),
+    ) -> None:
+        super().__init__(limits, partitions)
+        self._observe = observe
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        self.observe(figures_of(state, changes, self.limits.lateness_ms))
+        self._observe(figures_of(state, changes, self.limits.lateness_ms))
         return super().rows(state, changes, commit)
 
 
