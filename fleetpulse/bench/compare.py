@@ -20,7 +20,8 @@ from schemas.sketch import GAMMA, RELATIVE_ERROR_MAX, ZERO_BIN
 from schemas.tables import PARTIALS
 
 Query = Callable[[str], list[tuple[Any, ...]]]
-_ERROR_MAX = (1 + RELATIVE_ERROR_MAX) * (1 + peer.ACCURACY) / ((1 - RELATIVE_ERROR_MAX) * (1 - peer.ACCURACY)) - 1
+_ERROR_MAX = (1 + RELATIVE_ERROR_MAX) / (1 - peer.ACCURACY) - 1 + 1e-4
+"""One side at most too high, the other at most too low, of one true value (the two errors are all but equal)."""
 
 
 @dataclass(frozen=True, slots=True)
