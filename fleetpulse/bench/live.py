@@ -37,6 +37,8 @@ LAG_S_MAX = 6.0
 """More than this much input unread, in the second half of a run, is not keeping up."""
 LAG_RISE_MAX = 0.05
 """Seconds of lag that may be added per second, in the second half."""
+LAG_WOBBLE_S = 1.0
+"""A rise that adds less than this over the whole second half is the rhythm of fetches and commits."""
 _READY_WITHIN_S = 120.0
 _SEARCH_STEP = 156
 
@@ -266,7 +268,8 @@ def verdict(run: Run) -> dict[str, Any]:
     rise = {name: _rise([one.at_s for one in late], lags) for name, lags in source_lag.items()}
     expected = RECORDS_PER_HOST_S * run.hosts
     produced = 0 if run.books is None else sum(topic.produced for topic in run.books.topics)
-    flat = all(max(lags) <= LAG_S_MAX for lags in source_lag.values()) and all(r <= LAG_RISE_MAX for r in rise.values())
+    rises = any(slope > LAG_RISE_MAX and slope * span_s > LAG_WOBBLE_S for slope in rise.values())
+    flat = not rises and all(max(lags) <= LAG_S_MAX for lags in source_lag.values())
     punctual = per_s >= 0.97 * expected and run.simulator_late_s <= LAG_S_MAX
     exact = run.books is not None and run.books.exact
     return {
