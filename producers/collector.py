@@ -1,0 +1,53 @@
+"""What the agent of a host asks of anything that measures: rows when a tick comes.
+
+A collector blocks as long as it must, raises what it likes and may hang: it is run in a thread of its own, with a
+time limit, and made anew after a failure. It keeps what it needs between two readings (the counters before).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from schemas.fields import Event
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What every row of this host says: ``host``, ``cluster``, ``region``; and where each GPU belongs.
+
+    ``placement`` tells by GPU UUID what is known of it: engine_id, placement_group, workload. The registry of engines
+    may replace it while the agent runs.
+    """
+
+    labels: Mapping[str, str | None]
+    placement: Mapping[str, Mapping[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Rows of one topic, in the order they were measured."""
+
+    event: Event
+    rows: Sequence[Row]
+
+
+class Collector(Protocol):
+    """Something that measures. ``name`` stands in counters and logs; ``period_ms`` says how often it wants to."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def period_ms(self) -> int: ...
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """What was measured at ``at_ms`` (wall clock, of the tick). Nothing is no error."""
+        ...
+
+    def close(self) -> None:
+        """Let go of handles; called from the thread that collects, and not at all when that thread hangs."""
+        ...
