@@ -27,12 +27,14 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from runtime.edge_config import AgentConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
+from runtime.proxy_config import ProxyConfig
 from runtime.toml_file import read_toml
 from schemas.errors import ConfigError
 from schemas.limits import Limits
 
-_SECRETS = ("password", "sasl_password", "ssl_key_password")
+_SECRETS = ("password", "sasl_password", "ssl_key_password", "tenant_secret")
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
@@ -201,6 +203,7 @@ class Config(BaseSettings):
     partitions: dict[str, int] = Field(default_factory=dict)
     """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``)."""
     limits: Limits = Limits()
+    agent: AgentConfig = AgentConfig()
 
     @property
     def reading(self) -> ClickHouseConfig:
