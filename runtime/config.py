@@ -204,6 +204,7 @@ class Config(BaseSettings):
     """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``)."""
     limits: Limits = Limits()
     agent: AgentConfig = AgentConfig()
+    proxy: ProxyConfig = ProxyConfig()
 
     @property
     def reading(self) -> ClickHouseConfig:
