@@ -78,6 +78,6 @@ def simulate(
 
     Example: [bold]fleetpulse simulate --gpus 64 --load azure --speed 60 --seconds 60[/bold]
     """
-    from fleetpulse.edge import SimulateOptions, run_simulate
+    from fleetpulse.edge_simulate import SimulateOptions, run_simulate
 
     run_simulate(SimulateOptions(gpus, load.value, speed, rate, seed, seconds, faults, truth), spool)

@@ -1,0 +1,85 @@
+"""`fleetpulse simulate`: a fleet that does not exist, into the same spool and topics. Only this loads compiled code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from fleetpulse.edge import publishing
+from producers.fleet.faults import Fault, faults_of
+from producers.fleet.load import PoissonLoad, Trace
+from producers.fleet.plan import CHAT_SHARES, CODE_SHARES, FleetPlan, azure_load, large_plan, mixed_plan
+from producers.fleet.run import next_begin_ms, simulate, warm_up
+from producers.fleet.truth_file import TruthWriter
+from runtime import logs
+from runtime.clock import SystemClock
+from runtime.config import load
+from runtime.shutdown import on_stop_signal
+from schemas.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+GPUS_PER_HOST = 8
+TRACES = {"code": "AzureLLMInferenceTrace_code.csv", "conversation": "AzureLLMInferenceTrace_conv.csv"}
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """What `fleetpulse simulate` was asked for."""
+
+    gpus: int
+    load: str
+    speed: float
+    rate: float
+    seed: int
+    seconds: float | None
+    faults: Path | None
+    truth: Path | None
+
+
+def trace_of(name: str) -> Trace:
+    """One of the Azure traces that come with the package (``TRACES``)."""
+    from producers.replay import read_azure
+
+    path = files("fleetpulse") / "data" / "azure_llm_2023" / TRACES[name]
+    return Trace.of((row.at_us, row.input_tokens, row.output_tokens) for row in read_azure(Path(str(path))))
+
+
+def plan_of(options: SimulateOptions, faults: tuple[Fault, ...]) -> FleetPlan:
+    """The fleet to simulate. Raises ``ConfigError`` where the number of GPUs does not make whole hosts."""
+    if options.gpus % GPUS_PER_HOST:
+        raise ConfigError("--gpus", options.gpus, f"must be a multiple of {GPUS_PER_HOST}, the GPUs of a host")
+    hosts = options.gpus // GPUS_PER_HOST
+    if options.load == "azure":
+        return mixed_plan(hosts, azure_load(trace_of("code"), trace_of("conversation"), options.speed), faults)
+    if options.load == "poisson":
+        return mixed_plan(hosts, PoissonLoad(options.rate * hosts, (*CHAT_SHARES, *CODE_SHARES), season=0.3), faults)
+    return large_plan(hosts, options.rate, faults)
+
+
+def run_simulate(options: SimulateOptions, spool: Path | None) -> None:
+    """Simulate until the seconds are over or SIGTERM."""
+    logs.configure("simulate")
+    asyncio.run(_simulate(options, spool))
+
+
+async def _simulate(options: SimulateOptions, spool: Path | None) -> None:
+    stop = on_stop_signal(asyncio.get_running_loop())
+    config, clock = load(), SystemClock()
+    await asyncio.to_thread(warm_up)
+    begin_ms = next_begin_ms(clock)
+    faults = faults_of(json.loads(options.faults.read_text()), begin_ms) if options.faults else ()
+    plan = plan_of(options, faults)
+    async with publishing(config, spool, "simulate") as publisher:
+        about = {"source": publisher.spool.source, "boot": publisher.spool.boot, "seed": options.seed}
+        truth = TruthWriter(options.truth, about, faults) if options.truth else None
+        report = await simulate(
+            plan, options.seed, publisher, clock, stop, begin_ms=begin_ms, seconds=options.seconds, truth=truth
+        )
+        if truth is not None:
+            truth.close()
+        _log.info("simulated", extra={"records": report.records, "events": report.events})

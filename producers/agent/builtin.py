@@ -1,0 +1,52 @@
+"""Collectors around samplers: this host's own figures, with what collecting them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from producers.agent.cost import CostMeter
+from producers.collector import Collected, Identity
+from producers.host_sampler import HostSampler
+from schemas.errors import UnavailableError
+from schemas.events import GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES
+
+
+class HostCollector:
+    """One host sample a period; ``agent_collect_us`` is what all collectors cost since the sample before."""
+
+    name = "host"
+
+    def __init__(self, identity: Identity, period_ms: int, meter: CostMeter) -> None:
+        self.period_ms = period_ms
+        self._sampler = HostSampler(identity.labels)
+        self._meter = meter
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """The host's row."""
+        return [Collected(HOST_SAMPLES, [self._sampler.sample(at_ms) | {"agent_collect_us": self._meter.take()}])]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class NvmlCollector:
+    """Samples and events of this host's GPUs by NVML."""
+
+    name = "nvml"
+
+    def __init__(self, identity: Identity, period_ms: int) -> None:
+        from producers.nvml_sampler import NvmlSampler
+
+        self.period_ms = period_ms
+        sampler = NvmlSampler.open(identity.labels, identity.placement)
+        if sampler is None:
+            raise UnavailableError("the NVIDIA driver does not answer")
+        self._sampler = sampler
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """Events first: they say why samples may be missing."""
+        samples, events = self._sampler.sample(at_ms)
+        return [Collected(GPU_EVENTS, events), Collected(GPU_SAMPLES, samples)]
+
+    def close(self) -> None:
+        """NVML stays open: it is closed with the process."""

@@ -1,0 +1,127 @@
+"""One life of a collector: a thread that makes it, waits for its ticks, reads, and hands over what was read.
+
+The thread tells how it fares by plain attributes that a watcher reads; it is never interrupted. A life that hangs is
+given up (``abandon``): what it reads afterwards is thrown away, and the thread, a daemon, ends by itself when it wakes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from producers.agent.cost import CostMeter
+from producers.agent.publishing import Parcel, packed
+from producers.agent.schedule import Pace, PaceRule, next_tick_ms, paced
+from producers.collector import Collector
+from runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+Give = Callable[[Parcel], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every life needs from outside. ``cpu_s`` tells the calling thread's processor time."""
+
+    clock: Clock
+    give: Give
+    meter: CostMeter
+    pace_rule: PaceRule
+    cpu_s: Callable[[], float] = time.thread_time
+
+
+class Life:
+    """Starts at once. ``readings`` counts the good ones; ``error`` is why it ended, None while it lives or stopped."""
+
+    def __init__(self, name: str, make: Callable[[], Collector], around: Surroundings) -> None:
+        self.name = name
+        self.readings = 0
+        self.cost_us: int | None = None
+        self.interval_ms: int | None = None
+        self.error: BaseException | None = None
+        self.abandoned = False
+        self._make = make
+        self._around = around
+        self._busy_since_s: float | None = around.clock.monotonic_s()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"collector-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
+
+    def busy_s(self, now_s: float) -> float:
+        """Seconds since the call it is in began; 0 while it waits for its tick."""
+        since_s = self._busy_since_s
+        return 0.0 if since_s is None else now_s - since_s
+
+    def stop(self) -> None:
+        """Ask it to end after what it is doing."""
+        self._stop.set()
+
+    def abandon(self) -> None:
+        """Give it up: whatever it still reads is thrown away."""
+        self.abandoned = True
+        self._stop.set()
+
+    def join(self, within_s: float) -> None:
+        """Wait for the end of its thread, no longer than that."""
+        self._thread.join(within_s)
+
+    def _run(self) -> None:
+        collector: Collector | None = None
+        try:
+            collector = self._make()
+            self._rounds(collector)
+        except Exception as error:
+            self.error = error
+        finally:
+            if collector is not None:
+                with contextlib.suppress(Exception):  # it is thrown away, whatever closing it says
+                    collector.close()
+            self._busy_since_s = None
+
+    def _rounds(self, collector: Collector) -> None:
+        pace = Pace(collector.period_ms)
+        while self._tick_comes(pace.interval_ms):
+            cost_us = self._read(collector)
+            faster = pace
+            # The first reading finds out what there is to read: its cost says nothing of those to come.
+            pace = paced(self._around.pace_rule, pace, cost_us) if self.readings > 1 else pace
+            if pace.interval_ms != faster.interval_ms:
+                facts = {"collector": self.name, "interval_ms": pace.interval_ms, "cost_us": cost_us}
+                _log.warning("the interval of a collector changes with its cost", extra=facts)
+
+    def _tick_comes(self, interval_ms: int) -> bool:
+        """Wait for the next tick; False when asked to stop before."""
+        clock = self._around.clock
+        self._busy_since_s, self.interval_ms = None, interval_ms
+        tick_ms = next_tick_ms(clock.now_ms(), interval_ms)
+        while (left_ms := tick_ms - clock.now_ms()) > 0:
+            if left_ms > interval_ms:  # the clock was set back
+                tick_ms = next_tick_ms(clock.now_ms(), interval_ms)
+                continue
+            if self._stop.wait(left_ms / 1_000):
+                return False
+        return not self._stop.is_set()
+
+    def _read(self, collector: Collector) -> int:
+        """Collect once and hand it over; the processor time it took, in microseconds."""
+        around = self._around
+        self._busy_since_s = around.clock.monotonic_s()
+        begun_s = around.cpu_s()
+        parcel = packed(collector.collect(around.clock.now_ms()))
+        cost_us = round((around.cpu_s() - begun_s) * 1_000_000)
+        if not self.abandoned:
+            around.meter.add(cost_us)
+            around.give(parcel)
+            self.cost_us = cost_us
+            self.readings += 1
+        return cost_us

@@ -1,0 +1,86 @@
+"""The agent of a host as a whole: probe, collect, publish, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from producers.agent.choice import Finding
+from producers.agent.life import Surroundings
+from producers.agent.publishing import Handover
+from producers.agent.runner import Runner
+from producers.agent.schedule import PaceRule
+from producers.agent.sources import SOURCES, Source
+from producers.agent.supervisor import Service, Supervisor
+from producers.agent.wiring import find, plans_of, setting_of
+from producers.publisher import Publisher
+from runtime.clock import Clock, SystemClock
+from runtime.edge_config import AgentConfig
+
+_log = logging.getLogger(__name__)
+
+Watched = Callable[[Supervisor], None]
+
+
+async def run_agent(
+    publisher: Publisher,
+    stop: asyncio.Event,
+    config: AgentConfig | None = None,
+    *,
+    clock: Clock | None = None,
+    sources: Sequence[Source] = SOURCES,
+    watched: Watched | None = None,
+) -> None:
+    """Collect until ``stop``. What was read by then lies in the spool when this returns.
+
+    ``watched`` is told the supervisor, whose checks may be asked from then on.
+    """
+    config, clock = config or AgentConfig(), clock or SystemClock()
+    setting = setting_of(config)
+    findings = await asyncio.to_thread(find, setting, sources)
+    _tell(findings)
+    handover = Handover(publisher)
+    around = Surroundings(
+        clock,
+        handover.give,
+        setting.meter,
+        PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max),
+    )
+    runners = [Runner(plan, around) for plan in plans_of(setting, findings, sources)]
+    supervisor = Supervisor(runners, services_of(config, publisher), clock)
+    if watched is not None:
+        watched(supervisor)
+    publishing = asyncio.create_task(handover.run())
+    try:
+        await _until_either(supervisor.run(stop), publishing)
+    finally:
+        publishing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await publishing
+        await handover.drain()
+
+
+def services_of(_config: AgentConfig, _publisher: Publisher) -> list[Service]:
+    """The services that the configuration asks for."""
+    return []
+
+
+async def _until_either(collecting: Coroutine[Any, Any, None], publishing: asyncio.Task[None]) -> None:
+    """Until the collecting ends; a failure of the publishing ends it at once: nothing could be kept any more."""
+    task = asyncio.create_task(collecting)
+    done, _ = await asyncio.wait([task, publishing], return_when=asyncio.FIRST_COMPLETED)
+    if publishing in done:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        publishing.result()
+    await task
+
+
+def _tell(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        facts = {"source": finding.name, "switch": finding.switch, "reason": finding.reason}
+        _log.info("collected" if finding.chosen else "not collected", extra=facts)

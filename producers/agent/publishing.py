@@ -1,0 +1,99 @@
+"""From rows to batches, in the thread that measured; from batches to the spool, on the loop that owns it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from producers.batch import Batch, BatchBuilder
+from producers.collector import Collected, Row
+from producers.publisher import Publisher
+from schemas.fields import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Encoded batches of one reading, and (topic, events) that no batch could hold."""
+
+    batches: Sequence[Batch]
+    unfit: Sequence[tuple[str, int]]
+
+    def events(self) -> list[tuple[str, int]]:
+        """(topic, events) of everything in it, what fits no batch included."""
+        return [(batch.topic, batch.count) for batch in self.batches] + list(self.unfit)
+
+
+def packed(collected: Iterable[Collected]) -> Parcel:
+    """The rows as batches, one record per key and topic."""
+    batches: list[Batch] = []
+    unfit: list[tuple[str, int]] = []
+    for part in collected:
+        builder = BatchBuilder(part.event)
+        batches += [batch for row in part.rows for batch in builder.add(row, 0.0)]
+        batches += builder.flush()
+        if builder.oversized_events:
+            unfit.append((part.event.topic, builder.oversized_events))
+    return Parcel(batches, unfit)
+
+
+async def publish_parcel(publisher: Publisher, parcel: Parcel) -> None:
+    """Spool a parcel now; declare what no batch could hold."""
+    for batch in parcel.batches:
+        await publisher.put(batch.topic, batch.key, batch)
+    for topic, events in parcel.unfit:
+        publisher.shed(topic, events)
+
+
+async def publish_rows(publisher: Publisher, event: Event, rows: list[Row]) -> None:
+    """Spool rows of one event now, one record per key."""
+    await publish_parcel(publisher, packed([Collected(event, rows)]))
+
+
+class Handover:
+    """Parcels on their way from the collectors' threads to the publisher, at most ``parcels_max`` of them.
+
+    When the loop stands still for so long that it is full, newer parcels are dropped, and declared as shed when the
+    loop moves again.
+    """
+
+    def __init__(self, publisher: Publisher, parcels_max: int = 256) -> None:
+        self._publisher = publisher
+        self._parcels_max = parcels_max
+        self._waiting: deque[Parcel] = deque()
+        self._shed: dict[str, int] = defaultdict(int)
+        self._lock = threading.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._arrived = asyncio.Event()
+
+    def give(self, parcel: Parcel) -> None:
+        """Take a parcel, from any thread."""
+        with self._lock:
+            if len(self._waiting) < self._parcels_max:
+                self._waiting.append(parcel)
+            else:
+                for topic, events in parcel.events():
+                    self._shed[topic] += events
+        try:
+            self._loop.call_soon_threadsafe(self._arrived.set)
+        except RuntimeError:  # the loop has ended: what comes now was measured after the last round
+            return
+
+    async def run(self) -> None:
+        """Publish what comes, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Publish what waits."""
+        while self._waiting:
+            await publish_parcel(self._publisher, self._waiting[0])
+            self._waiting.popleft()
+        with self._lock:
+            shed, self._shed = self._shed, defaultdict(int)
+        for topic, events in shed.items():
+            self._publisher.shed(topic, events)

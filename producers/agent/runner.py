@@ -1,0 +1,157 @@
+"""One collector kept going: a life at a time, each followed by the next after a rest that grows with the failures.
+
+A collector that raises is closed and made anew. One that is longer in a call than its time limit is abandoned with
+its thread and made anew as well, but no more than ``hung_max`` threads may hang at a time: then the collector stays
+off, and says so, until one of them comes back. Nothing here waits: ``tend`` is called twice a second with the time.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from producers.agent.life import Life, Surroundings
+from producers.agent.schedule import HEALTHY_READINGS, restart_pause_s
+from producers.collector import Collector
+from runtime.counters import COUNTERS, Counters
+
+_log = logging.getLogger(__name__)
+
+State = Literal["starting", "running", "resting", "off", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A collector to run. ``limit_ms``: the longest a call may take; ``hung_max``: threads that may hang at a time."""
+
+    name: str
+    make: Callable[[], Collector]
+    limit_ms: int
+    hung_max: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a collector fares. ``why`` tells what went wrong last; None when nothing did."""
+
+    name: str
+    state: State
+    why: str | None
+    readings: int
+    restarts: int
+    hung_threads: int
+    interval_ms: int | None
+    cost_us: int | None
+
+
+class Runner:
+    """Keeps one plan going. All methods belong to one thread."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        around: Surroundings,
+        *,
+        chance: Callable[[], float] = random.random,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self._plan = plan
+        self._around = around
+        self._chance = chance
+        self._counters = counters
+        self._life: Life | None = None
+        self._hung: list[Life] = []
+        self._failures = 0
+        self._restarts = 0
+        self._readings = 0
+        self._start_at_s = 0.0
+        self._why: str | None = None
+        self._stopped = False
+        self._told_off = False
+
+    def tend(self, now_s: float) -> None:
+        """Take note of what became of the life, and begin the next one when it is time. ``now_s`` is monotonic."""
+        self._hung = [life for life in self._hung if life.alive]
+        life = self._life
+        if life is not None and life.readings >= HEALTHY_READINGS:
+            self._failures = 0
+        if life is not None and not life.alive:
+            self._ended(life, now_s)
+        elif life is not None and life.busy_s(now_s) * 1_000 > self._plan.limit_ms:
+            self._give_up(life, now_s)
+        if self._life is None and not self._stopped and now_s >= self._start_at_s:
+            self._begin()
+
+    def stop(self) -> None:
+        """Ask the life to end; nothing is begun any more."""
+        self._stopped = True
+        if self._life is not None:
+            self._life.stop()
+
+    def join(self, within_s: float) -> bool:
+        """Wait for the life's end; False when it takes longer."""
+        if self._life is not None:
+            self._life.join(within_s)
+            return not self._life.alive
+        return True
+
+    def report(self) -> Report:
+        """How it fares now."""
+        life = self._life
+        return Report(
+            name=self._plan.name,
+            state=self._state(),
+            why=self._why,
+            readings=self._readings + (life.readings if life else 0),
+            restarts=self._restarts,
+            hung_threads=len(self._hung),
+            interval_ms=life.interval_ms if life else None,
+            cost_us=life.cost_us if life else None,
+        )
+
+    def _state(self) -> State:
+        if self._stopped:
+            return "stopped"
+        if self._life is not None:
+            return "running" if self._life.readings else "starting"
+        return "off" if len(self._hung) >= self._plan.hung_max else "resting"
+
+    def _begin(self) -> None:
+        if len(self._hung) >= self._plan.hung_max:
+            if not self._told_off:
+                self._told_off = True
+                facts = {"collector": self._plan.name, "hung_threads": len(self._hung)}
+                _log.error("a collector stays off: too many of its threads hang", extra=facts)
+            return
+        self._told_off = False
+        self._life = Life(self._plan.name, self._plan.make, self._around)
+
+    def _ended(self, life: Life, now_s: float) -> None:
+        if life.error is None:
+            self._forget(life)
+            return
+        why = f"{type(life.error).__name__}: {life.error}"
+        _log.warning("a collector failed", extra={"collector": self._plan.name}, exc_info=life.error)
+        self._failed(life, why, type(life.error).__name__, now_s)
+
+    def _give_up(self, life: Life, now_s: float) -> None:
+        life.abandon()
+        self._hung.append(life)
+        facts = {"collector": self._plan.name, "limit_ms": self._plan.limit_ms, "hung_threads": len(self._hung)}
+        _log.error("a collector hangs: its thread is abandoned", extra=facts)
+        self._failed(life, f"hung for more than {self._plan.limit_ms} ms", "hung", now_s)
+
+    def _failed(self, life: Life, why: str, error: str, now_s: float) -> None:
+        self._counters.add("errors", where=f"collector-{self._plan.name}", error=error)
+        self._failures += 1
+        self._restarts += 1
+        self._why = why
+        self._start_at_s = now_s + restart_pause_s(self._failures, self._chance())
+        self._forget(life)
+
+    def _forget(self, life: Life) -> None:
+        self._readings += life.readings
+        self._life = None

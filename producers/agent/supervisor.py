@@ -1,0 +1,113 @@
+"""All collectors of a host side by side: each in a thread of its own, watched twice a second, none waiting for another.
+
+Beside them run services (the receiver, OTLP): coroutines that end only by a failure, begun again after a rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from producers.agent.runner import Report, Runner
+from producers.agent.schedule import restart_pause_s
+from runtime.clock import Clock
+from runtime.counters import COUNTERS, Counters
+
+_log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.5
+JOIN_WITHIN_S = 2.0
+STUCK_AFTER_S = 15.0
+"""The loop has not looked at its collectors for so long: the process is not alive."""
+LONG_LIFE_S = 60.0
+"""A service that ran for so long has its earlier failures forgiven."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A coroutine to keep going until the agent ends; it is cancelled then."""
+
+    name: str
+    serve: Callable[[], Awaitable[None]]
+
+
+class Supervisor:
+    """Tends runners and services. ``why_dead`` and ``why_not_ready`` may be asked from any thread."""
+
+    def __init__(
+        self,
+        runners: Sequence[Runner],
+        services: Sequence[Service],
+        clock: Clock,
+        *,
+        chance: Callable[[], float] = random.random,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self._runners = runners
+        self._services = services
+        self._clock = clock
+        self._chance = chance
+        self._counters = counters
+        self._down: dict[str, str] = {}
+        self._looked_s = clock.monotonic_s()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until ``stop``; then every collector may finish what it is doing, for a bounded time."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._keep_going(service)) for service in self._services]
+            while not stop.is_set():
+                self._look()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
+            for task in tasks:
+                task.cancel()
+            await self._wind_up()
+
+    def reports(self) -> list[Report]:
+        """How each collector fares."""
+        return [runner.report() for runner in self._runners]
+
+    def why_dead(self) -> str | None:
+        """None while the loop looks after its collectors."""
+        ago_s = self._clock.monotonic_s() - self._looked_s
+        return None if ago_s < STUCK_AFTER_S else f"the event loop has stood still for {ago_s:.0f} s"
+
+    def why_not_ready(self) -> str | None:
+        """None when every chosen collector and service runs or is about to."""
+        wrong = [f"{each.name} is {each.state}: {each.why}" for each in self.reports() if each.state == "off"]
+        wrong += [f"{name} is down: {why}" for name, why in self._down.items()]
+        return "; ".join(wrong) or None
+
+    def _look(self) -> None:
+        self._looked_s = self._clock.monotonic_s()
+        for runner in self._runners:
+            runner.tend(self._looked_s)
+
+    async def _wind_up(self) -> None:
+        for runner in self._runners:
+            runner.stop()
+        until_s = self._clock.monotonic_s() + JOIN_WITHIN_S
+        for runner in self._runners:
+            left_s = max(0.0, until_s - self._clock.monotonic_s())
+            if not await asyncio.to_thread(runner.join, left_s):
+                _log.warning("a collector hangs at the end", extra={"collector": runner.report().name})
+
+    async def _keep_going(self, service: Service) -> None:
+        failures = 0
+        while True:
+            begun_s = self._clock.monotonic_s()
+            why, error = "it ended by itself", "ended"
+            try:
+                self._down.pop(service.name, None)
+                await service.serve()
+            except Exception as failure:  # a service of the agent never takes the others with it
+                why, error = f"{type(failure).__name__}: {failure}", type(failure).__name__
+                _log.warning("a service of the agent failed", extra={"service": service.name}, exc_info=failure)
+            failures = 1 if self._clock.monotonic_s() - begun_s > LONG_LIFE_S else failures + 1
+            self._down[service.name] = why
+            self._counters.add("errors", where=f"service-{service.name}", error=error)
+            await asyncio.sleep(restart_pause_s(failures, self._chance()))

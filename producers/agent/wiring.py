@@ -1,0 +1,51 @@
+"""From the configuration to collectors: probe, choose, plan."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+from producers.agent.choice import Finding, Wanted, chosen
+from producers.agent.cost import CostMeter
+from producers.agent.probe import probe_all
+from producers.agent.runner import Plan
+from producers.agent.sources import SOURCES, Setting, Source
+from producers.collector import Identity
+from runtime.edge_config import AgentConfig
+
+
+def identity_of(config: AgentConfig) -> Identity:
+    """What every row of this host says, and the configured place of its GPUs."""
+    labels = {"host": config.host or socket.gethostname(), "cluster": config.cluster, "region": config.region}
+    placement = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
+    return Identity(labels, placement)
+
+
+def setting_of(config: AgentConfig) -> Setting:
+    """What sources of this host are made with."""
+    return Setting(config, identity_of(config), CostMeter())
+
+
+def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:
+    """Probe every source that is not switched off, and choose. Takes up to the configured time limit."""
+    config = setting.config
+    wanted = [Wanted(each.name, getattr(config.collectors, each.name), each.group) for each in sources]
+    probes = {
+        source.name: partial(source.probe, setting)
+        for source, want in zip(sources, wanted, strict=True)
+        if want.switch != "off"
+    }
+    return chosen(wanted, probe_all(probes, config.probe_limit_ms / 1_000))
+
+
+def plans_of(setting: Setting, findings: Sequence[Finding], sources: Sequence[Source] = SOURCES) -> list[Plan]:
+    """A plan per collector of the chosen sources."""
+    config = setting.config
+    taken = {finding.name for finding in findings if finding.chosen}
+    return [
+        Plan(name, make, config.call_limit_ms, config.hung_threads_max)
+        for source in sources
+        if source.name in taken
+        for name, make in source.makes(setting).items()
+    ]
