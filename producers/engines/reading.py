@@ -1,0 +1,172 @@
+"""A scrape as a reading: which engine it is, and every figure by the model it belongs to. Pure.
+
+A row belongs to one *identity*: the pair (model, version) as the engine labels it. Below a row stand *series*, one per
+set of the remaining labels: data-parallel ranks (vLLM's ``engine``, SGLang's ``dp_rank``), finish reasons, cache tiers.
+They are kept apart here, because each counter is followed by itself, and become one number in ``rows.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from producers.engines.mappings import ENGINES, START_TIME, EngineKind, Figure, Source
+from schemas.errors import FleetpulseError
+
+FAMILIES_SHOWN_MAX = 20
+NUMBER_MAX = 2**63 - 1
+
+Identity = tuple[str | None, str | None]
+Series = Mapping[str, int | None]
+"""Value by series; None: what the engine told is no number of this kind."""
+
+
+class SampleLike(Protocol):
+    """A line of a scrape: ``name{labels} value``."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def value(self) -> float: ...
+
+
+class UnknownEngineError(FleetpulseError):
+    """The scrape is of no engine that has a mapping. ``families`` are the names it had, sorted."""
+
+    def __init__(self, families: Iterable[str], why: str = "the metrics are of no engine known here") -> None:
+        self.families = tuple(sorted(families))
+        shown = ", ".join(self.families[:FAMILIES_SHOWN_MAX]) or "none"
+        more = len(self.families) - FAMILIES_SHOWN_MAX
+        tail = f" and {more} more" if more > 0 else ""
+        super().__init__(f"{why}; set the engine's kind, or its metrics_url. Names seen: {shown}{tail}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One scrape. ``figures[identity][figure][series]``; ``wrong`` counts by figure the values that became None, and
+    under ``model`` the samples that belong to none of several models. ``whole`` is False when lines of the scrape
+    could not be read: a series that is missing may be one of them."""
+
+    kind: str
+    started_at_s: float | None
+    figures: Mapping[Identity, Mapping[str, Series]]
+    wrong: Mapping[str, int]
+    whole: bool = True
+
+
+def detect(names: Iterable[str]) -> EngineKind:
+    """The engine that these sample names are of. Raises ``UnknownEngineError`` for none and for several."""
+    seen = frozenset(names)
+    found = [engine for engine in ENGINES if engine.signs & seen]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownEngineError(seen, f"the metrics are of {' and '.join(engine.kind for engine in found)} at once")
+    raise UnknownEngineError(seen)
+
+
+def read(samples: Iterable[SampleLike], engine: EngineKind | None = None, *, whole: bool = True) -> Reading:
+    """The figures of a scrape, of ``engine`` or else of the one it is found to be.
+
+    ``*_created`` and every other name without a mapping are passed over. Raises ``UnknownEngineError``.
+    """
+    by_name: dict[str, list[SampleLike]] = {}
+    for sample in samples:
+        by_name.setdefault(sample.name, []).append(sample)
+    engine = engine or detect(by_name)
+    wrong: dict[str, int] = {}
+    figures: dict[Identity, dict[str, dict[str, int | None]]] = {}
+    for figure in engine.figures:
+        for identity, series in _series_of(engine, figure, by_name, wrong).items():
+            figures.setdefault(identity, {})[figure.name] = series
+    return Reading(engine.kind, _started_at_s(by_name), _attributed(engine, figures, by_name, wrong), wrong, whole)
+
+
+def _series_of(
+    engine: EngineKind, figure: Figure, by_name: Mapping[str, list[SampleLike]], wrong: dict[str, int]
+) -> dict[Identity, dict[str, int | None]]:
+    out: dict[Identity, dict[str, int | None]] = {}
+    for source in _chosen(figure, by_name):
+        for sample in _matching(source, by_name):
+            value = whole_number(sample.value, source.scale)
+            if value is None:
+                wrong[figure.name] = wrong.get(figure.name, 0) + 1
+            series = out.setdefault(identity_of(engine, sample), {})
+            key = _series_key(engine, sample)
+            series[key] = _highest(series[key], value) if key in series else value
+    return out
+
+
+def _chosen(figure: Figure, by_name: Mapping[str, list[SampleLike]]) -> tuple[Source, ...]:
+    """The first alternative that the scrape has."""
+    enough = all if figure.whole else any
+    for alternative in figure.alternatives:
+        if enough(any(_matching(source, by_name)) for source in alternative):
+            return alternative
+    return ()
+
+
+def _matching(source: Source, by_name: Mapping[str, list[SampleLike]]) -> Iterable[SampleLike]:
+    for sample in by_name.get(source.name, ()):
+        if all(sample.labels.get(label, "") in values for label, values in source.where.items()):
+            yield sample
+
+
+def identity_of(engine: EngineKind, sample: SampleLike) -> Identity:
+    """(model, version) as the sample's labels tell them; None where they do not."""
+    model = sample.labels.get(engine.model_label) if engine.model_label else None
+    version = sample.labels.get(engine.version_label) if engine.version_label else None
+    return model or None, version or None
+
+
+def _series_key(engine: EngineKind, sample: SampleLike) -> str:
+    apart = engine.ranks | {engine.model_label, engine.version_label}
+    labels = sorted((label, value) for label, value in sample.labels.items() if label not in apart)
+    return sample.name + "".join(f"\0{label}\0{value}" for label, value in labels)
+
+
+def _highest(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def whole_number(value: float, scale: int = 1) -> int | None:
+    """``value * scale`` as a whole number from 0; None for NaN, infinities, negative and too large ones."""
+    if not math.isfinite(value) or value < 0:
+        return None
+    number = round(value * scale)
+    return number if number <= NUMBER_MAX else None
+
+
+def _started_at_s(by_name: Mapping[str, list[SampleLike]]) -> float | None:
+    """None where it is not told, or told by several processes behind one address."""
+    told = by_name.get(START_TIME, [])
+    return told[0].value if len(told) == 1 and math.isfinite(told[0].value) else None
+
+
+def _attributed(
+    engine: EngineKind,
+    figures: dict[Identity, dict[str, dict[str, int | None]]],
+    by_name: Mapping[str, list[SampleLike]],
+    wrong: dict[str, int],
+) -> Mapping[Identity, Mapping[str, Series]]:
+    """Rows of anchored models only; what names no model goes to the only one, or, among several, to none."""
+    if engine.anchor is not None:
+        anchors = {identity_of(engine, sample) for sample in by_name.get(engine.anchor, ())}
+        figures = {identity: each for identity, each in figures.items() if identity in anchors}
+    named = [identity for identity in figures if identity[0] is not None]
+    nameless = figures.get((None, None))
+    if nameless is None or not named:
+        return figures
+    del figures[None, None]
+    if len(named) > 1:
+        wrong["model"] = wrong.get("model", 0) + sum(map(len, nameless.values()))
+        return figures
+    for name, series in nameless.items():
+        figures[named[0]].setdefault(name, {}).update(series)
+    return figures

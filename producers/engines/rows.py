@@ -1,0 +1,120 @@
+"""Rows of ``engine.samples`` from two readings of one engine, one row per model it serves. Pure.
+
+Counters become what was counted since the reading before. The rules:
+
+- A series that is new in a process that was read before began at 0 (clients make a labelled series when it is first
+  counted), unless that earlier scrape had unreadable lines: then it begins with this reading.
+- A process that started again counts from 0: its new start time tells, or, where it tells none, a counter that fell.
+  What was counted between the last reading and the restart is lost; it is not made up.
+- A series that is unreadable now makes its figure unknown now; the next reading covers the time it was missing.
+- Readings further apart than ``INTERVAL_MS_MAX`` have levels only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from producers.differences import INTERVAL_MS_MAX, since
+from producers.engines.mappings import BY_KIND
+from producers.engines.reading import Identity, Reading, Series
+from schemas.events import ENGINE_SAMPLES
+from schemas.fields import Role
+
+COUNTED = frozenset(field.name for field in ENGINE_SAMPLES.of(Role.DIFFERENCE)) - {"interval_ms"}
+
+SERIES_MAX = 10_000
+"""Series that are followed; beyond it those that vanished are forgotten."""
+
+SeriesName = tuple[Identity, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is kept between two readings: the last value of every counter, by row, figure and series (None: it was
+    there, but never readable). ``whole``: a series that is not in ``totals`` did not exist."""
+
+    moment_ms: int
+    kind: str
+    started_at_s: float | None
+    totals: Mapping[SeriesName, int | None]
+    whole: bool
+
+
+def engine_rows(before: Known | None, now: Reading, moment_ms: int) -> tuple[list[dict[str, Any]], Known]:
+    """The figures with ``model``, ``model_version`` and ``engine_kind`` (other labels and time apart), and what to
+    keep. ``moment_ms`` is monotonic. Bounds are not judged."""
+    restarted = before is not None and restart(before, now)
+    usable = before if before is not None and 0 < moment_ms - before.moment_ms <= INTERVAL_MS_MAX else None
+    rows = []
+    for identity, figures in now.figures.items():
+        row: dict[str, Any] = {"model": identity[0], "model_version": identity[1], "engine_kind": now.kind}
+        row |= _levels(now.kind, figures)
+        if usable is not None:
+            row["interval_ms"] = moment_ms - usable.moment_ms
+            row |= _grown(usable, identity, figures, restarted)
+        rows.append(row)
+    return rows, _known(None if restarted else before, now, moment_ms)
+
+
+def restart(before: Known, now: Reading) -> bool:
+    """True when the process is another one than before."""
+    if before.kind != now.kind:
+        return True
+    if before.started_at_s is not None and now.started_at_s is not None:
+        return before.started_at_s != now.started_at_s
+    return any(value is not None and value < (before.totals.get(name) or 0) for name, value in _totals(now).items())
+
+
+def _levels(kind: str, figures: Mapping[str, Series]) -> dict[str, int | None]:
+    means = {figure.name for figure in BY_KIND[kind].figures if figure.across == "mean"}
+    return {
+        name: _mean(series) if name in means else _sum(series)
+        for name, series in figures.items()
+        if name not in COUNTED
+    }
+
+
+def _sum(series: Series) -> int | None:
+    values = [value for value in series.values() if value is not None]
+    return sum(values) if len(values) == len(series) else None
+
+
+def _mean(series: Series) -> int | None:
+    total = _sum(series)
+    return None if total is None else round(total / len(series))
+
+
+def _grown(before: Known, identity: Identity, figures: Mapping[str, Series], restarted: bool) -> dict[str, int | None]:
+    grown: dict[str, int | None] = {}
+    for name, series in figures.items():
+        if name in COUNTED:
+            parts = [_part(before, (identity, name, key), value, restarted) for key, value in series.items()]
+            known = [part for part in parts if part is not None]
+            grown[name] = sum(known) if len(known) == len(parts) else None
+    return grown
+
+
+def _part(before: Known, name: SeriesName, value: int | None, restarted: bool) -> int | None:
+    if restarted:
+        return value
+    return since(before.totals.get(name, 0 if before.whole else None), value)
+
+
+def _known(before: Known | None, now: Reading, moment_ms: int) -> Known:
+    """Series that are missing or unreadable now are kept from before, for when they come back."""
+    totals, fresh = dict(before.totals) if before else {}, _totals(now)
+    totals |= {name: totals.get(name) if value is None else value for name, value in fresh.items()}
+    fits = len(totals) <= SERIES_MAX
+    return Known(moment_ms, now.kind, now.started_at_s, totals if fits else fresh, now.whole and fits)
+
+
+def _totals(now: Reading) -> dict[SeriesName, int | None]:
+    return {
+        (identity, name, key): value
+        for identity, figures in now.figures.items()
+        for name, series in figures.items()
+        if name in COUNTED
+        for key, value in series.items()
+    }
