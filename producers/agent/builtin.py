@@ -35,7 +35,7 @@ class NvmlCollector:
     name = "nvml"
 
     def __init__(self, identity: Identity, period_ms: int) -> None:
-        from producers.nvml_sampler import NvmlSampler
+        from producers.gpu.sampler import NvmlSampler
 
         self.period_ms = period_ms
         sampler = NvmlSampler.open(identity.labels, identity.placement)

@@ -44,7 +44,7 @@ def _host(setting: Setting) -> dict[str, Callable[[], Collector]]:
 
 
 def _probe_nvml(_setting: Setting) -> str:
-    from producers.nvml_sampler import NvmlSampler
+    from producers.gpu.sampler import NvmlSampler
 
     sampler = NvmlSampler.open({}, {})
     if sampler is None:

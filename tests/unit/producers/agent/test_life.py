@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import itertools
+import threading
+
+from producers.agent.cost import CostMeter
+from producers.agent.life import Life
+from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
+
+
+def test_readings_are_handed_over_until_it_is_stopped() -> None:
+    """Each as a parcel; the collector is closed by the thread that read."""
+    given, collector = Given(), Plain()
+
+    life = Life("plain", lambda: collector, surroundings(given))
+    given.wait(3)
+    life.stop()
+    life.join(PATIENCE_S)
+
+    assert not life.alive
+    assert collector.closed.is_set()
+    assert life.error is None
+    assert life.readings == collector.readings == len(given.parcels)
+    assert [parcel.events() for parcel in given.parcels[:2]] == [[("host.samples", 1)], [("host.samples", 1)]]
+
+
+def test_an_error_ends_it_and_is_kept() -> None:
+    """In a reading, after the good ones before."""
+    given = Given()
+
+    def act(number: int) -> None:
+        if number == 2:
+            raise ZeroDivisionError
+
+    collector = Plain(act)
+    life = Life("plain", lambda: collector, surroundings(given))
+    life.join(PATIENCE_S)
+
+    assert isinstance(life.error, ZeroDivisionError)
+    assert (life.alive, life.readings, len(given.parcels), collector.closed.is_set()) == (False, 1, 1, True)
+
+
+def test_a_collector_that_cannot_be_made_is_an_error_too() -> None:
+    """Nothing was read."""
+
+    def make() -> Plain:
+        raise OSError("no driver")
+
+    life = Life("plain", make, surroundings(Given()))
+    life.join(PATIENCE_S)
+
+    assert (repr(life.error), life.readings) == ("OSError('no driver')", 0)
+
+
+def test_what_an_abandoned_life_reads_is_thrown_away() -> None:
+    """It comes back, closes what it held and ends."""
+    given, hangs, woken = Given(), threading.Event(), threading.Event()
+
+    def act(_number: int) -> None:
+        hangs.set()
+        assert woken.wait(PATIENCE_S)
+
+    collector, clock = Plain(act), QuickClock()
+    life = Life("plain", lambda: collector, surroundings(given, clock))
+    assert hangs.wait(PATIENCE_S)
+    clock.s = 7.0
+    busy_s = life.busy_s(clock.s)
+    life.abandon()
+    woken.set()
+    life.join(PATIENCE_S)
+
+    assert busy_s == 7.0
+    assert (life.alive, life.readings, given.parcels, collector.closed.is_set()) == (False, 0, [], True)
+    assert life.busy_s(clock.s) == 0.0
+
+
+def test_the_cost_is_metered_and_lengthens_the_interval() -> None:
+    """The first reading, which finds out what there is, changes nothing; the second does."""
+    given, cpu_s = Given(), itertools.count(0.0, 0.1)
+    around = surroundings(given, cpu_s=lambda: next(cpu_s))
+
+    life = Life("plain", Plain, around)
+    given.wait(2)
+    life.stop()
+    life.join(PATIENCE_S)
+
+    assert life.cost_us == 100_000
+    assert isinstance(around.meter, CostMeter)
+    assert around.meter.take() == 100_000 * life.readings
+    assert around.meter.take() is None
+    assert life.interval_ms == 8_192  # the first power of two of which 100 ms are at most 2 %

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from producers.agent.publishing import Handover, Parcel, packed, publish_rows
+from producers.batch import Batch
+from producers.collector import Collected
+from schemas.events import GPU_EVENTS, HOST_SAMPLES
+
+
+class RecordingPublisher:
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.shed_events: list[tuple[str, int]] = []
+        self.came = asyncio.Event()
+
+    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+        self.batches.append(batch)
+        self.came.set()
+        return True
+
+    def shed(self, topic: str, events: int) -> None:
+        self.shed_events.append((topic, events))
+
+
+def host_row(host: str, at_ms: int = 1, **more: Any) -> dict[str, Any]:
+    return {"at_ms": at_ms, "host": host, "origin": "measured"} | more
+
+
+async def test_rows_of_several_keys_are_several_records() -> None:
+    """In the order in which the keys came."""
+    publisher = RecordingPublisher()
+
+    await publish_rows(publisher, HOST_SAMPLES, [host_row("a"), host_row("b"), host_row("a")])  # type: ignore[arg-type]
+
+    assert [(batch.key, batch.count) for batch in publisher.batches] == [(b"a", 2), (b"b", 1)]
+    assert publisher.shed_events == []
+
+
+async def test_what_no_record_can_hold_is_declared() -> None:
+    """By topic; the rest goes its way."""
+    publisher = RecordingPublisher()
+    large = host_row("a", at_ms="x" * 9_000_000)
+
+    await publish_rows(publisher, HOST_SAMPLES, [large, host_row("a")])  # type: ignore[arg-type]
+
+    assert [(batch.key, batch.count) for batch in publisher.batches] == [(b"a", 1)]
+    assert publisher.shed_events == [("host.samples", 1)]
+
+
+def test_parts_without_rows_are_nothing() -> None:
+    """A collector may have nothing to tell of a topic."""
+    assert packed([Collected(GPU_EVENTS, []), Collected(HOST_SAMPLES, [])]) == Parcel([], [])
+
+
+async def test_parcels_of_another_thread_are_published() -> None:
+    """As they come."""
+    publisher = RecordingPublisher()
+    handover = Handover(publisher)  # type: ignore[arg-type]
+    running = asyncio.create_task(handover.run())
+
+    thread = threading.Thread(target=lambda: handover.give(packed([Collected(HOST_SAMPLES, [host_row("a")])])))
+    thread.start()
+    async with asyncio.timeout(20):
+        await publisher.came.wait()
+    running.cancel()
+
+    assert [(batch.topic, batch.count) for batch in publisher.batches] == [("host.samples", 1)]
+
+
+async def test_what_finds_no_room_is_declared_when_the_loop_moves_again() -> None:
+    """One parcel waits; two more, one of them with an event that fits no batch, are shed whole."""
+    publisher = RecordingPublisher()
+    handover = Handover(publisher, parcels_max=1)  # type: ignore[arg-type]
+
+    handover.give(packed([Collected(HOST_SAMPLES, [host_row("a")])]))
+    handover.give(packed([Collected(HOST_SAMPLES, [host_row("a"), host_row("b")])]))
+    handover.give(Parcel([], [("gpu.events", 3)]))
+    await handover.drain()
+
+    assert [(batch.key, batch.count) for batch in publisher.batches] == [(b"a", 1)]
+    assert publisher.shed_events == [("host.samples", 2), ("gpu.events", 3)]

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from producers.agent.runner import Plan, Runner
+from producers.agent.supervisor import Service, Supervisor
+from runtime.clock import VirtualClock
+from runtime.counters import Counters
+from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
+
+
+async def test_one_that_hangs_and_one_that_raises_stop_no_other() -> None:
+    """The third goes on reading, and the end is bounded."""
+    hangs, woken, given, stop = threading.Event(), threading.Event(), Given(), asyncio.Event()
+
+    def hang(_number: int) -> None:
+        hangs.set()
+        woken.wait(PATIENCE_S)
+
+    def fail(_number: int) -> None:
+        raise RuntimeError
+
+    around, counters = surroundings(given), Counters()
+    runners = [
+        Runner(Plan(name, lambda act=act: Plain(act), 5_000), around, counters=counters)  # type: ignore[misc]
+        for name, act in (("hangs", hang), ("fails", fail), ("good", lambda _number: None))
+    ]
+    supervisor = Supervisor(runners, [], QuickClock(), counters=counters)
+
+    running = asyncio.create_task(supervisor.run(stop))
+    assert await asyncio.to_thread(hangs.wait, PATIENCE_S)
+    await asyncio.to_thread(given.wait, 20)
+    woken.set()
+    stop.set()
+    await running
+
+    by_name = {report.name: report for report in supervisor.reports()}
+    assert by_name["good"].readings >= 20
+    assert [report.state for report in by_name.values()] == ["stopped"] * 3
+
+
+async def test_a_service_that_fails_is_begun_again_and_told() -> None:
+    """It rests for a second; the others go on, and the agent is not ready meanwhile."""
+    stop, counters, failed = asyncio.Event(), Counters(), asyncio.Event()
+
+    async def fails() -> None:
+        failed.set()
+        raise OSError("the port is taken")
+
+    async def serves() -> None:
+        await asyncio.Event().wait()
+
+    services = [Service("receiver", fails), Service("otlp", serves)]
+    supervisor = Supervisor([], services, VirtualClock(), chance=lambda: 0.0, counters=counters)
+    before = supervisor.why_not_ready()
+
+    running = asyncio.create_task(supervisor.run(stop))
+    await failed.wait()
+    await asyncio.sleep(0)
+    meanwhile = supervisor.why_not_ready()
+    stop.set()
+    await running
+
+    assert (before, meanwhile) == (None, "receiver is down: OSError: the port is taken")
+    assert counters.value("errors", where="service-receiver", error="OSError") == 1
+
+
+def test_a_loop_that_stands_still_is_told() -> None:
+    """After 15 s without a look."""
+    clock = VirtualClock()
+    supervisor = Supervisor([], [], clock)
+
+    fresh = supervisor.why_dead()
+    clock.advance(14_999)
+    before = supervisor.why_dead()
+    clock.advance(1)
+
+    assert (fresh, before, supervisor.why_dead()) == (None, None, "the event loop has stood still for 15 s")
