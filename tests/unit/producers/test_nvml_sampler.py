@@ -7,7 +7,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from producers.nvml_sampler import CALLS, FIELD_VALUES, NvmlSampler, gpu_row
+from producers.gpu.sampler import CALLS, FIELD_VALUES, NvmlSampler, gpu_row
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.build import block_from_rows
