@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import cramjam
 import numpy as np
+import zstandard
 from aiokafka import codec
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -76,8 +77,26 @@ def decoders(bytes_max: int) -> dict[str, Decoder]:
         "gzip_decode": functools.partial(_gzip, bytes_max),
         "snappy_decode": functools.partial(_snappy, bytes_max),
         "lz4_decode": functools.partial(_into, cramjam.lz4.decompress_into, bytes_max),
-        "zstd_decode": functools.partial(_into, cramjam.zstd.decompress_into, bytes_max),
+        "zstd_decode": functools.partial(_zstd, bytes_max),
     }
+
+
+def _zstd(bytes_max: int, payload: Any) -> Any:
+    """A single frame that says its size is unpacked at once, by a decoder that is kept from batch to batch: setting
+    one up costs more than unpacking a small batch. Whatever is unusual or broken takes the careful way."""
+    try:
+        if 0 < zstandard.frame_content_size(payload) <= bytes_max:
+            return _zstd_of_thread().decompress(payload, allow_extra_data=False)
+    except zstandard.ZstdError:
+        pass  # several frames, or a broken one
+    return _into(cramjam.zstd.decompress_into, bytes_max, payload)
+
+
+def _zstd_of_thread() -> zstandard.ZstdDecompressor:
+    kept: zstandard.ZstdDecompressor | None = getattr(_scratch, "zstd", None)
+    if kept is None:
+        kept = _scratch.zstd = zstandard.ZstdDecompressor()
+    return kept
 
 
 def _into(decompress_into: Callable[[Any, Any], int], bytes_max: int, payload: Any) -> Any:
@@ -148,16 +167,29 @@ def stand_in_value(limits: Limits) -> bytes:
 
 
 class PackedBatch:
-    """A packed batch of aiokafka as the fetcher knows it; its records, or their stand-ins."""
+    """A packed batch of aiokafka with what the fetcher asks of it (copied: a look-through costs more than a batch of
+    one record is worth); its records, or their stand-ins."""
 
-    __slots__ = ("_batch", "_limits")
+    __slots__ = (
+        "_batch",
+        "_limits",
+        "base_offset",
+        "is_control_batch",
+        "is_transactional",
+        "next_offset",
+        "producer_id",
+        "validate_crc",
+    )
 
     def __init__(self, batch: Any, limits: Limits) -> None:
         self._batch = batch
         self._limits = limits
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
+        self.base_offset = batch.base_offset
+        self.next_offset = batch.next_offset
+        self.producer_id = batch.producer_id
+        self.is_control_batch = batch.is_control_batch
+        self.is_transactional = batch.is_transactional
+        self.validate_crc = batch.validate_crc
 
     def __iter__(self) -> Iterator[Any]:
         try:
