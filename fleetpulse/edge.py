@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,3 +119,39 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
 
     with _health(config.agent.health_port if health_port is None else health_port, watch):
         asyncio.run(body())
+
+
+def show_probe(*, json: bool) -> None:
+    """Print what the agent would collect on this host, and why not the rest."""
+    from fleetpulse.commands.output import print_json, print_rows
+    from producers.agent.wiring import find, setting_of
+
+    logs.configure("agent", level="WARNING")
+    findings = find(setting_of(load().agent))
+    if json:
+        print_json([asdict(finding) for finding in findings])
+        return
+    rows = [(each.name, "yes" if each.chosen else "no", each.switch, each.reason) for each in findings]
+    print_rows("Collected on this host", ("source", "collected", "switch", "why"), rows, empty="There are no sources.")
+
+
+def run_once() -> None:
+    """Print one round of all collectors as JSON lines, ``topic`` first; exit 1 when one of them gave nothing."""
+    import orjson
+
+    from producers.agent.once import one_round
+    from producers.agent.wiring import find, plans_of, setting_of
+
+    logs.configure("agent", level="WARNING")
+    config = load().agent
+    setting = setting_of(config)
+    rounds = one_round(plans_of(setting, find(setting)), SystemClock(), config.period_ms / 1_000)
+    for each in rounds:
+        for part in each.collected:
+            for row in part.rows:
+                print(orjson.dumps({"topic": part.event.topic} | row, default=str).decode())
+        if each.why is not None:
+            _log.error("a collector gave nothing", extra={"collector": each.name, "why": each.why})
+    sys.stdout.flush()
+    # Threads that hang must not hold up the end.
+    os._exit(1 if any(each.why for each in rounds) else 0)

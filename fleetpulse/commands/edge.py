@@ -35,14 +35,43 @@ def register(app: typer.Typer) -> None:
         app.command(rich_help_panel="Edge")(command)
 
 
-def agent(spool: Spool = None, seconds: Seconds = None) -> None:
-    """Measure this host (and its GPUs, where there are any) once a second.
+def agent(
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Print what would be collected, and why not; then end.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Collect one round, print it as JSON lines, publish nothing.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --probe: print JSON.")] = False,
+    spool: Spool = None,
+    seconds: Seconds = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option("--health-port", min=0, max=65_535, help="Serve /healthz /readyz /metrics here; 0 picks one."),
+    ] = None,
+) -> None:
+    """Measure this host, its GPUs and its engines, and take the requests of its applications.
 
-    Example: [bold]fleetpulse agent --spool /var/lib/fleetpulse/spool[/bold]
+    What is collected is probed for; section agent of fleetpulse.toml (or FLEETPULSE_AGENT__*) says otherwise.
+
+    Examples:
+
+    [bold]fleetpulse agent --probe[/bold]   what would be collected here
+
+    [bold]fleetpulse agent --once | jq .[/bold]   one round, to standard output
+
+    [bold]fleetpulse agent --spool /var/lib/fleetpulse/spool --health-port 9464[/bold]   the service
+
+    [bold]FLEETPULSE_AGENT__CLUSTER=eu-1 FLEETPULSE_AGENT__COLLECTORS__DCGM=on fleetpulse agent[/bold]
     """
-    from fleetpulse.edge import run_agent_service
+    from fleetpulse import edge
 
-    run_agent_service(spool, seconds)
+    if probe:
+        edge.show_probe(json=json)
+    elif once:
+        edge.run_once()
+    else:
+        edge.run_agent_service(spool, seconds, health_port)
 
 
 def replay(
