@@ -1,0 +1,149 @@
+"""One event of an OpenAI-shaped stream, or one whole body, as a ``Chunk``. Nothing here raises on any JSON.
+
+Sources: OpenAI API reference (chat, completions, embeddings, responses and its streaming events); vLLM
+``entrypoints/openai/protocol.py`` (``reasoning_content``, later ``reasoning``; ``token_ids``; continuous usage counts
+one choice); SGLang ``entrypoints/openai/protocol.py``; llama.cpp ``tools/server`` (``timings``); Groq (times in
+``usage``); Text Generation Inference (errors as text with ``error_type``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from producers.requests import reasons
+from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, Part, Usage
+from producers.requests.endings import finish_reason_of, kind_of_error
+from producers.requests.openai_responses import response_chunk, response_parts
+from producers.requests.usage import drafts_of, engine_times_of, usage_of
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_CONTENT_FIELDS = ("content", "tool_calls", "function_call", "refusal", "audio")
+
+
+def chunk_of(data: bytes) -> Chunk:
+    """The data of one event of a stream."""
+    if data.strip() == b"[DONE]":
+        return DONE
+    return _read(data, whole=False)
+
+
+def body_of(body: bytes) -> Chunk:
+    """A whole body: of a request that was not streamed, or of an error."""
+    return _read(body, whole=True)
+
+
+def _read(data: bytes, *, whole: bool) -> Chunk:
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return Chunk(reasons=(reasons.BROKEN_JSON,))
+    if not isinstance(document, dict):
+        return Chunk(reasons=(reasons.NO_OBJECT,))
+    return read_document(document, whole=whole)
+
+
+def read_document(document: Mapping[str, Any], *, whole: bool) -> Chunk:
+    """The chunk of a parsed event or body."""
+    error = document.get("error")
+    if error or document.get("object") == "error":
+        return Chunk(error_kind=kind_of_error(error if error else document, document.get("error_type")))
+    choices = document.get("choices")
+    if isinstance(choices, list):
+        return _of_choices(document, [choice for choice in choices if isinstance(choice, dict)], whole)
+    kind = document.get("type")
+    if isinstance(kind, str) and (kind == "error" or kind.startswith("response.")):
+        return response_chunk(kind, document)
+    if document.get("object") == "response":
+        return response_parts(document)
+    return _of_rest(document)
+
+
+def _of_rest(document: Mapping[str, Any]) -> Chunk:
+    """Embeddings, rerankings and whatever else says what it used; a usage alone is fine too."""
+    usage, problems = usage_of(document.get("usage"))
+    if usage is None and not problems and not isinstance(document.get("data"), list):
+        problems = (reasons.UNKNOWN_SHAPE,)
+    return Chunk(usage=usage, model=text_of(document.get("model")), done=True, reasons=problems)
+
+
+def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whole: bool) -> Chunk:
+    usage, problems = usage_of(document.get("usage") or _groq_usage(document))
+    if (drafts := drafts_of(document)) is not None:
+        usage = (usage or Usage())._replace(speculative=drafts)
+    finish = [choice.get("finish_reason") for choice in choices]
+    return Chunk(
+        parts=tuple(part for choice in choices if (part := _part(choice)) is not None),
+        finish_reasons=tuple(finish_reason_of(reason) for reason in finish if isinstance(reason, str) and reason),
+        tool_calls=tuple(call for choice in choices for call in _tool_calls(choice)),
+        usage=usage,
+        # A count that comes with content counts that choice so far; one that comes alone counts the request.
+        usage_of=_index(choices[0]) if usage is not None and len(choices) == 1 and not whole else None,
+        engine_times=engine_times_of(document),
+        model=text_of(document.get("model")),
+        done=whole,
+        choices=len(choices) if whole else None,
+        reasons=problems,
+    )
+
+
+def _groq_usage(document: Mapping[str, Any]) -> object:
+    outer = document.get("x_groq")
+    return outer.get("usage") if isinstance(outer, dict) else None
+
+
+def _part(choice: Mapping[str, Any]) -> Part | None:
+    """What the choice brought; None when it is a role, a finish reason or empty."""
+    delta = choice.get("delta") or choice.get("message")
+    if isinstance(delta, dict):
+        if any(delta.get(name) for name in _CONTENT_FIELDS):
+            kind = CONTENT
+        elif any(delta.get(name) for name in _REASONING_FIELDS):
+            kind = REASONING
+        else:
+            return None
+    elif choice.get("text"):
+        kind = CONTENT
+    else:
+        return None
+    return Part(_index(choice), kind, _tokens(choice))
+
+
+def _index(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index")
+    return index if type(index) is int and 0 <= index < 65_536 else 0
+
+
+def _tokens(choice: Mapping[str, Any]) -> int:
+    """Tokens of this piece where the engine lists them; 0 where it does not."""
+    ids = choice.get("token_ids")
+    if isinstance(ids, list) and ids:
+        return len(ids)
+    logprobs = choice.get("logprobs")
+    if not isinstance(logprobs, dict):
+        return 0
+    listed = logprobs.get("content") or logprobs.get("tokens")
+    return len(listed) if isinstance(listed, list) else 0
+
+
+def _tool_calls(choice: Mapping[str, Any]) -> list[tuple[int, int]]:
+    delta = choice.get("delta") or choice.get("message")
+    if not isinstance(delta, dict):
+        return []
+    choice_index = _index(choice)
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return [(choice_index, _call_index(call, place)) for place, call in enumerate(calls) if isinstance(call, dict)]
+    return [(choice_index, 0)] if delta.get("function_call") else []
+
+
+def _call_index(call: Mapping[str, Any], place: int) -> int:
+    index = call.get("index")
+    return index if type(index) is int else place
+
+
+def text_of(value: object) -> str | None:
+    """A non-empty text, else None."""
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,324 @@
+"""One request from arrival to end: what was seen of it, folded into exactly one terminal row.
+
+A tracker takes what comes in order: ``status`` when headers were answered, ``data`` for each event of a stream (or
+``chunk`` for one that was read elsewhere), ``body`` for a whole body, ``end`` at the end, which gives the row the first
+time and None ever after. Times ``at_ns`` are of one monotonic clock; ``at_ms`` of ``end`` is the time since the epoch.
+Nothing raises on what an engine sends: ``reasons`` counts what could not be read. Costs 2 to 4 us a chunk, parsing
+included, and some 100 us at the end; memory 15 bytes a chunk.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import orjson
+
+from producers.requests import reasons
+from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
+from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
+from producers.requests.openai_shapes import body_of, chunk_of, read_document
+from producers.requests.times import UNKNOWN, Figures, Ints, Times, figures
+from producers.requests.usage import contradictions, newer, whole_usage
+from schemas.events import HOUR_US
+
+Row = dict[str, Any]
+
+CHUNKS_MAX = 1_000_000
+"""Chunks a request keeps times of; beyond, figures that need them all are unknown."""
+TOKENS_MAX = 100_000_000
+MODEL_UNKNOWN = "unknown"
+"""Stands where neither the client nor the engine named a model: the event may not lack one."""
+_GENERATES = frozenset({"chat", "completions", "responses"})
+_CALLS_TOOLS = frozenset({"chat", "responses"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known of a request when it arrives.
+
+    ``labels`` are further columns of the event (cluster, engine_id, ...); ``host`` and ``origin`` must be among them.
+    ``choices`` is the ``n`` that was asked for; ``api`` one of chat, completions, embeddings, responses, other.
+    """
+
+    request_id: str
+    api: str = "chat"
+    model: str | None = None
+    streamed: bool = False
+    trace_id: str | None = None
+    tenant: str | None = None
+    slo_class: str | None = None
+    choices: int | None = None
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class Tracker:
+    """The state of one open request. ``reasons`` counts what could not be read of it."""
+
+    __slots__ = (
+        "_asked", "_at_ns", "_choices", "_choices_told", "_done", "_ended", "_engine_times", "_error_kind", "_finish",
+        "_http_status", "_kinds", "_model", "_of_choice", "_received_ns", "_tokens", "_tool_calls", "_unread",
+        "_usage", "reasons",
+    )  # fmt: skip
+
+    def __init__(self, asked: Asked, received_ns: int) -> None:
+        self._asked = asked
+        self._received_ns = received_ns
+        self._at_ns = array("q")
+        self._kinds = bytearray()
+        self._tokens = array("i")
+        self._choices = array("H")
+        self._unread = 0  # chunks beyond the limit
+        self._usage: dict[int | None, Usage] = {}  # the last told: of the request (None), of each choice
+        self._of_choice: dict[int, int] = {}  # output tokens of each choice so far, where the engine tells as it goes
+        self._engine_times: EngineTimes | None = None
+        self._finish: list[str] = []
+        self._tool_calls: set[tuple[int, int]] = set()
+        self._choices_told: int | None = None
+        self._error_kind: str | None = None
+        self._http_status: int | None = None
+        self._model: str | None = asked.model
+        self._done = False
+        self._ended = False
+        self.reasons: Counter[str] = Counter()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the row was given."""
+        return self._ended
+
+    @property
+    def chunks(self) -> int:
+        """Chunks with content so far."""
+        return len(self._at_ns) + self._unread
+
+    def status(self, at_ns: int, http_status: int) -> None:
+        """The status that the client was answered; the last one counts. ``at_ns`` is for the record's sake."""
+        if self._open() and 100 <= http_status <= 599:
+            self._http_status = http_status
+
+    def data(self, at_ns: int, data: bytes) -> None:
+        """One event of a stream, as ``SseReader`` gives it."""
+        if self._ended:
+            self._open()
+            return
+        try:
+            document = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            if data:
+                self.chunk(at_ns, chunk_of(data))
+            return
+        if not self._plain(at_ns, document):
+            if isinstance(document, dict):
+                self.chunk(at_ns, read_document(document, whole=False))
+            else:
+                self.reasons[reasons.NO_OBJECT] += 1
+
+    def _plain(self, at_ns: int, document: Any) -> bool:
+        """Take the commonest chunk, text of the only choice and nothing else, the short way; False for any other."""
+        try:
+            (choice,) = document["choices"]
+            if (
+                choice["index"] == 0
+                and choice["finish_reason"] is None
+                and type(choice["delta"]["content"]) is str
+                and choice["delta"]["content"]
+                and len(self._at_ns) < CHUNKS_MAX
+                and not choice.get("logprobs")
+                and not choice.get("token_ids")
+                and not choice["delta"].get("tool_calls")
+                and not document.get("usage")
+                and "timings" not in document
+                and "error" not in document
+            ):
+                self._at_ns.append(at_ns)
+                self._kinds.append(CONTENT)
+                self._tokens.append(0)
+                self._choices.append(0)
+                if self._model is None:
+                    self._model = document.get("model")
+                return True
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass
+        return False
+
+    def body(self, at_ns: int, body: bytes) -> None:
+        """A whole body: the answer to a request that was not streamed, or an error."""
+        if self._open():
+            self.chunk(at_ns, replace(body_of(body), parts=()))
+
+    def note(self, reason: str) -> None:
+        """Count something of ``reasons.REASONS`` that was met before it came here, such as a body too large to keep."""
+        assert reason in reasons.REASONS
+        self.reasons[reason] += 1
+
+    def chunk(self, at_ns: int, chunk: Chunk) -> None:
+        """One event of a stream that was read already."""
+        if not self._open():
+            return
+        for reason in chunk.reasons:
+            self.reasons[reason] += 1
+        usage, so_far = chunk.usage, None
+        if usage is not None:
+            before = self._usage.get(chunk.usage_of)
+            self._usage[chunk.usage_of] = usage if before is None else newer(before, usage)
+            so_far = usage if chunk.usage_of is not None else None
+        for part in chunk.parts:
+            self._take_part(at_ns, part, so_far)
+        self._finish += chunk.finish_reasons
+        self._tool_calls.update(chunk.tool_calls)
+        self._engine_times = chunk.engine_times or self._engine_times
+        self._error_kind = self._error_kind or chunk.error_kind
+        self._model = self._model or chunk.model
+        self._choices_told = chunk.choices or self._choices_told
+        self._done = self._done or chunk.done
+
+    def _open(self) -> bool:
+        if self._ended:
+            self.reasons[reasons.AFTER_END] += 1
+        return not self._ended
+
+    def _take_part(self, at_ns: int, part: Part, so_far: Usage | None) -> None:
+        if len(self._at_ns) >= CHUNKS_MAX:
+            self._unread += 1
+            return
+        tokens = part.tokens
+        if so_far is not None and so_far.output is not None:
+            tokens = tokens or self._since(part.choice, so_far.output)
+        self._at_ns.append(at_ns)
+        self._kinds.append(part.kind)
+        self._tokens.append(min(tokens, TOKENS_MAX))
+        self._choices.append(part.choice)
+
+    def _since(self, choice: int, output: int) -> int:
+        """Tokens that a choice made since its last chunk; 0, unknown, where the engine did not tell with that one.
+
+        A count that comes with the last chunk alone says nothing of how many of them that chunk holds.
+        """
+        before = self._of_choice.get(choice)
+        if before is None:
+            if choice in self._choices:
+                return 0
+            before = 0
+        self._of_choice[choice] = output
+        return max(output - before, 1)
+
+    def end(self, at_ns: int, at_ms: int, ending: Ending = WHOLE) -> Row | None:
+        """The one terminal row, as ``schemas.events.LLM_REQUESTS`` has it; None when it was given before."""
+        if not self._open():
+            return None
+        self._ended = True
+        usage, engine = self._judged_usage(), self._engine_times or EngineTimes()
+        found = figures(self._times(at_ns, usage))
+        if found.clock_back[0]:
+            self.reasons[reasons.CLOCK_BACK] += 1
+        row: Row = dict(self._asked.labels)
+        row |= self._identity(at_ms) | self._outcome(ending) | self._latencies(found)
+        row |= self._amounts(found, usage)
+        row |= {
+            "queue_us": self._bounded(engine.queue_us, HOUR_US),
+            "prefill_us": self._bounded(engine.prefill_us, HOUR_US),
+            "decode_us": self._bounded(engine.decode_us, HOUR_US),
+        }
+        return row
+
+    def _times(self, at_ns: int, usage: Usage) -> Times:
+        return Times(
+            offsets=np.array([0, len(self._at_ns)], np.int64),
+            at_ns=np.array(self._at_ns, np.int64),
+            kinds=np.array(self._kinds, np.uint8),
+            received_ns=np.array([self._received_ns], np.int64),
+            ended_ns=np.array([at_ns], np.int64),
+            tokens=np.array(self._tokens, np.int32),
+            choices=np.array(self._choices, np.uint16),
+            output_tokens=np.array([UNKNOWN if usage.output is None else usage.output], np.int64),
+            reasoning_tokens=np.array([UNKNOWN if usage.reasoning is None else usage.reasoning], np.int64),
+        )
+
+    def _identity(self, at_ms: int) -> Row:
+        asked = self._asked
+        return {
+            "at_ms": at_ms,
+            "request_id": asked.request_id,
+            "trace_id": asked.trace_id,
+            "api": asked.api,
+            "model": self._model or MODEL_UNKNOWN,
+            "tenant": asked.tenant,
+            "slo_class": asked.slo_class,
+        }
+
+    def _outcome(self, ending: Ending) -> Row:
+        whole = self._done or len(self._finish) >= (self._asked.choices or 1)
+        if ending.how in (How.CLIENT_GONE, How.ENGINE_LOST) and whole:
+            ending = WHOLE  # everything had come; who closed the connection then is of no matter
+        answers = (self._http_status or 200) < 300 and self._error_kind is None
+        generates = self._asked.streamed and self._asked.api in _GENERATES
+        if ending.how is How.COMPLETE and generates and answers and not whole:
+            self.reasons[reasons.UNFINISHED] += 1
+            ending = replace(ending, how=How.ENGINE_LOST)
+        finish_reason = gravest(self._finish)
+        status, error_kind = verdict(ending, self._http_status, self._error_kind, finish_reason)
+        return {
+            "http_status": self._http_status,
+            "status": status,
+            "error_kind": error_kind,
+            "finish_reason": finish_reason or stop_of(status, error_kind),
+        }
+
+    def _latencies(self, found: Figures) -> Row:
+        """Figures that need every chunk are unknown where some were not kept."""
+        kept = self._unread == 0
+        return {
+            "ttft_us": self._of(found.ttft_us),
+            "ttfo_us": self._of(found.ttfo_us),
+            "e2e_us": self._of(found.e2e_us),
+            "tpot_us": self._of(found.tpot_us) if kept else None,
+            "icl_max_us": self._of(found.icl_max_us) if kept else None,
+            "itl_bins": dict(zip(found.itl.keys.tolist(), found.itl.counts.tolist(), strict=True)) if kept else {},
+            "chunks": self.chunks or None,
+        }
+
+    def _amounts(self, found: Figures, usage: Usage) -> Row:
+        if found.usage_contradicts[0]:
+            self.reasons[reasons.USAGE_CONTRADICTS] += 1
+            usage = usage._replace(output=None)
+        told = usage.output if usage.output is not None else usage.input
+        output, reasoning, source = usage.output, usage.reasoning, None if told is None else "engine"
+        if output is None and self.chunks:
+            source = "counted"
+            output = self._of(found.counted_tokens, TOKENS_MAX) if not self._unread else None
+            reasoning = reasoning or self._of(found.counted_reasoning, TOKENS_MAX)
+        read = self.chunks > 0 or self._done
+        return {
+            "input_tokens": usage.input,
+            "cached_tokens": usage.cached,
+            "output_tokens": output,
+            "reasoning_tokens": reasoning,
+            "speculative_tokens": usage.speculative,
+            "tokens_from": source,
+            "choices": self._choices_told or self._asked.choices or len(set(self._choices)) or None,
+            "tool_calls": len(self._tool_calls) if read and self._asked.api in _CALLS_TOOLS else None,
+        }
+
+    def _judged_usage(self) -> Usage:
+        """The usage without what cannot be: parts above their whole, or amounts no event can hold."""
+        usage = whole_usage(self._usage)
+        fitting = usage._replace(**{name: self._bounded(value, TOKENS_MAX) for name, value in usage._asdict().items()})
+        wrong = contradictions(fitting)
+        if wrong:
+            self.reasons[reasons.USAGE_CONTRADICTS] += 1
+        return fitting._replace(**dict.fromkeys(wrong))
+
+    def _of(self, values: Ints, high: int = HOUR_US) -> int | None:
+        value = int(values[0])
+        return None if value == UNKNOWN else self._bounded(value, high)
+
+    def _bounded(self, value: int | None, high: int) -> int | None:
+        if value is None or value <= high:
+            return value
+        self.reasons[reasons.OUT_OF_RANGE] += 1
+        return None

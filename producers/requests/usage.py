@@ -1,0 +1,119 @@
+"""What engines tell of tokens and phases, read field by field: what is no whole number of zero or more is unknown.
+
+Field names by engine stand in ``_FIELDS``, as paths. Sources: OpenAI API reference (``prompt_tokens_details``,
+``completion_tokens_details``, ``input_tokens_details``, ``output_tokens_details``); SGLang and vLLM use the same;
+DeepSeek (``prompt_cache_hit_tokens``); llama.cpp ``timings``; Groq times in ``usage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+from producers.requests import reasons
+from producers.requests.chunk import EngineTimes, Usage
+
+_FIELDS: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
+    {
+        "input": (("prompt_tokens",), ("input_tokens",)),
+        "cached": (
+            ("prompt_tokens_details", "cached_tokens"),
+            ("input_tokens_details", "cached_tokens"),
+            ("prompt_cache_hit_tokens",),
+        ),
+        "output": (("completion_tokens",), ("output_tokens",)),
+        "reasoning": (
+            ("completion_tokens_details", "reasoning_tokens"),
+            ("output_tokens_details", "reasoning_tokens"),
+            ("reasoning_tokens",),
+        ),
+        "speculative": (("completion_tokens_details", "accepted_prediction_tokens"),),
+    }
+)
+_OF_PROMPT = ("input", "cached")
+_PARTS = (("cached", "input"), ("reasoning", "output"), ("speculative", "output"))
+_TIMES: Mapping[str, tuple[tuple[str, str, float], ...]] = MappingProxyType(
+    {  # (object, field, its unit in microseconds)
+        "queue_us": (("usage", "queue_time", 1e6),),
+        "prefill_us": (("timings", "prompt_ms", 1e3), ("usage", "prompt_time", 1e6)),
+        "decode_us": (("timings", "predicted_ms", 1e3), ("usage", "completion_time", 1e6)),
+    }
+)
+
+
+def usage_of(told: object) -> tuple[Usage | None, tuple[str, ...]]:
+    """The usage, None where nothing is told; and what could not be read of it."""
+    if told is None:
+        return None, ()
+    if not isinstance(told, dict):
+        return None, (reasons.USAGE_UNREADABLE,)
+    values = {name: _first(told, paths) for name, paths in _FIELDS.items()}
+    known = {name: value for name, value in values.items() if type(value) is int and value >= 0}
+    broken = any(value is not None and name not in known for name, value in values.items())
+    return (Usage(**known) if known else None), (reasons.USAGE_UNREADABLE,) if broken else ()
+
+
+def _first(told: Mapping[str, Any], paths: tuple[tuple[str, ...], ...]) -> object:
+    for path in paths:
+        value: object = told
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            return value
+    return None
+
+
+def engine_times_of(document: Mapping[str, Any]) -> EngineTimes | None:
+    """Phases that the engine tells beside the usage; None where it tells none."""
+    if "timings" not in document and not document.get("usage") and "x_groq" not in document:
+        return None
+    known = {name: value for name, places in _TIMES.items() if (value := _time(document, places)) is not None}
+    return EngineTimes(**known) if known else None
+
+
+def _time(document: Mapping[str, Any], places: tuple[tuple[str, str, float], ...]) -> int | None:
+    for outer, name, unit_us in places:
+        told = document.get(outer)
+        value = told.get(name) if isinstance(told, dict) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and 0 <= value < 1e9:
+            return round(value * unit_us)
+    return None
+
+
+def drafts_of(document: Mapping[str, Any]) -> int | None:
+    """Draft tokens that llama.cpp accepted; None where it does not tell."""
+    timings = document.get("timings")
+    value = timings.get("draft_n_accepted") if isinstance(timings, dict) else None
+    return value if type(value) is int and value >= 0 else None
+
+
+def newer(before: Usage, after: Usage) -> Usage:
+    """What was told last of each field."""
+    return Usage(*(old if new is None else new for old, new in zip(before, after, strict=True)))
+
+
+def whole_usage(told: Mapping[int | None, Usage]) -> Usage:
+    """The usage of a request: as told of it as a whole (None), else added up from what was told of its choices."""
+    of_choices = [usage for choice, usage in told.items() if choice is not None]
+    summed = Usage()
+    if of_choices:
+        columns = dict(zip(Usage._fields, zip(*of_choices, strict=True), strict=True))
+        prompt = {name: max((v for v in columns.pop(name) if v is not None), default=None) for name in _OF_PROMPT}
+        summed = Usage(**prompt, **{name: _sum(values) for name, values in columns.items()})
+    return newer(summed, told.get(None, Usage()))
+
+
+def _sum(values: tuple[int | None, ...]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def contradictions(usage: Usage) -> list[str]:
+    """Names of the parts that are above their whole."""
+    return [
+        part
+        for part, whole in _PARTS
+        if (of := getattr(usage, part)) is not None and (most := getattr(usage, whole)) is not None and of > most
+    ]
