@@ -1,0 +1,110 @@
+"""One HTTP GET with a time limit and a size limit, and a closed set of reasons why it gave nothing.
+
+No redirect is followed, no proxy is used and no body is unpacked: the address is the engine's own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Literal, Protocol
+from urllib.parse import urlsplit
+
+from schemas.errors import FleetpulseError
+
+Reason = Literal["address", "refused", "timeout", "status", "too_large", "broken"]
+CHUNK_BYTES = 64 * 1024
+
+
+class FetchError(FleetpulseError):
+    """Nothing came back. ``reason`` says why in a word, ``status`` is the HTTP status where there was one."""
+
+    retriable = True
+
+    def __init__(self, reason: Reason, url: str, detail: str, status: int | None = None) -> None:
+        super().__init__(f"GET {url}: {detail}")
+        self.reason = reason
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """``time_ms`` for the whole exchange (the headers of a server that drips them excepted: each read has that long),
+    ``bytes_max`` of body."""
+
+    time_ms: int
+    bytes_max: int
+
+
+class Fetch(Protocol):
+    """GET ``url`` within ``limits``; ``api_key`` goes out as a bearer token. Raises ``FetchError``."""
+
+    def __call__(self, url: str, limits: FetchLimits, api_key: str | None = None) -> bytes: ...
+
+
+def fetch(url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
+    """The body of a 200 answer. Raises ``FetchError``, and nothing else, whatever the other side does."""
+    until_s = time.monotonic() + limits.time_ms / 1_000
+    try:
+        connection = _connection(url, limits.time_ms / 1_000)
+    except ValueError as error:
+        raise FetchError("address", url, str(error)) from error
+    try:
+        connection.request("GET", _target(url), headers=_headers(api_key))
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise FetchError("status", url, f"answered {response.status}", response.status)
+        return _body(response, connection.sock, url, limits.bytes_max, until_s)
+    except TimeoutError as error:
+        raise FetchError("timeout", url, f"no answer within {limits.time_ms} ms") from error
+    except OSError as error:
+        raise FetchError("refused", url, f"{type(error).__name__}: {error}") from error
+    except (http.client.HTTPException, ValueError) as error:
+        raise FetchError("broken", url, f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
+
+
+def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be http://host:port/path or https://host:port/path")
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+    context = ssl.create_default_context()
+    return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
+
+
+def _target(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _headers(api_key: str | None) -> dict[str, str]:
+    headers = {"Accept": "text/plain, application/json", "Accept-Encoding": "identity", "Connection": "close"}
+    return headers | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+
+
+def _body(
+    response: http.client.HTTPResponse, connected: socket.socket | None, url: str, bytes_max: int, until_s: float
+) -> bytes:
+    """Read as it comes, so that neither a body without end nor one that drips outlasts its limits."""
+    body = bytearray()
+    while True:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        if connected is not None:
+            connected.settimeout(left_s)
+        chunk = response.read1(CHUNK_BYTES)
+        if not chunk:
+            break
+        body += chunk
+        if len(body) > bytes_max:
+            raise FetchError("too_large", url, f"more than {bytes_max} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(bytes(body[:0]), response.length)
+    return bytes(body)

@@ -1,0 +1,90 @@
+"""What the collectors of a host share: which engines there are, on which GPUs, and so where each GPU belongs.
+
+One writer at a time, under a lock; ``placement`` is read without one, by whoever samples GPUs, and is always whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+from producers.engines.processes import ProcessTable
+from producers.engines.registry import Registration, gpus_of, placement_groups, placement_of
+from producers.engines.target import EngineTarget, Job
+
+Place = Mapping[str, str | None]
+
+
+class Placement(Mapping[str, Place]):
+    """The place of each GPU by UUID: engine_id, placement_group, workload. Its content is replaced as a whole.
+
+    ``configured`` wins over what was found, field by field.
+    """
+
+    def __init__(self, configured: Mapping[str, Place]) -> None:
+        self._configured = {
+            uuid: {k: v for k, v in place.items() if v is not None} for uuid, place in configured.items()
+        }
+        self._places: Mapping[str, Place] = dict(self._configured)
+
+    def __getitem__(self, uuid: str) -> Place:
+        return self._places[uuid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def replace(self, found: Mapping[str, Place]) -> None:
+        """Take these places, below the configured ones."""
+        uuids = {**found, **self._configured}
+        self._places = {uuid: {**found.get(uuid, {}), **self._configured.get(uuid, {})} for uuid in uuids}
+
+
+class Places:
+    """The registry of one host. ``placement`` stays the same object for as long as the agent runs."""
+
+    def __init__(self, host: str, jobs: Sequence[Job] = (), configured: Mapping[str, Place] | None = None) -> None:
+        self.placement = Placement(configured or {})
+        self._host = host
+        self._jobs = tuple(jobs)
+        self._lock = threading.Lock()
+        self._processes = ProcessTable()
+        self._targets: dict[str, EngineTarget] = {}
+        self._gpus: dict[str, tuple[str, ...]] = {}
+        self._groups: dict[str, str] = {}
+
+    def saw_processes(self, processes: ProcessTable) -> None:
+        """Another table of processes: engines are matched anew."""
+        with self._lock:
+            self._processes = processes
+            self._match()
+
+    def saw_engine(self, target: EngineTarget) -> None:
+        """The engine is there; one that was only sought counts from here on."""
+        with self._lock:
+            if self._targets.get(target.engine_id) != target:
+                self._targets[target.engine_id] = target
+                self._match()
+
+    def lost_engine(self, engine_id: str) -> None:
+        """The engine is gone: its GPUs belong to others, or to nobody."""
+        with self._lock:
+            if self._targets.pop(engine_id, None) is not None:
+                self._match()
+
+    def of(self, engine_id: str) -> tuple[tuple[str, ...], str]:
+        """The engine's GPUs and its placement group (the host where none is known)."""
+        with self._lock:
+            return self._gpus.get(engine_id, ()), self._groups.get(engine_id, self._host)
+
+    def _match(self) -> None:
+        table = self._processes
+        self._gpus = {
+            name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in self._targets.items()
+        }
+        named = {name: target.placement_group for name, target in self._targets.items() if target.placement_group}
+        self._groups = placement_groups(self._gpus, self._host, named)
+        registrations = [Registration(name, self._groups[name], gpu_uuids=gpus) for name, gpus in self._gpus.items()]
+        self.placement.replace(placement_of(registrations, self._jobs, table.gpus, self._host))

@@ -1,0 +1,89 @@
+"""Which processes listen on which ports, who their parents are, and which compute on which GPU: from psutil and NVML.
+
+Both see processes by the pids of the namespace the agent runs in; give it the host's. Without privilege the system
+hides other users' sockets, and engines are then matched by configuration alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+COMMAND_CHARS_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTable:
+    """Pids by the port they listen on, parent by pid, and by GPU UUID the processes that compute on it."""
+
+    listeners: dict[int, set[int]] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
+    gpus: dict[str, dict[int, str]] = field(default_factory=dict)
+
+
+def read_processes() -> ProcessTable:
+    """The table of this moment; what the system or the driver hides is missing. Milliseconds to a second."""
+    gpus = read_gpu_processes()
+    if not any(gpus.values()):
+        return ProcessTable(gpus=gpus)  # nothing to match
+    return ProcessTable(read_listeners(), read_parents(), gpus)
+
+
+def read_listeners() -> dict[int, set[int]]:
+    """Pids by TCP port."""
+    found: dict[int, set[int]] = {}
+    try:
+        connections = psutil.net_connections("tcp")
+    except (psutil.Error, OSError):
+        return found
+    for each in connections:
+        if each.status == psutil.CONN_LISTEN and each.pid is not None and each.laddr:
+            found.setdefault(each.laddr.port, set()).add(each.pid)
+    return found
+
+
+def read_parents() -> dict[int, int]:
+    """Parent pid by pid."""
+    try:
+        return {process.pid: process.info["ppid"] or 0 for process in psutil.process_iter(["ppid"])}
+    except (psutil.Error, OSError):
+        return {}
+
+
+def read_gpu_processes() -> dict[str, dict[int, str]]:
+    """By GPU UUID the compute processes: pid and command line. Empty where there is no NVIDIA driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return {}
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return dict(found for handle in handles if (found := _on_gpu(handle)) is not None)
+    except pynvml.NVMLError:
+        return {}
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _on_gpu(handle: Any) -> tuple[str, dict[int, str]] | None:
+    """None for a GPU that does not tell: it is not known to be idle."""
+    import pynvml
+
+    try:
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        return pynvml.nvmlDeviceGetUUID(handle), {each.pid: command_of(each.pid) for each in processes}
+    except pynvml.NVMLError:
+        return None
+
+
+def command_of(pid: int) -> str:
+    """The command line of the process, else its name, else nothing."""
+    try:
+        process = psutil.Process(pid)
+        return (" ".join(process.cmdline()) or process.name())[:COMMAND_CHARS_MAX]
+    except (psutil.Error, OSError):
+        return ""

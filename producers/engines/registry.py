@@ -1,0 +1,239 @@
+"""Who serves what on which GPUs: registration rows of ``engine.events`` and the place of every GPU. Pure.
+
+An engine's GPUs are the configured ones, else those on which its processes compute: the process that listens on its
+port, and all its descendants (engines start a process per GPU). The *placement group* is the set of engines that share
+any GPU, by however many steps; GPUs, samples and requests are joined by it. An engine whose GPUs are not known stands
+in the group of its host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from producers.engines.facts import Facts
+from producers.engines.target import EngineTarget, Job
+
+GROUP_CHARS_MAX = 200
+
+GpuProcesses = Mapping[str, Mapping[int, str]]
+"""By GPU UUID, the processes that compute on it: pid and name or command line. A GPU without processes is there too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What is known of an engine; the names are those of ``engine.events``. None or empty: not known."""
+
+    engine_id: str
+    placement_group: str
+    engine_kind: str | None = None
+    model: str | None = None
+    model_version: str | None = None
+    precision: str | None = None
+    engine_version: str | None = None
+    context_tokens_max: int | None = None
+    tensor_parallel: int | None = None
+    gpu_uuids: tuple[str, ...] = ()
+
+
+DEPLOYED = (
+    "engine_kind",
+    "model",
+    "model_version",
+    "precision",
+    "engine_version",
+    "context_tokens_max",
+    "tensor_parallel",
+)
+"""A change of any of these is a deployment: requests before and after it are not to be compared blindly."""
+PLACED = ("gpu_uuids", "placement_group")
+
+
+# Which GPUs an engine is on
+
+
+def gpus_of(
+    target: EngineTarget, listeners: Mapping[int, Iterable[int]], parents: Mapping[int, int], gpus: GpuProcesses
+) -> tuple[str, ...]:
+    """The engine's GPU UUIDs, sorted: configured, else by its processes. Empty: not known.
+
+    ``listeners``: pids by the port they listen on; ``parents``: parent pid by pid.
+    """
+    if target.gpu_uuids:
+        return tuple(sorted(set(target.gpu_uuids)))
+    roots = {target.pid} if target.pid is not None else set(listeners.get(target.port, ()) if target.local else ())
+    return tuple(
+        sorted(uuid for uuid, processes in gpus.items() if any(_below(pid, roots, parents) for pid in processes))
+    )
+
+
+def _below(pid: int, roots: set[int], parents: Mapping[int, int]) -> bool:
+    """True when the process is one of the roots or descends from one. Ends on any table of parents."""
+    seen: set[int] = set()
+    while pid not in roots:
+        seen.add(pid)
+        parent = parents.get(pid)
+        if parent is None or parent in seen:
+            return False
+        pid = parent
+    return True
+
+
+# Placement groups
+
+
+def placement_groups(
+    gpus: Mapping[str, Iterable[str]], host: str, named: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Placement group by engine, from each engine's GPUs. ``named``: groups that configuration gives to an engine.
+
+    An engine alone on its GPUs is its own group; engines that share are named by all their ids in order, joined by
+    ``+``. A name from configuration counts for all that share with it (the first in order where there are several).
+    """
+    parent = {engine: engine for engine in gpus}
+
+    def root(engine: str) -> str:
+        while parent[engine] != engine:
+            parent[engine] = parent[parent[engine]]
+            engine = parent[engine]
+        return engine
+
+    first_on: dict[str, str] = {}
+    for engine, uuids in gpus.items():
+        for uuid in uuids:
+            parent[root(engine)] = root(first_on.setdefault(uuid, engine))
+    members: dict[str, list[str]] = {}
+    for engine in sorted(gpus):
+        members.setdefault(root(engine), []).append(engine)
+    known = {engine for engine, uuids in gpus.items() if any(True for _ in uuids)}
+    return {engine: _name(each, known, host, named or {}) for each in members.values() for engine in each}
+
+
+def _name(members: Sequence[str], known: set[str], host: str, named: Mapping[str, str]) -> str:
+    given = sorted(named[engine] for engine in members if engine in named)
+    if given:
+        return given[0]
+    if members[0] not in known:
+        return host
+    name = "+".join(members)
+    if len(name) <= GROUP_CHARS_MAX:
+        return name
+    return f"{members[0][: GROUP_CHARS_MAX - 34]}+{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+# The place of each GPU
+
+
+def placement_of(
+    registrations: Iterable[Registration], jobs: Sequence[Job], gpus: GpuProcesses, host: str
+) -> dict[str, dict[str, str | None]]:
+    """By GPU UUID: engine_id, placement_group, workload, each None where it is not known or not one.
+
+    A GPU of several engines has their group and no engine_id. A GPU whose work is of several kinds has no workload; one
+    that is known to compute nothing, and that no engine holds, is idle.
+    """
+    by_gpu: dict[str, list[Registration]] = {}
+    for registration in registrations:
+        for uuid in registration.gpu_uuids:
+            by_gpu.setdefault(uuid, []).append(registration)
+    return {
+        uuid: {
+            "engine_id": _only({each.engine_id for each in by_gpu.get(uuid, ())}),
+            "placement_group": _only({each.placement_group for each in by_gpu.get(uuid, ())}) or host,
+            "workload": _workload(bool(by_gpu.get(uuid)), jobs, gpus.get(uuid)),
+        }
+        for uuid in sorted({*by_gpu, *gpus})
+    }
+
+
+def _workload(serves: bool, jobs: Sequence[Job], processes: Mapping[int, str] | None) -> str | None:
+    found = {job.workload for process in (processes or {}).values() for job in jobs if job.matches(process)}
+    if serves:
+        found.add("inference")
+    if not found and processes is not None and not processes:
+        return "idle"
+    return _only(found)
+
+
+def _only(values: set[str]) -> str | None:
+    return next(iter(values)) if len(values) == 1 else None
+
+
+# Registration
+
+
+def registration_of(
+    target: EngineTarget, kind: str | None, facts: Facts, gpu_uuids: tuple[str, ...], placement_group: str
+) -> Registration:
+    """What is known of the engine now; what is configured comes first."""
+    return Registration(
+        engine_id=target.engine_id,
+        placement_group=placement_group,
+        engine_kind=kind or target.kind,
+        model=target.model or facts.model,
+        model_version=target.model_version or facts.model_version,
+        precision=target.precision or facts.precision,
+        engine_version=facts.engine_version,
+        context_tokens_max=target.context_tokens_max or facts.context_tokens_max,
+        tensor_parallel=target.tensor_parallel or facts.tensor_parallel,
+        gpu_uuids=gpu_uuids,
+    )
+
+
+def remembered(before: Registration | None, now: Registration) -> Registration:
+    """``now``, with what it does not tell as it was before: an engine that did not answer has not changed.
+
+    Nothing of another model or another engine is carried over.
+    """
+    if before is None or _differ(before, now, "model") or _differ(before, now, "engine_kind"):
+        return now
+    kept = {each.name: getattr(before, each.name) for each in fields(Registration) if not getattr(now, each.name)}
+    return replace(now, **kept)
+
+
+def _differ(before: Registration, now: Registration, name: str) -> bool:
+    was, becomes = getattr(before, name), getattr(now, name)
+    return bool(was) and bool(becomes) and was != becomes
+
+
+def announcement(before: Registration | None, now: Registration) -> tuple[str, str] | None:
+    """The event's kind and message, None when there is nothing to tell.
+
+    ``changed`` is a deployment: the message says from what to what. New or moved knowledge (facts that were not known,
+    other GPUs, another group) registers the engine again.
+    """
+    if before is None:
+        return "registered", _introduction(now)
+    changes = [_change(before, now, name) for name in DEPLOYED if _differ(before, now, name)]
+    moves = [_change(before, now, name) for name in PLACED if _differ(before, now, name)]
+    if changes:
+        return "changed", "; ".join(changes + moves)
+    learned = [
+        f"{name} is {_text(getattr(now, name))}"
+        for name in (*DEPLOYED, *PLACED)
+        if getattr(now, name) and not getattr(before, name)
+    ]
+    if moves or learned:
+        return "registered", "; ".join(moves + learned)
+    return None
+
+
+def _introduction(now: Registration) -> str:
+    software = " ".join(part for part in (now.engine_kind, now.engine_version) if part) or "an engine"
+    return f"{software} serves {now.model or 'a model it does not name'}"
+
+
+def _change(before: Registration, now: Registration, name: str) -> str:
+    return f"{name} {_text(getattr(before, name))} -> {_text(getattr(now, name))}"
+
+
+def _text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def event_row(registration: Registration, kind: str, message: str) -> dict[str, Any]:
+    """A row of ``engine.events``; time, host labels and origin apart."""
+    row: dict[str, Any] = {each.name: getattr(registration, each.name) for each in fields(Registration)}
+    return row | {"gpu_uuids": ",".join(registration.gpu_uuids) or None, "kind": kind, "message": message}

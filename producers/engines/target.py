@@ -1,0 +1,111 @@
+"""Which engine to ask and what is known of it beforehand, and which other work runs on this host's GPUs. Data only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from producers.engines.mappings import BY_KIND, EngineKind
+from runtime.edge_config import EngineConfig
+from schemas.errors import ConfigError
+from schemas.events import WORKLOADS
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTarget:
+    """One serving engine. What is None or empty here is asked of the engine, and stays unknown where it does not tell.
+
+    ``url`` is the address of its metrics, or, without a path, of the server whose usual paths are tried. ``facts_url``
+    is the address of its API (None: the same server; Triton has another port for it). ``sought``: nobody said that an
+    engine is there, so an address that does not answer is no error.
+    """
+
+    engine_id: str
+    url: str
+    facts_url: str | None = None
+    kind: str | None = None
+    model: str | None = None
+    model_version: str | None = None
+    precision: str | None = None
+    context_tokens_max: int | None = None
+    tensor_parallel: int | None = None
+    placement_group: str | None = None
+    gpu_uuids: tuple[str, ...] = ()
+    pid: int | None = None
+    """Of the server's process; None: whoever listens on the address' port."""
+    api_key: str | None = field(default=None, repr=False)
+    sought: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in BY_KIND:
+            raise ConfigError("agent.engines.kind", self.kind, f"one of {', '.join(BY_KIND)}")
+        if urlsplit(self.url).scheme not in ("http", "https"):
+            raise ConfigError(
+                "agent.engines.url", self.url, "http://host:port or https://host:port, with or without a path"
+            )
+
+    @property
+    def engine(self) -> EngineKind | None:
+        """The mapping to use, where it is configured."""
+        return BY_KIND[self.kind] if self.kind else None
+
+    @property
+    def port(self) -> int:
+        """Where its API listens, by which its process is found; the metrics' port where no other address is given."""
+        parts = urlsplit(self.facts_url or self.url)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def local(self) -> bool:
+        """True when the address is this host's own for certain; only then its port tells a process of this host."""
+        return (urlsplit(self.facts_url or self.url).hostname or "") in LOOPBACK
+
+
+def target_of(config: EngineConfig, host: str) -> EngineTarget:
+    """The target of a configured engine on ``host``."""
+    return EngineTarget(
+        engine_id=config.engine_id or name_of(config.url, host),
+        url=config.url,
+        model=config.model,
+        model_version=config.model_version,
+        precision=config.precision,
+        placement_group=config.placement_group,
+        gpu_uuids=config.gpu_uuids,
+    )
+
+
+def sought(ports: Sequence[int], host: str) -> list[EngineTarget]:
+    """Targets for ports of this host where an engine may be, now or later."""
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    return [EngineTarget(engine_id=name_of(url, host), url=url, sought=True) for url in urls]
+
+
+def name_of(url: str, host: str) -> str:
+    """``host:port`` of the address; a loopback address is told by the name of this host."""
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    return f"{host if name in LOOPBACK else name}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work on GPUs that is no serving engine: processes whose name or command line ``pattern`` is found in."""
+
+    workload: str
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if self.workload not in WORKLOADS:
+            raise ConfigError("agent.jobs.workload", self.workload, f"one of {', '.join(WORKLOADS)}")
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ConfigError("agent.jobs.pattern", self.pattern, f"a regular expression: {error}") from error
+
+    def matches(self, process: str) -> bool:
+        """True when the pattern is found anywhere in the process' name or command line."""
+        return re.search(self.pattern, process) is not None
