@@ -33,7 +33,7 @@ class RollupSettings:
     """``pass_ms``: how often it looks. ``settle_ms``: how long after its end, or after the last note of all, a bucket
     is due. ``again_ms``: a bucket that keeps changing is computed at most this often."""
 
-    pass_ms: int = 1_000
+    pass_ms: int = 3_000
     settle_ms: int = 4_000
     again_ms: int = 30_000
     buckets_per_pass_max: int = 64

@@ -1,0 +1,106 @@
+"""One batch is gathered while the one before is stored; what is committed was stored, and so was all before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+
+from schemas.errors import ConfigError, UnavailableError
+from schemas.record import Record
+from sinks.landing import Insert, Landing
+from sinks.service import Progress, SinkSettings, _Group, _land_all
+
+PLACE = TopicPartition("llm.requests", 0)
+SETTINGS = SinkSettings(flush_ms=1, raw_flush_ms=1)
+
+
+class Recording:
+    """A consumer that brings one record at a time and remembers what was committed."""
+
+    def __init__(self) -> None:
+        self.brought = 0
+        self.commits: list[int] = []
+
+    async def getmany(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+        await asyncio.sleep(0)
+        self.brought += 1
+        return {PLACE: [Record(PLACE.topic, 0, self.brought - 1, 0, None, b"x", ())]}
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self.commits.append(offsets[PLACE])
+
+
+class Database:
+    """Stores what it is given; from the ``away_from``-th insert on it is away."""
+
+    def __init__(self, away_from: int, on_away: Any = None) -> None:
+        self.stored: list[int] = []
+        self._away_from = away_from
+        self._on_away = on_away
+
+    def insert(self, inserts: Sequence[Insert]) -> None:
+        if len(self.stored) >= self._away_from:
+            self._on_away()
+            raise UnavailableError("away")
+        self.stored.append(inserts[0].rows)
+
+
+class Notebook:
+    def note(self, level: Any, buckets: Any) -> None:
+        """Nothing changed."""
+
+
+def group(database: Any) -> _Group:
+    def plan(records: Sequence[Record]) -> Landing:
+        return Landing((Insert("llm_requests", (), b"", records[-1].offset + 1),))
+
+    return _Group("g", (PLACE.topic,), 1, plan, database, Notebook(), Progress())  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _records_as_consumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Record, "timestamp", 0, raising=False)
+
+
+async def test_what_is_committed_was_stored_in_order() -> None:
+    """Batches are landed one after the other, and each is committed after it was stored."""
+    stop, consumer = asyncio.Event(), Recording()
+    database = Database(3, stop.set)
+
+    await _land_all(consumer, group(database), SETTINGS, stop)
+
+    assert consumer.commits == database.stored
+    assert len(database.stored) == 3
+    assert consumer.commits == sorted(consumer.commits)
+
+
+async def test_after_a_batch_that_was_not_stored_none_is_committed() -> None:
+    """The batch gathered meanwhile could be stored, but its commit would skip the one that was not."""
+    stop, consumer = asyncio.Event(), Recording()
+    calls: list[int] = []
+
+    class OnceAway(Database):
+        def insert(self, inserts: Sequence[Insert]) -> None:
+            calls.append(inserts[0].rows)
+            if len(calls) == 1:
+                stop.set()
+                raise UnavailableError("away")
+            self.stored.append(inserts[0].rows)
+
+    database = OnceAway(99)
+
+    await _land_all(consumer, group(database), SETTINGS, stop)
+
+    assert (consumer.commits, database.stored) == ([], [])
+    assert consumer.brought > calls[0], "a batch was gathered meanwhile"
+
+
+@pytest.mark.parametrize("name", ["flush_ms", "raw_flush_ms", "records_max", "bytes_max"])
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    """Every limit of the sink is above 0."""
+    with pytest.raises(ConfigError, match=f"sink.{name}"):
+        SinkSettings(**{name: 0})
