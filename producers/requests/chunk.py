@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 CONTENT, REASONING = 1, 2
@@ -28,8 +27,7 @@ class Usage(NamedTuple):
     """Draft tokens that were accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineTimes:
+class EngineTimes(NamedTuple):
     """Phases in microseconds as the engine told them; None where it did not."""
 
     queue_us: int | None = None
@@ -37,8 +35,7 @@ class EngineTimes:
     decode_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One event of a stream, or a whole body. Empty: nothing of note, such as the role that opens a stream."""
 
     parts: tuple[Part, ...] = ()

@@ -73,11 +73,19 @@ def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whol
     usage, problems = usage_of(document.get("usage") or _groq_usage(document))
     if (drafts := drafts_of(document)) is not None:
         usage = (usage or Usage())._replace(speculative=drafts)
-    finish = [choice.get("finish_reason") for choice in choices]
+    parts: list[Part] = []
+    finish: list[str] = []
+    calls: list[tuple[int, int]] = []
+    for choice in choices:
+        if (part := _part(choice)) is not None:
+            parts.append(part)
+            calls += _tool_calls(choice)
+        if isinstance(reason := choice.get("finish_reason"), str) and reason:
+            finish.append(finish_reason_of(reason))
     return Chunk(
-        parts=tuple(part for choice in choices if (part := _part(choice)) is not None),
-        finish_reasons=tuple(finish_reason_of(reason) for reason in finish if isinstance(reason, str) and reason),
-        tool_calls=tuple(call for choice in choices for call in _tool_calls(choice)),
+        parts=tuple(parts),
+        finish_reasons=tuple(finish),
+        tool_calls=tuple(calls),
         usage=usage,
         # A count that comes with content counts that choice so far; one that comes alone counts the request.
         usage_of=_index(choices[0]) if usage is not None and len(choices) == 1 and not whole else None,
@@ -98,17 +106,25 @@ def _part(choice: Mapping[str, Any]) -> Part | None:
     """What the choice brought; None when it is a role, a finish reason or empty."""
     delta = choice.get("delta") or choice.get("message")
     if isinstance(delta, dict):
-        if any(delta.get(name) for name in _CONTENT_FIELDS):
-            kind = CONTENT
-        elif any(delta.get(name) for name in _REASONING_FIELDS):
-            kind = REASONING
-        else:
+        kind = kind_of_delta(delta)
+        if kind is None:
             return None
     elif choice.get("text"):
         kind = CONTENT
     else:
         return None
     return Part(_index(choice), kind, _tokens(choice))
+
+
+def kind_of_delta(delta: Mapping[str, Any]) -> int | None:
+    """Content, reasoning alone, or neither."""
+    for name in _CONTENT_FIELDS:
+        if delta.get(name):
+            return CONTENT
+    for name in _REASONING_FIELDS:
+        if delta.get(name):
+            return REASONING
+    return None
 
 
 def _index(choice: Mapping[str, Any]) -> int:

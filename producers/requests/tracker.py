@@ -12,17 +12,16 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import orjson
 
 from producers.requests import reasons
 from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
 from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
-from producers.requests.openai_shapes import body_of, chunk_of, read_document
-from producers.requests.times import UNKNOWN, Figures, Ints, Times, figures
+from producers.requests.openai_shapes import body_of, chunk_of, kind_of_delta, read_document, text_of
+from producers.requests.single import Entries, Figure, figure
 from producers.requests.usage import contradictions, newer, whole_usage
 from schemas.events import HOUR_US
 
@@ -122,34 +121,35 @@ class Tracker:
         """Take the commonest chunk, text of the only choice and nothing else, the short way; False for any other."""
         try:
             (choice,) = document["choices"]
+            delta = choice["delta"]
             if (
-                choice["index"] == 0
-                and choice["finish_reason"] is None
-                and type(choice["delta"]["content"]) is str
-                and choice["delta"]["content"]
-                and len(self._at_ns) < CHUNKS_MAX
-                and not choice.get("logprobs")
-                and not choice.get("token_ids")
-                and not choice["delta"].get("tool_calls")
-                and not document.get("usage")
-                and "timings" not in document
-                and "error" not in document
+                choice["index"] != 0
+                or choice["finish_reason"] is not None
+                or choice.get("logprobs")
+                or choice.get("token_ids")
+                or delta.get("tool_calls")
+                or document.get("usage")
+                or "timings" in document
+                or "error" in document
+                or len(self._at_ns) >= CHUNKS_MAX
             ):
-                self._at_ns.append(at_ns)
-                self._kinds.append(CONTENT)
-                self._tokens.append(0)
-                self._choices.append(0)
-                if self._model is None:
-                    self._model = document.get("model")
-                return True
+                return False
+            kind = CONTENT if delta.get("content") else kind_of_delta(delta)
         except (KeyError, TypeError, ValueError, AttributeError):
-            pass
-        return False
+            return False
+        if kind is not None:
+            self._at_ns.append(at_ns)
+            self._kinds.append(kind)
+            self._tokens.append(0)
+            self._choices.append(0)
+            if self._model is None:
+                self._model = text_of(document.get("model"))
+        return kind is not None
 
     def body(self, at_ns: int, body: bytes) -> None:
         """A whole body: the answer to a request that was not streamed, or an error."""
         if self._open():
-            self.chunk(at_ns, replace(body_of(body), parts=()))
+            self.chunk(at_ns, body_of(body)._replace(parts=()))
 
     def note(self, reason: str) -> None:
         """Count something of ``reasons.REASONS`` that was met before it came here, such as a body too large to keep."""
@@ -213,8 +213,9 @@ class Tracker:
             return None
         self._ended = True
         usage, engine = self._judged_usage(), self._engine_times or EngineTimes()
-        found = figures(self._times(at_ns, usage))
-        if found.clock_back[0]:
+        entries = Entries(self._at_ns, self._kinds, self._tokens, self._choices)
+        found = figure(entries, self._received_ns, at_ns, usage.output, usage.reasoning)
+        if found.clock_back:
             self.reasons[reasons.CLOCK_BACK] += 1
         row: Row = dict(self._asked.labels)
         row |= self._identity(at_ms) | self._outcome(ending) | self._latencies(found)
@@ -225,19 +226,6 @@ class Tracker:
             "decode_us": self._bounded(engine.decode_us, HOUR_US),
         }
         return row
-
-    def _times(self, at_ns: int, usage: Usage) -> Times:
-        return Times(
-            offsets=np.array([0, len(self._at_ns)], np.int64),
-            at_ns=np.array(self._at_ns, np.int64),
-            kinds=np.array(self._kinds, np.uint8),
-            received_ns=np.array([self._received_ns], np.int64),
-            ended_ns=np.array([at_ns], np.int64),
-            tokens=np.array(self._tokens, np.int32),
-            choices=np.array(self._choices, np.uint16),
-            output_tokens=np.array([UNKNOWN if usage.output is None else usage.output], np.int64),
-            reasoning_tokens=np.array([UNKNOWN if usage.reasoning is None else usage.reasoning], np.int64),
-        )
 
     def _identity(self, at_ms: int) -> Row:
         asked = self._asked
@@ -259,7 +247,7 @@ class Tracker:
         generates = self._asked.streamed and self._asked.api in _GENERATES
         if ending.how is How.COMPLETE and generates and answers and not whole:
             self.reasons[reasons.UNFINISHED] += 1
-            ending = replace(ending, how=How.ENGINE_LOST)
+            ending = Ending(How.ENGINE_LOST, ending.error_kind)
         finish_reason = gravest(self._finish)
         status, error_kind = verdict(ending, self._http_status, self._error_kind, finish_reason)
         return {
@@ -269,29 +257,29 @@ class Tracker:
             "finish_reason": finish_reason or stop_of(status, error_kind),
         }
 
-    def _latencies(self, found: Figures) -> Row:
+    def _latencies(self, found: Figure) -> Row:
         """Figures that need every chunk are unknown where some were not kept."""
         kept = self._unread == 0
         return {
-            "ttft_us": self._of(found.ttft_us),
-            "ttfo_us": self._of(found.ttfo_us),
-            "e2e_us": self._of(found.e2e_us),
-            "tpot_us": self._of(found.tpot_us) if kept else None,
-            "icl_max_us": self._of(found.icl_max_us) if kept else None,
-            "itl_bins": dict(zip(found.itl.keys.tolist(), found.itl.counts.tolist(), strict=True)) if kept else {},
+            "ttft_us": self._bounded(found.ttft_us, HOUR_US),
+            "ttfo_us": self._bounded(found.ttfo_us, HOUR_US),
+            "e2e_us": self._bounded(found.e2e_us, HOUR_US),
+            "tpot_us": self._bounded(found.tpot_us, HOUR_US) if kept else None,
+            "icl_max_us": self._bounded(found.icl_max_us, HOUR_US) if kept else None,
+            "itl_bins": found.itl_bins if kept else {},
             "chunks": self.chunks or None,
         }
 
-    def _amounts(self, found: Figures, usage: Usage) -> Row:
-        if found.usage_contradicts[0]:
+    def _amounts(self, found: Figure, usage: Usage) -> Row:
+        if found.usage_contradicts:
             self.reasons[reasons.USAGE_CONTRADICTS] += 1
             usage = usage._replace(output=None)
         told = usage.output if usage.output is not None else usage.input
         output, reasoning, source = usage.output, usage.reasoning, None if told is None else "engine"
         if output is None and self.chunks:
             source = "counted"
-            output = self._of(found.counted_tokens, TOKENS_MAX) if not self._unread else None
-            reasoning = reasoning or self._of(found.counted_reasoning, TOKENS_MAX)
+            output = self._bounded(found.counted_tokens, TOKENS_MAX) if not self._unread else None
+            reasoning = self._bounded(found.counted_reasoning, TOKENS_MAX) if not self._unread else None
         read = self.chunks > 0 or self._done
         return {
             "input_tokens": usage.input,
@@ -312,10 +300,6 @@ class Tracker:
         if wrong:
             self.reasons[reasons.USAGE_CONTRADICTS] += 1
         return fitting._replace(**dict.fromkeys(wrong))
-
-    def _of(self, values: Ints, high: int = HOUR_US) -> int | None:
-        value = int(values[0])
-        return None if value == UNKNOWN else self._bounded(value, high)
 
     def _bounded(self, value: int | None, high: int) -> int | None:
         if value is None or value <= high:

@@ -1,8 +1,8 @@
 """What engines tell of tokens and phases, read field by field: what is no whole number of zero or more is unknown.
 
-Field names by engine stand in ``_FIELDS``, as paths. Sources: OpenAI API reference (``prompt_tokens_details``,
-``completion_tokens_details``, ``input_tokens_details``, ``output_tokens_details``); SGLang and vLLM use the same;
-DeepSeek (``prompt_cache_hit_tokens``); llama.cpp ``timings``; Groq times in ``usage``.
+Field names of all engines stand in ``_FIELDS`` and ``_DETAILS``. Sources: OpenAI API reference (fields of chat, and of
+responses, with ``prompt_tokens_details`` and their like); SGLang and vLLM use the same; DeepSeek
+(``prompt_cache_hit_tokens``); llama.cpp ``timings``; Groq times in ``usage``.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 from producers.requests import reasons
 from producers.requests.chunk import EngineTimes, Usage
 
-_FIELDS: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
+_FIELDS: Mapping[str, str] = MappingProxyType(
     {
-        "input": (("prompt_tokens",), ("input_tokens",)),
-        "cached": (
-            ("prompt_tokens_details", "cached_tokens"),
-            ("input_tokens_details", "cached_tokens"),
-            ("prompt_cache_hit_tokens",),
-        ),
-        "output": (("completion_tokens",), ("output_tokens",)),
-        "reasoning": (
-            ("completion_tokens_details", "reasoning_tokens"),
-            ("output_tokens_details", "reasoning_tokens"),
-            ("reasoning_tokens",),
-        ),
-        "speculative": (("completion_tokens_details", "accepted_prediction_tokens"),),
+        "prompt_tokens": "input",
+        "input_tokens": "input",
+        "completion_tokens": "output",
+        "output_tokens": "output",
+        "prompt_cache_hit_tokens": "cached",
+        "reasoning_tokens": "reasoning",
+    }
+)
+_DETAILS: Mapping[str, str] = MappingProxyType(
+    {  # inside objects whose names end in _details
+        "cached_tokens": "cached",
+        "reasoning_tokens": "reasoning",
+        "accepted_prediction_tokens": "speculative",
     }
 )
 _OF_PROMPT = ("input", "cached")
@@ -49,25 +49,22 @@ def usage_of(told: object) -> tuple[Usage | None, tuple[str, ...]]:
         return None, ()
     if not isinstance(told, dict):
         return None, (reasons.USAGE_UNREADABLE,)
-    values = {name: _first(told, paths) for name, paths in _FIELDS.items()}
-    known = {name: value for name, value in values.items() if type(value) is int and value >= 0}
-    broken = any(value is not None and name not in known for name, value in values.items())
-    return (Usage(**known) if known else None), (reasons.USAGE_UNREADABLE,) if broken else ()
+    values = _named(told, _FIELDS)
+    for name, inner in told.items():
+        if isinstance(inner, dict) and name.endswith("_details"):
+            values += _named(inner, _DETAILS)
+    known = {name: value for name, value in values if type(value) is int and value >= 0}
+    return (Usage(**known) if known else None), (reasons.USAGE_UNREADABLE,) if len(known) < len(dict(values)) else ()
 
 
-def _first(told: Mapping[str, Any], paths: tuple[tuple[str, ...], ...]) -> object:
-    for path in paths:
-        value: object = told
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        if value is not None:
-            return value
-    return None
+def _named(told: Mapping[str, Any], fields: Mapping[str, str]) -> list[tuple[str, Any]]:
+    return [(fields[name], value) for name, value in told.items() if name in fields and value is not None]
 
 
 def engine_times_of(document: Mapping[str, Any]) -> EngineTimes | None:
     """Phases that the engine tells beside the usage; None where it tells none."""
-    if "timings" not in document and not document.get("usage") and "x_groq" not in document:
+    usage = document.get("usage")
+    if "timings" not in document and not (isinstance(usage, dict) and "prompt_time" in usage):
         return None
     known = {name: value for name, places in _TIMES.items() if (value := _time(document, places)) is not None}
     return EngineTimes(**known) if known else None
