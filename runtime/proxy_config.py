@@ -66,6 +66,9 @@ class ProxyConfig(BaseModel):
     log_requests: bool = False
     """One log line for each finished request of a known API: ids, tokens, latencies, never text."""
 
+    trace_sampled: bool = True
+    """Whether a trace that begins here (no ``traceparent`` from the client) asks engines to record it."""
+
     tenant_from: str = "api_key"
     """``api_key``: a keyed hash of it; ``header:NAME``: its value; ``unverified_jwt:CLAIM``: a claim of the bearer
     token, *read without checking the signature*, so only where the engine or a gateway checks it; ``none``."""
@@ -86,6 +89,8 @@ class ProxyConfig(BaseModel):
     """Waiting for a slow reader; more: the other side is not read until a quarter of it is left."""
     decoded_bytes_max: int = Field(default=64 * MIB, ge=1_024)
     """Of one compressed answer, unpacked for the figures; more: the rest is passed on but not looked at."""
+    watched_bytes_max: int = Field(default=8 * MIB, ge=1_024)
+    """Of one answer that is no stream, kept to its end for its usage; more: passed on, its usage is unknown."""
 
     # Limits of number
     connections_max: int = Field(default=4_096, ge=1)

@@ -1,0 +1,312 @@
+"""The side that faces a client: requests read off a connection one after the other, answers in the same order.
+
+While an answer is under way the connection is read on, within ``ahead_bytes_max``, so that a client that hangs up is
+noticed at once. A client that closes its half of the connection has hung up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+import httptools
+
+from producers.proxy import errors, wire
+from producers.proxy.deadlines import Overdue, Phase, overdue
+from producers.proxy.exchange import Exchange
+from producers.proxy.routes import api_of
+from producers.proxy.wire import Head, Refusal
+from producers.requests.endings import How
+
+if TYPE_CHECKING:
+    from producers.proxy.server import ProxyServer
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ClientSide(asyncio.Protocol):
+    """One connection of a client."""
+
+    __slots__ = (
+        "_ahead_bytes",
+        "_head",
+        "_parser",
+        "_phase",
+        "_queue",
+        "_quiet_bytes",
+        "_reading",
+        "_since_s",
+        "_stuck_s",
+        "_told_to_go_on",
+        "_unsent_bytes",
+        "keep_alive",
+        "server",
+        "transport",
+    )
+
+    def __init__(self, server: ProxyServer) -> None:
+        self.server = server
+        self.transport: asyncio.Transport | None = None
+        self.keep_alive = True
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._head: Head | None = None  # being read
+        self._quiet_bytes = 0  # since a head or a piece of a body was read
+        self._reading: Exchange | None = None  # whose body is being read
+        self._queue: deque[Exchange] = deque()
+        self._phase = Phase.IDLE
+        self._since_s = server.now_s()
+        self._stuck_s: float | None = None
+        self._unsent_bytes = 0
+        self._ahead_bytes = 0
+        self._told_to_go_on = False
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.transport.set_write_buffer_limits(high=self.server.limits.write_buffer_bytes)
+        if not self.server.admit(self):
+            self.transport.write(errors.error_answer(errors.TOO_MANY_CONNECTIONS, keep_alive=False))
+            self._linger()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self.server.clients.discard(self)
+        while self._queue:
+            self._queue.popleft().client_gone()
+
+    def eof_received(self) -> None:
+        if self._queue and self.transport is not None:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        self._stuck_s = self.server.now_s()
+        if self._queue and (side := self._queue[0].side) is not None:
+            side.hold_reading()
+
+    def resume_writing(self) -> None:
+        self._stuck_s = None
+        if self._queue and (side := self._queue[0].side) is not None:
+            self._queue[0].heard_s = self.server.now_s()
+            side.may_read()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of an answer."""
+        if self.transport is not None:
+            self.transport.write(data)
+
+    def hold_reading(self) -> None:
+        """Let the client's bytes wait in the kernel."""
+        if self.transport is not None and self.transport.is_reading():
+            self.transport.pause_reading()
+
+    def may_read(self) -> None:
+        """Read on."""
+        if self.transport is not None and not self.transport.is_closing() and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    def cut_off(self) -> None:
+        """End an answer in its middle, so that the client cannot take it for whole."""
+        self.keep_alive = False
+        if self.transport is not None:
+            self.transport.abort()
+
+    # What the parser finds
+
+    def on_message_begin(self) -> None:
+        self._head = Head()
+
+    def on_url(self, part: bytes) -> None:
+        assert self._head is not None
+        self._head.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is not None:  # else a trailer
+            self._head.add(name, value)
+
+    def on_headers_complete(self) -> None:
+        head, parser = self._head, self._parser
+        assert head is not None
+        assert parser is not None
+        self._head, self._quiet_bytes = None, 0
+        head.method, head.version = parser.get_method(), parser.get_http_version()
+        head.keep_alive = parser.should_keep_alive()
+        exchange = Exchange(self.server, self, head, api_of(head.method, head.path), self.server.now_s())
+        exchange.refusal = wire.refusal_of(head, parser.should_upgrade()) or self._too_long(head)
+        self._reading = exchange
+        self._queue.append(exchange)
+
+    def _too_long(self, head: Head) -> Refusal | None:
+        size = len(head.target) + sum(len(name) + len(value) + 4 for name, value in head.headers)
+        if size > self.server.limits.head_bytes_max:
+            return errors.HEAD_TOO_LARGE
+        return errors.BODY_TOO_LARGE if (head.length or 0) > self.server.limits.body_bytes_max else None
+
+    def on_body(self, piece: bytes) -> None:
+        self._quiet_bytes = 0
+        if self._reading is not None:
+            self._reading.body(piece)
+
+    def on_message_complete(self) -> None:
+        if self._reading is not None:
+            self._reading.complete = True
+            self._reading = None
+            self._quiet_bytes = 0
+
+    # What arrives
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is Phase.LINGER or self._phase is Phase.CLOSING:
+            return
+        busy = bool(self._queue) and self._queue[0].complete
+        self._parse(data)
+        if busy:
+            self._ahead_bytes += len(data)
+            if self._ahead_bytes > self.server.limits.ahead_bytes_max:
+                self.hold_reading()
+            return
+        self._advance()
+
+    def _parse(self, data: bytes) -> None:
+        if self._parser is None:
+            return
+        self._quiet_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._not_upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._broken(errors.MALFORMED)
+        if self._quiet_bytes > self.server.limits.head_bytes_max:
+            if self._head is not None:
+                self._broken(errors.HEAD_TOO_LARGE)
+            elif self._reading is not None:
+                self._broken(errors.MALFORMED)  # chunk extensions or trailers without end
+
+    def _not_upgraded(self, rest: bytes) -> None:
+        """The parser took what follows for another protocol: read the request again without the offer, or end."""
+        head = self._queue[-1].head
+        if self._queue[-1].refusal is not None:
+            head.keep_alive = False
+            self._parser = None
+            return
+        self._queue.pop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._parse(wire.without_upgrade(head))
+        self._parse(rest)
+
+    def _broken(self, refusal: Refusal) -> None:
+        """What follows cannot be read: the requests before it are answered, then this is told, then all is closed."""
+        reading = self._reading
+        if reading is None:
+            reading = Exchange(self.server, self, self._head or Head(), None, self.server.now_s())
+            self._queue.append(reading)
+        reading.refusal = reading.refusal or refusal
+        self._head = self._reading = None
+        self._parser = None  # nothing more is read
+
+    def _advance(self) -> None:
+        """Let the first request go on; note what the connection waits for."""
+        now_s = self.server.now_s()
+        if not self._queue:
+            phase = Phase.HEAD if self._head is not None else Phase.IDLE
+            if phase is not self._phase:
+                self._phase, self._since_s = phase, now_s
+            return
+        first = self._queue[0]
+        if not first.started:
+            self.keep_alive = first.head.keep_alive and not self.server.stopping
+            self._told_to_go_on = False
+        self._phase = Phase.ANSWER if first.complete else Phase.BODY
+        self._since_s = now_s
+        first.advance()
+        if not first.ended and not first.complete:
+            self._while_incomplete(first)
+
+    def _while_incomplete(self, first: Exchange) -> None:
+        if first.head.wants_continue and not self._told_to_go_on and not first.answered:
+            self._told_to_go_on = True
+            self.write(_CONTINUE)
+        if first.waiting_bytes > self.server.limits.write_buffer_bytes:
+            self.hold_reading()
+
+    def exchange_ended(self, exchange: Exchange) -> None:
+        """The answer to the first request was sent, or never will be: go on with the next, or close."""
+        if not self._queue or self._queue[0] is not exchange:
+            return
+        self._queue.popleft()
+        if not self.keep_alive or self.server.stopping:
+            if exchange.complete:
+                self.close()
+            else:
+                self._linger()
+            return
+        self._phase, self._since_s = Phase.IDLE, self.server.now_s()
+        if not self._queue:
+            self._ahead_bytes = 0
+            self.may_read()
+        if self._queue or self._head is not None:
+            asyncio.get_running_loop().call_soon(self._advance)
+
+    def _linger(self) -> None:
+        """The client may be sending still: a connection closed now could take our answer with it."""
+        self._phase, self._since_s = Phase.LINGER, self.server.now_s()
+        self._queue.clear()
+        self.may_read()
+
+    def close(self) -> None:
+        """Close when what was written is sent."""
+        self._phase, self._since_s = Phase.CLOSING, self.server.now_s()
+        self._queue.clear()
+        if self.transport is not None:
+            self.transport.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self._queue
+
+    # Time
+
+    def sweep(self, now_s: float) -> None:
+        """End what has passed its limit of time."""
+        transport = self.transport
+        if transport is None:
+            return
+        unsent = transport.get_write_buffer_size()
+        if unsent != self._unsent_bytes and unsent:
+            self._unsent_bytes = unsent
+            self._stuck_s = now_s if self._stuck_s is not None else None
+            if self._phase is Phase.CLOSING:
+                self._since_s = now_s
+        first = self._queue[0] if self._queue else None
+        phase = self._phase
+        if phase is Phase.BODY and not transport.is_reading():
+            phase = Phase.ANSWER  # it is the upstream that does not take what was read
+        passed = overdue(
+            phase,
+            now_s,
+            since_s=self._since_s,
+            began_s=first.began_s if first else now_s,
+            heard_s=first.heard_s if first else now_s,
+            stuck_s=self._stuck_s,
+            limits=self.server.limits,
+        )
+        if passed is not None:
+            self._overdue(passed, transport, first)
+
+    def _overdue(self, passed: Overdue, transport: asyncio.Transport, first: Exchange | None) -> None:
+        if passed is Overdue.LINGER:
+            self.close()
+        elif passed in (Overdue.IDLE, Overdue.WRITE):
+            transport.abort()
+        elif passed is Overdue.HEADER:
+            self.keep_alive = False
+            self._broken(errors.SLOW)
+            self._advance()
+        elif first is not None and passed is Overdue.BODY:
+            self.keep_alive = False
+            first.fail(errors.SLOW, How.CLIENT_GONE)
+        elif first is not None:
+            first.fail(errors.UPSTREAM_SLOW, How.TIMEOUT)

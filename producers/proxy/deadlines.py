@@ -1,0 +1,68 @@
+"""Which limit of time a connection has passed. Pure: the sweep brings the time, four times a second."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from runtime.proxy_config import ProxyConfig
+
+SWEEP_S = 0.25
+
+
+class Phase(Enum):
+    """What a client's connection is doing."""
+
+    IDLE = "waiting for a request"
+    HEAD = "reading a head"
+    BODY = "reading a body"
+    ANSWER = "waiting for the upstream, or passing on its answer"
+    LINGER = "answered before the request was read; what still comes is thrown away"
+    CLOSING = "the last bytes are on their way to the client"
+
+
+class Overdue(Enum):
+    """The limit that was passed."""
+
+    IDLE = "idle_s"
+    HEADER = "header_s"
+    BODY = "body_quiet_s"
+    UPSTREAM = "upstream_quiet_s"
+    TOTAL = "total_s"
+    WRITE = "write_quiet_s"
+    LINGER = "linger"
+
+
+LINGER_S = 2.0
+
+
+def overdue(
+    phase: Phase,
+    now_s: float,
+    *,
+    since_s: float,
+    began_s: float,
+    heard_s: float,
+    stuck_s: float | None,
+    limits: ProxyConfig,
+) -> Overdue | None:
+    """The first limit passed at ``now_s``; None while all hold.
+
+    ``since_s``: begin of the phase, or of the last piece of a body; ``began_s``: begin of the request; ``heard_s``:
+    last byte of the upstream; ``stuck_s``: since when the client takes nothing, None while nothing waits for it.
+    """
+    waited_s = now_s - since_s
+    if phase is Phase.IDLE:
+        return Overdue.IDLE if waited_s > limits.idle_s else None
+    if phase is Phase.HEAD:
+        return Overdue.HEADER if waited_s > limits.header_s else None
+    if phase is Phase.LINGER:
+        return Overdue.LINGER if waited_s > LINGER_S else None
+    if phase is Phase.CLOSING:
+        return Overdue.WRITE if now_s - (stuck_s or since_s) > limits.write_quiet_s else None
+    if now_s - began_s > limits.total_s:
+        return Overdue.TOTAL
+    if phase is Phase.BODY:
+        return Overdue.BODY if waited_s > limits.body_quiet_s else None
+    if stuck_s is not None:
+        return Overdue.WRITE if now_s - stuck_s > limits.write_quiet_s else None
+    return Overdue.UPSTREAM if now_s - heard_s > limits.upstream_quiet_s else None

@@ -1,0 +1,49 @@
+"""Answers of the proxy's own, in the shape of OpenAI's errors, so that clients' libraries raise what they know."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import orjson
+
+from producers.proxy.wire import Headers, Refusal, connection_lines
+
+HEAD_TOO_LARGE = Refusal(431, "invalid_request_error", "headers_too_large", "the request's headers are too large")
+BODY_TOO_LARGE = Refusal(413, "invalid_request_error", "body_too_large", "the request's body is too large")
+MALFORMED = Refusal(400, "invalid_request_error", "malformed_request", "the request is not well-formed HTTP/1.1")
+SLOW = Refusal(408, "invalid_request_error", "request_timeout", "the request did not arrive in time")
+TOO_MANY_OPEN = Refusal(503, "server_error", "overloaded", "too many requests are under way; try again soon")
+TOO_MANY_BODIES = Refusal(503, "server_error", "overloaded", "too many large requests are under way; try again soon")
+TENANT_BUSY = Refusal(429, "rate_limit_error", "too_many_requests", "too many of your requests are under way")
+TOO_MANY_CONNECTIONS = Refusal(503, "server_error", "overloaded", "too many connections are open; try again soon")
+STOPPING = Refusal(503, "server_error", "stopping", "this proxy is about to end; try again at another")
+UPSTREAM_DOWN = Refusal(502, "server_error", "upstream_unavailable", "the engine cannot be reached")
+UPSTREAM_BROKE = Refusal(502, "server_error", "upstream_failed", "the engine ended the connection without an answer")
+UPSTREAM_MALFORMED = Refusal(502, "server_error", "upstream_malformed", "the engine's answer is not well-formed")
+UPSTREAM_SLOW = Refusal(504, "server_error", "upstream_timeout", "the engine did not answer in time")
+
+_TRY_AGAIN = frozenset({429, 503})
+RETRY_AFTER_S = 1
+
+
+def error_body(refusal: Refusal) -> bytes:
+    """``{"error": {...}}`` as OpenAI writes it."""
+    told = {"message": refusal.message, "type": refusal.kind, "param": None, "code": refusal.code}
+    return orjson.dumps({"error": told})
+
+
+def error_answer(
+    refusal: Refusal, *, keep_alive: bool, version: str = "1.1", extra: Headers | None = None, bare: bool = False
+) -> bytes:
+    """The whole answer. ``bare``: without its body, as HEAD wants it."""
+    body = error_body(refusal)
+    lines = [
+        b"HTTP/1.1 %d %b" % (refusal.status, HTTPStatus(refusal.status).phrase.encode()),
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % len(body),
+        *(name + b": " + value for name, value in extra or ()),
+    ]
+    if refusal.status in _TRY_AGAIN:
+        lines.append(b"Retry-After: %d" % RETRY_AFTER_S)
+    lines += connection_lines(keep_alive, version)
+    return b"\r\n".join(lines) + b"\r\n\r\n" + (b"" if bare else body)

@@ -1,0 +1,304 @@
+"""One request between a client and an upstream, from its head to its end.
+
+A request of a known API is collected whole (it names its model, and can be sent again as long as nothing of it was
+answered); anything else is passed on piece by piece. What arrives is handed on first and noted for the figures after.
+Every exchange ends exactly once, with one of ``endings.How``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from producers.proxy import errors, wire
+from producers.proxy.identity import Identity
+from producers.proxy.usage import UsageFilter
+from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
+from producers.requests.endings import How
+
+if TYPE_CHECKING:
+    from producers.proxy.client_side import ClientSide
+    from producers.proxy.server import ProxyServer
+    from producers.proxy.upstream_side import UpstreamSide
+    from producers.proxy.upstreams import Upstream
+    from producers.proxy.watch import Watch
+
+_ENCODINGS = frozenset({b"accept-encoding"})
+_NOTHING: frozenset[bytes] = frozenset()
+
+
+class Exchange:
+    """Made when a head was read, ``start``-ed when it is its turn on the connection."""
+
+    __slots__ = (
+        "_chunked_up",
+        "_filter",
+        "_held",
+        "_outgoing",
+        "_pieces",
+        "_size",
+        "_tried",
+        "answered",
+        "api",
+        "began_s",
+        "client",
+        "complete",
+        "ended",
+        "framing",
+        "head",
+        "heard_s",
+        "identity",
+        "refusal",
+        "server",
+        "side",
+        "started",
+        "tenant",
+        "upstream",
+        "watch",
+        "where",
+    )
+
+    def __init__(self, server: ProxyServer, client: ClientSide, head: Head, api: str | None, now_s: float) -> None:
+        self.server = server
+        self.client = client
+        self.head = head
+        self.api = api
+        self.began_s = now_s
+        self.heard_s = now_s
+        self.complete = False  # the request was read to its end
+        self.started = False
+        self.answered = False  # something of an answer went to the client
+        self.ended = False
+        self.refusal: Refusal | None = None
+        self.identity: Identity | None = None
+        self.tenant: str | None = None
+        self.upstream: Upstream | None = None
+        self.side: UpstreamSide | None = None
+        self.watch: Watch | None = None
+        self.where: int | None = None  # the upstream that was asked last
+        self.framing = Framing.NONE
+        self._filter: UsageFilter | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0  # of the body so far
+        self._held = 0  # of it in our hands
+        self._outgoing: bytes | None = None
+        self._chunked_up = False
+        self._tried: set[int] = set()
+
+    # The request
+
+    def body(self, piece: bytes) -> None:
+        """A piece of the body was read. No I/O here: ``advance`` follows when the whole read was parsed."""
+        if self.refusal is not None:
+            return
+        self._size += len(piece)
+        limits = self.server.limits
+        if self._size > limits.body_bytes_max:
+            self.refusal = errors.BODY_TOO_LARGE
+        elif self.server.held_bytes + len(piece) > limits.bodies_bytes_max:
+            self.refusal = errors.TOO_MANY_BODIES
+        else:
+            self._pieces.append(piece)
+            self._hold(len(piece))
+
+    def _hold(self, more: int) -> None:
+        self._held += more
+        self.server.held_bytes += more
+
+    def advance(self) -> None:
+        """It is this request's turn, and more of it may have come."""
+        if not self.started:
+            self.started = True
+            self.server.open_exchange(self)
+        if self.ended:
+            return
+        if self.refusal is not None:
+            self.fail(self.refusal, _how(self.refusal))
+        elif self.api is None:
+            self._pass_on()
+        elif self.complete and self.upstream is None:
+            self._outgoing = self._request()
+            self._dispatch()
+
+    def _request(self) -> bytes:
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        asked, self.watch = self.server.watch_request(self, body)
+        if asked is not None:
+            self._filter = UsageFilter()
+            body = asked
+        return body
+
+    def _pass_on(self) -> None:
+        if self.upstream is None:
+            self._dispatch()
+        elif self.side is not None:
+            self._send_pieces(self.side)
+
+    def _send_pieces(self, side: UpstreamSide) -> None:
+        pieces, self._pieces = self._pieces, []
+        if self._chunked_up:
+            out = b"".join(wire.chunk(piece) for piece in pieces if piece)
+            out += wire.last_chunk() if self.complete else b""
+        else:
+            out = b"".join(pieces)
+        self._hold(-self._held)
+        if out:
+            side.write(out)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of a body that is passed on: read, and not taken by the upstream yet."""
+        return self._held if self.api is None else 0
+
+    # The upstream
+
+    def _dispatch(self) -> None:
+        self.upstream = self.server.choice.take(self.server.now_s(), self._tried)
+        if self.upstream is None:
+            self._end_unanswered(errors.UPSTREAM_DOWN, How.UNREACHABLE)
+            return
+        self.where = self.upstream.index
+        self.server.pools[self.where].ask(self)
+
+    def connected(self, side: UpstreamSide) -> None:
+        """A connection is ours: send what there is of the request."""
+        self.side = side
+        self.heard_s = self.server.now_s()
+        length = len(self._outgoing) if self._outgoing is not None else self.head.length
+        self._chunked_up = length is None
+        without = _ENCODINGS if self._filter is not None else _NOTHING
+        assert self.identity is not None
+        pool = side.pool
+        target = pool.target(self.head.target)
+        head = wire.request_head(self.head, target, pool.authority, length, self.identity.added, without)
+        side.write(head + self._outgoing if self._outgoing else head)
+        if self._outgoing is None:
+            self._send_pieces(side)
+        self.client.may_read()
+
+    def not_connected(self) -> None:
+        """The upstream cannot be reached: another one, or none is left."""
+        assert self.upstream is not None
+        self._tried.add(self.upstream.index)
+        self._leave_upstream()
+        self._dispatch()
+
+    def upstream_lost(self, *, untouched: bool) -> None:
+        """The connection ended before the answer did. ``untouched``: a kept one, closed before a byte came back."""
+        self.side = None
+        if untouched and not self.answered and (self._outgoing is not None or not self.head.has_body):
+            assert self.upstream is not None
+            self.server.pools[self.upstream.index].ask(self, fresh=True)
+            return
+        self.fail(errors.UPSTREAM_BROKE, How.ENGINE_LOST)
+
+    def _leave_upstream(self) -> None:
+        if self.upstream is not None:
+            self.server.choice.release(self.upstream)
+            self.upstream = None
+
+    # The answer
+
+    def answer(self, answer: Answer) -> None:
+        """The answer's head was read: send ours."""
+        self._drop_request()
+        self.answered = True
+        if self._filter is not None and not (answer.is_stream() and answer.status == 200):
+            self._filter = None
+        client, version = self.client, self.head.version
+        self.framing = wire.framing_of(answer, self.head.method, version, self._filter is not None)
+        if self.framing is Framing.UNTIL_CLOSE or not self.complete:
+            client.keep_alive = False
+        extra = self._echo(answer)
+        client.write(wire.answer_head(answer, self.framing, client.keep_alive, version, extra))
+        if self.watch is not None:
+            self.server.look_at(self, self.server.tick(self), answer)
+
+    def _echo(self, answer: Answer) -> Headers:
+        """The request's id, for a client that wants to name it to somebody."""
+        if self.identity is None or b"x-request-id" in answer.values:
+            return []
+        return [(b"X-Request-ID", self.identity.request_id.encode())]
+
+    def pieces(self, pieces: list[bytes]) -> None:
+        """Pieces of the body, to be framed anew."""
+        if self._filter is not None:
+            pieces = [self._filter.feed(piece) for piece in pieces]
+        self._write_pieces(pieces)
+
+    def _write_pieces(self, pieces: list[bytes]) -> None:
+        if self.framing is Framing.CHUNKED:
+            pieces = [wire.chunk(piece) for piece in pieces if piece]
+        out = b"".join(pieces)
+        if out:
+            self.client.write(out)
+
+    def answer_ends(self, trailers: Headers) -> None:
+        """The last byte of the answer was passed on."""
+        if self._filter is not None:
+            self._write_pieces([self._filter.finish()])
+        if self.framing is Framing.CHUNKED:
+            self.client.write(wire.last_chunk(trailers))
+        self._end(How.COMPLETE)
+
+    # The end
+
+    def fail(self, refusal: Refusal, how: How) -> None:
+        """The answer cannot be had, or not to its end: told while nothing was sent, else cut off."""
+        if self.ended:
+            return
+        if not self.answered:
+            self._end_unanswered(refusal, how)
+            return
+        self.client.cut_off()
+        self._end(how)
+
+    def client_gone(self) -> None:
+        """Nobody reads the answer: the upstream may stop."""
+        if not self.ended:
+            self._end(How.CLIENT_GONE)
+
+    def _end_unanswered(self, refusal: Refusal, how: How) -> None:
+        if self.ended:
+            return
+        self.answered = True
+        client = self.client
+        if not self.complete or how is How.FAILED:
+            client.keep_alive = False
+        extra = [(b"X-Request-ID", self.identity.request_id.encode())] if self.identity else []
+        client.write(
+            errors.error_answer(
+                refusal,
+                keep_alive=client.keep_alive,
+                version=self.head.version,
+                extra=extra,
+                bare=self.head.method == b"HEAD",
+            )
+        )
+        self._end(how, refusal.status)
+
+    def _end(self, how: How, status: int | None = None) -> None:
+        self.ended = True
+        if not self.started:
+            self.started = True
+            self.server.open_exchange(self)
+        if self.api is not None and self.watch is None:
+            _, self.watch = self.server.watch_request(self, b"".join(self._pieces) if self.complete else b"")
+        self._drop_request()
+        side, self.side = self.side, None
+        if side is not None:
+            side.drop()
+        elif self.upstream is not None:
+            self.server.pools[self.upstream.index].forget(self)
+        self._leave_upstream()
+        self.server.close_exchange(self, how, status)
+        self.client.exchange_ended(self)
+
+    def _drop_request(self) -> None:
+        self._hold(-self._held)
+        self._pieces.clear()
+        self._outgoing = None
+
+
+def _how(refusal: Refusal) -> How:
+    return How.REFUSED if refusal.status in (429, 503) else How.BAD_REQUEST

@@ -1,0 +1,104 @@
+"""Finished rows to the publisher: gathered into batches for at most a second, then on the disk spool.
+
+A row that waits for its batch is lost by a kill, one that was put is not; it is *produced* when it lies in the spool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from producers.batch import Batch, BatchBuilder
+from runtime.clock import Clock, SystemClock
+from schemas.events import LLM_REQUESTS
+
+_log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 0.1
+
+
+class Puts(Protocol):
+    """What of the publisher is needed here."""
+
+    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+        """Spool a batch; False when it was shed, and declared."""
+        ...
+
+    def shed(self, topic: str, events: int) -> None:
+        """Declare events that no batch could hold."""
+        ...
+
+
+class RowPublisher:
+    """Takes rows at once and publishes them from a task of its own."""
+
+    def __init__(self, publisher: Puts, *, clock: Clock | None = None) -> None:
+        self._publisher = publisher
+        self._clock = clock or SystemClock()
+        self._builder = BatchBuilder(LLM_REQUESTS)
+        self._cut: list[Batch] = []
+        self._declared = 0
+
+    def take(self, row: dict[str, Any]) -> None:
+        """One finished request."""
+        self._cut += self._builder.add(row, self._clock.monotonic_s() * 1_000)
+
+    async def publish_due(self) -> None:
+        """Put the batches that are full or have waited long enough."""
+        await self._put(self._builder.due(self._clock.monotonic_s() * 1_000))
+
+    async def flush(self) -> None:
+        """Put everything."""
+        await self._put(self._builder.flush())
+
+    async def run(self) -> None:
+        """Publish what is due, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await self.publish_due()
+
+    async def _put(self, more: list[Batch]) -> None:
+        batches, self._cut = [*self._cut, *more], []
+        for batch in batches:
+            await self._publisher.put(batch.topic, batch.key, batch)
+        oversized = self._builder.oversized_events - self._declared
+        if oversized:
+            self._declared += oversized
+            self._publisher.shed(LLM_REQUESTS.topic, oversized)
+
+
+def telling(take: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """``take``, with one log line for each row: ids, labels, tokens and latencies. There is no text in a row."""
+
+    def told(row: dict[str, Any]) -> None:
+        _log.info("request", extra={"request": {key: row[key] for key in LOGGED if row.get(key) is not None}})
+        take(row)
+
+    return told
+
+
+LOGGED = (
+    "request_id",
+    "trace_id",
+    "at_ms",
+    "api",
+    "model",
+    "tenant",
+    "engine_id",
+    "status",
+    "error_kind",
+    "http_status",
+    "finish_reason",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "tokens_from",
+    "chunks",
+    "ttft_us",
+    "ttfo_us",
+    "tpot_us",
+    "icl_max_us",
+    "e2e_us",
+)

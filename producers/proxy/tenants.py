@@ -1,0 +1,77 @@
+"""Who asks: from an API key, a header or a claim, as configured. Pure.
+
+An API key is never kept: its tenant is the first 64 bits of HMAC-SHA256 under a secret of the deployment. Without the
+secret nobody can try out keys against a list of tenants, however weak the keys are. A claim of a JWT is read *without
+checking the signature*: whoever configures it has something behind or before the proxy that checks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+
+import orjson
+
+TENANT_BYTES_MAX = 256
+"""Longer values are no names: they become unknown, never cut, lest two tenants become one."""
+TOKEN_BYTES_MAX = 16 * 1024
+_HASH_HEX = 16
+
+TenantOf = Callable[[Mapping[bytes, bytes]], str | None]
+"""Headers by lower-case name to the tenant; None: unknown."""
+
+
+def tenant_reader(source: str, secret: bytes) -> TenantOf:
+    """The reader for ``proxy.tenant_from``: ``api_key``, ``header:NAME``, ``unverified_jwt:CLAIM`` or ``none``."""
+    kind, _, name = source.partition(":")
+    if kind == "api_key":
+        return lambda headers: of_key(api_key(headers), secret)
+    if kind == "header":
+        lower = name.lower().encode()
+        return lambda headers: _as_name(headers.get(lower))
+    if kind == "unverified_jwt":
+        return lambda headers: claim_of(api_key(headers), name)
+    assert kind == "none", f"no source of tenants: {source}"
+    return lambda headers: None
+
+
+def api_key(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """The bearer token, else ``api-key`` or ``x-api-key``; None without one."""
+    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    found = token.strip() if scheme.lower() == b"bearer" else b""
+    return found or headers.get(b"api-key") or headers.get(b"x-api-key") or None
+
+
+def of_key(key: bytes | None, secret: bytes) -> str | None:
+    """``key-`` and 16 hex digits; the same for the same key and secret."""
+    if key is None:
+        return None
+    return "key-" + hmac.new(secret, key, hashlib.sha256).hexdigest()[:_HASH_HEX]
+
+
+def claim_of(token: bytes | None, claim: str) -> str | None:
+    """A text or number claim of a JWT, **not verified**; None where there is none or the token is no JWT."""
+    if token is None or len(token) > TOKEN_BYTES_MAX or token.count(b".") != 2:
+        return None
+    payload = token.split(b".")[1]
+    try:
+        claims = orjson.loads(base64.b64decode(payload + b"=" * (-len(payload) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    value = claims.get(claim) if isinstance(claims, dict) else None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return _as_name(str(value).encode("utf-8", "replace"))
+
+
+def _as_name(value: bytes | None) -> str | None:
+    if not value or len(value) > TENANT_BYTES_MAX:
+        return None
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() else None

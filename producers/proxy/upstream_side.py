@@ -1,0 +1,360 @@
+"""The side that faces an engine: connections that are kept, and the reading of an answer.
+
+A connection carries one exchange at a time. It is kept only after an answer that ended as announced, with nothing
+behind it; anything else closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+import httptools
+
+from producers.proxy import errors, wire
+from producers.proxy.wire import Answer, Framing, Headers
+from producers.requests.endings import How
+from runtime.proxy_config import UpstreamConfig
+
+if TYPE_CHECKING:
+    from producers.proxy.exchange import Exchange
+    from producers.proxy.server import ProxyServer
+
+_END_OF_HEAD = b"\r\n\r\n"
+_TRAILERS_MAX = 64
+
+
+class UpstreamSide(asyncio.Protocol):
+    """One connection to an upstream."""
+
+    __slots__ = (
+        "_answer",
+        "_buffer",
+        "_done",
+        "_excess",
+        "_head_done",
+        "_head_sent",
+        "_heads",
+        "_keep",
+        "_left",
+        "_parser",
+        "_pieces",
+        "_quiet_bytes",
+        "_trailers",
+        "_untouched",
+        "exchange",
+        "idle_since_s",
+        "pool",
+        "reused",
+        "server",
+        "transport",
+    )
+
+    def __init__(self, server: ProxyServer, pool: Pool) -> None:
+        self.server = server
+        self.pool = pool
+        self.transport: asyncio.Transport | None = None
+        self.exchange: Exchange | None = None
+        self.reused = False
+        self.idle_since_s = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer = Answer()
+        self._buffer = b""
+        self._pieces: list[bytes] = []
+        self._trailers: Headers = []
+        self._heads = 0  # heads read, interim ones included
+        self._left = -1  # bytes of a body of known length to come
+        self._quiet_bytes = 0  # since something of note came
+        self._head_done = self._head_sent = self._done = self._excess = self._keep = False
+        self._untouched = True
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self.transport.set_write_buffer_limits(high=self.server.limits.write_buffer_bytes)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self.pool.lost(self)
+        exchange = self.exchange
+        if exchange is None:
+            return
+        self.exchange = None
+        if self._head_sent and self._answer.until_close and exc is None and exchange.framing is not Framing.NONE:
+            exchange.side = None
+            exchange.answer_ends([])
+        else:
+            exchange.upstream_lost(untouched=self.reused and self._untouched)
+
+    def pause_writing(self) -> None:
+        if self.exchange is not None:
+            self.exchange.client.hold_reading()
+
+    def resume_writing(self) -> None:
+        if self.exchange is not None:
+            self.exchange.client.may_read()
+
+    def begin(self, exchange: Exchange) -> None:
+        """Carry this exchange; it sends its request at once."""
+        self.exchange = exchange
+        exchange.connected(self)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of the request."""
+        if self.transport is not None:
+            self.transport.write(data)
+
+    def hold_reading(self) -> None:
+        """The client is slow: let the engine's bytes wait in the kernel."""
+        if self.transport is not None and self.transport.is_reading():
+            self.transport.pause_reading()
+
+    def may_read(self) -> None:
+        """The client takes bytes again."""
+        if self.transport is not None and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    def drop(self) -> None:
+        """The exchange is over: keep the connection where that is safe, else close it."""
+        exchange, self.exchange = self.exchange, None
+        transport = self.transport
+        if transport is None:
+            return
+        request_sent = exchange is not None and exchange.complete and transport.get_write_buffer_size() == 0
+        if self._done and self._keep and not self._excess and request_sent:
+            self.may_read()
+            self._reset()
+            self.reused = True
+            self.pool.keep(self)
+        else:
+            transport.abort()
+
+    def close(self) -> None:
+        """Close an idle connection."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # What the parser finds
+
+    def on_message_begin(self) -> None:
+        self._excess |= self._done
+
+    def on_status(self, reason: bytes) -> None:
+        self._answer.reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._done:
+            return
+        if not self._head_done:
+            self._answer.add(name, value)
+        elif len(self._trailers) < _TRAILERS_MAX:
+            self._trailers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self._done:
+            return
+        self._heads += 1
+        answer = self._answer
+        answer.status = self._parser.get_status_code()
+        answer.version = self._parser.get_http_version()
+        if 100 <= answer.status < 200:
+            return
+        self._head_done = True
+        self._keep = self._parser.should_keep_alive()
+        assert self.exchange is not None
+        self._done = self.exchange.head.method == b"HEAD"
+        if not self._done and not answer.chunked and b"content-length" in answer.values:
+            self._left = 0 if answer.status in wire.BODILESS else int(answer.values[b"content-length"])
+
+    def on_body(self, piece: bytes) -> None:
+        if not self._done:
+            self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._head_done:
+            self._done = True
+        else:
+            self._answer = Answer()  # it was an interim answer; the real one follows
+
+    # What arrives
+
+    def data_received(self, data: bytes) -> None:
+        exchange = self.exchange
+        if exchange is None:
+            self.close()  # it speaks without being asked
+            return
+        self._untouched = False
+        at_ns = self.server.tick(exchange)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if not self._done:
+                exchange.fail(errors.UPSTREAM_MALFORMED, How.ENGINE_LOST)
+                return
+            self._excess = True
+        if self._head_sent:
+            self._pass_on(exchange, data, at_ns)
+        else:
+            self._begin_answer(exchange, data, at_ns)
+
+    def _begin_answer(self, exchange: Exchange, data: bytes, at_ns: int) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        if not self._head_done:
+            self._buffer = buffer
+            if len(buffer) > self.server.limits.head_bytes_max:
+                exchange.fail(errors.UPSTREAM_MALFORMED, How.ENGINE_LOST)
+            return
+        self._buffer = b""
+        if not self._answer.readable:
+            exchange.fail(errors.UPSTREAM_MALFORMED, How.ENGINE_LOST)
+            return
+        at = 0
+        for _ in range(self._heads):
+            at = buffer.find(_END_OF_HEAD, at) + len(_END_OF_HEAD)
+        self._head_sent = True
+        exchange.answer(self._answer)
+        if exchange.framing is Framing.NONE:
+            self._excess |= at < len(buffer)
+        self._pass_on(exchange, buffer[at:], at_ns)
+
+    def _pass_on(self, exchange: Exchange, data: bytes, at_ns: int) -> None:
+        pieces = self._pieces
+        if pieces:
+            self._pieces = []
+            self._quiet_bytes = 0
+        elif self._is_flood(len(data)):
+            exchange.fail(errors.UPSTREAM_MALFORMED, How.ENGINE_LOST)
+            return
+        if exchange.framing is Framing.VERBATIM:
+            if not self._verbatim(exchange, data):
+                return
+        elif exchange.framing is not Framing.NONE:
+            exchange.pieces(pieces)
+        if exchange.watch is not None:
+            self.server.look_at(exchange, at_ns, pieces)
+        if self._done:
+            exchange.answer_ends(self._trailers)
+
+    def _verbatim(self, exchange: Exchange, data: bytes) -> bool:
+        """Hand the bytes on as they are, never beyond the end of the answer. False: that end cannot be told."""
+        if self._left >= 0:
+            self._excess |= len(data) > self._left
+            data = data[: self._left]
+            self._left -= len(data)
+        elif self._excess:
+            exchange.fail(errors.UPSTREAM_MALFORMED, How.ENGINE_LOST)
+            return False
+        exchange.client.write(data)
+        return True
+
+    def _is_flood(self, more: int) -> bool:
+        """Bytes without end that are no body: chunk extensions, trailers."""
+        self._quiet_bytes += more
+        return self._quiet_bytes > self.server.limits.head_bytes_max
+
+
+class Pool:
+    """Connections to one upstream: those that are idle, and the making of new ones."""
+
+    def __init__(self, server: ProxyServer, config: UpstreamConfig) -> None:
+        parts = urlsplit(config.url)
+        secure = parts.scheme == "https"
+        assert parts.hostname is not None
+        self._server = server
+        self.host = parts.hostname
+        self.port = parts.port or (443 if secure else 80)
+        self.authority = parts.netloc.encode()
+        self.name = f"{parts.hostname}:{self.port}"
+        self._prefix = parts.path.encode()
+        self._ssl = ssl.create_default_context() if secure else None
+        self._idle: deque[UpstreamSide] = deque()
+        self._connecting: dict[Exchange, asyncio.Task[None]] = {}
+
+    def target(self, asked: bytes) -> bytes:
+        """The client's target as this upstream is asked for it."""
+        path = wire.origin_form(asked)
+        return path if path == b"*" else self._prefix + path
+
+    def ask(self, exchange: Exchange, *, fresh: bool = False) -> None:
+        """Give the exchange a connection, at once where one is idle; ``fresh`` makes a new one in any case."""
+        side = None if fresh else self._take_idle()
+        if side is not None:
+            assert exchange.upstream is not None
+            self._server.choice.gave_up(exchange.upstream)  # an idle connection proves nothing of new ones
+            side.begin(exchange)
+            return
+        self._connecting[exchange] = asyncio.get_running_loop().create_task(self._connect(exchange))
+
+    def forget(self, exchange: Exchange) -> None:
+        """The exchange ended while it waited for its connection."""
+        task = self._connecting.pop(exchange, None)
+        if task is not None:
+            task.cancel()
+
+    def _take_idle(self) -> UpstreamSide | None:
+        oldest_s = self._server.now_s() - self._server.limits.upstream_idle_s
+        while self._idle:
+            side = self._idle.pop()  # the one used last is the least likely to be closed by now
+            if side.idle_since_s >= oldest_s and side.transport is not None and not side.transport.is_closing():
+                return side
+            side.close()
+        return None
+
+    async def _connect(self, exchange: Exchange) -> None:
+        server, upstream = self._server, exchange.upstream
+        assert upstream is not None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(server.limits.connect_s):
+                _, side = await loop.create_connection(
+                    lambda: UpstreamSide(server, self),
+                    self.host,
+                    self.port,
+                    ssl=self._ssl,
+                    server_hostname=self.host if self._ssl else None,
+                )
+        except (OSError, TimeoutError) as error:
+            self._connecting.pop(exchange, None)
+            server.upstream_failed(upstream, error)
+            if not exchange.ended:
+                exchange.not_connected()
+            return
+        except asyncio.CancelledError:
+            server.choice.gave_up(upstream)
+            raise
+        self._connecting.pop(exchange, None)
+        server.upstream_connected(upstream)
+        if exchange.ended:
+            side.close()
+        else:
+            side.begin(exchange)
+
+    def keep(self, side: UpstreamSide) -> None:
+        """Keep a connection for the next exchange."""
+        if len(self._idle) >= self._server.limits.idle_connections_max:
+            side.close()
+            return
+        side.idle_since_s = self._server.now_s()
+        self._idle.append(side)
+
+    def lost(self, side: UpstreamSide) -> None:
+        """A connection has ended."""
+        if side.exchange is None and side in self._idle:
+            self._idle.remove(side)
+
+    def sweep(self, now_s: float) -> None:
+        """Close what was idle for too long."""
+        while self._idle and now_s - self._idle[0].idle_since_s > self._server.limits.upstream_idle_s:
+            self._idle.popleft().close()
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        while self._idle:
+            self._idle.popleft().close()
