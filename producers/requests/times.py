@@ -38,7 +38,9 @@ EMPTY = 0
 """Kind of an entry that carries nothing; the others are ``chunk.CONTENT`` and ``chunk.REASONING``."""
 UNKNOWN = -1
 """Stands for null in the arrays of this module."""
-_SLICE_ENTRIES = 100_000
+_SLICE_ENTRIES = 32_768
+_SLICE_REQUESTS = 256
+_NO_BIN = 32_767
 _DIRECT_US = 1 << 17
 """Gaps below this find their bin in a table; above it, by search."""
 
@@ -101,7 +103,7 @@ def figures(times: Times) -> Figures:
     came = ends > starts
     tokens, told, contradicts = _tokens(times)
     gaps, first_of_choice, choices = _gaps(times)
-    counted = _sums(tokens, starts, came)
+    counted = ends - starts if tokens is None else _sums(tokens, starts, came)
     return Figures(
         ttft_us=_since_received(times, starts, came),
         ttfo_us=_first_content(times),
@@ -178,23 +180,25 @@ def _each(values: npt.NDArray[Any], times: Times) -> npt.NDArray[Any]:
     return np.repeat(values, np.diff(times.offsets))
 
 
-def _tokens(times: Times) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """Tokens of each entry; those that came as the engine told them, per request; which requests' usage is wrong."""
+def _tokens(times: Times) -> tuple[Ints | None, Ints, npt.NDArray[np.bool_]]:
+    """Tokens of each entry, None where all have one; those that came as the engine told them, per request; which
+    requests' usage is wrong."""
     starts, ends = times.offsets[:-1], times.offsets[1:]
     came, entries = ends > starts, ends - starts
     told = np.full(len(starts), UNKNOWN) if times.output_tokens is None else times.output_tokens
     contradicts = came & (told == 0)
     visible = np.where(contradicts, UNKNOWN, told - _hidden(times, came))
     visible = np.where((told > 0) & (visible <= 0), UNKNOWN, visible)
-    tokens = np.ones(len(times.at_ns), dtype=np.int64)
+    tokens: Ints | None = None
     spreads = came & (visible > entries + _choices_of(times))
-    if times.tokens is not None:
+    if times.tokens is not None and times.tokens.any():
         tokens = np.maximum(times.tokens, 1).astype(np.int64)
         spreads &= _sums((times.tokens > 0).astype(np.int64), starts, came) == 0
     if spreads.any():
-        place = np.arange(len(tokens)) - _each(starts, times)
+        place = np.arange(len(times.at_ns)) - _each(starts, times)
         total, count = _each(visible, times), _each(entries, times)
-        tokens = np.where(_each(spreads, times), (place + 1) * total // count - place * total // count, tokens)
+        spread = (place + 1) * total // count - place * total // count
+        tokens = np.where(_each(spreads, times), spread, 1 if tokens is None else tokens)
     return tokens, visible, contradicts
 
 
@@ -264,9 +268,12 @@ def _longest(times: Times, starts: Ints, ends: Ints) -> Ints:
     return out
 
 
-def _counted_reasoning(times: Times, tokens: Ints, starts: Ints, came: npt.NDArray[np.bool_]) -> Ints:
-    of_reasoning = _sums(np.where(times.kinds == REASONING, tokens, 0), starts, came)
-    return np.where(of_reasoning > 0, of_reasoning, UNKNOWN)
+def _counted_reasoning(times: Times, tokens: Ints | None, starts: Ints, came: npt.NDArray[np.bool_]) -> Ints:
+    reasoning = times.kinds == REASONING
+    if not reasoning.any():
+        return np.full(times.requests, UNKNOWN, dtype=np.int64)
+    found = _sums(np.where(reasoning, 1 if tokens is None else tokens, 0).astype(np.int64), starts, came)
+    return np.where(found > 0, found, UNKNOWN)
 
 
 @cache
@@ -283,42 +290,39 @@ def _bins(gaps_us: Ints) -> npt.NDArray[np.int16]:
     return bins
 
 
-def _itl(gaps_ns: Ints, tokens: Ints, first: npt.NDArray[np.bool_], offsets: Ints) -> Bins:
-    """Sketches of the gaps per token, request by request; slices keep the table of counts small."""
-    keys, counts, sizes = [], [], []
+def _itl(gaps_ns: Ints, tokens: Ints | None, first: npt.NDArray[np.bool_], offsets: Ints) -> Bins:
+    """Sketches of the gaps per token, request by request; slices keep what is in hand small."""
+    parts: list[tuple[Ints, Ints, Ints]] = []
     start, requests = 0, len(offsets) - 1
     while start < requests:
         reach = int(np.searchsorted(offsets, offsets[start] + _SLICE_ENTRIES, side="right")) - 1
-        end = min(max(reach, start + 1), start + 512, requests)
-        a, b = int(offsets[start]), int(offsets[end])
-        row_of = np.repeat(np.arange(end - start), np.diff(offsets[start : end + 1]))
-        later = np.flatnonzero(~first[a:b])
-        weights = tokens[a:b][later]
-        bins = _bins(gaps_ns[a:b][later] // (1_000 * weights)).astype(np.int64)
-        table = _histogram(row_of[later], bins, weights, end - start)
-        rows, places = np.nonzero(table.counts)
-        keys.append((places + table.lowest + ZERO_BIN).astype(np.int16))
-        counts.append(table.counts[rows, places].astype(np.uint64))
-        sizes.append(np.bincount(rows, minlength=end - start))
+        end = min(max(reach, start + 1), start + _SLICE_REQUESTS)
+        here = slice(int(offsets[start]), int(offsets[end]))
+        weights = None if tokens is None else tokens[here]
+        entries = np.diff(offsets[start : end + 1])
+        parts.append(_sketches(gaps_ns[here], weights, np.flatnonzero(first[here]), entries))
         start = end
-    if not sizes:
+    if not parts:
         return Bins(np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.uint64))
-    return Bins(np.cumsum(np.concatenate(sizes)), np.concatenate(keys), np.concatenate(counts))
+    sizes, keys, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Bins(np.cumsum(sizes), keys.astype(np.int16), counts.astype(np.uint64))
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    counts: Ints
-    lowest: int
-
-
-def _histogram(rows: Ints, bins: Ints, weights: Ints, height: int) -> _Table:
-    """Counts by row and bin; the first column is the lowest bin there is."""
-    lowest = int(bins.min()) if len(bins) else 0
-    width = int(bins.max()) - lowest + 1 if len(bins) else 1
-    cells = rows * width + (bins - lowest)
-    if len(weights) == 0 or (weights == 1).all():
-        flat = np.bincount(cells, minlength=height * width)
-    else:  # sums of whole numbers below 2^53 are exact in floats
-        flat = np.bincount(cells, weights=weights, minlength=height * width).astype(np.int64)
-    return _Table(flat.reshape(height, width), lowest)
+def _sketches(gaps_ns: Ints, tokens: Ints | None, firsts: Ints, entries: Ints) -> tuple[Ints, Ints, Ints]:
+    """Bins of each request (how many), their keys and counts. Firsts have no gap: they ride in the lowest bin there is
+    and are taken off again, which costs less than to leave them out."""
+    bins = _bins(gaps_ns // (1_000 if tokens is None else 1_000 * tokens))
+    bins[firsts] = _NO_BIN
+    lowest = int(bins.min()) if len(bins) else _NO_BIN
+    if lowest == _NO_BIN:
+        return np.zeros(len(entries), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    bins[firsts] = lowest
+    width = int(bins.max()) - lowest + 1
+    cells = bins + np.repeat(np.arange(len(entries)) * width - lowest, entries)
+    # Sums of whole numbers below 2^53 are exact in floats.
+    counts = np.bincount(cells, weights=tokens, minlength=len(entries) * width)
+    np.subtract.at(counts, cells[firsts], 1 if tokens is None else tokens[firsts])
+    places = np.flatnonzero(counts)
+    rows, columns = np.divmod(places, width)
+    sizes = np.bincount(rows, minlength=len(entries))
+    return sizes, columns + (lowest + ZERO_BIN), counts[places].astype(np.int64)

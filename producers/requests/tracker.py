@@ -277,9 +277,10 @@ class Tracker:
         told = usage.output if usage.output is not None else usage.input
         output, reasoning, source = usage.output, usage.reasoning, None if told is None else "engine"
         if output is None and self.chunks:
-            source = "counted"
-            output = self._bounded(found.counted_tokens, TOKENS_MAX) if not self._unread else None
-            reasoning = self._bounded(found.counted_reasoning, TOKENS_MAX) if not self._unread else None
+            source, kept = "counted", self._unread == 0
+            output = self._bounded(found.counted_tokens, TOKENS_MAX) if kept else None
+            if reasoning is None and kept:
+                reasoning = self._bounded(found.counted_reasoning, TOKENS_MAX)
         read = self.chunks > 0 or self._done
         return {
             "input_tokens": usage.input,
