@@ -12,7 +12,7 @@ from schemas.grouping import sets_of
 from schemas.limits import DAY_MS, HOUR_MS, WINDOW_MS, Limits
 from schemas.merging import LEVELS, rollup_table
 from schemas.stored import LOG_PREFIX, RAW, VERDICT_WORDS
-from schemas.tables import PARTIALS
+from schemas.tables import GROUPED, PARTIALS
 
 DIFFERING_MAX = 50
 """So many differing cells of a table are named; the others are counted."""
@@ -107,8 +107,12 @@ def read_tables(database: Database, now_ms: int, limits: Limits, *, raw: bool) -
         _rejected(database),
         _raw_booked(database, spans) if raw else {},
         _raw(database, spans) if raw else None,
-        [_windows(database, event.topic, raw_since_ms) for event in EVENTS] if raw else [],
-        [_rollup(database, event.topic, level.name, level.bucket_ms, since_ms) for event in EVENTS for level in LEVELS],
+        [_windows(database, event.topic, raw_since_ms) for event in GROUPED] if raw else [],
+        [
+            _rollup(database, event.topic, level.name, level.bucket_ms, since_ms)
+            for event in GROUPED
+            for level in LEVELS
+        ],
     )
 
 
@@ -125,12 +129,12 @@ def _spans(database: Database, raw_since_ms: int) -> dict[Place, Spans]:
 
 def _partials(database: Database) -> dict[tuple[str, int, str], int]:
     found: dict[tuple[str, int, str], int] = {}
-    for topic, table in PARTIALS.items():
+    for event in GROUPED:
         rows = database.sql(
-            f"SELECT source_partition, grouping, sum(event_count) FROM {table.name} FINAL"
+            f"SELECT source_partition, grouping, sum(event_count) FROM {PARTIALS[event.topic].name} FINAL"
             " GROUP BY source_partition, grouping"
         ).rows
-        found |= {(topic, int(partition), grouping): int(events) for partition, grouping, events in rows}
+        found |= {(event.topic, int(partition), grouping): int(events) for partition, grouping, events in rows}
     return found
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from schemas import ddl_tables, ddl_views
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.tables import GROUPED
 
 FOLDER = Path(__file__).with_name("migrations")
 
@@ -59,7 +60,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
     steps = (
         ("functions", tuple(ddl_views.functions())),
         ("raw", tuple(ddl_tables.raw(event, limits) for event in EVENTS)),
-        ("partials", tuple(ddl_tables.partials(event, limits) for event in EVENTS)),
+        ("partials", tuple(ddl_tables.partials(event, limits) for event in GROUPED)),
         ("books", books),
         ("rollups", (*ddl_tables.rollups(limits), ddl_tables.notes())),
         ("views", tuple(ddl_views.views())),

@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schemas.ddl_columns import Column, codec_of, column_of, create, described
-from schemas.events import EVENTS
 from schemas.fields import Event, Kind
 from schemas.limits import DAY_MS, MINUTE_MS, SECOND_MS, Limits
 from schemas.merging import BY_LEVEL, LEVELS, labels_of, measures_of, rollup_table
 from schemas.stored import LANDED, RAW, kept_of
-from schemas.tables import BOOKS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
+from schemas.tables import BOOKS, GROUPED, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
 
 _SETTINGS = "SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0"
 _LOG_ORDER = "log_id, log_partition, log_offset, log_row"
@@ -127,7 +126,7 @@ def rollup(event: Event, level: str, limits: Limits) -> str:
 
 def rollups(limits: Limits) -> list[str]:
     """All rollup tables."""
-    return [rollup(event, level.name, limits) for event in EVENTS for level in LEVELS]
+    return [rollup(event, level.name, limits) for event in GROUPED for level in LEVELS]
 
 
 def notes() -> str:

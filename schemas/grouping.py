@@ -139,7 +139,7 @@ OTHER = "__other__"
 
 
 def sets_of(topic: str) -> tuple[GroupingSet, ...]:
-    """The grouping sets of a source topic, in the order in which they are emitted."""
+    """The grouping sets of a source topic, in the order in which they are emitted; none: kept raw, not aggregated."""
     return tuple(grouping for grouping in GROUPING_SETS if grouping.topic == topic)
 
 

@@ -77,7 +77,9 @@ def _event(event: Event) -> str:
             f"{event.meaning[0].upper()}{event.meaning[1:]}. Kafka key: {' or '.join(map(_code, event.key))}.",
             table(("field", "role", "type", "unit", "accepted", "meaning", "source"), rows),
             *derived,
-            "Grouping sets (aggregated by):\n\n" + "\n".join(f"- {one}" for one in sets),
+            "Grouping sets (aggregated by):\n\n" + "\n".join(f"- {one}" for one in sets)
+            if sets
+            else "No grouping set: kept as raw events, not aggregated.",
         )
     )
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from schemas.events import EVENTS
 from schemas.fields import Event, Field, Kind, Role
-from schemas.grouping import derived_of
+from schemas.grouping import derived_of, sets_of
 
 DEFINITION_VERSION = 1
 """Version of the metric definitions (schemas/metrics.py) that these rows follow."""
@@ -81,7 +81,10 @@ def partials_of(event: Event) -> Table:
 
 
 PARTIALS: dict[str, Table] = {event.topic: partials_of(event) for event in EVENTS}
-"""Partials table by source topic."""
+"""Partials table by source topic. Records of a topic without grouping sets carry progress and no rows."""
+
+GROUPED: tuple[Event, ...] = tuple(event for event in EVENTS if sets_of(event.topic))
+"""Event types that are aggregated: they have a partials table and rollups in the database."""
 
 
 def _number(name: str, meaning: str, unit: str = "") -> Field:

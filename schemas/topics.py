@@ -28,7 +28,8 @@ class Topic:
     record_bytes_max: int = 16 * 1024 * 1024
 
 
-_PARTITIONS = {"llm.requests": 4, "gpu.samples": 4, "gpu.events": 1, "host.samples": 2, "engine.samples": 2}
+_PARTITIONS = {"llm.requests": 4, "gpu.samples": 4, "host.samples": 2, "engine.samples": 2}
+"""One, where nothing is said: events and slow readings."""
 
 WINDOW_PARTIALS = "window.partials"
 BOOKS_TOPIC = "books"
@@ -37,7 +38,7 @@ REJECTED_TOPIC = "rejected"
 SOURCE_TOPICS = tuple(
     Topic(
         event.topic,
-        _PARTITIONS[event.topic],
+        _PARTITIONS.get(event.topic, 1),
         DEFAULT_LIMITS.source_retention_ms,
         log_append_time=True,
         compacted=False,

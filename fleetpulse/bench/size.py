@@ -103,12 +103,13 @@ def _tables(database: Database) -> list[tuple[str, int, int, int]]:
 
 def _wire(database: Database) -> dict[str, float]:
     """Partial rows per event, by grouping set: what the job's emission weighs."""
-    from schemas.tables import PARTIALS
+    from schemas.tables import GROUPED, PARTIALS
 
     found: dict[str, float] = {}
-    for table in PARTIALS.values():
-        rows = database.sql(f"SELECT grouping, count() / sum(event_count) FROM {table.name} GROUP BY grouping").rows
-        found |= {str(name): float(share) for name, share in rows}
+    for event in GROUPED:
+        name = PARTIALS[event.topic].name
+        rows = database.sql(f"SELECT grouping, count() / sum(event_count) FROM {name} GROUP BY grouping").rows
+        found |= {str(grouping): float(share) for grouping, share in rows}
     return found
 
 

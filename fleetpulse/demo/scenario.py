@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetpulse.processes import Command
+from schemas.tables import GROUPED
 
 GPUS = 64
 SPEED = 60
-SOURCES = ("llm.requests", "gpu.samples", "gpu.events", "engine.samples", "host.samples")
+SOURCES = tuple(event.topic for event in GROUPED)
 
 
 @dataclass(frozen=True, slots=True)

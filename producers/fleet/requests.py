@@ -22,7 +22,17 @@ from producers.fleet.engine_state import (
     TOOL_CALLS,
     Output,
 )
-from producers.fleet.wide import EntityLabel, Of, Wide, WideColumn, constant_label, hex_texts, number, optional
+from producers.fleet.wide import (
+    EntityLabel,
+    Of,
+    Wide,
+    WideColumn,
+    completed,
+    constant_label,
+    hex_texts,
+    number,
+    optional,
+)
 from schemas.block import Bins, Labels
 from schemas.events import ERROR_KINDS, FINISH_REASONS, LLM_REQUESTS, STARTS, STATUSES
 
@@ -96,7 +106,7 @@ def request_wide(output: Output, labels: RequestLabels, hosts: int, tag: bytes, 
     columns["itl_bins"] = Bins(ends, keys, counts)
     for name, label in labels.by_entity.items():
         columns[name] = Of(label)
-    ordered = {field.name: columns[field.name] for field in LLM_REQUESTS.fields}
+    ordered = completed(LLM_REQUESTS, columns, len(entity))
     return Wide(LLM_REQUESTS.topic, entity, np.cumsum(np.bincount(host, minlength=hosts)), ordered)
 
 

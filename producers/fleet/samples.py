@@ -11,10 +11,10 @@ import numpy.typing as npt
 from producers.fleet.entities import Directory
 from producers.fleet.gpus import GpuMeters, Gpus, Work
 from producers.fleet.knobs import Positions
-from producers.fleet.wide import EntityLabel, Of, Wide, WideColumn, constant_label
+from producers.fleet.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
 from schemas.block import Labels, Numbers, Texts
 from schemas.events import ENGINE_SAMPLES, GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES
-from schemas.fields import Event, Kind
+from schemas.fields import Event
 
 XID_FALLEN_OFF = 79
 """GPU has fallen off the bus (NVIDIA, "XID Errors", r570)."""
@@ -163,7 +163,7 @@ def gpu_event_wide(directory: Directory, at_ms: int, gone: npt.NDArray[np.bool_]
         GPU_EVENTS.topic,
         entity,
         _ends(directory.gpu_host[entity], directory),
-        _order(GPU_EVENTS, columns, directory.gpu),
+        _order(GPU_EVENTS, columns, directory.gpu, len(entity)),
     )
 
 
@@ -190,17 +190,16 @@ def _wide(
             mask = mask[entity]
             whole = np.where(mask, whole, 0)
         columns[name] = Numbers(whole.astype(event.field(name).kind.numpy), mask)
-    return Wide(event.topic, entity, _ends(host_of[entity], directory), _order(event, columns, labels))
+    return Wide(event.topic, entity, _ends(host_of[entity], directory), _order(event, columns, labels, len(entity)))
 
 
 def _ends(host: npt.NDArray[np.int64], directory: Directory) -> npt.NDArray[np.int64]:
     return np.cumsum(np.bincount(host, minlength=len(directory.hosts)))
 
 
-def _order(event: Event, columns: dict[str, WideColumn], labels: dict[str, EntityLabel]) -> dict[str, WideColumn]:
-    """All fields of the event in wire order."""
-    for field in event.fields:
-        if field.name not in columns:
-            assert field.kind is Kind.LABEL, field.name
-            columns[field.name] = Of(labels[field.name])
-    return {field.name: columns[field.name] for field in event.fields}
+def _order(
+    event: Event, columns: dict[str, WideColumn], labels: dict[str, EntityLabel], rows: int
+) -> dict[str, WideColumn]:
+    """All fields of the event in wire order: those told, labels of who emitted, and null."""
+    told = {name: Of(label) for name, label in labels.items()} | columns
+    return completed(event, told, rows)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.fields import Event, Field, Kind
 
 Codes = npt.NDArray[np.uint16]
 HEX = np.frombuffer(b"".join(b"%02x" % value for value in range(256)), "S2")
@@ -116,6 +117,18 @@ def _span(ends: npt.NDArray[np.int64], first: int, last: int) -> tuple[int, int]
 def constant_label(word: str, rows: int) -> Labels:
     """A label that is the same in every row."""
     return Labels(np.ones(rows, np.uint8), [None, word.encode()])
+
+
+def completed(event: Event, columns: dict[str, WideColumn], rows: int) -> dict[str, WideColumn]:
+    """All fields of the event in wire order; null where there is no column."""
+    return {field.name: columns.get(field.name) or _unknown(field, rows) for field in event.fields}
+
+
+def _unknown(field: Field, rows: int) -> WideColumn:
+    if field.kind is Kind.LABEL:
+        return Labels(np.zeros(rows, np.uint8), [None])
+    assert field.kind.numpy, field.name
+    return Numbers(np.zeros(rows, field.kind.numpy), np.zeros(rows, np.bool_))
 
 
 def hex_texts(prefix: bytes, numbers: npt.NDArray[np.uint8]) -> Texts:

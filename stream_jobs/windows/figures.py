@@ -52,7 +52,7 @@ def figures_of(state: State, changes: Changes, lateness_ms: int) -> Figures:
         overflow=overflow,
         watermark_ms=watermark_ms(state.progress_ms, lateness_ms),
         series={table.grouping.name: table.count - 1 for table in state.series.tables},
-        words=max(words.kept for words in state.series.words),
+        words=max((words.kept for words in state.series.words), default=0),
         sources=len(state.dedup.sources),
         forgotten=state.dedup.forgotten,
     )

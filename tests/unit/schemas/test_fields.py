@@ -1,7 +1,7 @@
 """Field tables: what everything else follows from keeps its own rules.
 
-Covers schemas.fields, schemas.events, schemas.tables, schemas.grouping, schemas.topics, schemas.block,
-schemas.record, schemas.verdicts and schemas.errors.
+Covers schemas.fields, schemas.events, schemas.event_fields, schemas.machine_events, schemas.tables, schemas.grouping,
+schemas.topics, schemas.block, schemas.record, schemas.verdicts and schemas.errors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas import errors
 from schemas.events import BY_SCHEMA, EVENTS, LLM_REQUESTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.grouping import DERIVED, GROUPING_SETS, derived_of, sets_of
-from schemas.tables import PARTIALS, TABLES
+from schemas.tables import GROUPED, PARTIALS, TABLES
 from schemas.topics import DERIVED_TOPICS, SOURCE_TOPICS, STATE_TOPICS, TOPICS
 from schemas.verdicts import REASONS, Verdict
 
@@ -115,9 +115,14 @@ def test_grouping_sets_use_dimensions_that_exist(grouping: object) -> None:
     )
 
 
-def test_every_topic_is_grouped() -> None:
-    """Each event type has a grouping set, requests have two; set names are unique."""
-    assert all(sets_of(event.topic) for event in EVENTS)
+def test_slow_readings_and_engine_events_alone_are_not_grouped() -> None:
+    """Every other event type has a grouping set, requests have two; set names are unique."""
+    assert {event.topic for event in EVENTS} - {event.topic for event in GROUPED} == {
+        "gpu.processes",
+        "host.devices",
+        "engine.events",
+    }
+    assert all(sets_of(event.topic) for event in GROUPED)
     assert len(sets_of("llm.requests")) >= 2
     assert len({grouping.name for grouping in GROUPING_SETS}) == len(GROUPING_SETS)
 
