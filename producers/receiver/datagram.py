@@ -1,0 +1,187 @@
+"""The SDK's datagram, read. Total: whatever bytes come, each datagram is taken or has a reason.
+
+Layout, little-endian: ``HEADER`` (72 bytes), then ``times`` moments (UInt64, ns of one monotonic clock), then, where
+flag ``MARKED`` is set, as many marks (UInt32: tokens in bits 0-19, 0 where not told; choice in bits 20-29; bit 30:
+reasoning alone), then ``json_bytes`` of a JSON object with fields of ``llm.requests``. Flag ``MERGED``: neighbouring
+chunks of a long stream were merged, ``chunks`` is how many there were. A ``FAREWELL`` is a header alone: the client
+ends. The last byte of the magic is the version of the format.
+
+Many datagrams are read at once: they stand one behind the other in one buffer, ``ends`` says where each one ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+HEADER = np.dtype(
+    [
+        ("magic", "S3"),
+        ("version", "u1"),
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("json_bytes", "<u2"),
+        ("times", "<u4"),
+        ("chunks", "<u4"),
+        ("pid", "<u4"),
+        ("lost_run", "<u4"),
+        ("start_ns", "<u8"),
+        ("seq", "<u8"),
+        ("lost", "<u8"),
+        ("at_ms", "<u8"),
+        ("begin_ns", "<u8"),
+        ("end_ns", "<u8"),
+    ]
+)
+"""``lost_run`` were dropped by the client between the datagram before and this one, ``lost`` since its start."""
+HEADER_BYTES = HEADER.itemsize
+DATAGRAM_BYTES_MAX = 65_536
+MAGIC, VERSION = b"FPD", ord("1")
+REQUEST, FAREWELL = 1, 2
+MARKED, MERGED = 1, 2
+TOKENS_MASK, CHOICE_SHIFT, CHOICE_MASK, REASONING_BIT = 2**20 - 1, 20, 2**10 - 1, 1 << 30
+_CLOCK_MAX = 2**62
+"""Clocks and numbers beyond are damage: they would not fit signed arithmetic."""
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "too_long": "longer than a datagram may be; cut by the kernel, not read",
+        "not_ours": "does not begin as a datagram of the SDK",
+        "version": "a version of the format that this agent does not read: bring both up to date",
+        "cut": "shorter than its header says, or than a header",
+        "trailing": "longer than its header says",
+        "contents": "an unknown kind or flag, or a clock or number beyond all bounds",
+        "broken_json": "what it says of the request is no JSON object; declared as shed",
+        "duplicate": "its number in the client's sequence was seen before",
+    }
+)
+"""Why a datagram is not taken. All but the last two are told before anything in it is believed."""
+_STRUCTURAL = ("not_ours", "version", "cut", "trailing", "contents")
+
+
+@dataclass(frozen=True, slots=True)
+class Datagrams:
+    """Those that could be read, in the order in which they came. ``starts`` is where each begins in the buffer."""
+
+    heads: npt.NDArray[Any]
+    """Of dtype ``HEADER``."""
+    starts: Ints
+    refused: Mapping[str, int]
+    """How many were not, by reason."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def where(self, kept: npt.NDArray[np.bool_] | Ints) -> Datagrams:
+        """Those of them (a mask), or these in this order (indexes); nothing refused."""
+        return Datagrams(self.heads[kept], self.starts[kept], {})
+
+
+def read(buffer: npt.NDArray[np.uint8], ends: Ints) -> Datagrams:
+    """The headers of all datagrams in the buffer, with a reason for each that is not sound."""
+    starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1]))
+    sizes = ends - starts
+    whole = sizes >= HEADER_BYTES
+    heads = _heads(buffer, starts[whole])
+    faults = np.zeros(len(ends), np.int64)
+    faults[~whole] = [_of_short(bytes(buffer[a:b])) for a, b in zip(starts[~whole], ends[~whole], strict=True)]
+    faults[whole] = _faults(heads, sizes[whole])
+    good = faults == 0
+    counts = np.bincount(faults, minlength=len(_STRUCTURAL) + 1).tolist()
+    refused = {reason: count for reason, count in zip(_STRUCTURAL, counts[1:], strict=True) if count}
+    return Datagrams(heads[good[whole]], starts[good], refused)
+
+
+def _heads(buffer: npt.NDArray[np.uint8], starts: Ints) -> npt.NDArray[Any]:
+    rows = np.lib.stride_tricks.sliding_window_view(buffer, HEADER_BYTES)[starts] if len(starts) else buffer[:0]
+    return np.ascontiguousarray(rows).view(HEADER).reshape(len(starts))
+
+
+def _of_short(data: bytes) -> int:
+    """The fault of one that holds no whole header."""
+    return _fault("cut" if data and (MAGIC + bytes([VERSION])).startswith(data[:4]) else "not_ours")
+
+
+def _fault(reason: str) -> int:
+    return _STRUCTURAL.index(reason) + 1
+
+
+def _faults(heads: npt.NDArray[Any], sizes: Ints) -> Ints:
+    """0 where a datagram is sound, else the number of the first reason that holds."""
+    marked = (heads["flags"] & MARKED).astype(np.int64)
+    needed = HEADER_BYTES + heads["times"].astype(np.int64) * (8 + 4 * marked) + heads["json_bytes"]
+    tests = (
+        ("not_ours", heads["magic"] != MAGIC),
+        ("version", heads["version"] != VERSION),
+        ("cut", needed > sizes),
+        ("trailing", needed < sizes),
+        ("contents", _strange(heads)),
+    )
+    return np.select([test for _, test in tests], [_fault(reason) for reason, _ in tests], 0)
+
+
+def _strange(heads: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    kinds = (heads["kind"] != REQUEST) & (heads["kind"] != FAREWELL)
+    flags = heads["flags"] & ~np.uint8(MARKED | MERGED) != 0
+    empty = (heads["kind"] == FAREWELL) & ((heads["times"] > 0) | (heads["json_bytes"] > 0))
+    counts = (heads["lost"] > heads["seq"]) | (heads["lost_run"] > heads["lost"]) | (heads["chunks"] < heads["times"])
+    beyond = np.zeros(len(heads), np.bool_)
+    for name in ("start_ns", "seq", "at_ms", "begin_ns", "end_ns"):
+        beyond |= heads[name] > _CLOCK_MAX
+    return kinds | flags | empty | counts | beyond
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """The chunks of many requests; those of the i-th at ``[offsets[i], offsets[i + 1])``."""
+
+    offsets: Ints
+    at_ns: Ints
+    tokens: npt.NDArray[np.int32]
+    choices: npt.NDArray[np.uint16]
+    reasoning: npt.NDArray[np.bool_]
+
+
+def chunks_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> Chunks:
+    """The times and marks of the requests."""
+    heads = datagrams.heads
+    counts = heads["times"].astype(np.int64)
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    first = datagrams.starts + HEADER_BYTES
+    at_ns = _gathered(buffer, first, counts * 8).view("<u8")
+    marks = np.zeros(len(at_ns), np.uint32)
+    marked = heads["flags"] & MARKED != 0
+    if marked.any():
+        which = np.repeat(marked, counts)
+        marks[which] = _gathered(buffer, (first + counts * 8)[marked], counts[marked] * 4).view("<u4")
+    return Chunks(
+        offsets,
+        np.minimum(at_ns, np.uint64(_CLOCK_MAX)).astype(np.int64),
+        (marks & TOKENS_MASK).astype(np.int32),
+        (marks >> CHOICE_SHIFT & CHOICE_MASK).astype(np.uint16),
+        marks & REASONING_BIT != 0,
+    )
+
+
+def _gathered(buffer: npt.NDArray[np.uint8], starts: Ints, sizes: Ints) -> npt.NDArray[np.uint8]:
+    """The pieces ``[start, start + size)`` of the buffer, one behind the other."""
+    view = memoryview(buffer)
+    pieces = [view[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    return np.frombuffer(b"".join(pieces), np.uint8)
+
+
+def texts_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> list[memoryview]:
+    """The JSON of each request; views into the buffer."""
+    heads = datagrams.heads
+    marked = (heads["flags"] & MARKED).astype(np.int64)
+    begins = datagrams.starts + HEADER_BYTES + heads["times"].astype(np.int64) * (8 + 4 * marked)
+    ends = begins + heads["json_bytes"]
+    view = memoryview(buffer)
+    return [view[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]

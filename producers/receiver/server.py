@@ -1,0 +1,205 @@
+"""The receiver: requests of this host's applications into the spool, until told to stop.
+
+Datagrams gather for ``linger_ms``, or until there are enough of them for a batch; then they are judged, folded to
+columns and spooled, in slices, and the socket is emptied between slices: the kernel keeps few datagrams for a reader
+that is busy (``net.unix.max_dgram_qlen``, 10 by default). What clients say they dropped is declared as shed.
+
+Books: datagrams = taken + refused by reason. Requests of clients = taken + lost (declared) + missing (told as a level).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from producers.batch import BatchBuilder
+from producers.publisher import Publisher
+from producers.receiver.datagram import FAREWELL, Datagrams, read
+from producers.receiver.fold import Folded, Where, fold
+from producers.receiver.gaps import Gaps, Told
+from producers.receiver.listen import Intake, default_path, listen, refuse_more
+from runtime.receiver_config import ReceiverConfig
+from schemas.events import LLM_REQUESTS
+
+_log = logging.getLogger(__name__)
+
+SLICE_DATAGRAMS = 256
+"""Looked at between two readings of the socket: a few milliseconds."""
+TOPIC = LLM_REQUESTS.topic
+
+
+class Figures(Protocol):
+    """Where the receiver counts: ``runtime.counters.Counters``."""
+
+    def add(self, name: str, by: float = 1, **labels: object) -> None:
+        """Let a total grow."""
+        ...
+
+    def set(self, name: str, value: float, **labels: object) -> None:
+        """Set a level."""
+        ...
+
+
+async def run_receiver(
+    publisher: Publisher,
+    settings: ReceiverConfig,
+    stop: asyncio.Event,
+    counters: Figures,
+    *,
+    where: Where | None = None,
+) -> None:
+    """Take requests until ``stop``; then what the socket had accepted is spooled before this returns.
+
+    ``where``: what the agent says of every request; None: this host's name. Raises ConfigError when the socket or the
+    port cannot be had.
+    """
+    where = where or Where(socket.gethostname())
+    path = settings.socket or default_path(os.environ)
+    opened = listen(path, settings.socket_group)
+    _log.info("requests are taken", extra={"socket": str(path), "http_port": settings.http_port})
+    async with contextlib.AsyncExitStack() as open_now:
+        open_now.callback(opened.close)
+        if settings.http_port is not None:
+            from producers.receiver.http import serve
+
+            await open_now.enter_async_context(serve(publisher, settings, where, counters))
+        await Receiver(publisher, settings, opened, counters, where).run(stop, path)
+
+
+class Receiver:
+    """Datagrams of one socket on their way to the spool."""
+
+    def __init__(
+        self, publisher: Publisher, settings: ReceiverConfig, opened: socket.socket, counters: Figures, where: Where
+    ) -> None:
+        self._publisher = publisher
+        self._settings = settings
+        self._socket = opened
+        self._counters = counters
+        self._where = where
+        self._intake = Intake(opened, settings.buffer_bytes)
+        self._gaps = Gaps(settings.clients_max)
+        self._lost = 0
+        self._arrived = asyncio.Event()
+        self._enough = asyncio.Event()
+        self._reading = False
+
+    async def run(self, stop: asyncio.Event, path: Path) -> None:
+        """Take what comes until ``stop``, then close the door and take what is inside."""
+        self._read_on()
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                await _first(stopping, self._arrived.wait())
+                await _first(stopping, self._enough.wait(), within_s=self._settings.linger_ms / 1_000)
+                await self._spool()
+        finally:
+            stopping.cancel()
+            self._read_no_more()
+        refuse_more(self._socket, path)
+        while self._intake.drain(self._settings.batch_datagrams_max) or len(self._intake):
+            await self._spool(reading=False)
+
+    def _read_on(self) -> None:
+        if not self._reading:
+            asyncio.get_running_loop().add_reader(self._socket.fileno(), self._ready)
+            self._reading = True
+
+    def _read_no_more(self) -> None:
+        if self._reading:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._reading = False
+
+    def _ready(self) -> None:
+        self._intake.drain(SLICE_DATAGRAMS)
+        self._arrived.set()
+        if len(self._intake) >= self._settings.batch_datagrams_max or self._intake.full:
+            self._enough.set()
+        if self._intake.full:
+            self._read_no_more()  # it would report the same datagrams again and again
+
+    async def _spool(self, *, reading: bool = True) -> None:
+        """Judge, fold and spool what has gathered."""
+        self._arrived.clear()
+        self._enough.clear()
+        refused = {"too_long": self._intake.too_long} if self._intake.too_long else {}
+        self._intake.too_long = 0
+        taken, ends = self._intake.take()
+        buffer, places = np.frombuffer(taken, np.uint8), np.array(ends, np.int64)
+        if reading:
+            self._read_on()
+        self._tell(refused)
+        for start in range(0, len(ends), SLICE_DATAGRAMS):
+            begin = ends[start - 1] if start else 0
+            part = places[start : start + SLICE_DATAGRAMS]
+            await self._slice(buffer[begin : int(part[-1])], part - begin)
+            if reading:
+                self._ready()
+
+    async def _slice(self, buffer: np.ndarray, ends: np.ndarray) -> None:  # type: ignore[type-arg]
+        found = read(buffer, ends)
+        keep = self._follow(found)
+        folded = fold(buffer, found.where(keep) if not keep.all() else found, self._where)
+        duplicates = self._gaps.duplicates - self._duplicates
+        self._duplicates = self._gaps.duplicates
+        self._tell({**found.refused, "duplicate": duplicates, "broken_json": folded.broken})
+        self._shed(folded.broken)
+        await self._put(folded)
+        self._counters.set("receiver_clients", self._gaps.clients)
+        self._counters.set("receiver_missing", self._gaps.missing)
+
+    _duplicates = 0
+
+    def _follow(self, found: Datagrams) -> np.ndarray:  # type: ignore[type-arg]
+        """Which requests are new; what clients dropped is declared."""
+        keep = np.array(self._gaps.take(_told(found)), np.bool_)
+        self._shed(self._gaps.lost - self._lost)
+        self._counters.add("receiver_lost", self._gaps.lost - self._lost)
+        self._lost = self._gaps.lost
+        return keep
+
+    async def _put(self, folded: Folded) -> None:
+        for key, block in folded.blocks:
+            await self._publisher.put(TOPIC, key, block)
+        if folded.unfit:
+            builder = BatchBuilder(LLM_REQUESTS)
+            batches = [batch for row in folded.unfit for batch in builder.add(row, 0.0)]
+            for batch in batches + builder.flush():
+                await self._publisher.put(TOPIC, batch.key, batch)
+            self._shed(builder.oversized_events)
+        self._counters.add("receiver_datagrams", folded.events + len(folded.unfit), outcome="taken")
+
+    def _shed(self, requests: int) -> None:
+        if requests:
+            self._publisher.shed(TOPIC, requests)
+
+    def _tell(self, refused: dict[str, int]) -> None:
+        for reason, count in refused.items():
+            if count:
+                self._counters.add("receiver_datagrams", count, outcome=reason)
+
+
+def _told(found: Datagrams) -> Iterable[Told]:
+    names = ("pid", "start_ns", "seq", "lost", "lost_run", "kind")
+    columns = (found.heads[name].tolist() for name in names)
+    return (
+        Told((pid, start_ns), seq, lost, run, kind == FAREWELL)
+        for pid, start_ns, seq, lost, run, kind in zip(*columns, strict=True)
+    )
+
+
+async def _first(stopping: asyncio.Future[object], waiting: object, within_s: float | None = None) -> None:
+    """Wait until either is done, no longer than that."""
+    task = asyncio.ensure_future(waiting)  # type: ignore[arg-type]
+    try:
+        await asyncio.wait({stopping, task}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        task.cancel()
