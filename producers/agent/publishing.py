@@ -70,12 +70,22 @@ class Handover:
 
     def give(self, parcel: Parcel) -> None:
         """Take a parcel, from any thread."""
-        with self._lock:
-            if len(self._waiting) < self._parcels_max:
-                self._waiting.append(parcel)
-            else:
+        if not self.offer(parcel):
+            with self._lock:
                 for topic, events in parcel.events():
                     self._shed[topic] += events
+            self._wake()
+
+    def offer(self, parcel: Parcel) -> bool:
+        """Take a parcel, from any thread; False when there is no room: whoever sent it may send it again."""
+        with self._lock:
+            if len(self._waiting) >= self._parcels_max:
+                return False
+            self._waiting.append(parcel)
+        self._wake()
+        return True
+
+    def _wake(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._arrived.set)
         except RuntimeError:  # the loop has ended: what comes now was measured after the last round

@@ -1,0 +1,83 @@
+"""OTLP/gRPC on loopback. Only imported when it is switched on: it brings grpcio (the package's extra ``otlp``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
+
+from producers.otlp.intake import Answer, Full, Intake
+from producers.otlp.proto_signals import points_of_message, spans_of_message
+
+_log = logging.getLogger(__name__)
+
+CALLS_MAX = 32
+_THREADS = 2
+_STOP_WITHIN_S = 2.0
+
+
+class OtlpGrpc:
+    """Serves until closed. Port 0 takes a free one; ``port`` tells which. Use as a context manager."""
+
+    def __init__(self, intake: Intake, port: int, bytes_max: int) -> None:
+        self._server = grpc.server(
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="otlp-grpc"),
+            maximum_concurrent_rpcs=CALLS_MAX,
+            options=[("grpc.max_receive_message_length", bytes_max), ("grpc.so_reuseport", 0)],
+        )
+        self._server.add_generic_rpc_handlers((_traces(intake), _metrics(intake)))
+        self.port: int = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        self._server.start()
+        _log.info("OTLP/gRPC is taken", extra={"port": self.port})
+
+    def __enter__(self) -> OtlpGrpc:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop answering, after the calls that are being answered."""
+        self._server.stop(_STOP_WITHIN_S).wait()
+
+
+def _traces(intake: Intake) -> Any:
+    def export(request: Any, context: Any) -> Any:
+        answer = _taken(lambda: intake.traces(spans_of_message(request)), context)
+        partial = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
+        return traces.ExportTraceServiceResponse(partial_success=partial if answer.rejected else None)
+
+    return _service(
+        "opentelemetry.proto.collector.trace.v1.TraceService", export, traces.ExportTraceServiceRequest.FromString
+    )
+
+
+def _metrics(intake: Intake) -> Any:
+    def export(request: Any, context: Any) -> Any:
+        answer = _taken(lambda: intake.metrics(points_of_message(request)), context)
+        partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=answer.rejected, error_message=answer.why)
+        return metrics.ExportMetricsServiceResponse(partial_success=partial if answer.rejected else None)
+
+    return _service(
+        "opentelemetry.proto.collector.metrics.v1.MetricsService",
+        export,
+        metrics.ExportMetricsServiceRequest.FromString,
+    )
+
+
+def _service(name: str, export: Callable[[Any, Any], Any], parse: Callable[[bytes], Any]) -> Any:
+    handler = grpc.unary_unary_rpc_method_handler(export, parse, lambda message: message.SerializeToString())
+    return grpc.method_handlers_generic_handler(name, {"Export": handler})
+
+
+def _taken(take: Callable[[], Answer], context: Any) -> Answer:
+    try:
+        return take()
+    except Full:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "no room now")
+        raise

@@ -1,0 +1,103 @@
+"""OTLP's JSON as signals (ids in hex, 64-bit numbers as text: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from producers.otlp.signals import Point, Span, Value
+
+_MALFORMED = (TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+
+class Unreadable(Exception):
+    """The body is not what its content type says."""
+
+
+def spans_of_json(body: bytes) -> Iterator[Span]:
+    """The spans of an ``ExportTraceServiceRequest``. Raises ``Unreadable``."""
+    for resource, scope in _scopes(body, "resourceSpans", "scopeSpans"):
+        for span in _list(scope, "spans"):
+            try:
+                yield Span(
+                    name=str(span.get("name", "")),
+                    trace_id=str(span.get("traceId", "")).lower(),
+                    span_id=str(span.get("spanId", "")).lower(),
+                    start_ns=int(span.get("startTimeUnixNano", 0)),
+                    end_ns=int(span.get("endTimeUnixNano", 0)),
+                    attributes=_attributes(span),
+                    resource=resource,
+                    status=int((span.get("status") or {}).get("code", 0)),
+                )
+            except _MALFORMED as error:
+                raise Unreadable(f"a span: {error}") from error
+
+
+def points_of_json(body: bytes) -> Iterator[Point]:
+    """The sums and histograms of an ``ExportMetricsServiceRequest``; others with no amount. Raises ``Unreadable``."""
+    for resource, scope in _scopes(body, "resourceMetrics", "scopeMetrics"):
+        for metric in _list(scope, "metrics"):
+            for kind in ("histogram", "exponentialHistogram", "sum", "gauge", "summary"):
+                data = metric.get(kind)
+                if data is not None:
+                    yield from _points(str(metric.get("name", "")), data, resource)
+
+
+def _points(name: str, data: Any, resource: dict[str, Value]) -> Iterator[Point]:
+    for point in _list(data, "dataPoints"):
+        try:
+            amount = point.get("sum", point.get("asDouble", point.get("asInt")))
+            yield Point(
+                metric=name,
+                start_ns=int(point.get("startTimeUnixNano", 0)),
+                at_ns=int(point.get("timeUnixNano", 0)),
+                temporality=int(data.get("aggregationTemporality", 0)),
+                count=int(point.get("count", 0)),
+                total=None if amount is None else float(amount),
+                attributes=_attributes(point),
+                resource=resource,
+            )
+        except _MALFORMED as error:
+            raise Unreadable(f"a point of {name!r}: {error}") from error
+
+
+def _scopes(body: bytes, resources: str, scopes: str) -> Iterator[tuple[dict[str, Value], Any]]:
+    try:
+        tree = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"not JSON: {error}") from error
+    try:
+        for resource in _list(tree, resources):
+            attributes = _attributes(resource.get("resource") or {})
+            for scope in _list(resource, scopes):
+                yield attributes, scope
+    except _MALFORMED as error:
+        raise Unreadable(f"{resources}: {error}") from error
+
+
+def _list(tree: Any, name: str) -> list[Any]:
+    found = tree.get(name) if isinstance(tree, dict) else None
+    if found is None:
+        if not isinstance(tree, dict):
+            raise Unreadable(f"no object around {name}")
+        return []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise Unreadable(f"{name} is no list of objects")
+    return found
+
+
+def _attributes(tree: Any) -> dict[str, Value]:
+    return {str(each["key"]): _value(each.get("value")) for each in _list(tree, "attributes") if "key" in each}
+
+
+def _value(value: Any) -> Value:
+    if not isinstance(value, dict) or not value:
+        return None
+    kind, inner = next(iter(value.items()))
+    if kind == "intValue":
+        return int(inner)
+    if kind == "arrayValue":
+        return [_value(each) for each in (inner or {}).get("values", [])]
+    return inner if kind in ("stringValue", "doubleValue", "boolValue") and not isinstance(inner, dict | list) else None

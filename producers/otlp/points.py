@@ -1,0 +1,99 @@
+"""GenAI metrics as samples of engines, by the same pinned conventions. Pure but for the totals it remembers.
+
+Only what adds up is taken: tokens (``gen_ai.client.token.usage``) and finished requests
+(``gen_ai.server.request.duration``). Latency histograms have buckets of their own, coarser than ours: they are counted
+as not mapped. Cumulative points become differences to the point before; a start that changed is a restart from 0.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from producers.collector import Row
+from producers.otlp.semconv import Unmapped
+from producers.otlp.signals import CUMULATIVE, DELTA, Attributes, Point
+
+SERIES_MAX = 4_096
+"""Cumulative series remembered; the one not seen for longest is forgotten, and begins anew."""
+INTERVAL_MS_MAX = 3_600_000
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The last cumulative point of a series."""
+
+    start_ns: int
+    at_ns: int
+    amount: int
+
+
+def _figure(point: Point) -> tuple[str, int]:
+    """(our field, amount). Raises ``Unmapped``."""
+    if point.metric == "gen_ai.server.request.duration":
+        return "finished_requests", point.count
+    kind = point.attributes.get("gen_ai.token.type")
+    field = {"input": "prompt_tokens", "output": "generation_tokens", "completion": "generation_tokens"}.get(str(kind))
+    if point.metric != "gen_ai.client.token.usage" or field is None:
+        raise Unmapped("no figure of ours", broken=False)
+    if point.total is None or not 0 <= point.total < 2**44:
+        raise Unmapped("a sum that is none", broken=True)
+    return field, round(point.total)
+
+
+class Points:
+    """Turns points into rows of ``engine.samples``."""
+
+    def __init__(self, labels: Attributes) -> None:
+        self._labels = labels
+        self._totals: OrderedDict[Key, Total] = OrderedDict()
+
+    def sample_of(self, point: Point) -> Row | None:
+        """The sample a point tells of; None for the first of a cumulative series. Raises ``Unmapped``."""
+        field, amount = _figure(point)
+        if not 0 < point.start_ns <= point.at_ns or point.temporality not in (DELTA, CUMULATIVE):
+            raise Unmapped("times or temporality that make no difference", broken=True)
+        since_ns = point.start_ns
+        if point.temporality == CUMULATIVE:
+            before = self._remember(point, field, amount)
+            if before is None or before.at_ns >= point.at_ns:
+                return None
+            if before.start_ns == point.start_ns and amount >= before.amount:
+                since_ns, amount = before.at_ns, amount - before.amount
+        interval_ms = (point.at_ns - since_ns) // 1_000_000
+        if interval_ms > INTERVAL_MS_MAX:
+            raise Unmapped("an interval above an hour", broken=True)
+        return self._row(point) | {field: amount, "interval_ms": interval_ms}
+
+    def _row(self, point: Point) -> Row:
+        attributes = point.attributes
+        model = attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model")
+        return dict(self._labels) | {
+            "at_ms": point.at_ns // 1_000_000,
+            "model": model if isinstance(model, str) else None,
+            "engine_id": engine_of(attributes),
+            "origin": "measured",
+        }
+
+    def _remember(self, point: Point, field: str, amount: int) -> Total | None:
+        resource = sorted(f"{name}={value}" for name, value in point.resource.items())
+        parts = sorted(f"{name}={value}" for name, value in point.attributes.items())
+        key = (point.metric, field, *resource, "", *parts)
+        before = self._totals.pop(key, None)
+        if before is not None and before.at_ns >= point.at_ns:
+            self._totals[key] = before  # a point that was sent again, or overtaken
+            return before
+        self._totals[key] = Total(point.start_ns, point.at_ns, amount)
+        if len(self._totals) > SERIES_MAX:
+            self._totals.popitem(last=False)
+        return before
+
+
+def engine_of(attributes: Attributes) -> str | None:
+    """``server.address`` with its port: how the caller names the engine; None when it does not."""
+    address, port = attributes.get("server.address"), attributes.get("server.port")
+    if not isinstance(address, str) or not address:
+        return None
+    return f"{address}:{port}" if isinstance(port, int) else address

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import gzip
+import http.client
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from producers.agent.publishing import Parcel
+from producers.otlp.http_server import JSON, PROTOBUF, OtlpHttp, Refused, unpacked
+from producers.otlp.intake import NAMES_MAX, OTHER, Answer, Full, Intake, Unkept
+from producers.otlp.json_signals import Unreadable, points_of_json, spans_of_json
+from producers.otlp.proto_signals import points_of_proto, spans_of_proto
+from producers.otlp.signals import Point, Span
+from tests.unit.producers.otlp.test_semconv import AT_NS, CHAT, LABELS, tokens
+
+BYTES_MAX = 20_000
+
+
+def attribute(name: str, value: Any) -> dict[str, Any]:
+    kinds = {str: "stringValue", bool: "boolValue", int: "intValue", float: "doubleValue"}
+    if isinstance(value, list):
+        return {"key": name, "value": {"arrayValue": {"values": [attribute("", each)["value"] for each in value]}}}
+    told = str(value) if type(value) is int else value
+    return {"key": name, "value": {kinds[type(value)]: told}}
+
+
+def span_json(span: Span) -> dict[str, Any]:
+    return {
+        "name": span.name,
+        "traceId": span.trace_id,
+        "spanId": span.span_id,
+        "startTimeUnixNano": str(span.start_ns),
+        "endTimeUnixNano": str(span.end_ns),
+        "attributes": [attribute(name, value) for name, value in span.attributes.items()],
+        "status": {"code": span.status} if span.status else {},
+    }
+
+
+def traces_json(*spans: Span) -> bytes:
+    resource = {"attributes": [attribute("service.name", "app")]}
+    scopes = [{"scope": {"name": "x"}, "spans": [span_json(span) for span in spans]}]
+    return orjson.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]})
+
+
+def traces_proto(*spans: Span) -> bytes:
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    fill(resource.resource, {"service.name": "app"})
+    scope = resource.scope_spans.add()
+    for span in spans:
+        made = scope.spans.add(
+            name=span.name,
+            trace_id=bytes.fromhex(span.trace_id),
+            span_id=bytes.fromhex(span.span_id),
+            start_time_unix_nano=span.start_ns,
+            end_time_unix_nano=span.end_ns,
+        )
+        made.status.code = span.status  # type: ignore[assignment]
+        fill(made, span.attributes)
+    return request.SerializeToString()
+
+
+def fill(message: Any, attributes: Any) -> None:
+    for name, value in attributes.items():
+        kinds = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
+        made = message.attributes.add(key=name).value
+        if isinstance(value, list):
+            for each in value:
+                made.array_value.values.add(string_value=each)
+        else:
+            setattr(made, kinds[type(value)], value)
+
+
+def test_both_encodings_tell_the_same_spans() -> None:
+    """Attributes of every kind, ids, times, resource."""
+    span = Span(
+        "chat",
+        "0a" * 16,
+        "0b" * 8,
+        AT_NS,
+        AT_NS + 5,
+        {"s": "text", "i": 2**40, "d": 0.5, "b": True, "list": ["a", "b"]},
+        {"service.name": "app"},
+        2,
+    )
+
+    assert list(spans_of_json(traces_json(span))) == list(spans_of_proto(traces_proto(span))) == [span]
+
+
+def test_both_encodings_tell_the_same_points() -> None:
+    """Histograms and sums; a summary has a sum but no temporality."""
+    request = ExportMetricsServiceRequest()
+    scope = request.resource_metrics.add().scope_metrics.add()
+    histogram = scope.metrics.add(name="h").histogram
+    histogram.aggregation_temporality = 1  # type: ignore[assignment]
+    histogram.data_points.add(start_time_unix_nano=1, time_unix_nano=2, count=3, sum=4.5)
+    total = scope.metrics.add(name="s").sum
+    total.aggregation_temporality = 2  # type: ignore[assignment]
+    total.data_points.add(start_time_unix_nano=1, time_unix_nano=2, as_int=7)
+    times = {"startTimeUnixNano": "1", "timeUnixNano": "2"}
+    metrics = [
+        {"name": "h", "histogram": {"aggregationTemporality": 1, "dataPoints": [times | {"count": "3", "sum": 4.5}]}},
+        {"name": "s", "sum": {"aggregationTemporality": 2, "dataPoints": [times | {"asInt": "7"}]}},
+    ]
+    body = orjson.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
+
+    points = [Point("h", 1, 2, 1, 3, 4.5, {}), Point("s", 1, 2, 2, 0, 7.0, {})]
+    assert list(points_of_json(body)) == list(points_of_proto(request.SerializeToString())) == points
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"resourceSpans": 3}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [1]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "x"}]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"endTimeUnixNano": 1e300, "status": 1}]}]}]}',
+        b'{"resourceSpans": [{"resource": [], "scopeSpans": 1}]}',
+    ],
+)
+def test_json_that_is_no_request_is_unreadable(body: bytes) -> None:
+    """One error, whatever is wrong."""
+    with pytest.raises(Unreadable):
+        list(spans_of_json(body))
+
+
+def test_bytes_turned_over_are_unreadable_or_fit() -> None:
+    """A thousand damaged bodies of either encoding raise nothing else."""
+    chance = random.Random(3)
+    for whole, read in ((traces_json(CHAT), spans_of_json), (traces_proto(CHAT), spans_of_proto)):
+        for _ in range(500):
+            body = bytearray(whole)
+            for _ in range(chance.randint(1, 4)):
+                body[chance.randrange(len(body))] = chance.randrange(256)
+            intake = Intake(LABELS, lambda _parcel: True)
+            try:
+                intake.traces(read(bytes(body[: chance.choice([len(body), chance.randrange(len(body))])])))
+            except Unreadable:
+                continue
+
+
+def test_what_is_not_kept_is_counted_by_name_up_to_a_number_of_names() -> None:
+    """The rest share one name."""
+    unkept = Unkept(names_max=2)
+
+    for name in ("a", "b", "c", "a", "d"):
+        unkept.add("metric", name)
+
+    assert unkept.counts() == {"metric:a": 2, "metric:b": 1, OTHER: 2}
+    assert NAMES_MAX == 256
+
+
+def test_a_batch_is_taken_whole_and_broken_parts_are_told() -> None:
+    """Good spans go on; tools are counted; a broken one is rejected."""
+    taken: list[Parcel] = []
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None)
+    tool = Span("t", "", "", AT_NS, AT_NS, {"gen_ai.operation.name": "execute_tool"})
+    broken = Span("b", "", "", AT_NS, AT_NS, {"gen_ai.operation.name": "chat"})
+
+    answer = intake.traces([CHAT, tool, broken, CHAT])
+
+    assert answer == Answer(1, "chat: no model")
+    assert [parcel.events() for parcel in taken] == [[("llm.requests", 2)]]
+    assert intake.unkept.counts() == {"span:execute_tool": 1, "broken span:chat": 1}
+
+
+def test_without_room_nothing_is_taken() -> None:
+    """The sender is told to come again."""
+    intake = Intake(LABELS, lambda _parcel: False)
+
+    with pytest.raises(Full):
+        intake.traces([CHAT])
+    with pytest.raises(Full):
+        intake.metrics([tokens(1, 5.0)])
+
+
+def test_unpacking_is_bounded() -> None:
+    """On the bound, one above, a bomb, broken, cut off, two members, an unknown packing."""
+    packed = gzip.compress(b"x" * 100)
+
+    assert unpacked(packed, "gzip", 100) == b"x" * 100
+    assert unpacked(b"plain", "", 100) == b"plain"
+    for body, encoding, status in (
+        (packed, "gzip", 413),
+        (gzip.compress(bytes(50_000_000)), "gzip", 413),
+        (b"nonsense", "gzip", 400),
+        (packed[:-9], "gzip", 400),
+        (packed + packed, "gzip", 400),
+        (packed, "zstd", 415),
+    ):
+        with pytest.raises(Refused) as raised:
+            unpacked(body, encoding, 99 if status == 413 else 1_000)
+        assert raised.value.status == status
+
+
+@pytest.fixture
+def server() -> Iterator[OtlpHttp]:
+    with OtlpHttp(Intake(LABELS, lambda _parcel: True), 0, BYTES_MAX) as running:
+        yield running
+
+
+def post(server: OtlpHttp, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    try:
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.enable_socket
+def test_bodies_are_answered_in_their_own_encoding(server: OtlpHttp) -> None:
+    """Whole, in part, packed, unreadable, too large, of an unknown kind or place."""
+    broken = Span("b", "aa" * 16, "bb" * 8, AT_NS, AT_NS, {"gen_ai.operation.name": "chat"})
+    json, proto = {"Content-Type": JSON}, {"Content-Type": PROTOBUF}
+
+    answers = [
+        post(server, "/v1/traces", traces_json(CHAT), json),
+        post(server, "/v1/traces", gzip.compress(traces_proto(CHAT)), proto | {"Content-Encoding": "gzip"}),
+        post(
+            server, "/v1/traces", traces_json(CHAT, broken), json | {"Content-Type": "application/json; charset=utf-8"}
+        ),
+        post(server, "/v1/traces", b"{", json)[:1],
+        post(server, "/v1/traces", bytes(BYTES_MAX + 1), proto)[:1],
+        post(server, "/v1/logs", b"{}", json)[:1],
+        post(server, "/v1/traces", b"{}", {"Content-Type": "text/plain"})[:1],
+        post(server, "/v1/metrics", b"{}", json),
+    ]
+    in_part = ExportTraceServiceResponse.FromString(post(server, "/v1/traces", traces_proto(broken, CHAT), proto)[1])
+
+    told = {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "chat: no model"}}
+    assert answers == [
+        (200, b"{}"),
+        (200, b""),
+        (200, orjson.dumps(told)),
+        (400,),
+        (413,),
+        (404,),
+        (415,),
+        (200, b"{}"),
+    ]
+    assert (in_part.partial_success.rejected_spans, in_part.partial_success.error_message) == (1, "chat: no model")
+
+
+@pytest.mark.enable_socket
+def test_grpc_takes_the_same() -> None:
+    """Where grpcio is installed: spans by a call, a broken one told."""
+    grpc = pytest.importorskip("grpc")
+    from producers.otlp.grpc_server import OtlpGrpc
+
+    taken: list[Parcel] = []
+    with OtlpGrpc(Intake(LABELS, lambda parcel: taken.append(parcel) is None), 0, BYTES_MAX) as running:
+        channel = grpc.insecure_channel(f"127.0.0.1:{running.port}")
+        call = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+        answer = ExportTraceServiceResponse.FromString(call(traces_proto(CHAT), timeout=20))
+        channel.close()
+
+    assert not answer.HasField("partial_success")
+    assert [parcel.events() for parcel in taken] == [[("llm.requests", 1)]]

@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.otlp.points import SERIES_MAX, Points, engine_of
+from producers.otlp.semconv import Unmapped, request_of, unmapped_names
+from producers.otlp.signals import CUMULATIVE, DELTA, STATUS_ERROR, Point, Span
+from schemas.build import block_from_rows
+from schemas.events import ENGINE_SAMPLES, LLM_REQUESTS
+
+LABELS = {"host": "h", "cluster": None, "region": None}
+AT_NS = 1_700_000_000_000_000_000
+CHAT = Span(
+    "chat m",
+    "ab" * 16,
+    "cd" * 8,
+    AT_NS,
+    AT_NS + 1_500_000_000,
+    {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.response.model": "m-2",
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.response.finish_reasons": ["tool_calls", "stop"],
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 4,
+        "gen_ai.usage.reasoning.output_tokens": 2,
+        "gen_ai.request.choice.count": 2,
+    },
+)
+CHAT_ROW = {
+    "at_ms": 1_700_000_001_500,
+    "host": "h",
+    "cluster": None,
+    "region": None,
+    "model": "m-2",
+    "request_id": "chatcmpl-1",
+    "trace_id": "ab" * 16,
+    "api": "chat",
+    "status": "ok",
+    "error_kind": None,
+    "finish_reason": "tool_calls",
+    "http_status": None,
+    "e2e_us": 1_500_000,
+    "ttft_us": None,
+    "tpot_us": None,
+    "queue_us": None,
+    "prefill_us": None,
+    "decode_us": None,
+    "input_tokens": 10,
+    "output_tokens": 5,
+    "cached_tokens": 4,
+    "reasoning_tokens": 2,
+    "choices": 2,
+    "tokens_from": "engine",
+    "origin": "measured",
+}
+
+
+def with_attributes(**more: Any) -> Span:
+    return replace(
+        CHAT, attributes={**CHAT.attributes, **{name.replace("__", "."): each for name, each in more.items()}}
+    )
+
+
+def test_a_span_of_a_chat_is_a_request() -> None:
+    """Every field of it."""
+    assert request_of(CHAT, LABELS) == CHAT_ROW
+
+
+def test_the_engine_s_own_span_tells_its_phases() -> None:
+    """By vLLM's names; time per token from the decode phase."""
+    span = Span(
+        "llm_request",
+        "ab" * 16,
+        "cd" * 8,
+        AT_NS,
+        AT_NS + 1_500_000_000,
+        {
+            "gen_ai.response.model": "m",
+            "gen_ai.request.id": "r-1",
+            "gen_ai.request.n": 1,
+            "gen_ai.usage.prompt_tokens": 100,
+            "gen_ai.usage.completion_tokens": 11,
+            "gen_ai.latency.time_in_queue": 0.1,
+            "gen_ai.latency.time_to_first_token": 0.4,
+            "gen_ai.latency.e2e": 1.5,
+            "gen_ai.latency.time_in_model_prefill": 0.3,
+            "gen_ai.latency.time_in_model_decode": 1.1,
+        },
+    )
+
+    row = request_of(span, LABELS)
+
+    told = {"ttft_us": 400_000, "queue_us": 100_000, "prefill_us": 300_000, "decode_us": 1_100_000}
+    assert row == CHAT_ROW | told | {
+        "model": "m",
+        "request_id": "r-1",
+        "api": "other",
+        "finish_reason": None,
+        "tpot_us": 110_000,
+        "input_tokens": 100,
+        "output_tokens": 11,
+        "cached_tokens": None,
+        "reasoning_tokens": None,
+        "choices": 1,
+    }
+    assert unmapped_names(span.attributes) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "ending"),
+    [
+        (None, 0, ("ok", None)),
+        (None, STATUS_ERROR, ("error", "other")),
+        ("429", STATUS_ERROR, ("rejected", "overload")),
+        ("RateLimitError", STATUS_ERROR, ("rejected", "overload")),
+        ("openai.APITimeoutError", STATUS_ERROR, ("timeout", "timeout")),
+        ("CancelledError", STATUS_ERROR, ("aborted", None)),
+        ("torch.OutOfMemoryError", STATUS_ERROR, ("error", "oom")),
+        ("400", 0, ("error", "client")),
+        ("500", 0, ("error", "server")),
+        ("APIConnectionError", STATUS_ERROR, ("error", "network")),
+        ("_OTHER", STATUS_ERROR, ("error", "other")),
+    ],
+)
+def test_the_ending_comes_from_the_error_s_type(kind: str | None, code: int, ending: tuple[str, str | None]) -> None:
+    """An HTTP status, an exception's name or a word."""
+    span = replace(with_attributes(error__type=kind) if kind else CHAT, status=code)
+
+    row = request_of(span, LABELS)
+
+    assert (row["status"], row["error_kind"]) == ending
+
+
+@pytest.mark.parametrize(
+    ("span", "broken"),
+    [
+        (with_attributes(gen_ai__operation__name="execute_tool"), False),
+        (replace(CHAT, attributes={"http.method": "GET"}), False),
+        (replace(CHAT, end_ns=AT_NS - 1), True),
+        (replace(CHAT, start_ns=0), True),
+        (replace(CHAT, end_ns=AT_NS + 3_600_000_000_001), True),
+        (replace(CHAT, attributes={"gen_ai.operation.name": "chat"}), True),
+    ],
+    ids=["a tool", "no GenAI", "ends before it begins", "no begin", "above an hour", "no model"],
+)
+def test_what_is_no_request_is_told_from_what_is_broken(span: Span, broken: bool) -> None:
+    """Neither becomes a row."""
+    with pytest.raises(Unmapped) as raised:
+        request_of(span, LABELS)
+
+    assert raised.value.broken is broken
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "field"),
+    [
+        ("gen_ai__usage__input_tokens", -1, "input_tokens"),
+        ("gen_ai__usage__input_tokens", float("nan"), "input_tokens"),
+        ("gen_ai__usage__input_tokens", "ten", "input_tokens"),
+        ("gen_ai__usage__input_tokens", True, "input_tokens"),
+        ("gen_ai__usage__input_tokens", 1.5, "input_tokens"),
+        ("gen_ai__usage__cache_read__input_tokens", 11, "cached_tokens"),
+        ("gen_ai__usage__reasoning__output_tokens", 6, "reasoning_tokens"),
+        ("gen_ai__latency__time_to_first_token", 1.6, "ttft_us"),
+        ("http__response__status_code", 42, "http_status"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_unknown(attribute: str, value: Any, field: str) -> None:
+    """The rest of the request stays."""
+    row = request_of(with_attributes(**{attribute: value}), LABELS)
+
+    assert row[field] is None
+    assert row["e2e_us"] == 1_500_000
+
+
+def test_attributes_nobody_takes_are_named() -> None:
+    """Those of GenAI alone; the first chunk is not the first token."""
+    span = with_attributes(gen_ai__request__temperature=0.5, gen_ai__response__time_to_first_chunk=0.1, server__port=80)
+
+    assert unmapped_names(span.attributes) == ["gen_ai.request.temperature", "gen_ai.response.time_to_first_chunk"]
+    assert request_of(span, LABELS) == CHAT_ROW
+
+
+values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
+
+
+@given(
+    st.dictionaries(st.sampled_from([*CHAT.attributes, "gen_ai.latency.time_in_queue", "error.type"]), values),
+    st.integers(-5, 2**63),
+    st.integers(-5, 2**63),
+)
+def test_any_span_becomes_a_row_that_fits_or_none(attributes: dict[str, Any], start_ns: int, end_ns: int) -> None:
+    """Whatever its attributes are."""
+    try:
+        row = request_of(Span("s", "", "1", start_ns, end_ns, attributes), LABELS)
+    except Unmapped:
+        return
+
+    assert block_from_rows(LLM_REQUESTS.fields, [row]).rows == 1
+
+
+def tokens(at_s: float, total: float, *, kind: str = "input", temporality: int = DELTA, start_s: float = 0.0) -> Point:
+    attributes = {"gen_ai.token.type": kind, "gen_ai.request.model": "m", "server.address": "e", "server.port": 8000}
+    start_ns, at_ns = AT_NS + round(start_s * 10**9), AT_NS + round(at_s * 10**9)
+    return Point("gen_ai.client.token.usage", start_ns, at_ns, temporality, 3, total, attributes)
+
+
+def row(at_s: float, interval_ms: int, **figures: int) -> dict[str, Any]:
+    about = {"at_ms": AT_NS // 10**6 + round(at_s * 1_000), "model": "m", "engine_id": "e:8000", "origin": "measured"}
+    return LABELS | about | {"interval_ms": interval_ms} | figures
+
+
+def test_delta_points_are_samples_as_they_are() -> None:
+    """Tokens in and out, with the time they cover."""
+    points = Points(LABELS)
+
+    assert points.sample_of(tokens(1, 70.0)) == row(1, 1_000, prompt_tokens=70)
+    assert points.sample_of(tokens(2, 7.0, kind="output", start_s=1)) == row(2, 1_000, generation_tokens=7)
+
+
+def test_cumulative_points_become_differences() -> None:
+    """The first says nothing, a restart begins at 0, what comes again or late says nothing."""
+    points = Points(LABELS)
+    seen = [
+        points.sample_of(tokens(at_s, total, temporality=CUMULATIVE, start_s=start_s))
+        for at_s, total, start_s in (
+            (1, 70, 0),
+            (2, 100, 0),
+            (2, 100, 0),
+            (1.5, 80, 0),
+            (3, 100, 0),
+            (5, 8, 4),
+            (6, 9, 4),
+        )
+    ]
+
+    assert seen == [
+        None,
+        row(2, 1_000, prompt_tokens=30),
+        None,
+        None,
+        row(3, 1_000, prompt_tokens=0),
+        row(5, 1_000, prompt_tokens=8),
+        row(6, 1_000, prompt_tokens=1),
+    ]
+
+
+def test_finished_requests_are_the_count_of_durations() -> None:
+    """Whatever they sum up to."""
+    point = replace(tokens(1, 2.5), metric="gen_ai.server.request.duration")
+
+    assert Points(LABELS).sample_of(point) == row(1, 1_000, finished_requests=3)
+
+
+@pytest.mark.parametrize(
+    ("point", "broken"),
+    [
+        (replace(tokens(1, 1.0), metric="gen_ai.server.time_to_first_token"), False),
+        (tokens(1, 1.0, kind="audio"), False),
+        (tokens(1, float("nan")), True),
+        (tokens(1, -1.0), True),
+        (replace(tokens(1, 1.0), total=None), True),
+        (tokens(1, 1.0, temporality=0), True),
+        (tokens(1, 1.0, start_s=2), True),
+        (tokens(3_601, 1.0), True),
+    ],
+    ids=["a latency", "other tokens", "NaN", "negative", "no sum", "no temporality", "backwards", "above an hour"],
+)
+def test_points_that_become_no_sample(point: Point, broken: bool) -> None:
+    """Told apart: not ours, or broken."""
+    with pytest.raises(Unmapped) as raised:
+        Points(LABELS).sample_of(point)
+
+    assert raised.value.broken is broken
+
+
+def test_the_series_remembered_are_bounded() -> None:
+    """The one not seen for longest is forgotten and begins anew."""
+    points = Points(LABELS)
+    first = tokens(1, 1.0, temporality=CUMULATIVE)
+
+    points.sample_of(first)
+    for number in range(SERIES_MAX):
+        points.sample_of(replace(first, attributes={**first.attributes, "server.address": str(number)}))
+
+    assert points.sample_of(tokens(2, 5.0, temporality=CUMULATIVE)) is None
+
+
+def test_an_engine_is_named_by_its_address() -> None:
+    """With its port, where there is one."""
+    assert engine_of({"server.address": "e"}) == "e"
+    assert engine_of({"server.port": 1}) is None
+    assert block_from_rows(ENGINE_SAMPLES.fields, [row(1, 5, prompt_tokens=1)]).rows == 1

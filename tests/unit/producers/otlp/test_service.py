@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from producers.otlp.service import serve_otlp
+from runtime.edge_config import OtlpConfig
+from schemas.errors import ConfigError
+
+pytestmark = pytest.mark.enable_socket
+
+
+async def test_the_servers_are_closed_when_the_service_is_cancelled() -> None:
+    """A port that it took is free again: the same configuration serves a second time."""
+    config = OtlpConfig(enabled=True, http_port=0, grpc_port=0)
+
+    for _ in range(2):
+        serving = asyncio.create_task(serve_otlp(config, {"host": "h"}, lambda _parcel: True))
+        await asyncio.wait([serving], timeout=0.2)
+        still = not serving.done()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+
+        assert still
+
+
+async def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extra that brings it."""
+    monkeypatch.setitem(__import__("sys").modules, "producers.otlp.proto_signals", None)
+    monkeypatch.delattr("producers.otlp.proto_signals", raising=False)
+
+    with pytest.raises(ConfigError, match="extra otlp"):
+        await serve_otlp(OtlpConfig(enabled=True, http_port=0), {}, lambda _parcel: True)
