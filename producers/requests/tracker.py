@@ -22,7 +22,7 @@ from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
 from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
 from producers.requests.openai_shapes import body_of, chunk_of, kind_of_delta, read_document, text_of
 from producers.requests.single import Entries, Figure, figure
-from producers.requests.usage import contradictions, newer, whole_usage
+from producers.requests.usage import contradictions, newer, usage_of, whole_usage
 from schemas.events import HOUR_US
 
 Row = dict[str, Any]
@@ -128,23 +128,36 @@ class Tracker:
                 or choice.get("logprobs")
                 or choice.get("token_ids")
                 or delta.get("tool_calls")
-                or document.get("usage")
+                or delta.get("function_call")
                 or "timings" in document
                 or "error" in document
                 or len(self._at_ns) >= CHUNKS_MAX
             ):
                 return False
             kind = CONTENT if delta.get("content") else kind_of_delta(delta)
+            told = document.get("usage")
+            usage = self._plain_usage(told) if told and kind is not None else None
+            if kind is None or (told and usage is None):
+                return False
         except (KeyError, TypeError, ValueError, AttributeError):
             return False
-        if kind is not None:
-            self._at_ns.append(at_ns)
-            self._kinds.append(kind)
-            self._tokens.append(0)
-            self._choices.append(0)
-            if self._model is None:
-                self._model = text_of(document.get("model"))
-        return kind is not None
+        so_far = usage.output if usage is not None else None
+        self._tokens.append(0 if so_far is None else self._since(0, so_far))
+        self._at_ns.append(at_ns)
+        self._kinds.append(kind)
+        self._choices.append(0)
+        if self._model is None:
+            self._model = text_of(document.get("model"))
+        return True
+
+    def _plain_usage(self, told: Any) -> Usage | None:
+        """Keep a count that came with the text of the only choice; None where there is more to it."""
+        usage, problems = usage_of(told)
+        if usage is None or problems or "prompt_time" in told:
+            return None
+        before = self._usage.get(0)
+        self._usage[0] = usage if before is None else newer(before, usage)
+        return usage
 
     def body(self, at_ns: int, body: bytes) -> None:
         """A whole body: the answer to a request that was not streamed, or an error."""

@@ -51,7 +51,7 @@ def usage_of(told: object) -> tuple[Usage | None, tuple[str, ...]]:
         return None, (reasons.USAGE_UNREADABLE,)
     values = _named(told, _FIELDS)
     for name, inner in told.items():
-        if isinstance(inner, dict) and name.endswith("_details"):
+        if type(inner) is dict and name.endswith("_details"):
             values += _named(inner, _DETAILS)
     known = {name: value for name, value in values if type(value) is int and value >= 0}
     return (Usage(**known) if known else None), (reasons.USAGE_UNREADABLE,) if len(known) < len(dict(values)) else ()
@@ -88,6 +88,8 @@ def drafts_of(document: Mapping[str, Any]) -> int | None:
 
 def newer(before: Usage, after: Usage) -> Usage:
     """What was told last of each field."""
+    if None not in after:
+        return after
     return Usage(*(old if new is None else new for old, new in zip(before, after, strict=True)))
 
 
