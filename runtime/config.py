@@ -34,7 +34,7 @@ from runtime.toml_file import read_toml
 from schemas.errors import ConfigError
 from schemas.limits import Limits
 
-_SECRETS = ("password", "sasl_password", "ssl_key_password", "tenant_secret")
+_SECRETS = ("password", "sasl_password", "ssl_key_password", "api_key", "tenant_secret")
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
@@ -259,17 +259,23 @@ def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
     return tree
 
 
-def _read_secret_files(tree: dict[str, Any]) -> dict[str, Any]:
+def _read_secret_files(tree: dict[str, Any], at: str = "") -> dict[str, Any]:
     """The tree with every ``<secret>_file`` replaced by the file's text, without the newline at its end."""
-    done = dict(tree)
-    for section, values in tree.items():
-        if not isinstance(values, dict):
-            continue
-        done[section] = dict(values)
-        for secret in _SECRETS:
-            path = done[section].pop(f"{secret}_file", None)
-            if path is not None:
-                done[section][secret] = _read_secret(f"{section}.{secret}_file", Path(path))
+    done: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = f"{at}{name}"
+        secret = name.removesuffix("_file")
+        if at and name != secret and secret in _SECRETS and value is not None:
+            done[secret] = _read_secret(key, Path(value))
+        elif isinstance(value, dict):
+            done[name] = _read_secret_files(value, f"{key}.")
+        elif isinstance(value, list):
+            done[name] = [
+                _read_secret_files(each, f"{key}.{index}.") if isinstance(each, dict) else each
+                for index, each in enumerate(value)
+            ]
+        else:
+            done[name] = value
     return done
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from runtime.receiver_config import ReceiverConfig
 
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -71,30 +73,34 @@ class EngineConfig(BaseModel):
     model_config = STRICT
 
     url: HttpUrl
-    """Address of its metrics page."""
+    """Address of its metrics, or without a path that of its server, whose usual paths are tried."""
+    facts_url: HttpUrl | None = None
+    """Address of its API, where that is another server. None: the same."""
+    kind: Label | None = None
+    """Software (vllm, sglang, tgi, trtllm, triton, llamacpp). None: told by its metrics."""
+    api_key: SecretStr | None = None
+    """Bearer token for its pages; ``api_key_file`` reads it from a file."""
     engine_id: Label | None = None
     """Unique in the deployment. None: host and port of the address."""
     model: Label | None = None
     """None: as the engine tells."""
     model_version: Label | None = None
     precision: Label | None = None
+    context_tokens_max: int | None = Field(default=None, ge=1, le=100_000_000)
+    tensor_parallel: int | None = Field(default=None, ge=1, le=65_536)
     placement_group: Label | None = None
     gpu_uuids: tuple[Label, ...] = Field(default=(), max_length=64)
     """GPUs it runs on. Empty: not known."""
 
 
-class ReceiverConfig(BaseModel):
-    """Where applications of this host hand in their requests."""
+class JobConfig(BaseModel):
+    """Other work on GPUs than serving."""
 
     model_config = STRICT
 
-    enabled: bool = True
-    socket: Path | None = None
-    """Unix datagram socket. None: the first of /run/fleetpulse/agent.sock and the data directory that can be made."""
-    http_port: int | None = Field(default=None, ge=0, le=65_535)
-    """Loopback HTTP for request events. None: off; 0 takes a free port."""
-    queue_datagrams_max: int = Field(default=65_536, ge=64, le=1_048_576)
-    """Datagrams that wait to be read; more are counted and dropped."""
+    workload: Literal["inference", "training", "fine_tuning", "idle"]
+    pattern: Annotated[str, Field(min_length=1, max_length=1_024)]
+    """Regular expression that is found in a process' name or command line."""
 
 
 class OtlpConfig(BaseModel):
@@ -162,6 +168,8 @@ class AgentConfig(BaseModel):
         default=(8000, 30000, 8080, 8002, 3000), max_length=32
     )
     """Ports of this host that are tried for an engine's /metrics when none is configured. Empty: none."""
+    jobs: tuple[JobConfig, ...] = Field(default=(), max_length=64)
+    """Work on GPUs that is no serving engine, told by its processes."""
     receiver: ReceiverConfig = ReceiverConfig()
     otlp: OtlpConfig = OtlpConfig()
     log_tails: tuple[LogTailConfig, ...] = Field(default=(), max_length=64)

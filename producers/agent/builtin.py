@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from producers.agent.cost import CostMeter
-from producers.collector import Collected, Identity
+from producers.collector import Collected, Collector, Identity
 from producers.host_sampler import HostSampler
 from schemas.errors import UnavailableError
 from schemas.events import GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES
@@ -50,3 +50,26 @@ class NvmlCollector:
 
     def close(self) -> None:
         """NVML stays open: it is closed with the process."""
+
+
+class SoughtEngines:
+    """Engines that nobody named, on well-known ports: one thread for all, which rests while none answers."""
+
+    name = "engines sought"
+
+    def __init__(self, engines: Sequence[Collector], period_ms: int, rest_ms: int) -> None:
+        self._engines = engines
+        self._busy_ms = period_ms
+        self._rest_ms = rest_ms
+        self.period_ms = period_ms
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """What those that answer tell."""
+        collected = [part for engine in self._engines for part in engine.collect(at_ms)]
+        self.period_ms = self._busy_ms if collected else self._rest_ms
+        return collected
+
+    def close(self) -> None:
+        """Close each."""
+        for engine in self._engines:
+            engine.close()

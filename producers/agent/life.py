@@ -92,6 +92,8 @@ class Life:
         pace = Pace(collector.period_ms)
         while self._tick_comes(pace.interval_ms):
             cost_us = self._read(collector)
+            if collector.period_ms != pace.period_ms:  # a collector that found nothing to read may rest longer
+                pace = Pace(collector.period_ms)
             faster = pace
             # The first reading finds out what there is to read: its cost says nothing of those to come.
             pace = paced(self._around.pace_rule, pace, cost_us) if self.readings > 1 else pace

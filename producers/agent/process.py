@@ -13,8 +13,9 @@ from producers.agent.life import Surroundings
 from producers.agent.publishing import Handover
 from producers.agent.runner import Runner
 from producers.agent.schedule import PaceRule
+from producers.agent.services import services_of
 from producers.agent.sources import SOURCES, Source
-from producers.agent.supervisor import Service, Supervisor
+from producers.agent.supervisor import Supervisor
 from producers.agent.wiring import find, plans_of, setting_of
 from producers.publisher import Publisher
 from runtime.clock import Clock, SystemClock
@@ -50,7 +51,7 @@ async def run_agent(
         PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max),
     )
     runners = [Runner(plan, around) for plan in plans_of(setting, findings, sources)]
-    supervisor = Supervisor(runners, services_of(config, publisher), clock)
+    supervisor = Supervisor(runners, services_of(setting, publisher, handover), clock)
     if watched is not None:
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())
@@ -61,11 +62,6 @@ async def run_agent(
         with contextlib.suppress(asyncio.CancelledError):
             await publishing
         await handover.drain()
-
-
-def services_of(_config: AgentConfig, _publisher: Publisher) -> list[Service]:
-    """The services that the configuration asks for."""
-    return []
 
 
 async def _until_either(collecting: Coroutine[Any, Any, None], publishing: asyncio.Task[None]) -> None:

@@ -29,10 +29,10 @@ LONG_LIFE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A coroutine to keep going until the agent ends; it is cancelled then."""
+    """A coroutine to keep going until the agent ends; told by the event, it has two seconds for the rest."""
 
     name: str
-    serve: Callable[[], Awaitable[None]]
+    serve: Callable[[asyncio.Event], Awaitable[None]]
 
 
 class Supervisor:
@@ -58,14 +58,16 @@ class Supervisor:
     async def run(self, stop: asyncio.Event) -> None:
         """Until ``stop``; then every collector may finish what it is doing, for a bounded time."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._keep_going(service)) for service in self._services]
+            tasks = [group.create_task(self._keep_going(service, stop)) for service in self._services]
             while not stop.is_set():
                 self._look()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
-            for task in tasks:
-                task.cancel()
             await self._wind_up()
+            if tasks:
+                _, late = await asyncio.wait(tasks, timeout=JOIN_WITHIN_S)
+                for task in late:
+                    task.cancel()
 
     def reports(self) -> list[Report]:
         """How each collector fares."""
@@ -96,18 +98,21 @@ class Supervisor:
             if not await asyncio.to_thread(runner.join, left_s):
                 _log.warning("a collector hangs at the end", extra={"collector": runner.report().name})
 
-    async def _keep_going(self, service: Service) -> None:
+    async def _keep_going(self, service: Service, stop: asyncio.Event) -> None:
         failures = 0
-        while True:
+        while not stop.is_set():
             begun_s = self._clock.monotonic_s()
             why, error = "it ended by itself", "ended"
             try:
                 self._down.pop(service.name, None)
-                await service.serve()
+                await service.serve(stop)
             except Exception as failure:  # a service of the agent never takes the others with it
                 why, error = f"{type(failure).__name__}: {failure}", type(failure).__name__
-                _log.warning("a service of the agent failed", extra={"service": service.name}, exc_info=failure)
+                _log.warning("a service of the agent failed", extra={"service": service.name, "why": why})
+            if stop.is_set():
+                return
             failures = 1 if self._clock.monotonic_s() - begun_s > LONG_LIFE_S else failures + 1
             self._down[service.name] = why
             self._counters.add("errors", where=f"service-{service.name}", error=error)
-            await asyncio.sleep(restart_pause_s(failures, self._chance()))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), restart_pause_s(failures, self._chance()))

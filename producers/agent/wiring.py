@@ -12,19 +12,18 @@ from producers.agent.probe import probe_all
 from producers.agent.runner import Plan
 from producers.agent.sources import SOURCES, Setting, Source
 from producers.collector import Identity
+from producers.engines.places import Places
+from producers.engines.target import Job
 from runtime.edge_config import AgentConfig
 
 
-def identity_of(config: AgentConfig) -> Identity:
-    """What every row of this host says, and the configured place of its GPUs."""
-    labels = {"host": config.host or socket.gethostname(), "cluster": config.cluster, "region": config.region}
-    placement = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
-    return Identity(labels, placement)
-
-
 def setting_of(config: AgentConfig) -> Setting:
-    """What sources of this host are made with."""
-    return Setting(config, identity_of(config), CostMeter())
+    """What sources of this host are made with: its labels in every row, and the places of its GPUs."""
+    host = config.host or socket.gethostname()
+    labels = {"host": host, "cluster": config.cluster, "region": config.region}
+    configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
+    places = Places(host, [Job(job.workload, job.pattern) for job in config.jobs], configured)
+    return Setting(config, Identity(labels, places.placement), places, CostMeter())
 
 
 def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""OTLP as a service of the agent: both transports, one intake, until cancelled."""
+"""OTLP as a service of the agent: both transports, one intake."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from runtime.edge_config import OtlpConfig
 from schemas.errors import ConfigError
 
 
-async def serve_otlp(config: OtlpConfig, labels: Attributes, offer: Offer) -> None:
-    """Serve until cancelled. Raises ConfigError where what it needs is not installed."""
+async def serve_otlp(config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event) -> None:
+    """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
     intake = Intake(labels, offer)
     with contextlib.ExitStack() as running:
         await asyncio.to_thread(_open, config, intake, running)
-        await asyncio.Event().wait()
+        await stop.wait()
 
 
 def _open(config: OtlpConfig, intake: Intake, running: contextlib.ExitStack) -> None:

@@ -7,8 +7,7 @@ import pytest
 from producers.agent.choice import Finding, Probed, Wanted, chosen
 from producers.agent.probe import Missing, probe_all
 from producers.agent.sources import SOURCES
-from producers.agent.wiring import find, identity_of, plans_of, setting_of
-from producers.collector import Identity
+from producers.agent.wiring import find, plans_of, setting_of
 from runtime.edge_config import AgentConfig, CollectorSwitches, PlacementConfig, Switch
 
 GPU = ("nvml", "dcgm", "nvidia_smi")
@@ -110,12 +109,11 @@ def test_the_identity_comes_from_the_configuration() -> None:
     """Host by the system when it is not named; what is not known of a GPU is left out."""
     placed = {"GPU-1": PlacementConfig(engine_id="e", workload="training")}
 
-    named = identity_of(AgentConfig(host="h", cluster="c", placement=placed))
-    unnamed = identity_of(AgentConfig())
+    named = setting_of(AgentConfig(host="h", cluster="c", placement=placed)).identity
+    unnamed = setting_of(AgentConfig()).identity
 
-    assert named == Identity(
-        {"host": "h", "cluster": "c", "region": None}, {"GPU-1": {"engine_id": "e", "workload": "training"}}
-    )
+    assert named.labels == {"host": "h", "cluster": "c", "region": None}
+    assert dict(named.placement) == {"GPU-1": {"engine_id": "e", "workload": "training"}}
     assert unnamed.labels["host"]
 
 

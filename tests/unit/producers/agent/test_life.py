@@ -89,3 +89,19 @@ def test_the_cost_is_metered_and_lengthens_the_interval() -> None:
     assert around.meter.take() == 100_000 * life.readings
     assert around.meter.take() is None
     assert life.interval_ms == 8_192  # the first power of two of which 100 ms are at most 2 %
+
+
+def test_a_collector_may_change_its_period() -> None:
+    """The next tick lies on the new grid."""
+    given = Given()
+
+    def act(_number: int) -> None:
+        collector.period_ms = 8
+
+    collector = Plain(act)
+    life = Life("plain", lambda: collector, surroundings(given))
+    given.wait(2)
+    life.stop()
+    life.join(PATIENCE_S)
+
+    assert life.interval_ms == 8

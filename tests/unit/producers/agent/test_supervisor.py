@@ -44,12 +44,12 @@ async def test_a_service_that_fails_is_begun_again_and_told() -> None:
     """It rests for a second; the others go on, and the agent is not ready meanwhile."""
     stop, counters, failed = asyncio.Event(), Counters(), asyncio.Event()
 
-    async def fails() -> None:
+    async def fails(_stop: asyncio.Event) -> None:
         failed.set()
         raise OSError("the port is taken")
 
-    async def serves() -> None:
-        await asyncio.Event().wait()
+    async def serves(stop: asyncio.Event) -> None:
+        await stop.wait()
 
     services = [Service("receiver", fails), Service("otlp", serves)]
     supervisor = Supervisor([], services, VirtualClock(), chance=lambda: 0.0, counters=counters)

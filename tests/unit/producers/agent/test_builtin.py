@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from producers.agent.builtin import HostCollector, NvmlCollector, SoughtEngines
+from producers.agent.cost import CostMeter
+from producers.collector import Collected, Identity
+from schemas.errors import UnavailableError
+from schemas.events import ENGINE_SAMPLES
+from tests.fake_nvml import FakeNvml, gpus_of, installed
+
+IDENTITY = Identity({"host": "h", "cluster": "c", "region": None}, {})
+
+
+def test_the_host_s_row_tells_what_collecting_cost() -> None:
+    """Since the row before; null when nothing was read."""
+    meter = CostMeter()
+    collector = HostCollector(IDENTITY, 1_000, meter)
+
+    first = collector.collect(5)[0].rows[0]
+    meter.add(700)
+    meter.add(50)
+    second = collector.collect(6)[0].rows[0]
+
+    assert (first["at_ms"], first["host"], first["cluster"], first["agent_collect_us"]) == (5, "h", "c", None)
+    assert second["agent_collect_us"] == 750
+
+
+def test_gpus_come_with_their_events_first() -> None:
+    """One row per GPU."""
+    with installed(FakeNvml(gpus_of("mock_h100", 2))):
+        collected = NvmlCollector(IDENTITY, 1_000).collect(5)
+
+    assert [(part.event.topic, len(part.rows)) for part in collected] == [("gpu.events", 0), ("gpu.samples", 2)]
+
+
+class Engine:
+    name = "engine"
+    period_ms = 1
+
+    def __init__(self, *answers: int) -> None:
+        self.answers = list(answers)
+        self.closed = False
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        rows = self.answers.pop(0)
+        return [Collected(ENGINE_SAMPLES, [{"at_ms": at_ms}] * rows)] if rows else []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_engines_are_sought_seldom_and_read_often() -> None:
+    """While none answers it rests; all are asked by one thread, and closed by it."""
+    engines = [Engine(0, 2, 0), Engine(0, 0, 0)]
+    collector = SoughtEngines(engines, 1_000, 30_000)
+
+    seen = [(len(collector.collect(5)), collector.period_ms) for _ in range(3)]
+    collector.close()
+
+    assert seen == [(0, 30_000), (1, 1_000), (0, 30_000)]
+    assert all(engine.closed for engine in engines)
+
+
+def test_without_a_driver_there_is_no_collector() -> None:
+    """The agent tries again later."""
+    with installed(FakeNvml([], missing=("nvmlInit_v2", "nvmlInitWithFlags"))), pytest.raises(UnavailableError):
+        NvmlCollector(IDENTITY, 1_000)
