@@ -8,7 +8,7 @@ from __future__ import annotations
 from schemas import native
 from schemas.build import block_from_rows
 from schemas.events import EVENTS
-from schemas.fields import Event, Kind
+from schemas.fields import Event, Field, Kind
 from schemas.headers import NATIVE
 from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
@@ -40,14 +40,15 @@ def compiled() -> dict[str, int]:
 
 
 def _a_record(event: Event) -> Record:
-    row = {field.name: _a_value(field.kind, field.allowed) for field in event.fields}
+    row = {field.name: _a_value(field) for field in event.fields}
     row["at_ms"] = _AT_MS
     value = native.encode(event.fields, block_from_rows(event.fields, [row]))
     headers = (("schema", event.schema.encode()), ("content-type", NATIVE.encode()))
     return Record(event.topic, 0, 0, _AT_MS, None, value, headers)
 
 
-def _a_value(kind: Kind, allowed: tuple[str, ...]) -> object:
-    if kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT):
-        return allowed[0] if allowed else "warm"
-    return {0: 1} if kind is Kind.BINS else 100
+def _a_value(field: Field) -> object:
+    """A value that is accepted."""
+    if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT):
+        return field.allowed[0] if field.allowed else "warm"
+    return {0: 1} if field.kind is Kind.BINS else min(100, 100 if field.high is None else field.high)

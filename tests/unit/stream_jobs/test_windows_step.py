@@ -14,6 +14,8 @@ from schemas.record import Record
 from schemas.tables import PARTIALS
 from schemas.verdicts import Verdict
 from stream_jobs.windows import step as step_module
+from stream_jobs.windows.figures import figures_of
+from stream_jobs.windows.series import SWEEP_MS
 from tests.unit.stream_jobs.windows_cases import (
     BASE_MS,
     PARTITIONS,
@@ -341,6 +343,39 @@ def test_every_topic_folds() -> None:
         state, changes = fold_all(step, [a_record(topic, [event, event])], topic)
 
         assert merged(topic, partials(step, state, changes)) == expected(topic, [event, event])
+
+
+@pytest.mark.parametrize(
+    ("topic", "event"),
+    [
+        ("gpu.processes", {"gpu_uuid": "g", "pid": 7, "memory_bytes": 2**30}),
+        ("host.devices", {"device": "eth0", "device_kind": "interface", "tx_bytes": 5}),
+        ("engine.events", {"engine_id": "e", "kind": "registered", "gpu_uuids": "g,h"}),
+    ],
+)
+def test_a_topic_without_grouping_sets_is_judged_and_booked_and_has_no_rows(topic: str, event: dict[str, Any]) -> None:
+    """Every event is in the books by its verdict, progress is told, and the state survives a sweep and a restart."""
+    step = a_step()
+    row = {"at_ms": BASE_MS, "host": "h", "origin": "measured", **event}
+    later = {**row, "at_ms": BASE_MS + SWEEP_MS + HORIZON_MS}
+    first = a_record(topic, [row, {**row, "host": ""}], 0, identity=identity(0))
+    again, last = a_record(topic, [row, row], 1, identity=identity(0)), a_record(topic, [later], 2)
+    state, changes = fold_all(step, [first, again, last], topic)
+
+    outputs = step.rows(state, changes, a_commit(topic, 0, 3))
+    assert sorted(books_of(step, state, changes), key=str) == [
+        (SOURCE, 1, "ACCEPTED", 1, 1),
+        (SOURCE, 1, "DUPLICATE", 1, 2),
+        (SOURCE, 1, "REJECTED", 1, 1),
+        (None, 0, "ACCEPTED", 1, 1),
+    ]
+    assert [line["reason"] for line in rows_in(outputs, "rejected")] == ["missing_field"]
+    progress = [output for output in outputs if output.topic == "window.partials"]
+    assert [output.value for output in progress] == [b""] * PARTITIONS["window.partials"]
+    assert {header(output, "watermark") for output in progress} == {str(later["at_ms"] - LATENESS_MS)}
+    told = figures_of(state, changes, LATENESS_MS)
+    assert (told.series, told.overflow, told.words) == ({}, {}, 0)
+    assert step.dump(step.load(topic, 0, step.dump(state))) == step.dump(state)
 
 
 def test_a_smaller_window_is_a_parameter() -> None:
