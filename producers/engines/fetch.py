@@ -54,10 +54,11 @@ def fetch(url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
         raise FetchError("address", url, str(error)) from error
     try:
         connection.request("GET", _target(url), headers=_headers(api_key))
-        response = connection.getresponse()
-        if response.status != http.client.OK:
-            raise FetchError("status", url, f"answered {response.status}", response.status)
-        return _body(response, connection.sock, url, limits.bytes_max, until_s)
+        connected = connection.sock  # the connection lets go of it when the answer says that it will be closed
+        with connection.getresponse() as response:
+            if response.status != http.client.OK:
+                raise FetchError("status", url, f"answered {response.status}", response.status)
+            return _body(response, connected, url, limits.bytes_max, until_s)
     except TimeoutError as error:
         raise FetchError("timeout", url, f"no answer within {limits.time_ms} ms") from error
     except OSError as error:
@@ -89,7 +90,7 @@ def _headers(api_key: str | None) -> dict[str, str]:
 
 
 def _body(
-    response: http.client.HTTPResponse, connected: socket.socket | None, url: str, bytes_max: int, until_s: float
+    response: http.client.HTTPResponse, connected: socket.socket, url: str, bytes_max: int, until_s: float
 ) -> bytes:
     """Read as it comes, so that neither a body without end nor one that drips outlasts its limits."""
     body = bytearray()
@@ -97,8 +98,7 @@ def _body(
         left_s = until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        if connected is not None:
-            connected.settimeout(left_s)
+        connected.settimeout(left_s)
         chunk = response.read1(CHUNK_BYTES)
         if not chunk:
             break

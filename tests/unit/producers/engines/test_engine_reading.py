@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.engines.mappings import BY_KIND, ENGINES, LLAMACPP, SGLANG, TGI, TRITON, VLLM
+from producers.engines.mappings import BY_KIND, ENGINES, LLAMACPP, SGLANG, TGI, TRITON, VLLM, EngineKind
 from producers.engines.reading import FAMILIES_SHOWN_MAX, Reading, UnknownEngineError, detect, read, whole_number
 from schemas.events import ENGINE_SAMPLES
 from schemas.fields import Role
@@ -31,7 +31,7 @@ def figures(reading: Reading) -> dict[tuple[str | None, str | None], dict[str, l
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.kind)
-def test_every_figure_is_a_number_of_the_event(engine) -> None:  # type: ignore[no-untyped-def]
+def test_every_figure_is_a_number_of_the_event(engine: EngineKind) -> None:
     """A mapping cannot name a field that is not there, nor one twice."""
     numbers = {field.name for field in ENGINE_SAMPLES.of(Role.GAUGE, Role.DIFFERENCE)} - {"interval_ms"}
     names = [figure.name for figure in engine.figures]
@@ -52,7 +52,7 @@ def test_signs_of_engines_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.kind)
-def test_an_engine_is_found_by_any_one_of_its_signs(engine) -> None:  # type: ignore[no-untyped-def]
+def test_an_engine_is_found_by_any_one_of_its_signs(engine: EngineKind) -> None:
     """Other names beside it do not matter."""
     for sign in engine.signs:
         assert detect(["python_info", sign, "process_start_time_seconds"]) is engine

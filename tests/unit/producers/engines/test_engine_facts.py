@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.engines.facts import (
+    DOCUMENTS,
+    NO_FACTS,
+    TEXT_CHARS_MAX,
+    Facts,
+    facts_of,
+    facts_of_samples,
+    first_known,
+    precision_of,
+)
+from producers.engines.mappings import BY_KIND
+
+
+@dataclass(frozen=True)
+class Line:
+    name: str
+    labels: dict[str, str]
+    value: float = 1.0
+
+
+def told(kind: str, **answers: Any) -> Facts:
+    """All documents of the engine, each answered by path (``_`` for ``/``) or not at all."""
+    by_path = {name.replace("_", "/"): answer for name, answer in answers.items()}
+    return first_known(*[facts_of(each, by_path.get(each.url_path.replace("_", "/"))) for each in DOCUMENTS[kind]])
+
+
+def test_every_engine_has_documents() -> None:
+    """Whatever can be scraped can be asked."""
+    assert set(DOCUMENTS) == set(BY_KIND)
+
+
+# Shapes after the sources that the module names.
+
+
+def test_vllm() -> None:
+    """/version and /v1/models; no precision is told anywhere."""
+    models = {"object": "list", "data": [{"id": "tiny", "object": "model", "root": "/m/tiny", "max_model_len": 2048}]}
+
+    assert told("vllm", _version={"version": "0.32.0"}, _v1_models=models) == Facts(
+        model="tiny", engine_version="0.32.0", context_tokens_max=2_048
+    )
+
+
+SGLANG_ARGUMENTS = {
+    "model_path": "/models/Qwen3-32B-FP8",
+    "served_model_name": "Qwen/Qwen3-32B",
+    "revision": None,
+    "weight_version": "v7",
+    "quantization": "FP8",
+    "dtype": "auto",
+    "context_length": None,
+    "tp_size": 4,
+    "version": "0.5.19",
+    "api_key": "secret",
+    "internal_states": [{}],
+}
+
+
+@pytest.mark.parametrize("path", ["_server_info", "_get_server_info"], ids=["new", "old"])
+def test_sglang(path: str) -> None:
+    """Server arguments at either address; the context comes from /v1/models where the arguments leave it open."""
+    models = {"data": [{"id": "Qwen/Qwen3-32B", "max_model_len": 40_960}]}
+
+    assert told("sglang", **{path: SGLANG_ARGUMENTS}, _v1_models=models) == Facts(
+        model="Qwen/Qwen3-32B",
+        model_version="v7",
+        precision="fp8",
+        engine_version="0.5.19",
+        context_tokens_max=40_960,
+        tensor_parallel=4,
+    )
+
+
+def test_tgi() -> None:
+    """/info has everything but the number of shards."""
+    info = {
+        "model_id": "bigscience/bloom-560m",
+        "model_sha": "e985a63cdc139290c5f700ff1929f0b5942cced2",
+        "model_dtype": "torch.float16",
+        "max_total_tokens": 2_048,
+        "version": "3.3.4",
+        "sha": None,
+    }
+
+    assert told("tgi", _info=info) == Facts(
+        model="bigscience/bloom-560m",
+        model_version="e985a63cdc139290c5f700ff1929f0b5942cced2",
+        precision="fp16",
+        engine_version="3.3.4",
+        context_tokens_max=2_048,
+    )
+
+
+def test_trtllm_tells_by_labels() -> None:
+    """Of its info metrics; a quantisation of ``none`` leaves the type of the weights."""
+    model = {"model_name": "llama-8b", "dtype": "float16", "quantization": "none", "max_model_len": "4096"}
+    lines = [
+        Line("trtllm_model_config_info", model),
+        Line("trtllm_parallel_config_info", {"tensor_parallel_size": "4", "gpu_count": "8"}),
+        Line("trtllm_num_requests_running", {"quantization": "fp8"}),
+    ]
+
+    assert facts_of_samples(lines) == Facts(precision="fp16", context_tokens_max=4_096, tensor_parallel=4)
+    assert told("trtllm", _version={"version": "1.2.0"}, _v1_models={"data": [{"id": "llama-8b"}]}) == Facts(
+        model="llama-8b", engine_version="1.2.0"
+    )
+
+
+def test_triton_tells_its_version() -> None:
+    """KServe's server metadata; models stand in its metrics."""
+    assert told("triton", _v2={"name": "triton", "version": "2.59.0", "extensions": []}) == Facts(
+        engine_version="2.59.0"
+    )
+
+
+def test_llamacpp() -> None:
+    """/props and /v1/models; the context is that of a slot, not that of the training."""
+    props = {"build_info": "b6710-74b8fc17f", "default_generation_settings": {"n_ctx": 4_096}, "total_slots": 4}
+    models = {"data": [{"id": "tiny", "meta": {"n_ctx_train": 32_768, "ftype": "Q8_0"}}]}
+
+    assert told("llamacpp", _props=props, _v1_models=models) == Facts(
+        model="tiny", precision="q8_0", engine_version="b6710-74b8fc17f", context_tokens_max=4_096
+    )
+
+
+@pytest.mark.parametrize("answer", [None, [], {}, "text", 7, {"data": []}, {"data": {}}, {"data": [None]}, {"data": 1}])
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_answers_of_another_shape_are_unknown(kind: str, answer: Any) -> None:
+    """An error page in JSON, for example."""
+    assert [facts_of(each, answer) for each in DOCUMENTS[kind]] == [NO_FACTS] * len(DOCUMENTS[kind])
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**31, True, 1.5, "", "12a", "٣", "9" * 11, None, [1]])
+def test_a_number_out_of_bounds_is_unknown(number: Any) -> None:
+    """Counts start at one and fit 31 bits."""
+    assert told("vllm", _v1_models={"data": [{"max_model_len": number}]}) == NO_FACTS
+
+
+@pytest.mark.parametrize("text", ["", "  ", "auto", "None", "unknown", "default", 7, None, ["x"]])
+def test_a_text_that_says_nothing_is_unknown(text: Any) -> None:
+    """Or is none."""
+    assert told("vllm", _version={"version": text}) == NO_FACTS
+
+
+def test_a_text_is_cut() -> None:
+    """A label has its length."""
+    assert told("vllm", _version={"version": "v" * 300}) == Facts(engine_version="v" * TEXT_CHARS_MAX)
+
+
+def test_the_first_that_knows_is_taken_fact_by_fact() -> None:
+    """Nothing known of nothing."""
+    assert first_known() == NO_FACTS
+    assert first_known(Facts(model="a"), Facts(model="b", precision="fp8")) == Facts(model="a", precision="fp8")
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [("torch.bfloat16", "bf16"), ("half", "fp16"), ("AWQ", "awq"), ("fp8", "fp8"), ("float8_e4m3fn", "fp8")],
+)
+def test_precisions_have_one_name(name: str, short: str) -> None:
+    """That of the weights, in lower case."""
+    assert precision_of(name) == short
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda children: (
+        st.lists(children, max_size=3)
+        | st.dictionaries(st.sampled_from(["data", "id", "meta", "version", "max_model_len", "n_ctx", "x"]), children)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_no_answer_raises_and_every_fact_is_bounded(answer: Any) -> None:
+    """Whatever JSON an address gives."""
+    for documents in DOCUMENTS.values():
+        for document in documents:
+            facts = facts_of(document, answer)
+            texts = (facts.model, facts.model_version, facts.precision, facts.engine_version)
+            assert all(text is None or 0 < len(text) <= TEXT_CHARS_MAX for text in texts)
+            assert all(n is None or 0 < n < 2**31 for n in (facts.context_tokens_max, facts.tensor_parallel))

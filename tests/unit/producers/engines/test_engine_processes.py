@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pynvml
+import pytest
+
+from producers.engines import processes
+from producers.engines.processes import (
+    COMMAND_CHARS_MAX,
+    ProcessTable,
+    command_of,
+    read_gpu_processes,
+    read_listeners,
+    read_parents,
+    read_processes,
+)
+
+
+def test_this_process_has_its_parent_and_its_command() -> None:
+    """By the system's own table."""
+    assert read_parents()[os.getpid()] == os.getppid()
+    assert "python" in command_of(os.getpid())
+
+
+def test_a_process_that_is_gone_has_no_command() -> None:
+    """It ended between two looks."""
+    assert command_of(2**22 + 1) == ""
+
+
+def test_a_long_command_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training script can have a hundred kilobytes of arguments."""
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda _self: ["x" * 9_999])
+
+    assert command_of(os.getpid()) == "x" * COMMAND_CHARS_MAX
+
+
+def connection(port: int, pid: int | None, status: str = psutil.CONN_LISTEN) -> Any:
+    return SimpleNamespace(laddr=SimpleNamespace(port=port), pid=pid, status=status)
+
+
+def test_listeners_are_told_by_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several may share one; connections that do not listen and processes that are hidden are left out."""
+    found = [connection(80, 1), connection(80, 2), connection(81, None), connection(82, 3, psutil.CONN_ESTABLISHED)]
+    monkeypatch.setattr(psutil, "net_connections", lambda _kind: found)
+
+    assert read_listeners() == {80: {1, 2}}
+
+
+def test_a_system_that_forbids_to_look_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines are then matched by configuration alone."""
+
+    def forbidden(*_arguments: Any, **_options: Any) -> Any:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil, "net_connections", forbidden)
+    monkeypatch.setattr(psutil, "process_iter", forbidden)
+
+    assert (read_listeners(), read_parents()) == ({}, {})
+
+
+class Nvml:
+    """Two GPUs, the second of which tells no processes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, processes: list[Any]) -> None:
+        self.processes = processes
+        self.open = 0
+        for name in ("Init", "Shutdown", "DeviceGetCount"):
+            monkeypatch.setattr(pynvml, f"nvml{name}", getattr(self, name))
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: f"G{handle}")
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
+
+    def Init(self) -> None:
+        self.open += 1
+
+    def Shutdown(self) -> None:
+        self.open -= 1
+
+    def DeviceGetCount(self) -> int:
+        return 2
+
+    def running(self, handle: int) -> list[Any]:
+        if handle == 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return self.processes
+
+
+def test_compute_processes_are_told_by_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that does not tell is missing: it is not known to be idle."""
+    nvml = Nvml(monkeypatch, [SimpleNamespace(pid=os.getpid())])
+
+    assert read_gpu_processes() == {"G0": {os.getpid(): command_of(os.getpid())}}
+    assert nvml.open == 0
+
+
+def test_without_a_driver_there_is_nothing_to_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the other tables are not read."""
+
+    def missing() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", missing)
+    monkeypatch.setattr(processes, "read_listeners", lambda: pytest.fail("not asked"))
+
+    assert read_processes() == ProcessTable()
+
+
+def test_with_processes_on_a_gpu_all_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle GPUs need no match."""
+    nvml = Nvml(monkeypatch, [])
+    monkeypatch.setattr(processes, "read_listeners", lambda: {80: {1}})
+
+    assert read_processes() == ProcessTable(gpus={"G0": {}})
+    nvml.processes = [SimpleNamespace(pid=os.getpid())]
+    table = read_processes()
+    assert (table.listeners, table.parents[os.getpid()]) == ({80: {1}}, os.getppid())
