@@ -137,9 +137,10 @@ def _highest(one: int | None, other: int | None) -> int | None:
 
 def whole_number(value: float, scale: int = 1) -> int | None:
     """``value * scale`` as a whole number from 0; None for NaN, infinities, negative and too large ones."""
-    if not math.isfinite(value) or value < 0:
+    scaled = value * scale
+    if not math.isfinite(scaled) or scaled < 0:
         return None
-    number = round(value * scale)
+    number = round(scaled)
     return number if number <= NUMBER_MAX else None
 
 

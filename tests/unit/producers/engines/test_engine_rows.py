@@ -6,24 +6,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
 
 from producers.differences import INTERVAL_MS_MAX, plausible
 from producers.engines.reading import Reading, read
 from producers.engines.rows import SERIES_MAX, engine_rows
+from producers.exposition import parse
 from schemas.build import block_from_rows
 from schemas.events import ENGINE_SAMPLES
 
 SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
 
 
-def scrape(text: str) -> Reading:
-    families = text_string_to_metric_families(text)
-    return read([sample for family in families for sample in family.samples])
-
-
 def reading_of(name: str) -> Reading:
-    return scrape((SCRAPES / name).read_text())
+    scrape = parse((SCRAPES / name).read_text())
+    assert scrape.bad == ()
+    return read(scrape.samples)
 
 
 LEVELS: dict[str, list[dict[str, Any]]] = {

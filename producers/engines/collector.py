@@ -1,0 +1,209 @@
+"""One engine, scraped at every tick: its samples, and an event when what is known of it changes.
+
+An engine that does not answer is no failure of the collector: it is counted, after ``LOST_AFTER`` scrapes told as
+``lost``, and its counters go on from where they were when it answers again. A page that is no known engine's raises
+``UnknownEngineError``, so that the agent tells it and rests; an address that was only sought is left alone instead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import orjson
+
+from producers.collector import Collected, Identity, Row
+from producers.differences import plausible
+from producers.engines.facts import DOCUMENTS, NO_FACTS, Document, Facts, facts_of, facts_of_samples, first_known
+from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
+from producers.engines.mappings import ENGINES
+from producers.engines.places import Places
+from producers.engines.reading import Reading, SampleLike, UnknownEngineError, read
+from producers.engines.registry import Registration, announcement, event_row, registration_of, remembered
+from producers.engines.rows import Known, engine_rows, restart
+from producers.engines.target import EngineTarget
+from producers.exposition import parse
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.events import ENGINE_EVENTS, ENGINE_SAMPLES
+
+_log = logging.getLogger(__name__)
+
+METRICS_LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
+FACTS_LIMITS = FetchLimits(time_ms=500, bytes_max=1024 * 1024)
+"""Facts are asked in the same tick as the metrics, up to three documents: all within the agent's time limit."""
+FACTS_EVERY_MS = 60_000
+SEEK_EVERY_MS = 25_000
+"""How often an address is tried where nobody said that an engine is."""
+LOST_AFTER = 3
+
+
+class EngineCollector:
+    """Collector of one engine. ``places`` is shared by all of a host."""
+
+    def __init__(
+        self,
+        target: EngineTarget,
+        identity: Identity,
+        places: Places,
+        period_ms: int,
+        *,
+        fetch: Fetch = fetch,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self.name = f"engine {target.engine_id}"
+        self.period_ms = period_ms
+        self._target = target
+        self._labels = dict(identity.labels)
+        self._places = places
+        self._fetch = fetch
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._url: str | None = None
+        self._known: Known | None = None
+        self._facts: Facts = NO_FACTS
+        self._facts_due_ms = 0
+        self._registration: Registration | None = None
+        self._failures = 0
+        self._seek_due_ms = 0
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """Samples of every model the engine serves, and what changed. Raises ``UnknownEngineError``."""
+        moment_ms = round(self._clock.monotonic_s() * 1_000)
+        if self._known is None and self._target.sought and moment_ms < self._seek_due_ms:
+            return []
+        self._seek_due_ms = moment_ms + SEEK_EVERY_MS
+        try:
+            reading, samples = self._scrape()
+        except (FetchError, UnknownEngineError) as error:
+            return self._collected(at_ms, [], self._failed(error))
+        found = [("found", "the engine answers again")] if self._failures >= LOST_AFTER and self._registration else []
+        self._failures = 0
+        self._places.saw_engine(self._target)
+        self._learn(reading, samples, moment_ms)
+        news = self._announced(reading)
+        rows, self._known = engine_rows(self._known, reading, moment_ms)
+        return self._collected(at_ms, self._samples(rows), found + news)
+
+    def close(self) -> None:
+        """Nothing is held open between two scrapes."""
+
+    # Scraping
+
+    def _scrape(self) -> tuple[Reading, Sequence[SampleLike]]:
+        failure: FetchError | UnknownEngineError | None = None
+        for url in [self._url] if self._url else addresses(self._target):
+            try:
+                reading, samples = self._scrape_at(url)
+            except FetchError as error:
+                failure = failure or error
+                if error.reason not in ("status", "broken"):
+                    break  # another path of the same server would answer no better
+            except UnknownEngineError as error:
+                failure = error
+            else:
+                self._url = url
+                return reading, samples
+        assert failure is not None, "there is at least one address"
+        raise failure
+
+    def _scrape_at(self, url: str) -> tuple[Reading, Sequence[SampleLike]]:
+        body = self._fetch(url, METRICS_LIMITS, self._target.api_key)
+        parsed = parse(body.decode("utf-8", "replace"))
+        reading = read(parsed.samples, self._target.engine, whole=not parsed.bad)
+        if parsed.bad:
+            self._count("line", len(parsed.bad))
+        for figure, times in reading.wrong.items():
+            self._count(figure, times)
+        return reading, parsed.samples
+
+    def _failed(self, error: FetchError | UnknownEngineError) -> list[tuple[str, str]]:
+        if self._known is None and self._target.sought:
+            return []
+        self._count(error.reason if isinstance(error, FetchError) else "unknown engine", 1)
+        if self._known is None and isinstance(error, UnknownEngineError):
+            raise error
+        self._failures += 1
+        self._facts_due_ms = 0  # whatever answers next may be another one
+        if self._failures != LOST_AFTER:
+            return []
+        _log.warning("an engine does not answer", extra={"engine": self._target.engine_id, "why": str(error)})
+        if self._target.sought:
+            self._places.lost_engine(self._target.engine_id)
+        return [("lost", str(error))] if self._registration else []
+
+    # Facts
+
+    def _learn(self, reading: Reading, samples: Sequence[SampleLike], moment_ms: int) -> None:
+        """Ask the engine about itself now and then, and after every restart."""
+        restarted = self._known is not None and restart(self._known, reading)
+        if moment_ms < self._facts_due_ms and not restarted:
+            return
+        self._facts_due_ms = moment_ms + FACTS_EVERY_MS
+        told = [self._ask(document) for document in DOCUMENTS[reading.kind]]
+        labelled = {identity[0] for identity in reading.figures}
+        only = Facts(model=next(iter(labelled))) if len(labelled) == 1 else NO_FACTS
+        self._facts = first_known(only, facts_of_samples(samples), *told)
+
+    def _ask(self, document: Document) -> Facts:
+        try:
+            body = self._fetch(base_of(self._target) + document.url_path, FACTS_LIMITS, self._target.api_key)
+            return facts_of(document, orjson.loads(body))
+        except (FetchError, orjson.JSONDecodeError) as error:
+            _log.debug("an engine does not tell", extra={"engine": self._target.engine_id, "why": str(error)})
+            return NO_FACTS
+
+    def _announced(self, reading: Reading) -> list[tuple[str, str]]:
+        gpu_uuids, group = self._places.of(self._target.engine_id)
+        before = self._registration
+        now = registration_of(self._target, reading.kind, self._facts, gpu_uuids, group)
+        self._registration = remembered(before, now)
+        told = announcement(before, self._registration)
+        return [told] if told else []
+
+    # Rows
+
+    def _samples(self, rows: list[Row]) -> list[Row]:
+        """What configuration and facts say of the model goes to the row of an engine that serves one."""
+        place = {"engine_id": self._target.engine_id, "placement_group": self._places.of(self._target.engine_id)[1]}
+        if len(rows) == 1 and self._registration is not None:
+            for name in ("model", "model_version", "precision"):
+                rows[0][name] = rows[0].get(name) or getattr(self._registration, name)
+        return [self._labels | place | self._checked(row) for row in rows]
+
+    def _checked(self, row: Row) -> Row:
+        checked, wrong = plausible(ENGINE_SAMPLES, row)
+        for figure in wrong:
+            self._count(figure, 1)
+        return checked
+
+    def _collected(self, at_ms: int, samples: list[Row], events: list[tuple[str, str]]) -> list[Collected]:
+        common = {"at_ms": at_ms, "origin": "measured"}
+        told = self._registration
+        rows = [common | self._labels | event_row(told, kind, message) for kind, message in events] if told else []
+        for row in rows:
+            facts = {"engine": row["engine_id"], "kind": row["kind"], "why": row["message"]}
+            _log.info("an engine's registration", extra=facts)
+        collected = [Collected(ENGINE_EVENTS, rows), Collected(ENGINE_SAMPLES, [common | row for row in samples])]
+        return [each for each in collected if each.rows]
+
+    def _count(self, field: str, times: int) -> None:
+        self._counters.add("sampler_errors", times, sampler="engine", field=field)
+
+
+def addresses(target: EngineTarget) -> list[str]:
+    """Where the metrics may be: the address itself where it has a path, else the usual paths of the engine."""
+    if urlsplit(target.url).path.strip("/"):
+        return [target.url]
+    engines = [target.engine] if target.engine else list(ENGINES)
+    paths = dict.fromkeys(path for engine in engines if engine for path in engine.metrics_paths)
+    order = paths if target.engine else sorted(paths, key=len)
+    return [target.url.rstrip("/") + path for path in order]
+
+
+def base_of(target: EngineTarget) -> str:
+    """Scheme, host and port of the engine's API."""
+    parts = urlsplit(target.facts_url or target.url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,414 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producers.collector import Collected, Identity
+from producers.engines.collector import (
+    FACTS_EVERY_MS,
+    LOST_AFTER,
+    SEEK_EVERY_MS,
+    EngineCollector,
+    addresses,
+    base_of,
+)
+from producers.engines.fetch import FetchError, FetchLimits
+from producers.engines.mappings import BY_KIND
+from producers.engines.places import Places
+from producers.engines.processes import ProcessTable
+from producers.engines.reading import UnknownEngineError
+from producers.engines.target import EngineTarget
+from runtime.clock import VirtualClock
+from runtime.counters import Counters
+from schemas.events import ENGINE_EVENTS, ENGINE_SAMPLES
+
+SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
+TARGET = EngineTarget("e", "http://127.0.0.1:8000")
+LABELS = {"host": "h", "cluster": "c", "region": None}
+METRICS = "http://127.0.0.1:8000/metrics"
+VERSION, MODELS = "http://127.0.0.1:8000/version", "http://127.0.0.1:8000/v1/models"
+FACTS = {VERSION: {"version": "0.32.0"}, MODELS: {"data": [{"id": "tiny", "max_model_len": 2_048}]}}
+
+
+class Engine:
+    """What answers at which address: bytes, JSON, or an error's reason."""
+
+    def __init__(self, pages: dict[str, Any]) -> None:
+        self.pages = pages
+        self.asked: list[str] = []
+        self.keys: set[str | None] = set()
+
+    def __call__(self, url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
+        self.asked.append(url)
+        self.keys.add(api_key)
+        page = self.pages.get(url, "status")
+        if isinstance(page, str):
+            raise FetchError(page, url, page)  # type: ignore[arg-type]
+        return page if isinstance(page, bytes) else json.dumps(page).encode()
+
+
+class Rig:
+    """A collector of one engine on a clock that is turned by hand."""
+
+    def __init__(self, pages: dict[str, Any], target: EngineTarget = TARGET) -> None:
+        self.engine = Engine(pages)
+        self.clock = VirtualClock()
+        self.counters = Counters()
+        self.places = Places("h")
+        self.collector = EngineCollector(
+            target,
+            Identity(LABELS, self.places.placement),
+            self.places,
+            1_000,
+            fetch=self.engine,
+            clock=self.clock,
+            counters=self.counters,
+        )
+
+    def tick(self, after_ms: int = 1_000) -> dict[str, list[dict[str, Any]]]:
+        """Rows by topic."""
+        self.clock.advance(after_ms)
+        return {each.event.topic: list(each.rows) for each in self.collector.collect(self.clock.now_ms())}
+
+    def news(self, after_ms: int = 1_000) -> list[tuple[str, str]]:
+        """Kind and message of the events."""
+        return [(row["kind"], row["message"]) for row in self.tick(after_ms).get("engine.events", [])]
+
+    def errors(self, field: str) -> float:
+        return self.counters.value("sampler_errors", sampler="engine", field=field)
+
+
+def scrape(name: str = "vllm-0.32.0_cpu_after_1_request.prom") -> bytes:
+    return (SCRAPES / name).read_bytes()
+
+
+def small(model: str = "m", *, start: float = 1.0, tokens: float = 5) -> bytes:
+    return (
+        f"process_start_time_seconds {start}\n"
+        f'vllm:num_requests_running{{model_name="{model}"}} 1\n'
+        f'vllm:generation_tokens_total{{model_name="{model}"}} {tokens}\n'
+    ).encode()
+
+
+SAMPLE = {
+    "at_ms": 1_000,
+    "origin": "measured",
+    **LABELS,
+    "engine_id": "e",
+    "placement_group": "h",
+    "model": "tiny",
+    "model_version": None,
+    "precision": None,
+    "engine_kind": "vllm",
+    "running": 0,
+    "waiting": 0,
+    "kv_used_ppm": 0,
+}
+
+
+def test_an_engine_is_registered_and_sampled() -> None:
+    """Events first; then a sample a tick, with differences from the second on."""
+    rig = Rig({METRICS: scrape(), **FACTS})
+
+    assert (rig.collector.name, rig.collector.period_ms) == ("engine e", 1_000)
+    assert rig.tick() == {
+        "engine.events": [
+            {
+                "at_ms": 1_000,
+                "origin": "measured",
+                **LABELS,
+                "engine_id": "e",
+                "placement_group": "h",
+                "engine_kind": "vllm",
+                "model": "tiny",
+                "model_version": None,
+                "precision": None,
+                "engine_version": "0.32.0",
+                "context_tokens_max": 2_048,
+                "tensor_parallel": None,
+                "gpu_uuids": None,
+                "kind": "registered",
+                "message": "vllm 0.32.0 serves tiny",
+            }
+        ],
+        "engine.samples": [SAMPLE],
+    }
+    rig.engine.pages[METRICS] = scrape("vllm-0.32.0_cpu_after_bench60_aiperf80.prom")
+    assert rig.tick() == {
+        "engine.samples": [
+            SAMPLE
+            | {
+                "at_ms": 2_000,
+                "interval_ms": 1_000,
+                "preemptions": 0,
+                "prompt_tokens": 18_892,
+                "prefix_hit_tokens": 0,
+                "generation_tokens": 5_600,
+                "finished_requests": 140,
+            }
+        ]
+    }
+    rig.collector.close()
+
+
+def test_rows_name_their_event() -> None:
+    """As the agent publishes them."""
+    rig = Rig({METRICS: small()})
+
+    assert [type(each) for each in rig.collector.collect(5)] == [Collected, Collected]
+    assert [each.event for each in Rig({METRICS: small()}).collector.collect(5)] == [ENGINE_EVENTS, ENGINE_SAMPLES]
+
+
+# Where to look
+
+
+def test_the_address_that_answers_is_kept() -> None:
+    """Other paths are not asked again."""
+    prometheus = "http://127.0.0.1:8000/prometheus/metrics"
+    rig = Rig({METRICS: [{"iter": 1}], prometheus: scrape("written/trtllm-serve-1.prom")})
+
+    assert rig.tick()["engine.samples"][0]["engine_kind"] == "trtllm"
+    rig.engine.asked.clear()
+    rig.tick()
+    assert rig.engine.asked == [prometheus]
+
+
+def test_a_server_that_is_down_is_asked_once() -> None:
+    """At another path it would be down too."""
+    rig = Rig({METRICS: "refused"})
+    rig.tick()
+
+    assert rig.engine.asked == [METRICS]
+
+
+@pytest.mark.parametrize(
+    ("target", "urls"),
+    [
+        (TARGET, ["/metrics", "/prometheus/metrics"]),
+        (replace(TARGET, kind="trtllm"), ["/prometheus/metrics", "/metrics"]),
+        (replace(TARGET, kind="vllm"), ["/metrics"]),
+        (replace(TARGET, url="http://127.0.0.1:8000/my/page"), ["/my/page"]),
+        (replace(TARGET, url="http://127.0.0.1:8000/", kind="tgi"), ["/metrics"]),
+    ],
+)
+def test_a_path_in_the_address_is_the_only_one(target: EngineTarget, urls: list[str]) -> None:
+    """Else the usual paths of the engine, or of all of them."""
+    assert addresses(target) == [f"http://127.0.0.1:8000{url}" for url in urls]
+
+
+def test_facts_are_asked_at_the_api() -> None:
+    """With its key."""
+    target = replace(TARGET, facts_url="http://127.0.0.1:9000/v1", api_key="secret")
+    rig = Rig({METRICS: small(), "http://127.0.0.1:9000/version": {"version": "1"}}, target)
+
+    assert base_of(target) == "http://127.0.0.1:9000"
+    assert rig.news() == [("registered", "vllm 1 serves m")]
+    assert rig.engine.keys == {"secret"}
+
+
+# Failures
+
+
+def test_an_engine_that_is_down_is_told_once_and_counted_every_time() -> None:
+    """And told again when it is back, with what was counted meanwhile."""
+    rig = Rig({METRICS: small(tokens=5)})
+    rig.tick()
+    rig.engine.pages[METRICS] = "refused"
+    got = [rig.news() for _ in range(LOST_AFTER + 2)]
+    rig.engine.pages[METRICS] = small(tokens=9)
+    back = rig.tick()
+
+    assert got == [[], [], [("lost", f"GET {METRICS}: refused")], [], []]
+    assert rig.errors("refused") == LOST_AFTER + 2
+    assert [(row["kind"], row["message"]) for row in back["engine.events"]] == [("found", "the engine answers again")]
+    assert back["engine.samples"][0]["generation_tokens"] == 4
+    assert back["engine.samples"][0]["interval_ms"] == 1_000 * (LOST_AFTER + 3)
+
+
+def test_a_short_silence_is_no_loss() -> None:
+    """One scrape that fails is a gap in the samples."""
+    rig = Rig({METRICS: small()})
+    rig.tick()
+    rig.engine.pages[METRICS] = "timeout"
+    silence = [rig.tick() for _ in range(LOST_AFTER - 1)]
+    rig.engine.pages[METRICS] = small()
+
+    assert silence == [{}] * (LOST_AFTER - 1)
+    assert list(rig.tick()) == ["engine.samples"]
+
+
+def test_an_engine_that_never_answered_is_not_lost() -> None:
+    """There is nothing to tell of it yet; it is counted."""
+    rig = Rig({METRICS: "refused"})
+
+    assert [rig.tick() for _ in range(LOST_AFTER)] == [{}] * LOST_AFTER
+    assert rig.errors("refused") == LOST_AFTER
+
+
+def test_an_unknown_engine_is_raised_with_what_it_tells() -> None:
+    """For the agent to say and to rest."""
+    rig = Rig({METRICS: b"ollama_up 1\nollama_requests 2\n"})
+
+    with pytest.raises(UnknownEngineError, match=r"Names seen: ollama_requests, ollama_up$"):
+        rig.tick()
+    assert rig.errors("unknown engine") == 1
+
+
+def test_a_known_engine_whose_page_is_strange_for_a_while_is_kept() -> None:
+    """A proxy's error page is no new engine."""
+    rig = Rig({METRICS: small()})
+    rig.tick()
+    rig.engine.pages[METRICS] = b"<html>starting</html>\n"
+
+    assert [len(rig.news()) for _ in range(LOST_AFTER)] == [0, 0, 1]
+    assert rig.errors("unknown engine") == LOST_AFTER
+
+
+def test_unreadable_lines_are_counted_and_the_others_taken() -> None:
+    """A series that appears after them begins then."""
+    more = b'vllm:request_success_total{model_name="m"} 900\n'
+    rig = Rig({METRICS: small() + b"vllm:request_success_total{model_name= 900\n"})
+    first = rig.tick()
+    rig.engine.pages[METRICS] = small(tokens=7) + more
+    second = rig.tick()
+
+    assert first["engine.samples"][0]["running"] == 1
+    assert rig.errors("line") == 1
+    assert second["engine.samples"][0]["finished_requests"] is None
+    assert second["engine.samples"][0]["generation_tokens"] == 2
+
+
+def test_figures_out_of_bounds_are_null_and_counted() -> None:
+    """By the engine's own text, and by the bounds of the event."""
+    page = b"vllm:num_requests_running -1\nvllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc 1.5\n"
+    rig = Rig({METRICS: page})
+    row = rig.tick()["engine.samples"][0]
+
+    assert (row["running"], row["waiting"], row["kv_used_ppm"]) == (None, None, None)
+    assert [rig.errors(name) for name in ("running", "waiting", "kv_used_ppm")] == [1, 1, 1]
+
+
+# Engines that are only sought
+
+
+def test_an_address_that_is_only_sought_is_tried_seldom_and_is_no_error() -> None:
+    """Whatever answers there, or nothing."""
+    rig = Rig({METRICS: "refused"}, replace(TARGET, sought=True))
+    quiet = [rig.tick(), rig.tick()]
+    asked = len(rig.engine.asked)
+    rig.engine.pages[METRICS] = b"somebody_elses 1\n"
+    quiet += [rig.tick(SEEK_EVERY_MS), rig.tick()]
+    rig.engine.pages[METRICS] = small()
+    quiet += [rig.tick()]
+
+    assert quiet == [{}] * 5
+    assert asked == 1
+    assert rig.counters.render() == Counters().render()
+    assert rig.news(SEEK_EVERY_MS) == [("registered", "vllm serves m")]
+    assert list(rig.tick()) == ["engine.samples"]
+
+
+def test_a_sought_engine_that_is_lost_gives_its_gpus_back() -> None:
+    """A configured one keeps them."""
+    for target, workload in ((replace(TARGET, sought=True), "idle"), (replace(TARGET, gpu_uuids=("G",)), "inference")):
+        rig = Rig({METRICS: small()}, target)
+        rig.places.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+        rig.tick()
+        assert rig.places.placement["G"]["workload"] == "inference"
+        rig.places.saw_processes(ProcessTable(gpus={"G": {}}))
+        rig.engine.pages[METRICS] = "refused"
+        for _ in range(LOST_AFTER):
+            rig.tick()
+        assert rig.places.placement["G"]["workload"] == workload
+
+
+# What is known of it
+
+
+def test_facts_are_asked_now_and_then_and_after_a_restart() -> None:
+    """Not at every tick."""
+    rig = Rig({METRICS: small(), **FACTS})
+    rig.tick()
+    rig.engine.asked.clear()
+    rig.tick(FACTS_EVERY_MS - 1)
+    assert rig.engine.asked == [METRICS]
+    rig.tick(1)
+    assert rig.engine.asked == [METRICS, METRICS, VERSION, MODELS]
+    rig.engine.asked.clear()
+    rig.engine.pages[METRICS] = small(start=2.0)
+    rig.tick()
+    assert rig.engine.asked == [METRICS, VERSION, MODELS]
+
+
+def test_another_model_is_a_deployment() -> None:
+    """Told with what it was, in the tick in which it answers."""
+    rig = Rig({METRICS: small(), **FACTS})
+    rig.tick()
+    rig.engine.pages |= {METRICS: small("n", start=2.0), VERSION: {"version": "0.33.0"}}
+
+    assert rig.news() == [("changed", "model m -> n; engine_version 0.32.0 -> 0.33.0")]
+    assert rig.news() == []
+
+
+def test_facts_that_fail_leave_what_was_known() -> None:
+    """Softly."""
+    rig = Rig({METRICS: small(), **FACTS})
+    rig.tick()
+    rig.engine.pages |= {VERSION: "timeout", MODELS: b"{not json"}
+
+    assert rig.news(FACTS_EVERY_MS) == []
+
+
+def test_configuration_says_what_the_engine_does_not() -> None:
+    """In samples and events."""
+    target = replace(TARGET, model="mine", model_version="r1", precision="fp8", gpu_uuids=("G1", "G0"))
+    rig = Rig({METRICS: scrape("llama-server_after_aiperf40.prom")}, target)
+    rows = rig.tick()
+    sample, event = rows["engine.samples"][0], rows["engine.events"][0]
+
+    assert [sample[name] for name in ("model", "model_version", "precision")] == ["mine", "r1", "fp8"]
+    assert (sample["placement_group"], event["placement_group"], event["gpu_uuids"]) == ("e", "e", "G0,G1")
+
+
+def test_a_model_that_the_engine_names_in_its_facts_only_stands_in_its_samples() -> None:
+    """llama.cpp has no labels."""
+    page = {"data": [{"id": "tiny.gguf"}]}
+    rig = Rig({METRICS: scrape("llama-server_after_aiperf40.prom"), MODELS: page})
+
+    assert rig.tick()["engine.samples"][0]["model"] == "tiny.gguf"
+
+
+def test_models_of_one_server_are_told_apart() -> None:
+    """What is configured for the engine is not said of each of them."""
+    target = replace(TARGET, precision="fp8")
+    rig = Rig({METRICS: scrape("written/triton-trtllm_two_models.prom")}, target)
+    rows = rig.tick()["engine.samples"]
+
+    assert [(row["model"], row["model_version"], row.get("precision")) for row in rows] == [
+        ("tensorrt_llm", "1", None),
+        ("draft", "3", None),
+    ]
+
+
+def test_gpus_that_are_found_register_the_engine_again() -> None:
+    """With its group; samples carry it from then on."""
+    rig = Rig({METRICS: small()})
+    rig.tick()
+    rig.places.saw_processes(ProcessTable({8000: {1}}, {2: 1}, {"G": {2: "worker"}}))
+    rows = rig.tick()
+
+    assert [row["message"] for row in rows["engine.events"]] == ["placement_group h -> e; gpu_uuids is G"]
+    assert rows["engine.samples"][0]["placement_group"] == "e"
+
+
+def test_every_kind_can_be_configured() -> None:
+    """Before it has told anything."""
+    for kind in BY_KIND:
+        rig = Rig(
+            {METRICS: b"python_info 1\n", "http://127.0.0.1:8000/prometheus/metrics": b""}, replace(TARGET, kind=kind)
+        )
+        assert rig.news() == [("registered", f"{kind} serves a model it does not name")]
