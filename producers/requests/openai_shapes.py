@@ -58,15 +58,15 @@ def read_document(document: Mapping[str, Any], *, whole: bool) -> Chunk:
         return response_chunk(kind, document)
     if document.get("object") == "response":
         return response_parts(document)
-    return _of_rest(document)
+    return _of_rest(document, whole)
 
 
-def _of_rest(document: Mapping[str, Any]) -> Chunk:
+def _of_rest(document: Mapping[str, Any], whole: bool) -> Chunk:
     """Embeddings, rerankings and whatever else says what it used; a usage alone is fine too."""
     usage, problems = usage_of(document.get("usage"))
     if usage is None and not problems and not isinstance(document.get("data"), list):
         problems = (reasons.UNKNOWN_SHAPE,)
-    return Chunk(usage=usage, model=text_of(document.get("model")), done=True, reasons=problems)
+    return Chunk(usage=usage, model=text_of(document.get("model")), done=whole, reasons=problems)
 
 
 def _of_choices(document: Mapping[str, Any], choices: list[dict[str, Any]], whole: bool) -> Chunk:

@@ -77,7 +77,9 @@ def test_every_combination_stays_inside_the_closed_sets() -> None:
         assert stop_of(status, error_kind) in (None, *FINISH_REASONS)
 
 
-@pytest.mark.parametrize(("told", "ours"), [("STOP", "stop"), ("eos_token", "stop"), ("abort", "abort"), ("x", "other")])
+@pytest.mark.parametrize(
+    ("told", "ours"), [("STOP", "stop"), ("eos_token", "stop"), ("abort", "abort"), ("x", "other")]
+)
 def test_finish_reasons_in_our_words(told: str, ours: str) -> None:
     """Case is of no matter; what is unknown is other."""
     assert finish_reason_of(told) == ours
@@ -110,7 +112,9 @@ def test_the_finish_reason_where_none_was_told(status: str, error_kind: str | No
     ("told", "kind", "ours"),
     [
         pytest.param({"message": "m", "type": "BadRequestError", "code": 400}, None, "client", id="vLLM, 400"),
-        pytest.param({"message": "CUDA out of memory", "type": "InternalServerError", "code": 500}, None, "oom", id="oom"),
+        pytest.param(
+            {"message": "CUDA out of memory", "type": "InternalServerError", "code": 500}, None, "oom", id="oom"
+        ),
         pytest.param({"message": "x", "code": 429}, None, "overload", id="by code"),
         pytest.param({"code": 418}, None, "client", id="by class of code"),
         pytest.param({"code": 500}, None, "server", id="500"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ def whole(stream: bytes, event_bytes_max: int = 1_000_000) -> list[bytes]:
 def cut(stream: bytes, places: list[int], event_bytes_max: int = 1_000_000) -> tuple[list[bytes], int]:
     reader = SseReader(event_bytes_max)
     ends = [0, *sorted(places), len(stream)]
-    out = [event for a, b in zip(ends, ends[1:], strict=False) for event in reader.feed(stream[a:b])]
+    out = [event for a, b in pairwise(ends) for event in reader.feed(stream[a:b])]
     return out + reader.close(), reader.oversize_events
 
 
@@ -68,7 +70,9 @@ def test_events_of_a_stream(stream: bytes, events: list[bytes]) -> None:
     assert whole(stream) == events
 
 
-@pytest.mark.parametrize("stream", [b"data: a\xc3\xa4\r\n\r\ndata: b\r\rdata: c\n\n", b"\xef\xbb\xbfdata: x\ndata: y\n\n"])
+@pytest.mark.parametrize(
+    "stream", [b"data: a\xc3\xa4\r\n\r\ndata: b\r\rdata: c\n\n", b"\xef\xbb\xbfdata: x\ndata: y\n\n"]
+)
 def test_every_single_cut_gives_the_same_events(stream: bytes) -> None:
     """A cut inside a character, a CR LF or a byte order mark changes nothing."""
     assert [cut(stream, [place])[0] for place in range(len(stream) + 1)] == [whole(stream)] * (len(stream) + 1)

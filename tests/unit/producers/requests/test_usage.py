@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.requests import reasons
+from producers.requests.chunk import EngineTimes, Usage
+from producers.requests.usage import contradictions, drafts_of, engine_times_of, newer, usage_of, whole_usage
+
+CHAT = {
+    "prompt_tokens": 100,
+    "completion_tokens": 50,
+    "total_tokens": 150,
+    "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
+    "completion_tokens_details": {"reasoning_tokens": 20, "accepted_prediction_tokens": 5},
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "usage", "problems"),
+    [
+        pytest.param(None, None, (), id="nothing told"),
+        pytest.param(CHAT, Usage(100, 64, 50, 20, 5), (), id="chat"),
+        pytest.param(
+            {
+                "input_tokens": 7,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": 9,
+                "output_tokens_details": {"reasoning_tokens": 3},
+            },
+            Usage(7, 0, 9, 3),
+            (),
+            id="responses",
+        ),
+        pytest.param({"prompt_tokens": 7, "total_tokens": 7}, Usage(7), (), id="embeddings"),
+        pytest.param({"prompt_tokens": 7, "prompt_cache_hit_tokens": 4}, Usage(7, 4), (), id="DeepSeek"),
+        pytest.param({"prompt_tokens": 7, "prompt_tokens_details": None}, Usage(7), (), id="details that are null"),
+        pytest.param({}, None, (), id="empty"),
+        pytest.param([1], None, (reasons.USAGE_UNREADABLE,), id="no object"),
+        pytest.param(
+            {"prompt_tokens": -1, "completion_tokens": 2}, Usage(output=2), ("usage_unreadable",), id="negative"
+        ),
+        pytest.param({"prompt_tokens": 1.5}, None, ("usage_unreadable",), id="a fraction"),
+        pytest.param({"completion_tokens": True}, None, ("usage_unreadable",), id="a truth value"),
+        pytest.param({"completion_tokens": "9"}, None, ("usage_unreadable",), id="a text"),
+    ],
+)
+def test_usage_as_engines_tell_it(told: object, usage: Usage | None, problems: tuple[str, ...]) -> None:
+    """Whole numbers of zero or more are taken, field by field; anything else is unknown and counted."""
+    assert usage_of(told) == (usage, problems)
+
+
+@pytest.mark.parametrize(
+    ("document", "times"),
+    [
+        pytest.param(
+            {"timings": {"prompt_ms": 12.5, "predicted_ms": 300}}, EngineTimes(None, 12_500, 300_000), id="llama.cpp"
+        ),
+        pytest.param(
+            {"usage": {"queue_time": 0.001, "prompt_time": 0.02, "completion_time": 0.3}},
+            EngineTimes(1_000, 20_000, 300_000),
+            id="Groq",
+        ),
+        pytest.param({"timings": {"prompt_ms": float("nan"), "predicted_ms": -1}}, None, id="no times"),
+        pytest.param({"timings": {"prompt_ms": True, "predicted_ms": 1e300}}, None, id="absurd"),
+        pytest.param({"timings": None, "usage": {"prompt_tokens": 3}}, None, id="not told"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)
+def test_phases_as_engines_tell_them(document: dict[str, Any], times: EngineTimes | None) -> None:
+    """In microseconds, whatever the engine's unit."""
+    assert engine_times_of(document) == times
+
+
+def test_accepted_drafts_of_llama_cpp() -> None:
+    """Only a whole number of zero or more counts."""
+    told = [{"draft_n_accepted": 7}, {"draft_n_accepted": -7}, {"draft_n_accepted": 7.0}, {}, None]
+
+    assert [drafts_of({"timings": timings}) for timings in told] == [7, None, None, None, None]
+
+
+def test_the_last_word_on_each_field_counts() -> None:
+    """A later count replaces an earlier one; a later silence does not."""
+    assert newer(Usage(1, 2, 3), Usage(output=9, speculative=4)) == Usage(1, 2, 9, None, 4)
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        pytest.param({}, Usage(), id="nothing"),
+        pytest.param({0: Usage(5, 1, 7)}, Usage(5, 1, 7), id="one choice"),
+        pytest.param({0: Usage(5, 1, 7), 1: Usage(5, 1, 8)}, Usage(5, 1, 15), id="a prompt is counted once"),
+        pytest.param({0: Usage(5, None, 7), 1: Usage(5)}, Usage(5), id="a choice that tells nothing"),
+        pytest.param(
+            {0: Usage(5, 1, 7), None: Usage(6, None, 9)}, Usage(6, 1, 9), id="the whole goes before its parts"
+        ),
+    ],
+)
+def test_usage_of_choices_adds_up(told: dict[int | None, Usage], usage: Usage) -> None:
+    """Output is added over choices, the prompt is shared."""
+    assert whole_usage(told) == usage
+
+
+@given(st.builds(Usage, *[st.none() | st.integers(0, 3)] * 5))
+def test_contradictions_are_parts_above_their_whole(usage: Usage) -> None:
+    """Cached above input, reasoning or accepted drafts above output; unknown contradicts nothing."""
+    expected = []
+    if usage.cached is not None and usage.input is not None and usage.cached > usage.input:
+        expected.append("cached")
+    for name in ("reasoning", "speculative"):
+        if getattr(usage, name) is not None and usage.output is not None and getattr(usage, name) > usage.output:
+            expected.append(name)
+
+    assert contradictions(usage) == expected
