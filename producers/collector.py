@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from schemas.fields import Event
 
@@ -50,4 +50,13 @@ class Collector(Protocol):
 
     def close(self) -> None:
         """Let go of handles; called from the thread that collects, and not at all when that thread hangs."""
+        ...
+
+
+@runtime_checkable
+class SpendsElsewhere(Protocol):
+    """A collector with threads of its own: their processor time belongs to its cost."""
+
+    def cpu_s(self) -> float:
+        """Seconds that threads of its own spent since the last call."""
         ...

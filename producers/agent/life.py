@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from producers.agent.cost import CostMeter
 from producers.agent.publishing import Parcel, packed
 from producers.agent.schedule import Pace, PaceRule, next_tick_ms, paced
-from producers.collector import Collector
+from producers.collector import Collector, SpendsElsewhere
 from runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -120,7 +120,8 @@ class Life:
         self._busy_since_s = around.clock.monotonic_s()
         begun_s = around.cpu_s()
         parcel = packed(collector.collect(around.clock.now_ms()))
-        cost_us = round((around.cpu_s() - begun_s) * 1_000_000)
+        spent_s = around.cpu_s() - begun_s + (collector.cpu_s() if isinstance(collector, SpendsElsewhere) else 0.0)
+        cost_us = round(spent_s * 1_000_000)
         if not self.abandoned:
             around.meter.add(cost_us)
             around.give(parcel)

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from producers.agent.few_rows import batches_of_few
 from producers.batch import Batch, BatchBuilder
 from producers.collector import Collected, Row
 from producers.publisher import Publisher
@@ -31,6 +32,9 @@ def packed(collected: Iterable[Collected]) -> Parcel:
     batches: list[Batch] = []
     unfit: list[tuple[str, int]] = []
     for part in collected:
+        if (few := batches_of_few(part.event, part.rows)) is not None:
+            batches += few
+            continue
         builder = BatchBuilder(part.event)
         batches += [batch for row in part.rows for batch in builder.add(row, 0.0)]
         batches += builder.flush()

@@ -79,8 +79,9 @@ class Supervisor:
         return None if ago_s < STUCK_AFTER_S else f"the event loop has stood still for {ago_s:.0f} s"
 
     def why_not_ready(self) -> str | None:
-        """None when every chosen collector and service runs or is about to."""
-        wrong = [f"{each.name} is {each.state}: {each.why}" for each in self.reports() if each.state == "off"]
+        """None when every chosen collector and service runs or is starting."""
+        failed = ("off", "resting")
+        wrong = [f"{each.name} is {each.state}: {each.why}" for each in self.reports() if each.state in failed]
         wrong += [f"{name} is down: {why}" for name, why in self._down.items()]
         return "; ".join(wrong) or None
 

@@ -105,3 +105,19 @@ def test_a_collector_may_change_its_period() -> None:
     life.join(PATIENCE_S)
 
     assert life.interval_ms == 8
+
+
+def test_what_a_collector_spends_in_threads_of_its_own_is_counted() -> None:
+    """Beside what its reading cost."""
+
+    class Spending(Plain):
+        def cpu_s(self) -> float:
+            return 0.002
+
+    given = Given()
+    life = Life("plain", Spending, surroundings(given))
+    given.wait(2)
+    life.stop()
+    life.join(PATIENCE_S)
+
+    assert life.cost_us == 2_000
