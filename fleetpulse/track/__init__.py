@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from fleetpulse.track.calls import openai, tracked, wrap
 from fleetpulse.track.client import Client, client
-from fleetpulse.track.request import FIELDS, Request, request
+from fleetpulse.track.request import FIELDS, Request, report, request
 from fleetpulse.track.streams import watch
 
-__all__ = ["FIELDS", "Client", "Request", "client", "openai", "request", "tracked", "watch", "wrap"]
+__all__ = ["FIELDS", "Client", "Request", "client", "openai", "report", "request", "tracked", "watch", "wrap"]

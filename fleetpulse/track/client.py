@@ -40,10 +40,10 @@ _AWAY = {errno.ECONNREFUSED, errno.ENOTCONN, errno.EPIPE, errno.ECONNRESET}
 
 
 class Finished(NamedTuple):
-    """A request that has ended. ``count`` times and chunks; clocks in ns, ``at_ms`` since the epoch."""
+    """A request that has ended. ``times`` are kept of its ``chunks``; clocks in ns, ``at_ms`` since the epoch."""
 
     flags: int
-    count: int
+    times: int
     chunks: int
     at_ms: int
     begin_ns: int
@@ -123,7 +123,7 @@ class Client:
     def _head(self, kind: int, it: Finished) -> bytes:
         pid, start_ns = self._who
         run = min(self._lost_run, _UINT32_MAX)
-        sizes = (MAGIC, kind, it.flags, it.json_bytes, it.count, it.chunks, pid, run)
+        sizes = (MAGIC, kind, it.flags, it.json_bytes, it.times, it.chunks, pid, run)
         return HEADER.pack(*sizes, start_ns, self.finished, self.lost, it.at_ms, it.begin_ns, it.end_ns)
 
     def _deliver(self, it: Finished) -> None:

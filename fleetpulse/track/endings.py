@@ -33,7 +33,7 @@ _BY_NAME = (  # a word in the name of the exception's class or of one that it de
 
 
 def ending(error: BaseException | None) -> dict[str, Any]:
-    """``status`` and, where known, ``error_kind`` and ``http_status`` of a request that ended so; None: it went well."""
+    """``status`` and, where known, ``error_kind`` and ``http_status`` of a request that ended so; None: well."""
     if error is None:
         return _OK
     if isinstance(error, _GONE):

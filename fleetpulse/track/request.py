@@ -11,6 +11,7 @@ import contextlib
 import json
 import time
 from array import array
+from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Self
 
@@ -146,6 +147,14 @@ def request(model: str | None = None, **fields: Any) -> Request:
     return Request(model, **fields)
 
 
+def report(*, client: Client | None = None, at_ms: int | None = None, **fields: Any) -> None:
+    """Hand over a request that others measured: ``fields`` are all that is known. ``at_ms`` None: it ended now."""
+    with contextlib.suppress(Exception):
+        text = json_of({"status": "ok", **fields})
+        ended_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
+        (client or default_client()).hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
+
+
 def json_of(fields: dict[str, Any]) -> bytes:
     """The known fields that are not None, as JSON of at most ``JSON_BYTES_MAX``; longer texts are cut."""
     known = {name: value for name, value in fields.items() if value is not None and name in FIELDS}
@@ -161,4 +170,4 @@ def _tokens(mark: int) -> int:
 
 
 def _widest(times: array[int]) -> int:
-    return max((later - earlier for earlier, later in zip(times, times[1:], strict=False)), default=0)
+    return max((later - earlier for earlier, later in pairwise(times)), default=0)

@@ -103,8 +103,8 @@ def _usage(request: Request, usage: Any) -> None:
     told: dict[str, Any] = {}
     for name, places in _USAGE:
         told[name] = next((value for place in places if (value := _get(usage, place)) is not None), None)
-    for name, places, field in _DETAILS:
-        details = next((value for place in places if (value := _get(usage, place)) is not None), None)
+    for name, inside, field in _DETAILS:
+        details = next((value for place in inside if (value := _get(usage, place)) is not None), None)
         told[name] = None if details is None else _get(details, field)
     known = {name: value for name, value in told.items() if type(value) is int and value >= 0}
     if known:

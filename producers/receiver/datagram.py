@@ -172,7 +172,7 @@ def chunks_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> Chunks:
 
 def _gathered(buffer: npt.NDArray[np.uint8], starts: Ints, sizes: Ints) -> npt.NDArray[np.uint8]:
     """The pieces ``[start, start + size)`` of the buffer, one behind the other."""
-    view = memoryview(buffer)
+    view = buffer.data
     pieces = [view[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
     return np.frombuffer(b"".join(pieces), np.uint8)
 
@@ -183,5 +183,5 @@ def texts_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> list[memory
     marked = (heads["flags"] & MARKED).astype(np.int64)
     begins = datagrams.starts + HEADER_BYTES + heads["times"].astype(np.int64) * (8 + 4 * marked)
     ends = begins + heads["json_bytes"]
-    view = memoryview(buffer)
+    view = buffer.data
     return [view[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,9 @@ from producers.receiver.datagram import MERGED, Chunks, Datagrams, chunks_of, te
 from producers.requests.chunk import CONTENT, REASONING
 from producers.requests.times import UNKNOWN, Figures, Times, figures, nullable
 from producers.requests.tracker import MODEL_UNKNOWN
-from schemas.block import Block, Column, Labels, Numbers
+from schemas.block import Block, Column, Labels, Numbers, Texts
 from schemas.events import LLM_REQUESTS
 from schemas.fields import Field, Kind
-from schemas.limits import DEFAULT_LIMITS
 from schemas.parsed import Problem
 from schemas.placement import first_known
 from schemas.values import column_of
@@ -69,7 +69,7 @@ def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where) -> F
     datagrams = datagrams.where(sound) if broken else datagrams
     for row, head in zip(said, _identity(datagrams), strict=True):
         _complete(row, head, where)
-    order = _by_key(said, where)
+    order = _by_key(said)
     if order is not None:
         said = [said[index] for index in order]
         datagrams = datagrams.where(np.array(order, np.int64))
@@ -81,7 +81,8 @@ def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where) -> F
         said = [row for index, row in enumerate(said) if index not in bad]
         datagrams = datagrams.where(~np.isin(np.arange(len(datagrams)), list(bad)))
         columns, _ = _columns(said, datagrams, chunks_of(buffer, datagrams), where)
-    return Folded(list(_cut(Block(len(said), columns), said, where)), unfit, broken)
+    block = Block(len(said), columns)
+    return Folded(list(_cut(block, said, where, one_key=order is None)), unfit, broken)
 
 
 def _said(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:
@@ -134,12 +135,12 @@ def _key(row: Row, where: Where) -> bytes:
     return first_known((group.encode("utf-8", "replace") if type(group) is str else None, where.host.encode()))
 
 
-def _by_key(said: Sequence[Row], where: Where) -> list[int] | None:
-    """The order in which rows of one key stand together; None when they do."""
-    groups = {group if type(group := row.get("placement_group")) is str else None for row in said}
-    if len(groups) < 2:
+def _by_key(said: Sequence[Row]) -> list[int] | None:
+    """The order in which rows of one key stand together; None when all have the same."""
+    groups = [group if type(group := row.get("placement_group")) is str else "" for row in said]
+    if len(set(groups)) < 2:
         return None
-    return sorted(range(len(said)), key=lambda index: _key(said[index], where))
+    return sorted(range(len(said)), key=groups.__getitem__)
 
 
 def _columns(
@@ -148,22 +149,27 @@ def _columns(
     measured = _measured(said, datagrams, chunks)
     columns: dict[str, Column] = {}
     problems: list[Problem] = []
+    told = set().union(*said) - _AGENTS_OWN  # most fields are told by nobody
     for index, field in enumerate(LLM_REQUESTS.fields):
-        if field.name in _AGENTS_OWN:
-            columns[field.name] = measured.get(field.name) or _constant(field, len(said), where)
+        name = field.name
+        if name not in told:
+            columns[name] = measured.get(name) or _constant(field, len(said), where)
             continue
-        column, unfit = column_of(field, index, [row.get(field.name) for row in said])
+        column, unfit = column_of(field, index, [row.get(name) for row in said])
         problems += unfit
-        columns[field.name] = _either(column, measured[field.name]) if field.name in measured else column
+        columns[name] = _either(column, measured[name]) if name in measured else column
     return columns, problems
 
 
 def _constant(field: Field, rows: int, where: Where) -> Column:
+    """What the agent says of every row, or null."""
     value = "measured" if field.name == "origin" else getattr(where, field.name) if field.name in _PLACES else None
-    if field.kind is not Kind.LABEL:
-        return column_of(field, 0, [value] * rows)[0]
-    words: list[bytes | None] = [None] if value is None else [None, value.encode()]
-    return Labels(np.full(rows, len(words) - 1, np.uint8), words)
+    if field.kind is Kind.LABEL:
+        words: list[bytes | None] = [None] if value is None else [None, value.encode()]
+        return Labels(np.full(rows, len(words) - 1, np.uint8), words)
+    if field.kind in (Kind.TEXT, Kind.OPTIONAL_TEXT):
+        return Texts(b"", np.zeros(rows, np.int64), np.zeros(rows, np.bool_))
+    return Numbers(np.zeros(rows, field.kind.numpy), np.zeros(rows, np.bool_))
 
 
 def _either(said: Column, measured: Column) -> Column:
@@ -223,14 +229,13 @@ def _told(said: Sequence[Row], name: str) -> Ints | None:
     return np.array([value if type(value) is int and 0 <= value <= TOKENS_HIGH else UNKNOWN for value in values])
 
 
-def _cut(block: Block, said: Sequence[Row], where: Where) -> Iterator[tuple[bytes, Block]]:
-    """The block in pieces of one key each, of at most ``batch_events_max`` rows."""
-    keys = [_key(row, where) for row in said] if len(said) > 1 else []
+def _cut(block: Block, said: Sequence[Row], where: Where, *, one_key: bool) -> Iterator[tuple[bytes, Block]]:
+    """The block in pieces of one key each."""
+    if one_key or block.rows < 2:
+        yield from [(_key(said[0], where), block)] if block.rows else []
+        return
     start = 0
-    while start < block.rows:
-        key = _key(said[start], where)
-        end = start + 1
-        while end < block.rows and keys[end] == key and end - start < DEFAULT_LIMITS.batch_events_max:
-            end += 1
-        yield key, block if end - start == block.rows else slice_block(block, start, end)
+    for key, rows in groupby(_key(row, where) for row in said):
+        end = start + sum(1 for _ in rows)
+        yield key, slice_block(block, start, end)
         start = end

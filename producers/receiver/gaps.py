@@ -75,6 +75,23 @@ class Gaps:
         """Take note of datagrams in the order in which they came; for each whether it is to be kept."""
         return [self._one(told) for told in arrivals]
 
+    def take_runs(self, runs: Iterable[tuple[Told, int]]) -> list[bool]:
+        """As ``take``, for runs: a datagram and how many come after it with the next numbers and nothing dropped."""
+        keep: list[bool] = []
+        for told, more in runs:
+            keep.append(self._one(told))
+            client = self._clients.get(told.client)
+            if more and client is not None and (client.seq, client.lost) == (told.seq, told.lost):
+                client.seen = _shifted(client.seen, more) | (1 << min(more, WINDOW)) - 1
+                client.owed = _shifted(client.owed, more)
+                client.seq += more
+                self.received += more
+                keep += [True] * more
+            else:
+                seqs = range(told.seq + 1, told.seq + more + 1)
+                keep += [self._one(told._replace(seq=seq, lost_run=0)) for seq in seqs]
+        return keep
+
     def _one(self, told: Told) -> bool:
         client = self._clients.get(told.client)
         if client is None:
@@ -134,3 +151,7 @@ class Gaps:
         self.lost += dropped
         self.missing += ended - dropped
         del self._clients[told.client]
+
+
+def _shifted(bits: int, by: int) -> int:
+    return (bits << by) & _ALL if by < WINDOW else 0

@@ -70,8 +70,7 @@ def _answers(path: Path) -> bool:
 def refuse_more(opened: socket.socket, path: Path) -> None:
     """Let senders see that the agent is gone; what was accepted before can still be read, to the last datagram."""
     with contextlib.suppress(OSError):
-        if path.stat().st_ino == os.stat(opened.getsockname()).st_ino if False else path.is_socket():
-            path.unlink()
+        path.unlink()
     with contextlib.suppress(OSError):
         opened.shutdown(socket.SHUT_RD)
 

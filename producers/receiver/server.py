@@ -14,11 +14,12 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from producers.batch import BatchBuilder
 from producers.publisher import Publisher
@@ -88,6 +89,7 @@ class Receiver:
         self._intake = Intake(opened, settings.buffer_bytes)
         self._gaps = Gaps(settings.clients_max)
         self._lost = 0
+        self._duplicates = 0
         self._arrived = asyncio.Event()
         self._enough = asyncio.Event()
         self._reading = False
@@ -95,7 +97,7 @@ class Receiver:
     async def run(self, stop: asyncio.Event, path: Path) -> None:
         """Take what comes until ``stop``, then close the door and take what is inside."""
         self._read_on()
-        stopping = asyncio.ensure_future(stop.wait())
+        stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 await _first(stopping, self._arrived.wait())
@@ -144,7 +146,7 @@ class Receiver:
             if reading:
                 self._ready()
 
-    async def _slice(self, buffer: np.ndarray, ends: np.ndarray) -> None:  # type: ignore[type-arg]
+    async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
         found = read(buffer, ends)
         keep = self._follow(found)
         folded = fold(buffer, found.where(keep) if not keep.all() else found, self._where)
@@ -156,11 +158,9 @@ class Receiver:
         self._counters.set("receiver_clients", self._gaps.clients)
         self._counters.set("receiver_missing", self._gaps.missing)
 
-    _duplicates = 0
-
-    def _follow(self, found: Datagrams) -> np.ndarray:  # type: ignore[type-arg]
+    def _follow(self, found: Datagrams) -> npt.NDArray[np.bool_]:
         """Which requests are new; what clients dropped is declared."""
-        keep = np.array(self._gaps.take(_told(found)), np.bool_)
+        keep = follow(found, self._gaps)
         self._shed(self._gaps.lost - self._lost)
         self._counters.add("receiver_lost", self._gaps.lost - self._lost)
         self._lost = self._gaps.lost
@@ -187,18 +187,35 @@ class Receiver:
                 self._counters.add("receiver_datagrams", count, outcome=reason)
 
 
-def _told(found: Datagrams) -> Iterable[Told]:
+def follow(found: Datagrams, gaps: Gaps) -> npt.NDArray[np.bool_]:
+    """Which requests are new. One client's datagrams are looked at together: nearly always they are one run."""
+    heads = found.heads
+    order = np.lexsort((heads["start_ns"], heads["pid"]))  # stable: in order of arrival within a client
+    heads = heads[order]
+    begins = np.ones(len(heads), np.bool_)
+    same = heads["kind"][1:] == heads["kind"][:-1]
+    for name, step in (("pid", 0), ("start_ns", 0), ("lost", 0), ("seq", 1)):
+        same &= heads[name][1:] == heads[name][:-1] + np.uint8(step)
+    begins[1:] = ~same | (heads["kind"][1:] == FAREWELL)
+    first = np.flatnonzero(begins)
+    more = np.diff(first, append=len(heads)) - 1
+    keep = np.empty(len(heads), np.bool_)
+    keep[order] = gaps.take_runs(zip(_told(heads[first]), more.tolist(), strict=True))
+    return keep
+
+
+def _told(heads: npt.NDArray[Any]) -> Iterator[Told]:
     names = ("pid", "start_ns", "seq", "lost", "lost_run", "kind")
-    columns = (found.heads[name].tolist() for name in names)
+    columns = (heads[name].tolist() for name in names)
     return (
         Told((pid, start_ns), seq, lost, run, kind == FAREWELL)
         for pid, start_ns, seq, lost, run, kind in zip(*columns, strict=True)
     )
 
 
-async def _first(stopping: asyncio.Future[object], waiting: object, within_s: float | None = None) -> None:
+async def _first(stopping: asyncio.Task[Any], waiting: Coroutine[Any, Any, Any], within_s: float | None = None) -> None:
     """Wait until either is done, no longer than that."""
-    task = asyncio.ensure_future(waiting)  # type: ignore[arg-type]
+    task = asyncio.create_task(waiting)
     try:
         await asyncio.wait({stopping, task}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
