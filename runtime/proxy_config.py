@@ -106,7 +106,9 @@ class ProxyConfig(BaseModel):
     header_s: float = Field(default=10.0, gt=0)
     """For the first byte to the last of a request's head; later: 408."""
     body_quiet_s: float = Field(default=30.0, gt=0)
-    """Between two pieces of a request's body; longer: 408, event ``aborted``."""
+    """Between two pieces of a request's body; longer: 408, event ``timeout``."""
+    linger_s: float = Field(default=2.0, gt=0)
+    """After an answer that came before the request was read: what still comes is thrown away, then closed."""
     idle_s: float = Field(default=75.0, gt=0)
     """A client's connection between requests; longer: closed."""
     upstream_idle_s: float = Field(default=4.0, gt=0)

@@ -254,6 +254,8 @@ class ClientSide(asyncio.Protocol):
         self._phase, self._since_s = Phase.LINGER, self.server.now_s()
         self._queue.clear()
         self.may_read()
+        if self.transport is not None:
+            self.transport.write_eof()
 
     def close(self) -> None:
         """Close when what was written is sent."""
@@ -307,6 +309,6 @@ class ClientSide(asyncio.Protocol):
             self._advance()
         elif first is not None and passed is Overdue.BODY:
             self.keep_alive = False
-            first.fail(errors.SLOW, How.CLIENT_GONE)
+            first.fail(errors.SLOW, How.TIMEOUT)
         elif first is not None:
             first.fail(errors.UPSTREAM_SLOW, How.TIMEOUT)

@@ -29,10 +29,7 @@ class Overdue(Enum):
     UPSTREAM = "upstream_quiet_s"
     TOTAL = "total_s"
     WRITE = "write_quiet_s"
-    LINGER = "linger"
-
-
-LINGER_S = 2.0
+    LINGER = "linger_s"
 
 
 def overdue(
@@ -56,7 +53,7 @@ def overdue(
     if phase is Phase.HEAD:
         return Overdue.HEADER if waited_s > limits.header_s else None
     if phase is Phase.LINGER:
-        return Overdue.LINGER if waited_s > LINGER_S else None
+        return Overdue.LINGER if waited_s > limits.linger_s else None
     if phase is Phase.CLOSING:
         return Overdue.WRITE if now_s - (stuck_s or since_s) > limits.write_quiet_s else None
     if now_s - began_s > limits.total_s:

@@ -263,7 +263,7 @@ class Exchange:
             return
         self.answered = True
         client = self.client
-        if not self.complete or how is How.FAILED:
+        if not self.complete or how in (How.FAILED, How.BAD_REQUEST):
             client.keep_alive = False
         extra = [(b"X-Request-ID", self.identity.request_id.encode())] if self.identity else []
         client.write(

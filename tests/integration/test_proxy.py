@@ -1,0 +1,442 @@
+"""The proxy over loopback, between scripted engines and raw clients: bytes, ends, limits, bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import orjson
+import pytest
+
+from producers.proxy.publishing import telling
+from tests.integration.proxy_rig import (
+    ANSWER,
+    CHAT,
+    DONE,
+    EVENTS,
+    KEY,
+    STREAM,
+    STREAM_HEAD,
+    USAGE,
+    Got,
+    answers,
+    chat,
+    chunk,
+    engines_of,
+    error_of,
+    on_both_loops,
+    parts_of,
+    post,
+    proxy_to,
+    rig_of,
+    says,
+    streams,
+    token,
+    until,
+    whole,
+)
+
+pytestmark = pytest.mark.integration
+
+
+def said(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+HOW = ("status", "error_kind", "http_status")
+TOKENS = ("input_tokens", "output_tokens", "tokens_from", "chunks")
+
+
+# Bytes
+
+
+async def test_a_stream_passes_byte_for_byte_and_is_counted() -> None:
+    """Chunk lines included, the client reads what the engine wrote; the event has its tokens and times."""
+    async with rig_of(streams) as (rig, engine):
+        head, body = parts_of(await rig.ask(post(chat())))
+        (row,) = await rig.rows_after(1)
+
+    assert body == STREAM
+    assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")
+    assert b"Transfer-Encoding: chunked" in head
+    assert said(row, *HOW, *TOKENS) == ("ok", None, 200, 7, 3, "engine", 3)
+    assert said(row, "model", "api", "finish_reason", "host", "origin") == ("m", "chat", "stop", "h-1", "measured")
+    assert row["engine_id"] == f"127.0.0.1:{engine.port}"
+    assert 0 < row["ttft_us"] <= row["e2e_us"] < 5_000_000
+
+
+async def test_nothing_is_held_back() -> None:
+    """Each chunk is with the client before the engine makes the next."""
+    go_on = asyncio.Semaphore(0)
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM_HEAD)
+        for part in EVENTS:
+            await go_on.acquire()
+            writer.write(chunk(part))
+        writer.write(b"0\r\n\r\n")
+
+    async with rig_of(script) as (rig, _):
+        reader, writer = await rig.client()
+        writer.write(post(chat()))
+        await reader.readuntil(b"\r\n\r\n")
+        seen = []
+        for _ in EVENTS:
+            go_on.release()
+            seen.append(await asyncio.wait_for(reader.readuntil(b"\n\n\r\n"), 5))
+
+        assert seen == [chunk(part) for part in EVENTS]
+
+
+async def test_bodies_go_up_untouched() -> None:
+    """Odd blanks, keys that come twice, escapes and numbers stay as they were, also of a chunked body."""
+    body = (
+        b'{ "model":"m" , "seed":1.0e+2,"seed":  10000000000000000000001, "messages":[{"content":"\\u00e9\xc3\xa9"}]}\n'
+    )
+    chunked = b"POST %b HTTP/1.1\r\nHost: p\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" % CHAT
+    async with rig_of(answers) as (rig, engine):
+        first = await rig.ask(post(body))
+        second = await rig.ask(chunked + chunk(body[:9]) + chunk(body[9:]) + b"0\r\nTrailer: x\r\n\r\n")
+
+    assert [got.body for got in engine.got] == [body, body]
+    assert parts_of(first)[1] == parts_of(second)[1] == ANSWER
+
+
+async def test_connections_are_kept_on_both_sides() -> None:
+    """Three requests of one client use one connection to the engine."""
+    async with rig_of(streams) as (rig, engine):
+        reader, writer = await rig.client()
+        for _ in range(3):
+            writer.write(post(chat(), headers=b""))
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(STREAM)) == STREAM
+        await rig.rows_after(3)
+
+        assert [got.connection for got in engine.got] == [1, 1, 1]
+
+
+async def test_requests_sent_ahead_are_answered_in_order() -> None:
+    """A client that does not wait for answers gets them all, one after the other."""
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        writer.write(whole(got.body))
+
+    bodies = [chat(seed=number) for number in range(20)]
+    async with rig_of(script) as (rig, engine):
+        reader, writer = await rig.client()
+        writer.write(b"".join(post(body, headers=b"") for body in bodies))
+        for body in bodies:
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(body)) == body
+        await rig.rows_after(20)
+
+        assert engine.connections == 1
+
+
+async def test_headers_of_one_hop_stay_there_and_names_are_added() -> None:
+    """Connection, what it names, Upgrade and the like do not travel; ids are added where the client has none."""
+    extra = b"Connection: close, X-Mine\r\nX-Mine: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\nX-Kept:  a  b \r\n"
+    async with rig_of(says(whole(ANSWER, b"Keep-Alive: timeout=5\r\nX-Engine: e\r\n"))) as (rig, engine):
+        head, _ = parts_of(await rig.ask(post(chat(stream=False), headers=extra)))
+        (row,) = await rig.rows_after(1)
+
+    (got,) = engine.got
+    assert [got.header(name) for name in ("connection", "x-mine", "keep-alive", "te")] == [None] * 4
+    assert got.header("x-kept") == b"a  b"
+    assert got.header("host") == f"127.0.0.1:{engine.port}".encode()
+    assert got.header("x-request-id") == row["request_id"].encode()
+    assert got.header("traceparent") is not None
+    assert (got.header("traceparent") or b"").split(b"-")[1].decode() == row["trace_id"]
+    assert b"X-Engine: e" in head
+    assert b"Keep-Alive" not in head
+    assert b"X-Request-ID: " + row["request_id"].encode() in head
+
+
+async def test_names_of_the_client_are_kept() -> None:
+    """An id and a trace that came are passed on as they are; two requests of one id are two events."""
+    trace = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+    extra = b"Connection: close\r\nX-Request-Id: mine-1\r\nTraceparent: %b\r\n" % trace
+    async with rig_of(answers) as (rig, engine):
+        for _ in range(2):
+            await rig.ask(post(chat(stream=False), headers=extra))
+        rows = await rig.rows_after(2)
+
+    assert [(row["request_id"], row["trace_id"]) for row in rows] == [("mine-1", trace[3:35].decode())] * 2
+    assert [(got.header("x-request-id"), got.header("traceparent")) for got in engine.got] == [(b"mine-1", trace)] * 2
+
+
+@pytest.mark.parametrize("forged", [b"x" * 5_000, b"a b", b"\xff\xfe", b""], ids=["long", "blank", "bytes", "empty"])
+async def test_forged_names_are_not_believed(forged: bytes) -> None:
+    """An id that no id looks like passes on, but the event has one of ours; a broken trace is unknown."""
+    extra = b"Connection: close\r\nX-Request-ID: %b\r\ntraceparent: 00-zz\r\n" % forged
+    async with rig_of(answers) as (rig, engine):
+        await rig.ask(post(chat(stream=False), headers=extra))
+        (row,) = await rig.rows_after(1)
+
+    assert engine.got[0].header("x-request-id") == forged
+    assert len(row["request_id"]) == 32
+    assert int(row["request_id"], 16) >= 0
+    assert row["trace_id"] is None
+
+
+async def test_paths_that_are_no_known_api_pass_uncounted() -> None:
+    """Models, files, health and anything else go through, in pieces as they come, without an event."""
+    big = bytes(range(256)) * 8_192
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        writer.write(whole(got.body or b"{}"))
+
+    chunked = b"PUT /v1/files/a?b=c HTTP/1.1\r\nHost: p\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with rig_of(script) as (rig, engine):
+        models = await rig.ask(b"GET /v1/models HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n")
+        uploaded = await rig.ask(post(big, path=b"/v1/files"))
+        streamed = await rig.ask(chunked + chunk(big) + b"0\r\n\r\n")
+
+        assert parts_of(models)[1] == b"{}"
+        assert parts_of(uploaded)[1] == parts_of(streamed)[1] == big
+        assert [got.line for got in engine.got] == [
+            b"GET /v1/models HTTP/1.1",
+            b"POST /v1/files HTTP/1.1",
+            b"PUT /v1/files/a?b=c HTTP/1.1",
+        ]
+        assert rig.rows == []
+
+
+async def test_embeddings_and_whole_answers_are_counted() -> None:
+    """A request that is not streamed has its tokens from the body."""
+    body = orjson.dumps(
+        {"model": "e-1", "data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 9, "total_tokens": 9}}
+    )
+    async with rig_of(says(whole(body))) as (rig, _):
+        raw = await rig.ask(post(b'{"model":"e-1","input":"my secret"}', path=b"/v1/embeddings"))
+        (row,) = await rig.rows_after(1)
+
+    assert parts_of(raw)[1] == body
+    assert said(row, *HOW, "api", "model", "input_tokens") == ("ok", None, 200, "embeddings", "e-1", 9)
+
+
+# Usage
+
+
+async def test_usage_is_asked_for_and_hidden_again() -> None:
+    """The engine is asked; the client that did not ask sees every byte of the stream but that chunk."""
+    body = chat()
+    async with rig_of(streams, ask_usage=True) as (rig, engine):
+        raw = await rig.ask(post(body, headers=b"Connection: close\r\nAccept-Encoding: gzip\r\n"))
+        (row,) = await rig.rows_after(1)
+
+    assert engine.got[0].body == body[:-1] + b',"stream_options":{"include_usage":true}}'
+    assert engine.got[0].header("accept-encoding") is None
+    assert parts_of(raw)[1] == b"".join(map(chunk, (*EVENTS, DONE))) + b"0\r\n\r\n"
+    assert said(row, *TOKENS) == (7, 3, "engine", 3)
+
+
+async def test_usage_that_the_client_asked_for_is_its_own() -> None:
+    """A client that asks gets its chunk, and its body is untouched."""
+    body = chat(stream_options={"include_usage": True})
+    async with rig_of(streams, ask_usage=True) as (rig, engine):
+        raw = await rig.ask(post(body))
+
+    assert engine.got[0].body == body
+    assert parts_of(raw)[1] == STREAM
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+async def test_usage_is_hidden_however_the_stream_is_cut(size: int) -> None:
+    """Pieces cut anywhere, in the middle of the chunk as well."""
+    stream = b"".join((*EVENTS, USAGE, DONE))
+    pieces = [chunk(stream[at : at + size]) for at in range(0, len(stream), size)]
+    async with rig_of(says(STREAM_HEAD, *pieces, b"0\r\n\r\n"), ask_usage=True) as (rig, _):
+        reader, writer = await rig.client()
+        writer.write(post(chat()))
+        await reader.readuntil(b"\r\n\r\n")
+        body = b""
+        while length := int(await reader.readline(), 16):
+            body += (await reader.readexactly(length + 2))[:-2]
+
+    assert body == b"".join((*EVENTS, DONE))
+
+
+async def test_an_error_instead_of_the_stream_is_not_touched() -> None:
+    """Where usage was asked for and the engine refuses, its answer passes as it is."""
+    refusal = b'{"error":{"message":"no such model","type":"NotFoundError","code":404}}'
+    answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(refusal) + refusal
+    async with rig_of(says(answer), ask_usage=True) as (rig, _):
+        raw = await rig.ask(post(chat()))
+        (row,) = await rig.rows_after(1)
+
+    assert parts_of(raw)[1] == refusal
+    assert said(row, *HOW) == ("error", "client", 404)
+
+
+# Tenants and privacy
+
+
+async def test_no_key_and_no_text_is_in_events_or_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """A tenant is a hash; prompts, answers and keys are nowhere."""
+    caplog.set_level(logging.DEBUG)
+    lines: list[dict[str, Any]] = []
+    tell = telling(lines.append)
+    headers = b"Connection: close\r\nAuthorization: Bearer %b\r\n" % KEY
+    async with rig_of(says(STREAM_HEAD, chunk(token("answered secret")), b"0\r\n\r\n")) as (rig, engine):
+        await rig.ask(post(chat(), headers=headers))
+        (row,) = await rig.rows_after(1)
+        tell(row)
+
+    written = repr(row) + caplog.text + "".join(repr(record.__dict__) for record in caplog.records)
+    assert "secret" not in written
+    assert row["tenant"].startswith("key-")
+    assert engine.got[0].header("authorization") == b"Bearer " + KEY
+    assert [record.__dict__["request"]["status"] for record in caplog.records if record.msg == "request"] == [
+        row["status"]
+    ]
+
+
+async def test_a_tenant_has_its_own_limit() -> None:
+    """One tenant's requests under way are held to their number; another's are not."""
+
+    def request(key: bytes) -> bytes:
+        return post(chat(), headers=b"Connection: close\r\nX-Api-Key: %b\r\n" % key)
+
+    slow = says(STREAM_HEAD, *map(chunk, EVENTS), b"0\r\n\r\n", pause_s=0.1)
+    async with rig_of(slow, tenant_open_requests_max=1) as (rig, engine):
+        first = asyncio.ensure_future(rig.ask(request(b"one")))
+        await until(lambda: engine.got)
+        status, error = error_of(await rig.ask(request(b"one")))
+        await rig.ask(request(b"two"))
+        await first
+        await rig.ask(request(b"one"))
+        rows = await rig.rows_after(4)
+
+    assert (status, error["type"], error["code"]) == (429, "rate_limit_error", "too_many_requests")
+    assert sorted(said(row, *HOW) for row in rows) == [("ok", None, 200)] * 3 + [("rejected", "overload", 429)]
+
+
+# Upstreams
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_without_an_upstream_the_answer_is_502() -> None:
+    """In OpenAI's shape, with one event: an error of the network."""
+    async with proxy_to(f"http://127.0.0.1:{free_port()}") as rig:
+        status, error = error_of(await rig.ask(post(chat())))
+        (row,) = await rig.rows_after(1)
+
+    assert (status, error["type"], error["code"]) == (502, "server_error", "upstream_unavailable")
+    assert said(row, *HOW, "model", "ttft_us") == ("error", "network", 502, "m", None)
+
+
+async def test_a_dead_upstream_is_left_for_a_living_one() -> None:
+    """No request is lost by an upstream that is down, and soon it is not even tried."""
+    async with engines_of(answers) as (engine,), proxy_to(f"http://127.0.0.1:{free_port()}", engine.url) as rig:
+        for _ in range(6):
+            assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
+        rows = await rig.rows_after(6)
+
+        assert {row["engine_id"] for row in rows} == {f"127.0.0.1:{engine.port}"}
+        assert rig.server.choice.upstreams[0].failures == 2
+
+
+async def test_weights_share_open_requests() -> None:
+    """Of four requests under way three are with the upstream of weight three."""
+    never = says(STREAM_HEAD, *[chunk(EVENTS[0])] * 50, pause_s=0.05)
+    async with engines_of(never, never) as engines, proxy_to(*(e.url for e in engines), weights=[3, 1]) as rig:
+        for _ in range(4):
+            _, writer = await rig.client()
+            writer.write(post(chat()))
+            await asyncio.sleep(0.02)
+        await until(lambda: sum(len(engine.got) for engine in engines) == 4)
+
+        assert [len(engine.got) for engine in engines] == [3, 1]
+
+
+async def test_a_kept_connection_that_was_closed_costs_no_request() -> None:
+    """The engine closes a kept connection just as it is used: the request is sent again on a new one."""
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        if got.connection == 1 and len(engine.got) == 2:
+            writer.transport.abort()
+            return
+        writer.write(whole(ANSWER))
+
+    async with rig_of(script) as (rig, engine):
+        for _ in range(2):
+            assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
+        rows = await rig.rows_after(2)
+
+        assert [got.connection for got in engine.got] == [1, 1, 2]
+        assert [row["status"] for row in rows] == ["ok", "ok"]
+
+
+async def test_a_new_connection_that_is_closed_is_an_error() -> None:
+    """An engine that takes the request and closes is not asked twice."""
+    async with rig_of(says(close=True)) as (rig, engine):
+        status, error = error_of(await rig.ask(post(chat())))
+        (row,) = await rig.rows_after(1)
+
+    assert (status, error["code"], len(engine.got)) == (502, "upstream_failed", 1)
+    assert said(row, *HOW) == ("error", "engine_lost", 502)
+
+
+async def test_an_engine_lost_in_its_stream_cuts_the_client_off() -> None:
+    """The client cannot take a cut stream for a whole one: no last chunk comes."""
+    async with rig_of(says(STREAM_HEAD, chunk(EVENTS[0]), close=True, pause_s=0.05)) as (rig, _):
+        reader, writer = await rig.client()
+        writer.write(post(chat()))
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await reader.readexactly(1_000_000)
+        (row,) = await rig.rows_after(1)
+
+    assert said(row, *HOW, "chunks", "output_tokens") == ("error", "engine_lost", 200, 1, 1)
+
+
+MALFORMED = {
+    "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "a length and chunks": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a header without end": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000,
+    "an encoding nobody asked for": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "another protocol": b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", MALFORMED.values(), ids=MALFORMED)
+async def test_a_malformed_answer_is_502(answer: bytes) -> None:
+    """What cannot be read as an answer is not passed on."""
+    async with rig_of(says(answer)) as (rig, _):
+        status, error = error_of(await rig.ask(post(chat())))
+        (row,) = await rig.rows_after(1)
+
+    assert (status, error["code"]) == (502, "upstream_malformed")
+    assert said(row, *HOW) == ("error", "engine_lost", 502)
+
+
+async def test_bytes_behind_an_answer_reach_nobody() -> None:
+    """A second answer nobody asked for is thrown away with its connection, never given to the next client."""
+    async with rig_of(says(whole(ANSWER) + whole(b"stolen"))) as (rig, engine):
+        reader, writer = await rig.client()
+        for _ in range(2):
+            writer.write(post(chat(stream=False), headers=b""))
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(len(ANSWER)) == ANSWER
+
+        assert [got.connection for got in engine.got] == [1, 2]
+
+
+async def test_interim_answers_are_swallowed() -> None:
+    """100 and 103 are no answers; the one that follows is."""
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+    async with rig_of(says(interim, interim + STREAM_HEAD + STREAM)) as (rig, _):
+        head, body = parts_of(await rig.ask(post(chat())))
+
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert body == STREAM
+
+
+on_both_loops(globals())
