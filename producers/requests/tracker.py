@@ -27,8 +27,10 @@ from schemas.events import HOUR_US
 
 Row = dict[str, Any]
 
-CHUNKS_MAX = 1_000_000
-"""Chunks a request keeps times of; beyond, figures that need them all are unknown."""
+CHUNKS_MAX = 1 << 18
+"""Chunks a request keeps times of (4 MiB); beyond, figures that need them all are unknown."""
+CALLS_MAX = 10_000
+"""Tool calls a request tells apart; beyond, their number is unknown."""
 TOKENS_MAX = 100_000_000
 MODEL_UNKNOWN = "unknown"
 """Stands where neither the client nor the engine named a model: the event may not lack one."""
@@ -75,7 +77,7 @@ class Tracker:
         self._usage: dict[int | None, Usage] = {}  # the last told: of the request (None), of each choice
         self._of_choice: dict[int, int] = {}  # output tokens of each choice so far, where the engine tells as it goes
         self._engine_times: EngineTimes | None = None
-        self._finish: list[str] = []
+        self._finish: Counter[str] = Counter()
         self._tool_calls: set[tuple[int, int]] = set()
         self._choices_told: int | None = None
         self._error_kind: str | None = None
@@ -182,8 +184,9 @@ class Tracker:
             so_far = usage if chunk.usage_of is not None else None
         for part in chunk.parts:
             self._take_part(at_ns, part, so_far)
-        self._finish += chunk.finish_reasons
-        self._tool_calls.update(chunk.tool_calls)
+        self._finish.update(chunk.finish_reasons)
+        if len(self._tool_calls) <= CALLS_MAX:
+            self._tool_calls.update(chunk.tool_calls)
         self._engine_times = chunk.engine_times or self._engine_times
         self._error_kind = self._error_kind or chunk.error_kind
         self._model = self._model or chunk.model
@@ -253,7 +256,7 @@ class Tracker:
         }
 
     def _outcome(self, ending: Ending) -> Row:
-        whole = self._done or len(self._finish) >= (self._asked.choices or 1)
+        whole = self._done or self._finish.total() >= (self._asked.choices or 1)
         if ending.how in (How.CLIENT_GONE, How.ENGINE_LOST) and whole:
             ending = WHOLE  # everything had come; who closed the connection then is of no matter
         answers = (self._http_status or 200) < 300 and self._error_kind is None
@@ -261,7 +264,7 @@ class Tracker:
         if ending.how is How.COMPLETE and generates and answers and not whole:
             self.reasons[reasons.UNFINISHED] += 1
             ending = Ending(How.ENGINE_LOST, ending.error_kind)
-        finish_reason = gravest(self._finish)
+        finish_reason = gravest(list(self._finish))
         status, error_kind = verdict(ending, self._http_status, self._error_kind, finish_reason)
         return {
             "http_status": self._http_status,
@@ -302,8 +305,10 @@ class Tracker:
             "reasoning_tokens": reasoning,
             "speculative_tokens": usage.speculative,
             "tokens_from": source,
-            "choices": self._choices_told or self._asked.choices or len(set(self._choices)) or None,
-            "tool_calls": len(self._tool_calls) if read and self._asked.api in _CALLS_TOOLS else None,
+            "choices": self._asked.choices or self._choices_told or len(set(self._choices)) or None,
+            "tool_calls": self._bounded(len(self._tool_calls), CALLS_MAX)
+            if read and self._asked.api in _CALLS_TOOLS
+            else None,
         }
 
     def _judged_usage(self) -> Usage:

@@ -5,7 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from producers.requests.asking import Wanted, api_of, wanted_of
+from producers.requests.asking import APIS, OTHER, Wanted, api_of, wanted_of
+from schemas import events
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,7 @@ from producers.requests.asking import Wanted, api_of, wanted_of
 def test_the_api_is_how_the_path_ends(path: str, api: str) -> None:
     """Prefixes, queries and a final slash are of no matter."""
     assert api_of(path) == api
+    assert {*APIS.values(), OTHER} == set(events.APIS)
 
 
 @pytest.mark.parametrize(

@@ -74,3 +74,17 @@ def test_what_lasted_above_an_hour_is_unknown() -> None:
         (3_600_000_000, None, None),
         (None, 1, "counted"),
     ]
+
+
+def test_times_of_a_forger_overflow_nothing() -> None:
+    """The ends of 64 bits give null, not a wrapped number."""
+    low, high = -(2**63), 2**63 - 1
+    forged = [
+        Request(low, [Entry(high, CONTENT), Entry(low, CONTENT)], high),
+        Request(high, [Entry(low, CONTENT), Entry(high, CONTENT)], low),
+    ]
+
+    found = rows(columns_of(times_of(forged)))
+
+    figures = ("ttft_us", "e2e_us", "tpot_us", "icl_max_us", "itl_bins")
+    assert [[row[name] for name in figures] for row in found] == [[None, None, 0, 0, {-1: 1}], [0, 0, 0, 0, {-1: 1}]]

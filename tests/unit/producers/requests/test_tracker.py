@@ -15,7 +15,7 @@ from producers.requests.openai_shapes import read_document
 from producers.requests.sse import SseReader
 from producers.requests.tracker import Asked, Row, Tracker
 from schemas.build import block_from_rows
-from schemas.events import ERROR_KINDS, FINISH_REASONS, LLM_REQUESTS, STATUSES
+from schemas.events import ERROR_KINDS, FINISH_REASONS, LLM_REQUESTS, STATUSES, TOKENS_FROM
 
 MS = 1_000_000
 LABELS = {"host": "h", "origin": "measured"}
@@ -381,6 +381,19 @@ def test_beyond_the_kept_chunks_only_some_figures_are_unknown() -> None:
     assert row["itl_bins"] == {}
 
 
+def test_tool_calls_beyond_the_bound_are_not_kept() -> None:
+    """On the bound they are counted; a forger's flood takes no memory and gives null."""
+    found = []
+    for calls in (tracker.CALLS_MAX, tracker.CALLS_MAX + 1):
+        flooded = Tracker(STREAMED, 0)
+        flooded.chunk(MS, Chunk(tool_calls=tuple((0, index) for index in range(calls)), done=True))
+        row = flooded.end(MS, 9)
+        assert row is not None
+        found.append((row["tool_calls"], dict(flooded.reasons)))
+
+    assert found == [(10_000, {}), (None, {reasons.OUT_OF_RANGE: 1})]
+
+
 def test_after_the_end_nothing_changes() -> None:
     """Whatever still comes is ignored and counted."""
     tracker = Tracker(STREAMED, 0)
@@ -463,8 +476,9 @@ def test_every_request_gives_one_row_that_fits(
     assert row["status"] in STATUSES
     assert row["error_kind"] in (None, *ERROR_KINDS)
     assert row["finish_reason"] in (None, *FINISH_REASONS)
-    assert row["tokens_from"] in (None, "engine", "counted")
+    assert row["tokens_from"] in (None, *TOKENS_FROM)
     assert set(counted) <= set(reasons.REASONS)
+    assert set(row) <= {field.name for field in LLM_REQUESTS.fields}
     assert block_from_rows(LLM_REQUESTS.fields, [row]).rows == 1
     known = [row[name] for name in ("ttft_us", "ttfo_us", "e2e_us") if row[name] is not None]
     assert known == sorted(known)
