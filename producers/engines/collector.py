@@ -15,9 +15,10 @@ import orjson
 
 from producers.collector import Collected, Identity, Row
 from producers.differences import plausible
+from producers.engines.excerpt import excerpt
 from producers.engines.facts import DOCUMENTS, NO_FACTS, Document, Facts, facts_of, facts_of_samples, first_known
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
-from producers.engines.mappings import ENGINES
+from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
 from producers.engines.places import Places
 from producers.engines.reading import Reading, SampleLike, UnknownEngineError, read
 from producers.engines.registry import Registration, announcement, event_row, registration_of, remembered
@@ -84,8 +85,8 @@ class EngineCollector:
         self._places.saw_engine(self._target)
         self._learn(reading, samples, moment_ms)
         news = self._announced(reading)
-        rows, self._known = engine_rows(self._known, reading, moment_ms)
-        return self._collected(at_ms, self._samples(rows), found + news)
+        rows, self._known = engine_rows(self._known, reading, at_ms, moment_ms)
+        return self._collected(at_ms, self._samples(rows, one=len(reading.figures) == 1), found + news)
 
     def close(self) -> None:
         """Nothing is held open between two scrapes."""
@@ -110,14 +111,21 @@ class EngineCollector:
         raise failure
 
     def _scrape_at(self, url: str) -> tuple[Reading, Sequence[SampleLike]]:
-        body = self._fetch(url, METRICS_LIMITS, self._target.api_key)
-        parsed = parse(body.decode("utf-8", "replace"))
-        reading = read(parsed.samples, self._target.engine, whole=not parsed.bad)
-        if parsed.bad:
-            self._count("line", len(parsed.bad))
-        for figure, times in reading.wrong.items():
+        text = self._fetch(url, METRICS_LIMITS, self._target.api_key).decode("utf-8", "replace")
+        kind = self._known.kind if self._known else None
+        found = self._read(excerpt(text, kind), BY_KIND[kind]) if kind else None
+        if found is None or not found[0].figures:  # the first time, or it is another engine now
+            found = self._read(text, self._target.engine)
+        for figure, times in found[0].wrong.items():
             self._count(figure, times)
-        return reading, parsed.samples
+        return found
+
+    def _read(self, text: str, engine: EngineKind | None) -> tuple[Reading, Sequence[SampleLike]]:
+        scrape = parse(text)
+        if scrape.bad:
+            self._count("line", len(scrape.bad))
+        whole = not scrape.bad and text.endswith("\n")  # a page that ends within a line was cut
+        return read(scrape.samples, engine, whole=whole), scrape.samples
 
     def _failed(self, error: FetchError | UnknownEngineError) -> list[tuple[str, str]]:
         if self._known is None and self._target.sought:
@@ -165,13 +173,13 @@ class EngineCollector:
 
     # Rows
 
-    def _samples(self, rows: list[Row]) -> list[Row]:
-        """What configuration and facts say of the model goes to the row of an engine that serves one."""
+    def _samples(self, rows: list[Row], *, one: bool) -> list[Row]:
+        """What configuration and facts say of the model goes to the rows of an engine that serves ``one``."""
         place = {"engine_id": self._target.engine_id, "placement_group": self._places.of(self._target.engine_id)[1]}
-        if len(rows) == 1 and self._registration is not None:
-            for name in ("model", "model_version", "precision"):
-                rows[0][name] = rows[0].get(name) or getattr(self._registration, name)
-        return [self._labels | place | self._checked(row) for row in rows]
+        told = {name: getattr(self._registration, name, None) for name in ("model", "model_version", "precision")}
+        if one:
+            rows = [row | {name: row.get(name) or value for name, value in told.items()} for row in rows]
+        return [{"origin": "measured"} | self._labels | place | self._checked(row) for row in rows]
 
     def _checked(self, row: Row) -> Row:
         checked, wrong = plausible(ENGINE_SAMPLES, row)
@@ -186,7 +194,7 @@ class EngineCollector:
         for row in rows:
             facts = {"engine": row["engine_id"], "kind": row["kind"], "why": row["message"]}
             _log.info("an engine's registration", extra=facts)
-        collected = [Collected(ENGINE_EVENTS, rows), Collected(ENGINE_SAMPLES, [common | row for row in samples])]
+        collected = [Collected(ENGINE_EVENTS, rows), Collected(ENGINE_SAMPLES, samples)]
         return [each for each in collected if each.rows]
 
     def _count(self, field: str, times: int) -> None:

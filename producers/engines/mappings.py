@@ -58,6 +58,12 @@ class EngineKind:
     ranks: frozenset[str] = frozenset()
     metrics_paths: tuple[str, ...] = ("/metrics",)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The sample names that any of its figures is made of."""
+        sources = (source for figure in self.figures for each in figure.alternatives for source in each)
+        return frozenset(source.name for source in sources) | ({self.anchor} if self.anchor else frozenset())
+
 
 def _figure(name: str, *sources: Source | str) -> Figure:
     """One alternative per source."""

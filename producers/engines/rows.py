@@ -1,4 +1,4 @@
-"""Rows of ``engine.samples`` from two readings of one engine, one row per model it serves. Pure.
+"""Rows of ``engine.samples`` from two readings of one engine, a row per model it serves. Pure.
 
 Counters become what was counted since the reading before. The rules:
 
@@ -8,6 +8,8 @@ Counters become what was counted since the reading before. The rules:
   What was counted between the last reading and the restart is lost; it is not made up.
 - A series that is unreadable now makes its figure unknown now; the next reading covers the time it was missing.
 - Readings further apart than ``INTERVAL_MS_MAX`` have levels only.
+- A row covers the time since the reading before; where that reaches over the edge of a window (after a gap) there is a
+  row for each window, and all but the last hold differences only.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from producers.differences import INTERVAL_MS_MAX, since
+from producers.differences import INTERVAL_MS_MAX, apportioned, since, spans
 from producers.engines.mappings import BY_KIND
 from producers.engines.reading import Identity, Reading, Series
 from schemas.events import ENGINE_SAMPLES
@@ -27,6 +29,7 @@ COUNTED = frozenset(field.name for field in ENGINE_SAMPLES.of(Role.DIFFERENCE)) 
 SERIES_MAX = 10_000
 """Series that are followed; beyond it those that vanished are forgotten."""
 
+Row = dict[str, Any]
 SeriesName = tuple[Identity, str, str]
 
 
@@ -42,20 +45,31 @@ class Known:
     whole: bool
 
 
-def engine_rows(before: Known | None, now: Reading, moment_ms: int) -> tuple[list[dict[str, Any]], Known]:
-    """The figures with ``model``, ``model_version`` and ``engine_kind`` (other labels and time apart), and what to
-    keep. ``moment_ms`` is monotonic. Bounds are not judged."""
+def engine_rows(before: Known | None, now: Reading, at_ms: int, moment_ms: int) -> tuple[list[Row], Known]:
+    """Rows with ``at_ms``, ``model``, ``model_version``, ``engine_kind`` and figures, each model's in order of time;
+    and what to keep. ``at_ms`` is wall time, ``moment_ms`` monotonic. Bounds are not judged."""
     restarted = before is not None and restart(before, now)
-    usable = before if before is not None and 0 < moment_ms - before.moment_ms <= INTERVAL_MS_MAX else None
-    rows = []
+    interval_ms = moment_ms - before.moment_ms if before is not None else 0
+    rows: list[Row] = []
     for identity, figures in now.figures.items():
-        row: dict[str, Any] = {"model": identity[0], "model_version": identity[1], "engine_kind": now.kind}
-        row |= _levels(now.kind, figures)
-        if usable is not None:
-            row["interval_ms"] = moment_ms - usable.moment_ms
-            row |= _grown(usable, identity, figures, restarted)
-        rows.append(row)
+        named: Row = {"model": identity[0], "model_version": identity[1], "engine_kind": now.kind}
+        parts: list[Row] = [{"at_ms": at_ms}]
+        if before is not None and 0 < interval_ms <= INTERVAL_MS_MAX:
+            parts = _split(at_ms, interval_ms, _grown(before, identity, figures, restarted))
+        rows += [named | part for part in parts[:-1]] + [named | parts[-1] | _levels(now.kind, figures)]
     return rows, _known(None if restarted else before, now, moment_ms)
+
+
+def _split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[Row]:
+    """A row per window that the interval before ``at_ms`` touches; every figure adds up over them."""
+    pieces = spans(at_ms - interval_ms, at_ms)
+    weights = [piece.interval_ms for piece in pieces]
+    shares = {name: apportioned(total, weights) for name, total in grown.items() if total is not None}
+    return [
+        {"at_ms": piece.at_ms, "interval_ms": piece.interval_ms}
+        | {name: shares[name][at] if name in shares else None for name in grown}
+        for at, piece in enumerate(pieces)
+    ]
 
 
 def restart(before: Known, now: Reading) -> bool:

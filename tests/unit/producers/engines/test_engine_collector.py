@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from producers.collector import Collected, Identity
+from producers.differences import plausible
 from producers.engines.collector import (
     FACTS_EVERY_MS,
     LOST_AFTER,
@@ -24,6 +27,7 @@ from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
+from schemas.build import block_from_rows
 from schemas.events import ENGINE_EVENTS, ENGINE_SAMPLES
 
 SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
@@ -229,6 +233,43 @@ def test_an_engine_that_is_down_is_told_once_and_counted_every_time() -> None:
     assert back["engine.samples"][0]["interval_ms"] == 1_000 * (LOST_AFTER + 3)
 
 
+def test_a_gap_has_a_row_for_each_window() -> None:
+    """With everything that a row says of its engine."""
+    rig = Rig({METRICS: small(tokens=0)})
+    rig.tick(9_000)
+    rig.engine.pages[METRICS] = small(tokens=30)
+    rows = rig.tick(3_000)["engine.samples"]
+
+    assert [(row["at_ms"], row["interval_ms"], row["generation_tokens"], row.get("running")) for row in rows] == [
+        (9_999, 1_000, 10, None),
+        (12_000, 2_000, 20, 1),
+    ]
+    assert [(row["engine_id"], row["model"], row["host"], row["origin"]) for row in rows] == [
+        ("e", "m", "h", "measured")
+    ] * 2
+
+
+def test_another_engine_at_the_address_is_found() -> None:
+    """Its page has none of the lines that are looked at."""
+    rig = Rig({METRICS: small()})
+    rig.tick()
+    rig.engine.pages[METRICS] = scrape("written/tgi-3.prom")
+    rows = rig.tick()
+
+    assert rows["engine.samples"][0]["engine_kind"] == "tgi"
+    assert rows["engine.events"][0]["kind"] == "changed"
+    assert rows["engine.events"][0]["message"] == "engine_kind vllm -> tgi"
+
+
+def test_a_page_that_ends_within_a_line_is_not_whole() -> None:
+    """What it lacks may have been there."""
+    rig = Rig({METRICS: small()[:-1]})
+    rig.tick()
+    rig.engine.pages[METRICS] = small(tokens=7) + b'vllm:request_success_total{model_name="m"} 900\n'
+
+    assert rig.tick()["engine.samples"][0]["finished_requests"] is None
+
+
 def test_a_short_silence_is_no_loss() -> None:
     """One scrape that fails is a gap in the samples."""
     rig = Rig({METRICS: small()})
@@ -412,3 +453,28 @@ def test_every_kind_can_be_configured() -> None:
             {METRICS: b"python_info 1\n", "http://127.0.0.1:8000/prometheus/metrics": b""}, replace(TARGET, kind=kind)
         )
         assert rig.news() == [("registered", f"{kind} serves a model it does not name")]
+
+
+# Bad input
+
+
+@st.composite
+def broken_pages(draw: st.DrawFn) -> bytes:
+    """A small page that is cut, or has bytes replaced."""
+    page = bytearray(small(tokens=draw(st.sampled_from([0, 5, 7e18, 1e300]))))
+    for at, byte in draw(st.lists(st.tuples(st.integers(0, len(page) - 1), st.integers(0, 255)), max_size=4)):
+        page[at] = byte
+    return bytes(page[: draw(st.integers(0, len(page)))])
+
+
+@settings(max_examples=60)
+@given(st.lists(broken_pages() | st.binary(max_size=64), min_size=1, max_size=4))
+def test_no_page_breaks_the_collector_or_makes_a_wrong_number(pages: list[bytes]) -> None:
+    """Whatever comes after a good one: rows within the event's bounds, or none."""
+    rig = Rig({METRICS: small(), **FACTS})
+    rig.tick()
+    for page in pages:
+        rig.engine.pages[METRICS] = page
+        rows = rig.tick().get("engine.samples", [])
+        assert [plausible(ENGINE_SAMPLES, row)[1] for row in rows] == [[]] * len(rows)
+        block_from_rows(ENGINE_SAMPLES.fields, rows)

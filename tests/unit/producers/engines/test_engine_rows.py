@@ -111,9 +111,9 @@ LEVELS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("name", LEVELS)
 def test_a_first_scrape_has_levels_only(name: str) -> None:
     """Every file of the set, as the rows it makes."""
-    rows, _ = engine_rows(None, reading_of(name), 0)
+    rows, _ = engine_rows(None, reading_of(name), 7, 0)
 
-    assert rows == LEVELS[name]
+    assert rows == [{"at_ms": 7} | row for row in LEVELS[name]]
 
 
 def test_every_file_is_read() -> None:
@@ -123,13 +123,14 @@ def test_every_file_is_read() -> None:
 
 def test_differences_of_the_two_vllm_scrapes_are_those_of_the_load_between_them() -> None:
     """140 requests: 60 of vllm bench serve and 80 of aiperf, each of 40 tokens."""
-    _, known = engine_rows(None, reading_of("vllm-0.32.0_cpu_after_1_request.prom"), 0)
-    rows, _ = engine_rows(known, reading_of("vllm-0.32.0_cpu_after_bench60_aiperf80.prom"), 600_000)
+    _, known = engine_rows(None, reading_of("vllm-0.32.0_cpu_after_1_request.prom"), 1_000, 0)
+    rows, _ = engine_rows(known, reading_of("vllm-0.32.0_cpu_after_bench60_aiperf80.prom"), 7_000, 6_000)
 
     assert rows == [
         LEVELS["vllm-0.32.0_cpu_after_1_request.prom"][0]
         | {
-            "interval_ms": 600_000,
+            "at_ms": 7_000,
+            "interval_ms": 6_000,
             "preemptions": 0,
             "prompt_tokens": 18_901 - 9,
             "prefix_hit_tokens": 0,
@@ -151,11 +152,13 @@ def reading(
 
 def grown(before: Reading, now: Reading, interval_ms: int = 1_000) -> dict[str, Any]:
     """The differences alone."""
-    _, known = engine_rows(None, before, 5_000)
-    rows, _ = engine_rows(known, now, 5_000 + interval_ms)
-    return {name: value for name, value in rows[0].items() if name not in ("model", "model_version", "engine_kind")}
+    _, known = engine_rows(None, before, 0, 5_000)
+    rows, _ = engine_rows(known, now, NOON_MS + interval_ms, 5_000 + interval_ms)
+    return {name: value for name, value in rows[-1].items() if name not in NAMED}
 
 
+NOON_MS = 12 * 3_600_000
+NAMED = ("at_ms", "model", "model_version", "engine_kind")
 COUNTERS = [
     "prompt_tokens",
     "generation_tokens",
@@ -209,7 +212,7 @@ def test_a_series_that_is_missing_or_unreadable_for_a_while_is_caught_up_with() 
     values: list[dict[str, int | None]] = [{"a": 1, "b": 10}, {"a": 2, "b": None}, {"a": 3}, {"a": 4, "b": 16}]
     known, got = None, []
     for at, value in enumerate(values):
-        rows, known = engine_rows(known, reading(prompt_tokens=value), 1_000 * at)
+        rows, known = engine_rows(known, reading(prompt_tokens=value), 1_000 * at, 1_000 * at)
         got.append(rows[0].get("prompt_tokens", "none"))
 
     assert got == ["none", None, 1, 7]
@@ -241,9 +244,9 @@ def test_with_the_same_start_time_a_counter_that_fell_began_again_alone() -> Non
 
 def test_nothing_of_the_process_before_is_kept_after_a_restart() -> None:
     """A series that comes back later is the new process' own."""
-    _, known = engine_rows(None, reading(started_at_s=1.0, prompt_tokens={"a": 10, "b": 10}), 0)
-    _, known = engine_rows(known, reading(started_at_s=2.0, prompt_tokens={"a": 1}), 1_000)
-    rows, _ = engine_rows(known, reading(started_at_s=2.0, prompt_tokens={"a": 1, "b": 12}), 2_000)
+    _, known = engine_rows(None, reading(started_at_s=1.0, prompt_tokens={"a": 10, "b": 10}), 0, 0)
+    _, known = engine_rows(known, reading(started_at_s=2.0, prompt_tokens={"a": 1}), 1_000, 1_000)
+    rows, _ = engine_rows(known, reading(started_at_s=2.0, prompt_tokens={"a": 1, "b": 12}), 2_000, 2_000)
 
     assert rows[0]["prompt_tokens"] == 12
 
@@ -253,26 +256,38 @@ def test_another_engine_at_the_address_is_a_restart() -> None:
     assert grown(reading(prompt_tokens={"": 10}), reading(kind="sglang", prompt_tokens={"": 12}))["prompt_tokens"] == 12
 
 
+def test_a_gap_is_told_window_by_window() -> None:
+    """After 25 s: what was counted by the time in each window; levels are those of now."""
+    before = reading(running={"": 1}, prompt_tokens={"": 0}, generation_tokens={"": 5})
+    now = reading(running={"": 2}, prompt_tokens={"": 101}, generation_tokens={"": None})
+    _, known = engine_rows(None, before, 5_000, 0)
+    rows, _ = engine_rows(known, now, 30_000, 25_000)
+    named = {"model": "m", "model_version": None, "engine_kind": "vllm", "generation_tokens": None}
+
+    assert rows == [
+        named | {"at_ms": 9_999, "interval_ms": 5_000, "prompt_tokens": 20},
+        named | {"at_ms": 19_999, "interval_ms": 10_000, "prompt_tokens": 40},
+        named | {"at_ms": 30_000, "interval_ms": 10_000, "prompt_tokens": 41, "running": 2},
+    ]
+
+
 @pytest.mark.parametrize("interval_ms", [0, -1, INTERVAL_MS_MAX + 1], ids=["no time", "backwards", "too long"])
 def test_readings_too_near_or_too_far_have_levels_only(interval_ms: int) -> None:
     """They would belong to no window."""
     before = reading(running={"": 1}, prompt_tokens={"": 10})
 
     assert grown(before, reading(running={"": 2}, prompt_tokens={"": 11}), interval_ms) == {"running": 2}
-    assert grown(before, reading(running={"": 2}, prompt_tokens={"": 11}), INTERVAL_MS_MAX) == {
-        "running": 2,
-        "interval_ms": INTERVAL_MS_MAX,
-        "prompt_tokens": 1,
-    }
+    assert "prompt_tokens" in grown(before, reading(running={"": 2}, prompt_tokens={"": 11}), INTERVAL_MS_MAX)
 
 
 def test_shares_of_pools_are_averaged_and_levels_added() -> None:
     """An unreadable part makes the whole unknown."""
     both = reading(kv_used_ppm={"0": 100_000, "1": 300_001}, running={"0": 1, "1": 2}, waiting={"0": 1, "1": None})
-    rows, _ = engine_rows(None, both, 0)
+    rows, _ = engine_rows(None, both, 7, 0)
 
     assert rows == [
         {
+            "at_ms": 7,
             "model": "m",
             "model_version": None,
             "engine_kind": "vllm",
@@ -286,9 +301,9 @@ def test_shares_of_pools_are_averaged_and_levels_added() -> None:
 def test_too_many_series_are_forgotten_and_not_counted_from_zero() -> None:
     """Memory has a limit; an engine with endless label values is followed by what it tells now."""
     many = {str(at): 1 for at in range(SERIES_MAX)}
-    _, known = engine_rows(None, reading(started_at_s=1.0, prompt_tokens=dict(many)), 0)
-    _, known = engine_rows(known, reading(started_at_s=1.0, prompt_tokens={"new": 5}), 1_000)
-    rows, known = engine_rows(known, reading(started_at_s=1.0, prompt_tokens={"new": 6, "0": 9}), 2_000)
+    _, known = engine_rows(None, reading(started_at_s=1.0, prompt_tokens=dict(many)), 0, 0)
+    _, known = engine_rows(known, reading(started_at_s=1.0, prompt_tokens={"new": 5}), 1_000, 1_000)
+    rows, known = engine_rows(known, reading(started_at_s=1.0, prompt_tokens={"new": 6, "0": 9}), 2_000, 2_000)
 
     assert len(known.totals) == 2
     assert rows[0]["prompt_tokens"] is None
@@ -310,9 +325,9 @@ def test_differences_of_any_life_add_up_to_what_was_seen(steps: list[tuple[bool,
             seen, totals, started = seen + sum(totals), [0, 0], started + 1
         totals = [total + more for total, more in zip(totals, added, strict=True)]
         now = reading(started_at_s=started, prompt_tokens={"a": totals[0], "b": totals[1]})
-        rows, known = engine_rows(known, now, 1_000 * at)
+        rows, known = engine_rows(known, now, 4_000 * at, 4_000 * at)
         first = sum(totals) if not at else first
-        got += rows[0].get("prompt_tokens") or 0
+        got += sum(row.get("prompt_tokens") or 0 for row in rows)
 
     assert got == seen + sum(totals) - first
 
@@ -320,9 +335,9 @@ def test_differences_of_any_life_add_up_to_what_was_seen(steps: list[tuple[bool,
 @pytest.mark.parametrize("name", LEVELS)
 def test_the_rows_of_every_file_fit_the_event(name: str) -> None:
     """Encoded as they would travel, with all that a row has."""
-    _, known = engine_rows(None, reading_of(name), 0)
-    rows, _ = engine_rows(known, reading_of(name), 1_000)
-    whole = [row | {"at_ms": 1, "host": "h", "origin": "measured"} for row in rows]
+    _, known = engine_rows(None, reading_of(name), 0, 0)
+    rows, _ = engine_rows(known, reading_of(name), 1_000, 1_000)
+    whole = [row | {"host": "h", "origin": "measured"} for row in rows]
 
     assert all(plausible(ENGINE_SAMPLES, row)[1] == [] for row in whole)
     assert block_from_rows(ENGINE_SAMPLES.fields, whole).rows == len(rows)

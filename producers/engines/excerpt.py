@@ -1,0 +1,26 @@
+"""The few lines of a page that an engine's figures are made of. Pure.
+
+A page of vLLM has 445 samples, of which a dozen are used. Cutting those out first takes a tenth of the time of reading
+all of them, every second.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from producers.engines.facts import INFO_METRICS
+from producers.engines.mappings import BY_KIND, START_TIME
+
+
+def excerpt(text: str, kind: str) -> str:
+    """The lines that begin with a name of the engine's (or a longer one), readable or not, in their order.
+
+    The end of a text that was cut within a line stays cut.
+    """
+    lines = [line for line in text.split("\n") if line.startswith(_names(kind))]
+    return "\n".join(lines) + ("\n" if text.endswith("\n") else "")
+
+
+@cache
+def _names(kind: str) -> tuple[str, ...]:
+    return (*sorted(BY_KIND[kind].names), START_TIME, *(metric.name for metric in INFO_METRICS))

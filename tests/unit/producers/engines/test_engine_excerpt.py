@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from producers.engines.excerpt import excerpt
+from producers.engines.facts import facts_of_samples
+from producers.engines.reading import detect, read
+from producers.exposition import parse
+
+SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
+FILES = sorted(str(path.relative_to(SCRAPES)) for path in SCRAPES.rglob("*.prom"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_excerpt_tells_what_the_page_tells(name: str) -> None:
+    """The same figures, start time and facts, from fewer lines."""
+    text = (SCRAPES / name).read_text()
+    page = parse(text).samples
+    engine = detect(sample.name for sample in page)
+    part = parse(excerpt(text, engine.kind)).samples
+
+    assert read(part, engine) == read(page, engine)
+    assert facts_of_samples(part) == facts_of_samples(page)
+    assert len(part) <= len(page)
+
+
+def test_unreadable_lines_of_the_engine_stay_and_others_go() -> None:
+    """They are counted still."""
+    text = "vllm:num_requests_running{ 1\nother{ 2\nvllm:prompt_tokens_total 5\nvllm:prompt_tokens_total_more 6\n# x\n"
+
+    assert excerpt(text, "vllm") == (
+        "vllm:num_requests_running{ 1\nvllm:prompt_tokens_total 5\nvllm:prompt_tokens_total_more 6\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n", "vllm:num_requests_running 1", "vllm:num_requests_running 1\nvllm:pro"])
+def test_a_text_that_was_cut_ends_cut(text: str) -> None:
+    """So that nobody takes it for whole."""
+    assert excerpt(text, "vllm").endswith("\n") == text.endswith("\n")
