@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 from collections.abc import Iterator
 
 from runtime import logs
@@ -33,6 +34,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
     """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again."""
     from fleetpulse.observed import ObservedWindowsStep
     from stream_jobs.host.process import host_job
+    from stream_jobs.windows.warm import warm
 
     logs.configure(f"jobs-{job}")
     config = load()
@@ -41,6 +43,8 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
     topics = [topic.name for topic in SOURCE_TOPICS]
     outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
     bound_fetches(config.limits)
+    # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
+    threading.Thread(target=warm, name="warm", daemon=True).start()
     with _health(health_port):
         code = host_job(shell, step, topics, config.kafka, worker=worker, outputs=outputs)
     sys.exit(code)
