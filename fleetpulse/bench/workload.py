@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from producers.fleet.wide import Of, Wide, constant_label, entity_label, hex_texts, number, optional
+from producers.fleet.wide import Of, Wide, completed, constant_label, entity_label, hex_texts, number, optional
 from schemas.block import Bins, Block, Labels, Numbers
 from schemas.events import GPU_SAMPLES, LLM_REQUESTS
 from schemas.fields import Role
@@ -168,7 +168,7 @@ class Workload:
         columns["request_id"] = hex_texts(b"req-", random.integers(0, 256, (rows, 12), np.uint8))
         columns["trace_id"] = hex_texts(b"", random.integers(0, 256, (rows, 16), np.uint8))
         ends = np.arange(1, profile.hosts + 1, dtype=np.int64) * each
-        return Wide("llm.requests", engine, ends, _ordered(LLM_REQUESTS.fields, columns))
+        return Wide("llm.requests", engine, ends, completed(LLM_REQUESTS, columns, rows))
 
     def _request_labels(self, rows: int, fate: npt.NDArray[np.int64]) -> dict[str, Labels]:
         random = self._random
@@ -191,7 +191,7 @@ class Workload:
         columns: dict[str, Any] = {"at_ms": number(moment, "<i8"), **_sample_numbers(random, busy), **self._gpu}
         columns["origin"] = constant_label("simulated", rows)
         ends = np.arange(1, profile.hosts + 1, dtype=np.int64) * profile.gpus_per_host
-        return Wide("gpu.samples", np.arange(rows), ends, _ordered(GPU_SAMPLES.fields, columns))
+        return Wide("gpu.samples", np.arange(rows), ends, completed(GPU_SAMPLES, columns, rows))
 
 
 def _labels(rows: list[dict[str, str | None]], per_host: int = ENGINES_PER_HOST) -> dict[str, Of]:
@@ -203,10 +203,6 @@ def _coded(values: list[str | None] | list[str], picks: npt.NDArray[np.int64]) -
     words: dict[bytes | None, int] = {None: 0}
     codes = [words.setdefault(None if value is None else value.encode(), len(words)) for value in values]
     return Labels(np.array(codes, np.uint8)[picks], list(words))
-
-
-def _ordered(fields: tuple[Any, ...], columns: dict[str, Any]) -> dict[str, Any]:
-    return {f.name: columns[f.name] for f in fields}
 
 
 def _lognormal(random: Random, median: float, sigma: float, rows: int) -> Floats:
