@@ -13,8 +13,6 @@ from producers.requests.times import UNKNOWN, Ints, Times, figures, nullable
 from schemas.block import Column, Labels
 
 TOKENS_MAX = 100_000_000
-TIME_MAX_NS = 2**61
-"""Times beyond are moved to it, so that no difference overflows; what they measure is above an hour, so null."""
 _TOKENS_FROM: tuple[bytes | None, ...] = (None, b"engine", b"counted")
 
 
@@ -31,8 +29,7 @@ def columns_of(times: Times) -> Folded:
     """ttft_us, ttfo_us, tpot_us, e2e_us, icl_max_us, chunks, output_tokens, reasoning_tokens, tokens_from, itl_bins of
     every request, in order. What is beyond an event's bounds is null. ``tokens_from`` speaks of output alone."""
     output, reasoning, wrong = _told(times)
-    bounded = {name: np.clip(getattr(times, name), 0, TIME_MAX_NS) for name in ("at_ns", "received_ns", "ended_ns")}
-    found = figures(replace(times, output_tokens=output, reasoning_tokens=reasoning, **bounded))
+    found = figures(replace(times, output_tokens=output, reasoning_tokens=reasoning))
     output = np.where(found.usage_contradicts, UNKNOWN, output)
     counted = (output == UNKNOWN) & (found.chunks > 0)
     told_reasoning = reasoning != UNKNOWN

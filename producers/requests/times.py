@@ -38,6 +38,9 @@ EMPTY = 0
 """Kind of an entry that carries nothing; the others are ``chunk.CONTENT`` and ``chunk.REASONING``."""
 UNKNOWN = -1
 """Stands for null in the arrays of this module."""
+TIME_MAX_NS = 2**61
+"""Times outside [-this, this] are moved to its ends, so that no gap overflows: what they measure is 0 or above an hour,
+hence null in an event."""
 _SLICE_ENTRIES = 32_768
 _SLICE_REQUESTS = 256
 _NO_BIN = 32_767
@@ -96,7 +99,7 @@ def nullable(values: Ints, high: int = HOUR_US) -> Numbers:
 
 def figures(times: Times) -> Figures:
     """The figures of every request, in order. Offsets must rise from 0 to the number of entries."""
-    times = _without_empty(times)
+    times = _without_empty(_bounded(times))
     at_ns, ended_ns, clock_back = _forward(times)
     times = replace(times, at_ns=at_ns, ended_ns=ended_ns)
     starts, ends = times.offsets[:-1], times.offsets[1:]
@@ -117,6 +120,11 @@ def figures(times: Times) -> Figures:
         clock_back=clock_back,
         itl=_itl(gaps, tokens, first_of_choice, times.offsets),
     )
+
+
+def _bounded(times: Times) -> Times:
+    names = ("at_ns", "received_ns", "ended_ns")
+    return replace(times, **{name: np.clip(getattr(times, name), -TIME_MAX_NS, TIME_MAX_NS) for name in names})
 
 
 def _without_empty(times: Times) -> Times:

@@ -35,6 +35,8 @@ TOKENS_MAX = 100_000_000
 MODEL_UNKNOWN = "unknown"
 """Stands where neither the client nor the engine named a model: the event may not lack one."""
 _GENERATES = frozenset({"chat", "completions", "responses"})
+_SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY})
+"""What was skipped may have been the end, so that nothing follows from its absence."""
 _CALLS_TOOLS = frozenset({"chat", "responses"})
 
 
@@ -261,7 +263,8 @@ class Tracker:
             ending = WHOLE  # everything had come; who closed the connection then is of no matter
         answers = (self._http_status or 200) < 300 and self._error_kind is None
         generates = self._asked.streamed and self._asked.api in _GENERATES
-        if ending.how is How.COMPLETE and generates and answers and not whole:
+        skipped = not self.reasons.keys().isdisjoint(_SKIPPED)
+        if ending.how is How.COMPLETE and generates and answers and not (whole or skipped):
             self.reasons[reasons.UNFINISHED] += 1
             ending = Ending(How.ENGINE_LOST, ending.error_kind)
         finish_reason = gravest(list(self._finish))
