@@ -15,7 +15,7 @@ import orjson
 
 from producers.collector import Collected, Identity, Row
 from producers.differences import plausible
-from producers.engines.excerpt import excerpt
+from producers.engines.excerpt import excerpt, promising
 from producers.engines.facts import DOCUMENTS, NO_FACTS, Document, Facts, facts_of, facts_of_samples, first_known
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
@@ -113,6 +113,8 @@ class EngineCollector:
     def _scrape_at(self, url: str) -> tuple[Reading, Sequence[SampleLike]]:
         text = self._fetch(url, METRICS_LIMITS, self._target.api_key).decode("utf-8", "replace")
         kind = self._known.kind if self._known else None
+        if kind is None and self._target.sought and not promising(text):
+            raise UnknownEngineError(())  # somebody else's page, of any size, every half minute
         found = self._read(excerpt(text, kind), BY_KIND[kind]) if kind else None
         if found is None or not found[0].figures:  # the first time, or it is another engine now
             found = self._read(text, self._target.engine)

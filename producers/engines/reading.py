@@ -44,7 +44,7 @@ class UnknownEngineError(FleetpulseError):
         shown = ", ".join(self.families[:FAMILIES_SHOWN_MAX]) or "none"
         more = len(self.families) - FAMILIES_SHOWN_MAX
         tail = f" and {more} more" if more > 0 else ""
-        super().__init__(f"{why}; set the engine's kind, or its metrics_url. Names seen: {shown}{tail}")
+        super().__init__(f"{why}; set the engine's kind, or another url. Names seen: {shown}{tail}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,7 +341,7 @@ def test_an_address_that_is_only_sought_is_tried_seldom_and_is_no_error() -> Non
     rig = Rig({METRICS: "refused"}, replace(TARGET, sought=True))
     quiet = [rig.tick(), rig.tick()]
     asked = len(rig.engine.asked)
-    rig.engine.pages[METRICS] = b"somebody_elses 1\n"
+    rig.engine.pages[METRICS] = b"somebody_elses 1\nnot even{ this\n"
     quiet += [rig.tick(SEEK_EVERY_MS), rig.tick()]
     rig.engine.pages[METRICS] = small()
     quiet += [rig.tick()]

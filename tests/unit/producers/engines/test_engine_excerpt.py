@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.engines.excerpt import excerpt
+from producers.engines.excerpt import excerpt, promising
 from producers.engines.facts import facts_of_samples
 from producers.engines.reading import detect, read
 from producers.exposition import parse
@@ -39,3 +39,10 @@ def test_unreadable_lines_of_the_engine_stay_and_others_go() -> None:
 def test_a_text_that_was_cut_ends_cut(text: str) -> None:
     """So that nobody takes it for whole."""
     assert excerpt(text, "vllm").endswith("\n") == text.endswith("\n")
+
+
+def test_pages_of_engines_are_promising_and_others_are_not() -> None:
+    """Every file here; not a page of something else."""
+    assert [name for name in FILES if not promising((SCRAPES / name).read_text())] == []
+    assert not promising('# TYPE container_cpu_seconds counter\ncontainer_cpu_seconds{id="/"} 1\n')
+    assert not promising("")

@@ -67,7 +67,7 @@ def test_an_unknown_engine_is_an_error_that_names_what_was_seen() -> None:
 
     assert caught.value.families == tuple(names)
     assert str(caught.value) == (
-        "the metrics are of no engine known here; set the engine's kind, or its metrics_url. Names seen: "
+        "the metrics are of no engine known here; set the engine's kind, or another url. Names seen: "
         + ", ".join(names[:FAMILIES_SHOWN_MAX])
         + " and 2 more"
     )
