@@ -19,8 +19,8 @@ else of fleetpulse. docs/sdk.md has the whole story and the wire format.
 from __future__ import annotations
 
 from fleetpulse.track.calls import openai, tracked, wrap
-from fleetpulse.track.client import Client, client
-from fleetpulse.track.request import FIELDS, Request, report, request
+from fleetpulse.track.handover import Client, client
+from fleetpulse.track.requests import FIELDS, Request, report, request
 from fleetpulse.track.streams import watch
 
 __all__ = ["FIELDS", "Client", "Request", "client", "openai", "report", "request", "tracked", "watch", "wrap"]

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fleetpulse.track.client import Client
-from fleetpulse.track.request import Request
+from fleetpulse.track.handover import Client
+from fleetpulse.track.requests import Request
 from fleetpulse.track.streams import describe, watch
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from fleetpulse.track.request import Request
+from fleetpulse.track.requests import Request
 
 _USAGE = (
     ("input_tokens", ("prompt_tokens", "input_tokens")),

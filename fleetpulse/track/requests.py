@@ -15,8 +15,8 @@ from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Self
 
-from fleetpulse.track.client import MARKED, MERGED, Client, Finished
-from fleetpulse.track.client import client as default_client
+from fleetpulse.track.handover import MARKED, MERGED, Client, Finished
+from fleetpulse.track.handover import client as default_client
 from fleetpulse.track.endings import ending
 
 TIMES_MAX = 4_096

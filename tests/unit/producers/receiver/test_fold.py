@@ -1,0 +1,209 @@
+"""Datagrams to columns: whole rows, whoever says what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from producers.receiver.datagram import read
+from producers.receiver.fold import Folded, Where, fold
+from schemas.build import rows_of
+from schemas.events import LLM_REQUESTS
+from schemas.sketch import bin_of
+from tests.unit.producers.receiver import sent
+
+WHERE = Where("h-1", "c-1", None)
+NOTHING: dict[str, Any] = {field.name: None for field in LLM_REQUESTS.fields} | {"itl_bins": {}}
+
+
+def folded(client: sent.Recorded, where: Where = WHERE) -> Folded:
+    buffer, ends = sent.together(client.sent)
+    return fold(buffer, read(buffer, ends), where)
+
+
+def rows(result: Folded) -> list[dict[str, Any]]:
+    return [row for _, block in result.blocks for row in rows_of(LLM_REQUESTS.fields, block)]
+
+
+def row_of(*args: Any, where: Where = WHERE, **said: Any) -> dict[str, Any]:
+    client = sent.Recorded()
+    client.hand_over(sent.finished(*args, **said))
+    (row,) = rows(folded(client, where))
+    return row
+
+
+def bins_of(*values_us: int) -> dict[int, int]:
+    keys, counts = np.unique(bin_of(np.array(values_us, np.int64)), return_counts=True)
+    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
+
+
+def test_a_stream_becomes_a_whole_row() -> None:
+    """Latencies follow from the times, the rest from what is said and from the agent."""
+    row = row_of([1_000, 200, 300], end_us=50, model="m", tenant="t", input_tokens=7, trace_id="ab" * 16)
+
+    assert row == NOTHING | {
+        "at_ms": sent.AT_MS,
+        "ttft_us": 1_000,
+        "ttfo_us": 1_000,
+        "tpot_us": 250,
+        "e2e_us": 1_550,
+        "icl_max_us": 300,
+        "itl_bins": bins_of(200, 300),
+        "chunks": 3,
+        "input_tokens": 7,
+        "output_tokens": 3,
+        "tokens_from": "counted",
+        "model": "m",
+        "tenant": "t",
+        "status": "ok",
+        "host": "h-1",
+        "cluster": "c-1",
+        "origin": "measured",
+        "request_id": f"{sent.PID:x}-{sent.START_NS:x}-0",
+        "trace_id": "ab" * 16,
+    }
+
+
+def test_a_request_without_chunks_has_an_end_only() -> None:
+    """Not streamed: no first token, no sketch, and nothing is made up."""
+    row = row_of(end_us=900, model="m", output_tokens=12, request_id="r")
+
+    assert row == NOTHING | {
+        "at_ms": sent.AT_MS,
+        "e2e_us": 900,
+        "output_tokens": 12,
+        "tokens_from": "engine",
+        "model": "m",
+        "status": "ok",
+        "host": "h-1",
+        "cluster": "c-1",
+        "origin": "measured",
+        "request_id": "r",
+    }
+
+
+def test_what_others_measured_goes_before_what_was_not() -> None:
+    """A report of a plugin: no clock of its own, latencies as said."""
+    client = sent.Recorded()
+    text = b'{"status":"ok","model":"m","e2e_us":5000,"ttft_us":1000,"request_id":"r"}'
+    client.hand_over(sent.Finished(0, 0, 0, sent.AT_MS, 0, 0, text, len(text)))
+
+    (row,) = rows(folded(client))
+
+    assert {name: row[name] for name in ("e2e_us", "ttft_us", "tpot_us", "chunks", "output_tokens", "itl_bins")} == {
+        "e2e_us": 5_000,
+        "ttft_us": 1_000,
+        "tpot_us": None,
+        "chunks": None,
+        "output_tokens": None,
+        "itl_bins": {},
+    }
+
+
+def test_usage_spreads_over_chunks_that_hold_several_tokens() -> None:
+    """The engine told of 9 tokens in 3 chunks: gaps count per token."""
+    row = row_of([100, 300, 600], model="m", output_tokens=9)
+
+    assert (row["tpot_us"], row["chunks"], row["itl_bins"]) == (112, 3, bins_of(*[100] * 3, *[200] * 3))
+
+
+def test_reasoning_and_choices_follow_from_marks() -> None:
+    """The first output token is the first that is no reasoning; gaps are within a choice."""
+    marks = [sent.mark(reasoning=True), sent.mark(), sent.mark(choice=1), sent.mark()]
+
+    row = row_of([10, 20, 30, 40], marks=marks, model="m")
+
+    assert (row["ttft_us"], row["ttfo_us"], row["itl_bins"]) == (10, 30, bins_of(20, 70))
+
+
+def test_a_merged_stream_tells_how_many_chunks_there_were() -> None:
+    """The count is that of all chunks, the longest gap as the SDK says."""
+    row = row_of([10, 20, 30], marks=[sent.mark(1), sent.mark(2), sent.mark(2)], merged=2, model="m", icl_max_us=17)
+
+    assert (row["chunks"], row["icl_max_us"], row["output_tokens"]) == (5, 17, 5)
+    assert row["itl_bins"] == bins_of(10, 10, 15, 15)
+
+
+def test_no_output_told_though_chunks_came_is_not_believed() -> None:
+    """Counted from the chunks then."""
+    row = row_of([10, 20], model="m", output_tokens=0)
+
+    assert (row["output_tokens"], row["tokens_from"]) == (2, "counted")
+
+
+def test_a_request_cannot_say_where_it_ran() -> None:
+    """Host, region, origin and time are the agent's, whatever a forged datagram says."""
+    client = sent.Recorded()
+    text = b'{"status":"ok","model":"m","host":"h-9","region":"r-9","origin":"simulated","at_ms":1,"itl_bins":{"1":9}}'
+    client.hand_over(sent.Finished(0, 0, 0, sent.AT_MS, 0, 0, text, len(text)))
+
+    (row,) = rows(folded(client))
+
+    told = (row["host"], row["region"], row["origin"], row["at_ms"], row["itl_bins"])
+    assert told == ("h-1", None, "measured", sent.AT_MS, {})
+
+
+def test_a_request_without_a_model_is_kept() -> None:
+    """The model is required: unknown is a word there."""
+    assert row_of()["model"] == "unknown"
+
+
+def test_rows_stand_with_their_key() -> None:
+    """By placement group, told by the client or known of the engine, else by host; in order within."""
+    client = sent.Recorded()
+    for name, said in (("a", {"placement_group": "g"}), ("b", {}), ("c", {"engine_id": "e"}), ("d", {})):
+        client.hand_over(sent.finished([5], model=name, **said))
+    where = Where("h-1", placement_of={"e": "g"}.get)
+
+    result = folded(client, where)
+
+    found = [(key, [row["model"] for row in rows_of(LLM_REQUESTS.fields, block)]) for key, block in result.blocks]
+    assert sorted(found) == [(b"g", ["a", "c"]), (b"h-1", ["b", "d"])]
+    assert result.events == 4
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b'{"a":', b'"x"', b"\xff", b'{"a":1}{"b":2}'])
+def test_json_that_is_no_object_is_counted(text: bytes) -> None:
+    """The neighbour is taken."""
+    client = sent.Recorded()
+    client.hand_over(sent.Finished(0, 0, 0, sent.AT_MS, 0, 0, text, len(text)))
+    client.hand_over(sent.finished([5, 5], model="good"))
+
+    result = folded(client)
+
+    assert (result.broken, [row["model"] for row in rows(result)]) == (1, ["good"])
+    assert rows(result)[0]["chunks"] == 2
+
+
+def test_values_of_another_kind_are_put_apart() -> None:
+    """As plain rows with what the agent says, for the pipeline to reject; the neighbour is taken."""
+    client = sent.Recorded()
+    text = b'{"status":"ok","model":"m","input_tokens":"many","request_id":"r","host":"h-9"}'
+    client.hand_over(sent.Finished(0, 0, 0, sent.AT_MS, 0, 0, text, len(text)))
+    client.hand_over(sent.finished([5], model="good"))
+
+    result = folded(client)
+
+    assert [row["model"] for row in rows(result)] == ["good"]
+    assert list(result.unfit) == [
+        {
+            "status": "ok",
+            "model": "m",
+            "input_tokens": "many",
+            "request_id": "r",
+            "at_ms": sent.AT_MS,
+            "host": "h-1",
+            "cluster": "c-1",
+            "region": None,
+            "origin": "measured",
+        }
+    ]
+
+
+def test_nothing_folds_to_nothing() -> None:
+    """No datagrams: no blocks."""
+    client = sent.Recorded()
+
+    assert folded(client) == Folded([], [], 0)
