@@ -2,7 +2,7 @@
 
 A collector that raises is closed and made anew. One that is longer in a call than its time limit is abandoned with
 its thread and made anew as well, but no more than ``hung_max`` threads may hang at a time: then the collector stays
-off, and says so, until one of them comes back. Nothing here waits: ``tend`` is called twice a second with the time.
+off, and says so, until one of them comes back. Nothing here waits: ``tend`` is called once a second with the time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All collectors of a host side by side: each in a thread of its own, watched twice a second, none waiting for another.
+"""All collectors of a host side by side: each in a thread of its own, watched once a second, none waiting for another.
 
 Beside them run services (the receiver, OTLP): coroutines that end only by a failure, begun again after a rest.
 """
@@ -19,7 +19,7 @@ from runtime.counters import COUNTERS, Counters
 
 _log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 1.0
 JOIN_WITHIN_S = 2.0
 STUCK_AFTER_S = 15.0
 """The loop has not looked at its collectors for so long: the process is not alive."""

@@ -1,0 +1,133 @@
+"""What the agent costs a GPU host: its share of one core and its memory, second by second, as a process of its own.
+
+The driver is a stub below ``pynvml`` (``nvml_stub``): as many calls as the collector makes, each with a driver's delay.
+What the stub itself computes is part of the figure, so the true cost is a little lower. Processor time comes from the
+process' own clock (CLOCK_PROCESS_CPUTIME_ID, nanoseconds), so that a second of little work is not rounded to a tick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from schemas.errors import FleetpulseError
+
+GPUS = 8
+DELAY_US = 50
+WARM_UP_S = 10.0
+"""Imports, probes and first readings are over by then."""
+CPU_SHARE_MAX = 0.005
+MEMORY_MAX_BYTES = 120 * 2**20
+NOWHERE = "127.0.0.1:1"
+_CPUCLOCK_SCHED = 2
+
+Tell = Callable[[str], None]
+
+
+def measure(seconds: int, tell: Tell, kafka: str | None = None, gpus: int = GPUS) -> dict[str, Any]:
+    """Run the agent at 1 Hz for ``seconds`` and watch it. ``kafka``: None leaves everything in the spool."""
+    with tempfile.TemporaryDirectory(prefix="fleetpulse-bench-agent-") as folder:
+        report = Path(folder) / "report.json"
+        process = _start(Path(folder), report, kafka or NOWHERE, gpus, WARM_UP_S + seconds + 5)
+        try:
+            tell(f"the agent warms up for {WARM_UP_S:g} s")
+            time.sleep(WARM_UP_S)
+            tell(f"watching the agent for {seconds} s")
+            spent_s = [_second(process) for _ in range(seconds)]
+            memory = _memory(process.pid)
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        told = json.loads(report.read_bytes()) if report.exists() else {}
+        log = (Path(folder) / "agent.log").read_text(errors="replace")
+    if process.returncode != 0 or not told:
+        raise FleetpulseError(f"the agent ended with {process.returncode}: {log[-2_000:]}")
+    return _result(spent_s, memory, told, kafka is not None, gpus)
+
+
+def _result(
+    spent_s: list[float], memory: dict[str, int], told: dict[str, Any], with_kafka: bool, gpus: int
+) -> dict[str, Any]:
+    ordered = sorted(spent_s)
+    return {
+        "gpus": gpus,
+        "nvml_delay_us": DELAY_US,
+        "kafka": "local" if with_kafka else "away",
+        "seconds": len(spent_s),
+        "cpu_share_median": median(spent_s),
+        "cpu_share_p95": ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
+        "cpu_share_max": ordered[-1],
+        "cpu_share_mean": sum(spent_s) / len(spent_s),
+        "cpu_us": [round(each * 1e6) for each in spent_s],
+        **memory,
+        **told,
+        "within": {
+            "cpu": median(spent_s) <= CPU_SHARE_MAX,
+            "memory": memory["resident_peak_bytes"] <= MEMORY_MAX_BYTES,
+        },
+    }
+
+
+def _start(folder: Path, report: Path, kafka: str, gpus: int, seconds: float) -> subprocess.Popen[bytes]:
+    code = f"from fleetpulse.bench.agent import child; child({str(folder)!r}, {str(report)!r}, {gpus}, {seconds})"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
+    environment |= {
+        "FLEETPULSE_KAFKA__BOOTSTRAP": kafka,
+        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(folder / "agent.sock"),
+        "FLEETPULSE_AGENT__DRAIN_MS": "0",
+        "FLEETPULSE_DATA_DIR": str(folder),
+    }
+    with (folder / "agent.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+        )
+
+
+def _second(process: subprocess.Popen[bytes]) -> float:
+    """Processor seconds per second over the next second."""
+    if process.poll() is not None:
+        raise FleetpulseError(f"the agent ended by itself, with {process.returncode}")
+    clock = (~process.pid << 3) | _CPUCLOCK_SCHED
+    begun_s, before_s = time.monotonic(), time.clock_gettime(clock)
+    time.sleep(1.0)
+    return (time.clock_gettime(clock) - before_s) / (time.monotonic() - begun_s)
+
+
+def _memory(pid: int) -> dict[str, int]:
+    from fleetpulse.bench.cpu import memory_bytes
+
+    return memory_bytes(pid)
+
+
+def child(folder: str, report: str, gpus: int, seconds: float) -> None:
+    """The agent of this process, on stub GPUs, until SIGTERM; then what it did, as JSON."""
+    from fleetpulse.bench import nvml_stub
+    from fleetpulse.edge import run_agent_service
+
+    with nvml_stub.installed(nvml_stub.NvmlStub(nvml_stub.gpus(gpus), delay_us=DELAY_US)) as stub:
+        begun_s = time.monotonic()
+        reports = run_agent_service(Path(folder) / "spool", seconds)
+        ran_s = time.monotonic() - begun_s
+    told = {
+        "nvml_calls_per_s": sum(stub.calls.values()) / ran_s,
+        "collectors": [
+            {"name": each.name, "readings": each.readings, "restarts": each.restarts, "cost_us": each.cost_us}
+            for each in reports
+        ],
+        "heavy_modules": [
+            name for name in ("numba", "scipy", "pandas", "google.protobuf", "grpc") if name in sys.modules
+        ],
+    }
+    Path(report).write_text(json.dumps(told))
