@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from producers.differences import INTERVAL_MS_MAX, plausible
 from producers.engines.reading import Reading, read
-from producers.engines.rows import SERIES_MAX, engine_rows
+from producers.engines.rows import SERIES_MAX, Known, engine_rows
 from producers.exposition import parse
 from schemas.build import block_from_rows
 from schemas.events import ENGINE_SAMPLES
@@ -114,6 +114,88 @@ def test_a_first_scrape_has_levels_only(name: str) -> None:
     rows, _ = engine_rows(None, reading_of(name), 7, 0)
 
     assert rows == [{"at_ms": 7} | row for row in LEVELS[name]]
+
+
+COUNTED: dict[str, list[dict[str, int]]] = {
+    "vllm-0.32.0_cpu_after_1_request.prom": [
+        {
+            "preemptions": 0,
+            "prompt_tokens": 9,
+            "prefix_hit_tokens": 0,
+            "generation_tokens": 4,
+            "finished_requests": 1,
+        }
+    ],
+    "vllm-0.32.0_cpu_after_bench60_aiperf80.prom": [
+        {
+            "preemptions": 0,
+            "prompt_tokens": 18_901,
+            "prefix_hit_tokens": 0,
+            "generation_tokens": 5_604,
+            "finished_requests": 141,
+        }
+    ],
+    "vllm_L4_kops_qwen2.5-0.5b.prom": [
+        {
+            "preemptions": 0,
+            "prompt_tokens": 0,
+            "prefix_hit_tokens": 0,
+            "generation_tokens": 0,
+            "finished_requests": 0,
+        }
+    ],
+    "llama-server_after_aiperf40.prom": [
+        {"prompt_tokens": 4_208 + 88, "prefix_hit_tokens": 88, "generation_tokens": 1_565}
+    ],
+    "written/vllm-0.5_old_names.prom": [
+        {"preemptions": 5, "prompt_tokens": 12_345, "generation_tokens": 6_789, "finished_requests": 52}
+    ],
+    "written/vllm-0.9_both_names_two_engines.prom": [
+        {
+            "preemptions": 7,
+            "prompt_tokens": 1_800,
+            "prefix_hit_tokens": 400,
+            "generation_tokens": 150,
+            "finished_requests": 16,
+        }
+    ],
+    "written/sglang-0.4_documented.prom": [{"prompt_tokens": 8_128_902, "generation_tokens": 7_557_572}],
+    "written/sglang-0.5_ranks_and_priorities.prom": [
+        {
+            "preemptions": 3,
+            "prompt_tokens": 8_130_000,
+            "prefix_hit_tokens": 61_000,
+            "generation_tokens": 7_558_000,
+            "finished_requests": 11_008,
+        }
+    ],
+    "written/tgi-3.prom": [{"prompt_tokens": 81_234, "generation_tokens": 30_567, "finished_requests": 153}],
+    "written/trtllm-serve-1.prom": [
+        {
+            "prompt_tokens": 51_200,
+            "prefix_hit_tokens": 25_600,
+            "generation_tokens": 12_800,
+            "finished_requests": 100,
+        }
+    ],
+    "written/triton-trtllm_two_models.prom": [
+        {"prompt_tokens": 20_000, "generation_tokens": 4_000, "finished_requests": 43},
+        {"finished_requests": 7},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_a_scrape_of_a_process_that_had_counted_nothing_has_all_it_counted(name: str) -> None:
+    """Every file of the set, whole rows with levels and differences."""
+    now = reading_of(name)
+    idle = Known(0, now.kind, now.started_at_s, {}, whole=True)
+    rows, _ = engine_rows(idle, now, 7_000, 1_000)
+
+    assert rows == [
+        {"at_ms": 7_000, "interval_ms": 1_000} | levels | counted
+        for levels, counted in zip(LEVELS[name], COUNTED[name], strict=True)
+    ]
 
 
 def test_every_file_is_read() -> None:
