@@ -50,7 +50,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
     sys.exit(code)
 
 
-def run_sink_service(*, raw: bool, health_port: int | None) -> None:
+def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
     """Run the sink until SIGTERM."""
     from sinks.service import SinkSettings, run_sink
 
@@ -59,7 +59,8 @@ def run_sink_service(*, raw: bool, health_port: int | None) -> None:
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
-        await run_sink(config.kafka, config.clickhouse, SinkSettings(raw=raw), stop, limits=config.limits)
+        settings = SinkSettings(raw=raw, roll=roll)
+        await run_sink(config.kafka, config.clickhouse, settings, stop, limits=config.limits)
 
     with _health(health_port):
         asyncio.run(body())

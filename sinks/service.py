@@ -52,6 +52,9 @@ class SinkSettings:
     records_max: int = 20_000
     bytes_max: int = 48 * 1024 * 1024
     raw: bool = True
+    """Also keep raw events."""
+    roll: bool = True
+    """Also keep rollups up to date. One sink of many is enough for that; several only do it twice."""
     rollups: RollupSettings = field(default_factory=RollupSettings)
 
     def __post_init__(self) -> None:
@@ -109,7 +112,8 @@ async def run_sink(
         async with asyncio.TaskGroup() as tasks:
             for group in groups:
                 tasks.create_task(_run_group(kafka, group, settings, stop))
-            tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop))
+            if settings.roll:
+                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop))
     except ExceptionGroup as errors:
         ours = errors.subgroup(FleetpulseError)
         if ours is None:

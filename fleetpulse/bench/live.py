@@ -102,18 +102,19 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
     return run
 
 
-def start_services(stand: Stand, processes: Processes, environment: Mapping[str, str]) -> None:
+def start_services(stand: Stand, processes: Processes, environment: Mapping[str, str], *, rollups: bool = True) -> None:
     """Start the windows job and the sink and return when both are members of their groups."""
-    for command in services(environment):
+    for command in services(environment, rollups=rollups):
         processes.start(command)
     asyncio.run(_until_ready(stand.config, processes))
 
 
-def services(environment: Mapping[str, str], *, raw: bool = True) -> tuple[Command, ...]:
+def services(environment: Mapping[str, str], *, raw: bool = True, rollups: bool = True) -> tuple[Command, ...]:
     """The windows job and the sink, as in production."""
+    options = ("--raw" if raw else "--no-raw", "--rollups" if rollups else "--no-rollups")
     return (
         Command("jobs", ("jobs", "windows", "--name", "bench-worker"), environment),
-        Command("sink", ("sink", "--raw" if raw else "--no-raw"), environment),
+        Command("sink", ("sink", *options), environment),
     )
 
 

@@ -3,7 +3,7 @@
 Both sides are ready on empty topics before the same events are written, and both keep raw rows. What is counted is the
 CPU of every process of a side (the job, the sink and the server; or the server alone), all bound to one core, from the
 first record written until everything has landed and background merges are over. The broker and the writer have the
-other cores. Ours also keeps minute, hour and day rollups and its books; the engine does not, and is not charged.
+other cores. Rollups are off: the engine's views keep none. Ours also keeps its books; the engine is not charged.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _ours(stand: Stand, filling: _Filling, progress: Progress) -> Side:
     environment = {"FLEETPULSE_DATA_DIR": str(stand.data_dir)}
     with Processes(stand.log_dir) as processes:
         with progress.task("starting the windows job (Faust) and the sink"):
-            live.start_services(stand, processes, environment)
+            live.start_services(stand, processes, environment, rollups=False)
         pids = {"clickhouse": stand.clickhouse_pid}
         pids |= {name: pid for name in processes.names() if (pid := processes.pid(name)) is not None}
         spent = _counted(

@@ -54,6 +54,9 @@ def jobs(
 
 def sink(
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Also keep raw events.")] = True,
+    rollups: Annotated[
+        bool, typer.Option("--rollups/--no-rollups", help="Also keep rollups up to date; one sink of many is enough.")
+    ] = True,
     health_port: HealthPort = None,
 ) -> None:
     """Land topics in ClickHouse and keep rollups up to date, until SIGTERM.
@@ -62,4 +65,4 @@ def sink(
     """
     from fleetpulse.services import run_sink_service
 
-    run_sink_service(raw=raw, health_port=health_port)
+    run_sink_service(raw=raw, roll=rollups, health_port=health_port)
