@@ -53,7 +53,7 @@ def read_parents() -> dict[int, int]:
 
 
 def read_gpu_processes() -> dict[str, dict[int, str]]:
-    """By GPU UUID the compute processes: pid and command line. Empty where there is no NVIDIA driver."""
+    """By UUID of the GPU or MIG device the compute processes: pid and command line. Empty where there is no driver."""
     import pynvml
 
     try:
@@ -61,12 +61,35 @@ def read_gpu_processes() -> dict[str, dict[int, str]]:
     except pynvml.NVMLError:
         return {}
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        handles = [handle for gpu in gpus for handle in _mig_devices(gpu) or [gpu]]
         return dict(found for handle in handles if (found := _on_gpu(handle)) is not None)
     except pynvml.NVMLError:
         return {}
     finally:
         pynvml.nvmlShutdown()
+
+
+def _mig_devices(gpu: Any) -> list[Any]:
+    """The MIG devices of a GPU that is divided: engines on two of them do not share. Empty for a whole GPU."""
+    import pynvml
+
+    try:
+        if pynvml.nvmlDeviceGetMigMode(gpu)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            return []
+        slots = range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
+    except pynvml.NVMLError:
+        return []
+    return [device for slot in slots if (device := _mig_device(gpu, slot)) is not None]
+
+
+def _mig_device(gpu: Any, slot: int) -> Any:
+    import pynvml
+
+    try:
+        return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, slot)
+    except pynvml.NVMLError:  # an empty slot
+        return None
 
 
 def _on_gpu(handle: Any) -> tuple[str, dict[int, str]] | None:

@@ -121,7 +121,8 @@ def _known(before: Known | None, now: Reading, moment_ms: int) -> Known:
     totals, fresh = dict(before.totals) if before else {}, _totals(now)
     totals |= {name: totals.get(name) if value is None else value for name, value in fresh.items()}
     fits = len(totals) <= SERIES_MAX
-    return Known(moment_ms, now.kind, now.started_at_s, totals if fits else fresh, now.whole and fits)
+    started_at_s = before.started_at_s if before and now.started_at_s is None else now.started_at_s
+    return Known(moment_ms, now.kind, started_at_s, totals if fits else fresh, now.whole and fits)
 
 
 def _totals(now: Reading) -> dict[SeriesName, int | None]:

@@ -68,11 +68,15 @@ class Nvml:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, processes: list[Any]) -> None:
         self.processes = processes
         self.open = 0
+        self.mig: dict[int, int] = {}
         for name in ("Init", "Shutdown", "DeviceGetCount"):
             monkeypatch.setattr(pynvml, f"nvml{name}", getattr(self, name))
         monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: f"G{handle}")
         monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", self.mig_mode)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda _gpu: 3)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetMigDeviceHandleByIndex", self.mig_device)
 
     def Init(self) -> None:
         self.open += 1
@@ -83,7 +87,19 @@ class Nvml:
     def DeviceGetCount(self) -> int:
         return 2
 
-    def running(self, handle: int) -> list[Any]:
+    def mig_mode(self, gpu: int) -> list[int]:
+        """``mig`` has a mode for the GPUs that support it."""
+        if gpu not in self.mig:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return [self.mig[gpu], 0]
+
+    def mig_device(self, gpu: int, slot: int) -> str:
+        """The middle one of three slots is empty."""
+        if slot == 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return f"{gpu}-mig-{slot}"
+
+    def running(self, handle: int | str) -> list[Any]:
         if handle == 1:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return self.processes
@@ -95,6 +111,16 @@ def test_compute_processes_are_told_by_gpu(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert read_gpu_processes() == {"G0": {os.getpid(): command_of(os.getpid())}}
     assert nvml.open == 0
+
+
+def test_a_divided_gpu_is_told_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU itself is not: engines on two of its parts do not share it."""
+    nvml = Nvml(monkeypatch, [])
+    nvml.mig = {0: pynvml.NVML_DEVICE_MIG_ENABLE}
+
+    assert read_gpu_processes() == {"G0-mig-0": {}, "G0-mig-2": {}}
+    nvml.mig = {0: pynvml.NVML_DEVICE_MIG_DISABLE}
+    assert read_gpu_processes() == {"G0": {}}
 
 
 def test_without_a_driver_there_is_nothing_to_match(monkeypatch: pytest.MonkeyPatch) -> None:

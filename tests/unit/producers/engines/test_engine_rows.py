@@ -316,6 +316,15 @@ def test_without_a_start_time_one_counter_that_fell_tells_of_a_restart() -> None
     assert grown(before, now) == {"interval_ms": 1_000, "prompt_tokens": 30, "generation_tokens": 2}
 
 
+def test_a_start_time_that_is_missing_once_is_remembered() -> None:
+    """The restart after it is seen still."""
+    _, known = engine_rows(None, reading(started_at_s=1.0, prompt_tokens={"": 10}), 0, 0)
+    _, known = engine_rows(known, reading(prompt_tokens={"": 12}), 1_000, 1_000)
+    rows, _ = engine_rows(known, reading(started_at_s=2.0, prompt_tokens={"": 30}), 2_000, 2_000)
+
+    assert rows[0]["prompt_tokens"] == 30
+
+
 def test_with_the_same_start_time_a_counter_that_fell_began_again_alone() -> None:
     """One of several processes behind the page did."""
     before = reading(started_at_s=100.0, prompt_tokens={"": 10}, generation_tokens={"": 50})
