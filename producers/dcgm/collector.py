@@ -1,0 +1,153 @@
+"""The collector of dcgm-exporter's page: rows of ``gpu.samples``, and of ``gpu.events`` for XIDs.
+
+The exporter reads GPUs at its own pace, every 30 s by default: until a GPU's figures change, its rows hold levels only,
+and the row after that covers all the time since. The XID it tells is the last one, for ever: it is told when it
+changes, and never for a GPU that was not seen before. The same XID twice in a row, and all but the last of several
+between two readings, cannot be seen on this page.
+
+The rows have no columns for pod, namespace and container: an event's message names them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from producers.collector import Collected, Identity, Row
+from producers.dcgm.fields import FIGURES, XID
+from producers.dcgm.page import GpuOnPage, read_page
+from producers.differences import bounds, within
+from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
+from producers.gpu.faults import xid
+from producers.gpu_figures import Reading, counters, sample_rows
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.events import GPU_EVENTS, GPU_SAMPLES
+
+_log = logging.getLogger(__name__)
+
+LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
+STALE_MS = 60_000
+"""Figures that stand still for so long do so because nothing happens."""
+FAILURES_MAX = 10
+"""After so many pages in a row that did not come, the collector fails and is made anew by the agent."""
+FORGET_MS = 3_600_000
+
+_BOUNDS = bounds(GPU_SAMPLES)
+
+
+@dataclass(slots=True)
+class _Gpu:
+    """What is remembered of one GPU. ``shown``: all it told last."""
+
+    shown: dict[str, int]
+    seen_ms: int
+    before: Reading
+    xid: int | None = None
+
+
+class DcgmCollector:
+    """One page per tick. Raises ``FetchError`` after ``FAILURES_MAX`` failures in a row; else they are counted."""
+
+    name = "dcgm"
+
+    def __init__(
+        self,
+        url: str,
+        identity: Identity,
+        period_ms: int,
+        *,
+        fetch: Fetch = fetch,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self.period_ms = period_ms
+        self._url = url
+        self._identity = identity
+        self._fetch = fetch
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._gpus: dict[str, _Gpu] = {}
+        self._failures = 0
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """Events first: they say why samples look as they do."""
+        moment_ms = round(self._clock.monotonic_s() * 1_000)
+        text = self._page()
+        if text is None:
+            return []
+        page = read_page(text)
+        for reason, times in page.left_out.items():
+            self._count(reason, times)
+        events: list[Row] = []
+        samples: list[Row] = []
+        for gpu in (gpu for gpu in page.gpus.values() if gpu.values):
+            events += self._events(gpu, at_ms)
+            samples += self._samples(gpu, Reading(at_ms, moment_ms, gpu.values))
+        self._forget(moment_ms)
+        return [part for part in (Collected(GPU_EVENTS, events), Collected(GPU_SAMPLES, samples)) if part.rows]
+
+    def close(self) -> None:
+        """Nothing is held open between two pages."""
+
+    def _page(self) -> str | None:
+        try:
+            body = self._fetch(self._url, LIMITS)
+        except FetchError as error:
+            self._failures += 1
+            self._count(error.reason, 1)
+            if self._failures >= FAILURES_MAX:
+                raise
+            return None
+        self._failures = 0
+        return body.decode("utf-8", "replace")
+
+    def _samples(self, gpu: GpuOnPage, now: Reading) -> list[Row]:
+        known = self._gpus.get(gpu.uuid)
+        if known is None:
+            rows = sample_rows(FIGURES, None, now)
+            self._gpus[gpu.uuid] = _Gpu(gpu.values, now.monotonic_ms, counters(None, now), gpu.values.get(XID))
+        elif known.shown == gpu.values and now.monotonic_ms - known.before.monotonic_ms < STALE_MS:
+            rows = sample_rows(FIGURES, None, now)
+            known.seen_ms = now.monotonic_ms
+        else:
+            rows = sample_rows(FIGURES, known.before, now)
+            known.shown, known.seen_ms, known.before = gpu.values, now.monotonic_ms, counters(known.before, now)
+        identity = self._of(gpu)
+        if gpu.parent_uuid is not None:
+            identity |= {"parent_uuid": gpu.parent_uuid, "mig_profile": gpu.mig_profile}
+        return [identity | self._checked(row) for row in rows]
+
+    def _events(self, gpu: GpuOnPage, at_ms: int) -> list[Row]:
+        """Called before ``_samples``: it needs to know whether the GPU was there before."""
+        known, code = self._gpus.get(gpu.uuid), gpu.values.get(XID)
+        if known is None or code is None or code == known.xid:
+            return []
+        known.xid = code
+        if code == 0:
+            return []
+        fault = xid(code)
+        message = f"XID {code}: {fault.meaning}" + (f"; held by pod {gpu.holder}" if gpu.holder else "")
+        _log.warning("a GPU told an XID", extra={"gpu": gpu.uuid, "code": code, "why": fault.meaning})
+        told = {"kind": "xid", "severity": fault.severity, "action": fault.action, "code": code, "message": message}
+        return [{"at_ms": at_ms} | self._of(gpu) | told]
+
+    def _of(self, gpu: GpuOnPage) -> dict[str, Any]:
+        placement = self._identity.placement.get(gpu.uuid) or self._identity.placement.get(gpu.parent_uuid or "", {})
+        known = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
+        return known | dict(self._identity.labels) | dict(placement)
+
+    def _checked(self, row: Row) -> Row:
+        checked, wrong = within(_BOUNDS, row)
+        for name in wrong:
+            self._count(name, 1)
+        return checked
+
+    def _forget(self, moment_ms: int) -> None:
+        for uuid in [uuid for uuid, gpu in self._gpus.items() if moment_ms - gpu.seen_ms > FORGET_MS]:
+            del self._gpus[uuid]
+
+    def _count(self, field: str, times: int) -> None:
+        self._counters.add("sampler_errors", times, sampler="dcgm", field=field)

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from producers.collector import Collected, Identity
+from producers.dcgm.collector import FAILURES_MAX, DcgmCollector
+from producers.engines.fetch import FetchError, FetchLimits
+from runtime.clock import VirtualClock
+from runtime.counters import Counters
+from schemas.build import block_from_rows
+from schemas.events import GPU_EVENTS, GPU_SAMPLES
+
+GAUGE = "# TYPE DCGM_FI_PROF_PCIE_TX_BYTES gauge\n"
+
+
+class Exporter:
+    """Pages to come, by hand; ``None`` is no answer."""
+
+    def __init__(self) -> None:
+        self.text: str | None = ""
+        self.clock = VirtualClock(1_000_000)
+        self.counters = Counters()
+        identity = Identity({"host": "here"}, {"GPU-a": {"engine_id": "e1", "placement_group": "g1"}})
+        self.collector = DcgmCollector(
+            "http://h", identity, 1_000, fetch=self.fetch, clock=self.clock, counters=self.counters
+        )
+
+    def fetch(self, url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
+        if self.text is None:
+            raise FetchError("refused", url, "no")
+        return self.text.encode()
+
+    def tick(self, text: str | None, after_ms: int = 1_000) -> Sequence[Collected]:
+        self.text = text
+        self.clock.advance(after_ms)
+        return self.collector.collect(self.clock.now_ms())
+
+    def rows(self, text: str | None, after_ms: int = 1_000) -> list[dict[str, Any]]:
+        """What is known of the samples."""
+        collected = [part for part in self.tick(text, after_ms) if part.event is GPU_SAMPLES]
+        rows = [row for part in collected for row in part.rows]
+        assert block_from_rows(GPU_SAMPLES.fields, rows).rows == len(rows)
+        return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+    def events(self, text: str) -> list[dict[str, Any]]:
+        collected = [part for part in self.tick(text) if part.event is GPU_EVENTS]
+        rows = [row for part in collected for row in part.rows]
+        assert block_from_rows(GPU_EVENTS.fields, rows).rows == len(rows)
+        return rows
+
+
+def page(gpu: str = "GPU-a", labels: str = "", **values: float) -> str:
+    return "".join(f'DCGM_FI_{name}{{UUID="{gpu}"{labels}}} {value}\n' for name, value in values.items())
+
+
+IDENTITY = {"host": "here", "origin": "measured", "gpu_uuid": "GPU-a", "engine_id": "e1", "placement_group": "g1"}
+
+
+def test_counters_become_what_they_grew_by_over_all_the_time_they_stood_still() -> None:
+    """The exporter reads seldom: rows in between hold levels; the next change covers the time, a row per window."""
+    exporter = Exporter()
+    first = page(DEV_TOTAL_ENERGY_CONSUMPTION=1_000, DEV_GPU_UTIL=5)
+
+    assert exporter.rows(first) == [IDENTITY | {"at_ms": 1_001_000, "util_gpu_pct": 5}]
+    assert exporter.rows(first) == [IDENTITY | {"at_ms": 1_002_000, "util_gpu_pct": 5}]
+    assert exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=3_001, DEV_GPU_UTIL=9), 19_000) == [
+        IDENTITY | {"at_ms": 1_009_999, "interval_ms": 9_000, "energy_mj": 900},
+        IDENTITY | {"at_ms": 1_019_999, "interval_ms": 10_000, "energy_mj": 1_000},
+        IDENTITY | {"at_ms": 1_021_000, "interval_ms": 1_000, "energy_mj": 101, "util_gpu_pct": 9},
+    ]
+
+
+def test_figures_that_stand_still_for_a_minute_did_not_grow() -> None:
+    """No longer the exporter's pace: zero is known then."""
+    exporter = Exporter()
+    same = page(DEV_PCIE_REPLAY_COUNTER=4)
+    exporter.rows(same, 0)
+
+    assert exporter.rows(same, 59_999)[-1] == IDENTITY | {"at_ms": 1_059_999}
+    assert exporter.rows(same, 1)[-1] == IDENTITY | {"at_ms": 1_060_000, "interval_ms": 10_000, "pcie_replays": 0}
+
+
+def test_a_counter_that_began_anew_counts_from_nothing() -> None:
+    """And a blank in between is made up for."""
+    exporter = Exporter()
+    exporter.rows(page(DEV_ECC_SBE_VOL_TOTAL=10, DEV_PCIE_REPLAY_COUNTER=1))
+
+    (row,) = exporter.rows(page(DEV_ECC_SBE_VOL_TOTAL=9_223_372_036_854_775_794, DEV_PCIE_REPLAY_COUNTER=2))
+    assert (row.get("ecc_corrected"), row["pcie_replays"]) == (None, 1)
+    (row,) = exporter.rows(page(DEV_ECC_SBE_VOL_TOTAL=3, DEV_PCIE_REPLAY_COUNTER=2))
+    assert (row["ecc_corrected"], row["pcie_replays"]) == (3, 0)
+
+
+def test_an_amount_that_no_gpu_can_reach_is_unknown() -> None:
+    """A total that fell to 0 for one page and came back is no energy."""
+    exporter = Exporter()
+    exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=5_551_899_580))
+    exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=0))
+
+    assert exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=5_551_899_999)) == [
+        IDENTITY | {"at_ms": 1_003_000, "interval_ms": 1_000}
+    ]
+
+
+def test_rates_become_amounts_and_causes_of_throttling_add_up_to_the_interval_at_most() -> None:
+    """A rate only where the page types it as a gauge; of the causes those that are told."""
+    exporter = Exporter()
+    exporter.rows(GAUGE + page(PROF_PCIE_TX_BYTES=7, PROF_PCIE_RX_BYTES=7, DEV_POWER_VIOLATION=0))
+
+    (row,) = exporter.rows(
+        GAUGE + page(PROF_PCIE_TX_BYTES=3, PROF_PCIE_RX_BYTES=8, DEV_POWER_VIOLATION=1_500_000_000), 2_000
+    )
+    assert row == IDENTITY | {
+        "at_ms": 1_003_000,
+        "interval_ms": 2_000,
+        "pcie_tx_bytes": 6,
+        "throttled_us": 1_500_000,
+        "throttled_power_us": 1_500_000,
+    }
+    (row,) = exporter.rows(page(DEV_POWER_VIOLATION=9_500_000_000))
+    assert (row["throttled_us"], row["throttled_power_us"]) == (1_000_000, 1_000_000)
+
+
+def test_an_xid_is_told_when_it_changes() -> None:
+    """Not the one found at first, not again and again, not its end; of the pod that holds the GPU."""
+    exporter = Exporter()
+    pod = ',pod="p",namespace="n",container="c"'
+
+    assert exporter.events(page(DEV_XID_ERRORS=31)) == []
+    assert exporter.events(page(DEV_XID_ERRORS=31)) == []
+    assert exporter.events(page(DEV_XID_ERRORS=0)) == []
+    assert exporter.events(page(labels=pod, DEV_XID_ERRORS=79)) == [
+        IDENTITY
+        | {
+            "at_ms": 1_004_000,
+            "gpu_model": None,
+            "kind": "xid",
+            "severity": "critical",
+            "action": "reboot_node",
+            "code": 79,
+            "message": "XID 79: the GPU has fallen off the bus; held by pod n/p (c)",
+        }
+    ]
+    assert exporter.events(page(DEV_XID_ERRORS=79)) == []
+
+
+def test_an_xid_of_a_gpu_that_told_none_before_is_new() -> None:
+    """Some exporters show it from the first error on."""
+    exporter = Exporter()
+    exporter.events(page(DEV_GPU_UTIL=1))
+
+    assert [event["code"] for event in exporter.events(page(DEV_GPU_UTIL=1, DEV_XID_ERRORS=48))] == [48]
+
+
+def test_a_page_that_does_not_come_is_counted_and_at_last_an_error() -> None:
+    """What was known is kept for the next page; a GPU that tells nothing gives no row."""
+    exporter = Exporter()
+    exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=10))
+    for _ in range(FAILURES_MAX - 1):
+        assert exporter.rows(None, 10) == []
+    assert exporter.rows(page(DEV_GPU_TEMP=math.nan), 10) == []
+    (row,) = exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=30), 900)
+    assert (row["interval_ms"], row["energy_mj"]) == (1_000, 20)
+    for _ in range(FAILURES_MAX - 1):
+        exporter.tick(None)
+    with pytest.raises(FetchError):
+        exporter.tick(None)
+    assert exporter.counters.value("sampler_errors", sampler="dcgm", field="refused") == 2 * FAILURES_MAX - 1
+
+
+def test_a_figure_outside_its_bounds_is_unknown_and_counted() -> None:
+    """The rest of the sample is kept."""
+    exporter = Exporter()
+
+    assert exporter.rows(page(DEV_GPU_UTIL=101, DEV_SM_CLOCK=5)) == [IDENTITY | {"at_ms": 1_001_000, "clock_sm_mhz": 5}]
+    assert exporter.counters.value("sampler_errors", sampler="dcgm", field="util_gpu_pct") == 1
+
+
+def test_a_gpu_not_seen_for_an_hour_is_forgotten() -> None:
+    """What it had counted belongs to no window by then, and its last XID is no news."""
+    exporter = Exporter()
+    exporter.rows(page(DEV_XID_ERRORS=0, DEV_GPU_UTIL=1))
+    exporter.rows(page("GPU-b", DEV_GPU_UTIL=1), 3_600_001)
+
+    assert exporter.events(page(DEV_XID_ERRORS=31)) == []
