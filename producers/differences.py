@@ -1,18 +1,60 @@
 """Counters into differences, where the reading before is known. Pure.
 
 Unknown stays unknown. A counter that is lower than before was restarted from nothing: what it shows now is what was
-counted since (the part before the restart is lost; it is not made up).
+counted since (the part before the restart is lost; it is not made up). Differences belong to the time they cover: an
+interval that reaches over the edge of a window is split there, and its amounts with it, in whole numbers that add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from schemas.fields import Event, Role
 
 INTERVAL_MS_MAX = 3_600_000
 """Differences over a longer time (a machine that slept) belong to no window: they are left out."""
+WINDOW_MS = 10_000
+EDGE_SLACK_MS = 250
+"""An interval that ends so little behind an edge (or begins so little before it) is not split there: readings come a
+few milliseconds after their tick, and a row for those would be noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of an interval inside one window: a row at ``at_ms`` that covers ``interval_ms``."""
+
+    at_ms: int
+    interval_ms: int
+
+
+def spans(begin_ms: int, end_ms: int, window_ms: int = WINDOW_MS, slack_ms: int = EDGE_SLACK_MS) -> list[Span]:
+    """(begin, end] cut at the edges of windows, in order; empty when it is empty.
+
+    The last row stands at ``end_ms``, the moment of the reading; each before it at the last millisecond of its window.
+    """
+    if end_ms <= begin_ms:
+        return []
+    first = (begin_ms + slack_ms) // window_ms + 1
+    last = -(-(end_ms - slack_ms) // window_ms)
+    cuts = [begin_ms, *(edge * window_ms for edge in range(first, last)), end_ms]
+    return [Span(end if end == end_ms else end - 1, end - start) for start, end in pairwise(cuts)]
+
+
+def apportioned(amount: int, weights: list[int]) -> list[int]:
+    """``amount`` (0 or more) in whole parts by weight; they add up to it, each within 1 of its exact share.
+
+    Weights are 0 or more and not all 0.
+    """
+    whole = sum(weights)
+    shares, passed, given = [], 0, 0
+    for weight in weights:
+        passed += weight
+        shares.append(amount * passed // whole - given)
+        given += shares[-1]
+    return shares
 
 
 def since(before: int | None, now: int | None) -> int | None:
@@ -41,16 +83,36 @@ def share_ppm(part: float, whole: float) -> int | None:
     return round(min(1.0, max(0.0, part / whole)) * 1_000_000)
 
 
-def plausible(event: Event, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The row with numbers outside their field's bounds made unknown, and the names of those fields.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Of one number of an event: [low, high]; ``high`` None is no bound."""
+
+    name: str
+    low: int
+    high: int | None
+
+
+def bounds(event: Event) -> tuple[Bound, ...]:
+    """Of every number that is measured. Take them once: it walks the whole event."""
+    numbers = event.of(Role.GAUGE, Role.DIFFERENCE, Role.SKETCH)
+    kept = [field for field in event.of(Role.ATTRIBUTE) if field.high is not None]
+    return tuple(Bound(field.name, 0 if field.low is None else field.low, field.high) for field in [*numbers, *kept])
+
+
+def within(limits: tuple[Bound, ...], row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The row with numbers outside their bounds made unknown, and the names of those.
 
     A device that answers nonsense for one figure would otherwise cost the whole sample.
     """
     out, wrong = dict(row), []
-    for field in event.of(Role.GAUGE, Role.DIFFERENCE, Role.SKETCH):
-        value = out.get(field.name)
-        low = 0 if field.low is None else field.low
-        if value is not None and not (low <= value and (field.high is None or value <= field.high)):
-            out[field.name] = None
-            wrong.append(field.name)
+    for bound in limits:
+        value = out.get(bound.name)
+        if value is not None and not (bound.low <= value and (bound.high is None or value <= bound.high)):
+            out[bound.name] = None
+            wrong.append(bound.name)
     return out, wrong
+
+
+def plausible(event: Event, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """``within`` the bounds of ``event``."""
+    return within(bounds(event), row)

@@ -1,182 +1,71 @@
-"""This host's NVIDIA GPUs once a second, by NVML.
+"""This host's NVIDIA GPUs and MIG instances once a second, by NVML: rows of ``gpu.samples`` and ``gpu.events``.
 
-What is read stands in two tables: calls of their own, and field values (one call for all of them). A figure that a
-GPU does not support is null; it is told once and not asked again until the GPU is found anew. A GPU that is lost
-becomes an event, once, and so does its return. GPUs are known by their UUID, never by their index.
+What is read stands in one table (``producers.gpu.fields``); what a GPU does not give is null, found out at the first
+reading and told once. GPUs are known by their UUID, never by their index. A GPU that is lost, hangs or comes back is an
+event, and so is a driver that was started anew.
 
-Units and traps: NVIDIA NVML API reference (nvidia-ml-py 12.560). Counters are turned into differences here.
+A GPU that hangs does not take the others with it: GPUs are read one after another by a worker thread
+(``producers.gpu.watchdog``); one that takes longer than its limit is reported (``gpu_unresponsive``), left behind with
+that thread, and the rest is read by a fresh one. It is not asked again until the call that hangs comes back; then it is
+told to be found again, and its counters go on where they were.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Self
 
-import pynvml
-
-from producers.differences import INTERVAL_MS_MAX, plausible, since
+from producers.differences import bounds, within
+from producers.gpu import inventory
+from producers.gpu.device import Device, Found
+from producers.gpu.faults import Fault
+from producers.gpu.identity import GpuIdentity
+from producers.gpu.library import DriverGoneError, GpuLostError, open_library
+from producers.gpu.remembered import CounterFile, Era, boot_id
+from producers.gpu.rows import Reading, counters, sample_rows
+from producers.gpu.transitions import Happening, Watch, observe
+from producers.gpu.watchdog import Done, Failed, Hung, Outcome, Watchdog
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events import GPU_SAMPLES
-from schemas.fields import Role
 
 _log = logging.getLogger(__name__)
 
-ALL_LINKS = 0xFFFF_FFFF
-"""As the scope of an NVLink field: the sum over all links."""
+Row = dict[str, Any]
+SCAN = "scan"
+SCAN_MS = 60_000
+LIMIT_S = 1.0
+"""The longest one GPU may take; some 50 calls of 50 us each, four hundred times over."""
 
-DIFFERENCES = frozenset(field.name for field in GPU_SAMPLES.of(Role.DIFFERENCE)) - {"interval_ms"}
-
-Figures = dict[str, int]
-"""Readings by figure; parts of one figure as ``figure:part``, so that each is followed by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of NVML and the figures it gives."""
-
-    name: str
-    read: Callable[[Any], Figures]
-
-
-def _newest(*reads: Callable[[Any], Figures]) -> Callable[[Any], Figures]:
-    """The first of these that the installed driver has, newest first."""
-
-    def read(handle: Any) -> Figures:
-        for each in reads[:-1]:
-            try:
-                return each(handle)
-            except pynvml.NVMLError as error:
-                if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
-                    raise
-        return reads[-1](handle)
-
-    return read
-
-
-def _one(figure: str, function: Callable[..., int], *arguments: Any) -> Callable[[Any], Figures]:
-    return lambda handle: {figure: function(handle, *arguments)}
-
-
-def _utilization(handle: Any) -> Figures:
-    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
-    return {"util_gpu_pct": rates.gpu, "util_memory_pct": rates.memory}
-
-
-def _memory(**version: Any) -> Callable[[Any], Figures]:
-    def read(handle: Any) -> Figures:
-        info = pynvml.nvmlDeviceGetMemoryInfo(handle, **version)
-        return {"memory_used_bytes": info.used, "memory_total_bytes": info.total}
-
-    return read
-
-
-CALLS: tuple[Call, ...] = (
-    Call("utilization", _utilization),
-    # Version 2 leaves what the driver reserves out of `used`.
-    Call("memory", _newest(_memory(version=pynvml.nvmlMemory_v2), _memory())),
-    Call(
-        "temperature",
-        _newest(
-            _one("temperature_c", pynvml.nvmlDeviceGetTemperatureV, pynvml.NVML_TEMPERATURE_GPU),
-            _one("temperature_c", pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
-        ),
-    ),
-    Call("power", _one("power_mw", pynvml.nvmlDeviceGetPowerUsage)),
-    Call("power limit", _one("power_limit_mw", pynvml.nvmlDeviceGetEnforcedPowerLimit)),
-    Call("SM clock", _one("clock_sm_mhz", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM)),
-    Call("memory clock", _one("clock_memory_mhz", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM)),
-    Call(
-        "clock reasons",
-        _newest(
-            _one("clock_reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons),
-            _one("clock_reasons", pynvml.nvmlDeviceGetCurrentClocksThrottleReasons),
-        ),
-    ),
-    Call("energy", _one("energy_mj", pynvml.nvmlDeviceGetTotalEnergyConsumption)),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class FieldValue:
-    """One NVML field: ``value * times // per`` of the figure, or of a part of it where several name the same."""
-
-    id: int
-    figure: str
-    scope: int = 0
-    times: int = 1
-    per: int = 1
-
-    @property
-    def name(self) -> str:
-        return f"{self.figure}:{self.id}" if self.figure in DIFFERENCES else self.figure
-
-
-FIELD_VALUES: tuple[FieldValue, ...] = (
-    FieldValue(pynvml.NVML_FI_DEV_MEMORY_TEMP, "temperature_memory_c"),
-    # Nanoseconds below the wanted clocks, by cause; low utilisation (78) is no throttling and is left out.
-    FieldValue(pynvml.NVML_FI_DEV_PERF_POLICY_POWER, "throttled_us", per=1_000),
-    FieldValue(pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL, "throttled_us", per=1_000),
-    FieldValue(pynvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, "throttled_us", per=1_000),
-    FieldValue(pynvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, "throttled_us", per=1_000),
-    FieldValue(pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, "pcie_tx_bytes"),
-    FieldValue(pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, "pcie_rx_bytes"),
-    FieldValue(pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "nvlink_tx_bytes", ALL_LINKS, times=1_024),
-    FieldValue(pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "nvlink_rx_bytes", ALL_LINKS, times=1_024),
-)
-_VALUE_OF_TYPE = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-
-_LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_NOT_FOUND)
-_UNSUPPORTED = (
-    pynvml.NVML_ERROR_NOT_SUPPORTED,
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-    pynvml.NVML_ERROR_INVALID_ARGUMENT,
-)
-
-
-def gpu_row(before: tuple[int, Figures] | None, now: tuple[int, Figures]) -> dict[str, int | None]:
-    """The figures of a GPU sample from two readings, each with its monotonic moment in ms. Pure.
-
-    Time throttled for several causes at once is counted once per cause by NVML: it is cut to the time that passed.
-    """
-    row: dict[str, int | None] = {name: value for name, value in now[1].items() if _figure(name) not in DIFFERENCES}
-    if row.get("temperature_memory_c") == 0:
-        row["temperature_memory_c"] = None  # a card without the sensor says 0
-    interval_ms = now[0] - before[0] if before is not None else None
-    if before is None or interval_ms is None or not 0 < interval_ms <= INTERVAL_MS_MAX:
-        return row
-    for name, value in now[1].items():
-        grown = since(before[1].get(name), value) if _figure(name) in DIFFERENCES else None
-        if grown is not None:
-            row[_figure(name)] = (row.get(_figure(name)) or 0) + grown
-    throttled_us = row.get("throttled_us")
-    if throttled_us is not None:
-        row["throttled_us"] = min(throttled_us, interval_ms * 1_000)
-    return row | {"interval_ms": interval_ms}
-
-
-def _figure(name: str) -> str:
-    return name.partition(":")[0]
+LOST = Fault("critical", "the GPU does not answer", "reboot_node")
+INSTANCE_LOST = Fault("info", "the MIG instance is gone", "none")
+UNRESPONSIVE = Fault("critical", "the GPU does not answer in time", "drain_and_reset")
+FOUND = Fault("info", "the GPU answers again", "none")
+RESTARTED = Fault("warning", "the driver was started anew", "watch")
+_BOUNDS = bounds(GPU_SAMPLES)
 
 
 @dataclass(slots=True)
-class _Gpu:
-    uuid: str
-    model: str | None
-    handle: Any
-    before: tuple[int, Figures] | None = None
-    lost: bool = False
-    unsupported: set[str] = field(default_factory=set)
+class Tracked:
+    """A device and what is remembered of it from sample to sample."""
 
+    device: Device
+    before: Reading | None = None
+    watch: Watch = field(default_factory=Watch)
+    state: Literal["well", "lost", "hung"] = "well"
 
-class GpuLostError(Exception):
-    """The GPU does not answer any more."""
+    @property
+    def found(self) -> Found:
+        """Who it is."""
+        return self.device.found
 
 
 class NvmlSampler:
-    """Make it with ``open``. ``sample`` blocks (and may hang with the driver): call it in a thread of its own."""
+    """Make it with ``open``. ``sample`` blocks, at the worst for one limit per GPU that newly hangs."""
 
     def __init__(
         self,
@@ -185,132 +74,241 @@ class NvmlSampler:
         *,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
+        memory: Path | None = None,
+        driver: str | None = None,
+        limit_s: float = LIMIT_S,
+        ecc_told: Callable[[str], bool] = lambda _uuid: False,
     ) -> None:
         self._clock = clock or SystemClock()
-        self._labels = dict(labels)
-        self._placement = placement or {}
+        self._identity = GpuIdentity(labels, placement or {})
         self._counters = counters
+        self._ecc_told = ecc_told
         self._told: set[tuple[str, str]] = set()
-        self._gpus = [self._found(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        self._watchdog: Watchdog[Any] = Watchdog(limit_s)
+        self._path, self._driver = memory, driver
+        self._memory = self._open_memory()
+        self._gone = False
+        self._summed_up = False
+        self._scanned_ms: int | None = None
+        self._tracked = {each.uuid: Tracked(Device(each)) for each in inventory.found()}
+        self._restarts = self._remember()
 
     @classmethod
     def open(
         cls,
         labels: Mapping[str, str | None],
         placement: Mapping[str, Mapping[str, str | None]] | None = None,
-        *,
-        clock: Clock | None = None,
-        counters: Counters = COUNTERS,
+        **options: Any,
     ) -> Self | None:
         """The sampler of this host's GPUs; None where there is no NVIDIA driver or no GPU.
 
         ``labels`` go into every row (host, cluster, region), ``placement`` by UUID: engine_id, placement_group,
-        workload.
+        workload; it may change while samples are taken. ``memory``: file that keeps counters over a restart.
+        ``limit_s``: the longest one GPU may take. ``ecc_told``: whether the driver's events tell of a GPU's ECC errors.
         """
         try:
-            pynvml.nvmlInit()
-            sampler = cls(labels, placement, clock=clock, counters=counters)
-        except pynvml.NVMLError as error:
+            sampler = cls(labels, placement, driver=open_library(), **options)
+        except DriverGoneError as error:
             _log.info("no GPU is sampled", extra={"why": str(error)})
             return None
-        return sampler if sampler._gpus else None
+        return sampler if sampler._tracked else None
 
     def close(self) -> None:
-        pynvml.nvmlShutdown()
+        """Let the reading thread end. NVML stays open for the life of the process."""
+        self._watchdog.close()
 
     @property
     def gpu_uuids(self) -> tuple[str, ...]:
-        """The GPUs that are sampled."""
-        return tuple(gpu.uuid for gpu in self._gpus)
+        """The devices that are sampled."""
+        return tuple(self._tracked)
 
-    def sample(self, at_ms: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def cpu_s(self) -> float:
+        """Processor time spent in threads of its own since the last call."""
+        return self._watchdog.cpu_s()
+
+    def sample(self, at_ms: int) -> tuple[list[Row], list[Row]]:
         """Rows of ``gpu.samples`` and of ``gpu.events``."""
-        samples, events = [], []
-        for gpu in self._gpus:
-            try:
-                if gpu.lost:
-                    gpu.handle = _handle(gpu.uuid)
-                figures = dict(self._figures(gpu))
-            except GpuLostError as error:
-                if not gpu.lost:
-                    events.append(self._event(gpu, at_ms, "gpu_lost", "critical", str(error)))
-                gpu.lost, gpu.before = True, None
-                continue
-            if gpu.lost:
-                events.append(self._event(gpu, at_ms, "gpu_found", "info", "the GPU answers again"))
-                gpu.lost = False
-                gpu.unsupported.clear()
-            samples.append(self._row(gpu, at_ms, figures))
+        events = [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
+        if self._gone and not self._reopen():
+            return [], events
+        events += [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
+        samples: list[Row] = []
+        for uuid, outcome in self._watchdog.run(self._steps(at_ms)).items():
+            if uuid == SCAN:
+                events += self._scanned(outcome, at_ms)
+            else:
+                rows, happenings = self._outcome(self._tracked[uuid], outcome)
+                samples += [self._identity.row(self._tracked[uuid].found, row) for row in rows]
+                events += [self._event(self._tracked[uuid], at_ms, each) for each in happenings]
+        if self._gone:
+            events += self._driver_gone(at_ms)
+        self._save()
+        self._sum_up()
         return samples, events
 
-    def _row(self, gpu: _Gpu, at_ms: int, figures: Figures) -> dict[str, Any]:
-        now = (round(self._clock.monotonic_s() * 1_000), figures)
-        row, wrong = plausible(GPU_SAMPLES, gpu_row(gpu.before, now))
-        gpu.before = now
-        for name in wrong:
-            self._note(gpu, name, "it lies outside its bounds")
-        return self._identity(gpu, at_ms) | row
+    def _steps(self, at_ms: int) -> dict[str, Callable[[], Any]]:
+        monotonic_ms = round(self._clock.monotonic_s() * 1_000)
+        steps: dict[str, Callable[[], Any]] = {
+            uuid: partial(_read, tracked.device, tracked.state == "lost", at_ms, monotonic_ms)
+            for uuid, tracked in self._tracked.items()
+        }
+        if self._scanned_ms is None:
+            self._scanned_ms = monotonic_ms
+        elif monotonic_ms - self._scanned_ms >= SCAN_MS:
+            self._scanned_ms = monotonic_ms
+            steps[SCAN] = inventory.found
+        return steps
 
-    def _identity(self, gpu: _Gpu, at_ms: int) -> dict[str, Any]:
-        known = {"at_ms": at_ms, "origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
-        return known | self._labels | dict(self._placement.get(gpu.uuid, {}))
+    def _outcome(self, tracked: Tracked, outcome: Outcome[Any]) -> tuple[list[Row], list[Happening]]:
+        if isinstance(outcome, Done):
+            tracked.device, reading = outcome.value
+            return self._answered(tracked, reading)
+        if isinstance(outcome, Hung):
+            newly, tracked.state = tracked.state == "well", "hung"
+            return [], [Happening.of("gpu_unresponsive", UNRESPONSIVE, None)] if newly else []
+        assert isinstance(outcome, Failed)
+        if isinstance(outcome.error, GpuLostError):
+            return [], self._lost(tracked, str(outcome.error))
+        if isinstance(outcome.error, DriverGoneError):
+            self._gone = True
+        else:
+            self._note(tracked, "sample", f"{type(outcome.error).__name__}: {outcome.error}")
+        return [], []
 
-    def _event(self, gpu: _Gpu, at_ms: int, kind: str, severity: str, message: str) -> dict[str, Any]:
-        _log.warning("a GPU changed", extra={"gpu": gpu.uuid, "kind": kind, "why": message})
-        return self._identity(gpu, at_ms) | {"kind": kind, "severity": severity, "message": message}
+    def _answered(self, tracked: Tracked, reading: Reading) -> tuple[list[Row], list[Happening]]:
+        device, happenings = tracked.device, []
+        if tracked.state != "well":
+            happenings.append(Happening.of("gpu_found", FOUND, None))
+            tracked.state = "well"
+        rows = []
+        for row in sample_rows(device.plan.parts, tracked.before, reading):
+            good, wrong = within(_BOUNDS, row)
+            rows.append(good)
+            for name in wrong:
+                self._note(tracked, name, "it lies outside its bounds")
+        tracked.before = counters(tracked.before, reading)
+        for key, reason in device.errors.items():
+            if key not in device.refused:
+                self._note(tracked, key, reason)
+        uuid = tracked.found.uuid
+        told = self._ecc_told(uuid)
+        tracked.watch, more = observe(tracked.watch, reading.at_ms, rows[-1], reading.values, ecc_told=told)
+        return rows, happenings + more
 
-    def _found(self, index: int) -> _Gpu:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    def _lost(self, tracked: Tracked, reason: str) -> list[Happening]:
+        newly = tracked.state != "lost"
+        tracked.state, tracked.before, tracked.watch = "lost", None, Watch()
+        if not newly:
+            return []
+        fault = INSTANCE_LOST if tracked.found.parent_uuid else LOST
+        self._scanned_ms = -SCAN_MS if tracked.found.parent_uuid else self._scanned_ms
+        return [Happening("gpu_lost", fault.severity, fault.action, f"{fault.meaning}: {reason}")]
+
+    def _scanned(self, outcome: Outcome[list[Found]], at_ms: int) -> list[Row]:
+        """Take in what is new; forget instances that a GPU which is there has no more."""
+        if not isinstance(outcome, Done):
+            return []
+        listed = {each.uuid: each for each in outcome.value}
+        for uuid, tracked in list(self._tracked.items()):
+            if uuid not in listed and tracked.found.parent_uuid in listed:
+                tracked.device.close()
+                del self._tracked[uuid]
+        new = [Tracked(Device(each)) for uuid, each in listed.items() if uuid not in self._tracked]
+        self._tracked |= {each.found.uuid: each for each in new}
+        self._summed_up = self._summed_up and not new
+        happening = Happening("gpu_found", "info", "none", "the driver lists a new device")
+        return [self._event(each, at_ms, happening) for each in new]
+
+    def _driver_gone(self, at_ms: int) -> list[Row]:
+        """The library is opened again at once; where that fails, every device is lost until it does not."""
+        if self._reopen():
+            return [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
+        return [
+            self._event(each, at_ms, happening)
+            for each in self._tracked.values()
+            for happening in self._lost(each, "the driver does not answer")
+        ]
+
+    def _reopen(self) -> bool:
+        before = self._driver
         try:
-            model = pynvml.nvmlDeviceGetName(handle)
-        except pynvml.NVMLError:
-            model = None
-        return _Gpu(pynvml.nvmlDeviceGetUUID(handle), model, handle)
+            self._driver = open_library()
+        except DriverGoneError as error:
+            _log.debug("the driver does not answer", extra={"why": str(error)})
+            return False
+        self._gone = False
+        self._memory = self._open_memory()
+        self._restarts = _restarted(before, self._driver)
+        for tracked in self._tracked.values():
+            # Handles of the driver before are worth nothing: each device is looked up again, in its reading.
+            tracked.device = Device(tracked.found, stale=True)
+        return True
 
-    def _figures(self, gpu: _Gpu) -> Iterator[tuple[str, int]]:
-        for call in CALLS:
-            if call.name in gpu.unsupported:
-                continue
-            try:
-                yield from call.read(gpu.handle).items()
-            except pynvml.NVMLError as error:
-                self._judge(gpu, call.name, error)
-        yield from self._field_values(gpu).items()
+    def _take_restarts(self) -> list[tuple[Tracked, Happening]]:
+        restarted, self._restarts = self._restarts, None
+        return [(each, restarted) for each in self._tracked.values()] if restarted is not None else []
 
-    def _field_values(self, gpu: _Gpu) -> Figures:
-        wanted = [value for value in FIELD_VALUES if value.name not in gpu.unsupported]
-        if not wanted or "field values" in gpu.unsupported:
-            return {}
-        try:
-            answers = pynvml.nvmlDeviceGetFieldValues(gpu.handle, [(value.id, value.scope) for value in wanted])
-        except pynvml.NVMLError as error:
-            self._judge(gpu, "field values", error)
-            return {}
-        figures: Figures = {}
-        for value, answer in zip(wanted, answers, strict=True):
-            if answer.nvmlReturn == pynvml.NVML_SUCCESS:
-                amount = int(getattr(answer.value, _VALUE_OF_TYPE[answer.valueType]))
-                figures[value.name] = amount * value.times // value.per
-            else:
-                self._judge(gpu, value.name, pynvml.NVMLError(answer.nvmlReturn))
-        return figures
+    def _open_memory(self) -> CounterFile | None:
+        return CounterFile(self._path, Era(boot_id(), self._driver)) if self._path is not None else None
 
-    def _judge(self, gpu: _Gpu, name: str, error: Any) -> None:
-        if error.value in _LOST:
-            raise GpuLostError(str(error))
-        if error.value in _UNSUPPORTED:
-            gpu.unsupported.add(name)
-        self._note(gpu, name, str(error))
+    def _remember(self) -> Happening | None:
+        """Take up the counters of the agent before; an event when the driver is another than it knew."""
+        if self._memory is None:
+            return None
+        told = self._memory.load(round(self._clock.monotonic_s() * 1_000))
+        for uuid, reading in told.readings.items():
+            if uuid in self._tracked:
+                self._tracked[uuid].before = reading
+        changed = told.driver is not None and told.driver != self._driver
+        return _restarted(told.driver, self._driver) if changed else None
 
-    def _note(self, gpu: _Gpu, name: str, why: str) -> None:
+    def _save(self) -> None:
+        if self._memory is not None:
+            known = {uuid: each.before for uuid, each in self._tracked.items() if each.before is not None}
+            self._memory.save(known)
+
+    def _event(self, tracked: Tracked, at_ms: int, happening: Happening) -> Row:
+        row = self._identity.event(tracked.found, at_ms, happening)
+        _log.warning("a GPU changed", extra={"gpu": tracked.found.uuid, "kind": row["kind"], "why": row["message"]})
+        return row
+
+    def _note(self, tracked: Tracked, name: str, reason: str) -> None:
         self._counters.add("sampler_errors", sampler="nvml", field=name)
-        if (gpu.uuid, name) not in self._told:
-            self._told.add((gpu.uuid, name))
-            _log.info("a figure of a GPU is null", extra={"gpu": gpu.uuid, "field": name, "why": why})
+        if (tracked.found.uuid, name) not in self._told:
+            self._told.add((tracked.found.uuid, name))
+            facts = {"gpu": tracked.found.uuid, "field": name, "why": reason}
+            _log.info("a figure of a GPU is null", extra=facts)
+
+    def _sum_up(self) -> None:
+        """Once: how many devices there are, and which figures none of them gives."""
+        if self._summed_up:
+            return
+        self._summed_up = True
+        facts = {"gpus": len(self._tracked), "driver": self._driver, "models": ", ".join(self._models())}
+        _log.info("GPUs are sampled", extra=facts | {"null": "; ".join(self._missing())})
+
+    def _models(self) -> list[str]:
+        return sorted({each.found.model or "unknown" for each in self._tracked.values()})
+
+    def _missing(self) -> list[str]:
+        """Figures by reason, each kind of device once."""
+        told = {
+            f"{'MIG ' if each.found.parent_uuid else ''}{each.found.model}: {name} {reason}"
+            for each in self._tracked.values()
+            for name, reason in each.device.missing().items()
+        }
+        return sorted(told)
 
 
-def _handle(uuid: str) -> Any:
-    try:
-        return pynvml.nvmlDeviceGetHandleByUUID(uuid)
-    except pynvml.NVMLError as error:
-        raise GpuLostError(str(error)) from error
+def _read(device: Device, lost: bool, at_ms: int, monotonic_ms: int) -> tuple[Device, Reading]:
+    """A step of the watchdog: everything that asks the driver about one device."""
+    if lost or device.stale:
+        device = Device(inventory.looked_up(device.found))
+    return device, device.read(at_ms, monotonic_ms)
+
+
+def _restarted(before: str | None, now: str | None) -> Happening:
+    message = (
+        RESTARTED.meaning if before == now else f"{RESTARTED.meaning}: {before or 'unknown'}, now {now or 'unknown'}"
+    )
+    return Happening("driver_restart", RESTARTED.severity, RESTARTED.action, message)

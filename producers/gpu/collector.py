@@ -1,0 +1,144 @@
+"""What the agent runs of this package: samples, processes and events of this host's GPUs.
+
+* ``GpuCollector`` and ``GpuProcessCollector`` are collectors (``producers.collector``).
+* ``GpuEvents`` is a source of events: ``wait(timeout_s)`` gives what happened as soon as it happens. It wants a thread
+  of its own, never waits for a sample, and heals itself when the driver was started anew.
+
+Where events tell of memory errors, samples do not tell of them again: give both the same ``GpuEvents``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from producers.collector import Collected, Identity
+from producers.gpu.events import EventSource
+from producers.gpu.library import DriverGoneError, GpuLostError
+from producers.gpu.processes import ProcessReader
+from producers.gpu.sampler import LIMIT_S, NvmlSampler
+from runtime.clock import Clock, SystemClock
+from schemas.errors import UnavailableError
+from schemas.machine_events import GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES
+
+NO_DRIVER = "the NVIDIA driver does not answer, or has no GPU"
+REOPEN_S = 60.0
+"""How often GPUs that could not be asked for events are asked again."""
+
+
+class GpuEvents:
+    """Made at once, opened by the first ``wait``; lives as long as the agent. ``wait`` belongs to one thread."""
+
+    name = "gpu_events"
+
+    def __init__(self, identity: Identity, clock: Clock | None = None) -> None:
+        self._identity = identity
+        self._clock = clock or SystemClock()
+        self._source: EventSource | None = None
+        self._opened_s = 0.0
+        self._idle = threading.Event()
+
+    def wait(self, timeout_s: float) -> list[Collected]:
+        """Events of the next ``timeout_s`` seconds, as soon as there are any; nothing where no GPU tells."""
+        source = self._opened()
+        if source is None or not source.active:
+            self._idle.wait(timeout_s)
+            return []
+        try:
+            rows = source.wait(timeout_s, self._clock.now_ms)
+        except (DriverGoneError, GpuLostError):
+            self.close()  # opened again by the next wait; the samples tell what went
+            self._idle.wait(timeout_s)
+            return []
+        return [Collected(GPU_EVENTS, rows)] if rows else []
+
+    def tells_ecc(self, uuid: str) -> bool:
+        """Whether memory errors of this GPU come as events; may be asked from any thread."""
+        source = self._source
+        return source is not None and source.tells_ecc(uuid)
+
+    def close(self) -> None:
+        """Give the driver's event set back; called from the thread that waits."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _opened(self) -> EventSource | None:
+        now_s = self._clock.monotonic_s()
+        source = self._source
+        if source is not None and not source.complete and now_s - self._opened_s >= REOPEN_S:
+            self.close()
+        if self._source is None:
+            try:
+                self._source = EventSource(self._identity.labels, self._identity.placement)
+            except DriverGoneError:
+                return None
+            self._opened_s = now_s
+        return self._source
+
+
+class GpuCollector:
+    """Samples once a period, with the events that show in them. ``memory``: file of counters over a restart."""
+
+    name = "nvml"
+
+    def __init__(
+        self,
+        identity: Identity,
+        period_ms: int,
+        *,
+        memory: Path | None = None,
+        events: GpuEvents | None = None,
+        clock: Clock | None = None,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        """``UnavailableError`` where there is no driver or no GPU."""
+        told = events.tells_ecc if events is not None else (lambda _uuid: False)
+        options = {"clock": clock, "memory": memory, "limit_s": limit_s, "ecc_told": told}
+        sampler = NvmlSampler.open(identity.labels, identity.placement, **options)
+        if sampler is None:
+            raise UnavailableError(NO_DRIVER)
+        self.period_ms = period_ms
+        self._sampler = sampler
+
+    @property
+    def gpu_uuids(self) -> tuple[str, ...]:
+        """The GPUs and MIG instances that are sampled."""
+        return self._sampler.gpu_uuids
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """Events first: they say why samples may be missing."""
+        samples, events = self._sampler.sample(at_ms)
+        return [Collected(GPU_EVENTS, events), Collected(GPU_SAMPLES, samples)]
+
+    def cpu_s(self) -> float:
+        """Processor time its reading thread took since the last call: it is no part of the caller's own."""
+        return self._sampler.cpu_s()
+
+    def close(self) -> None:
+        """Let the reading thread end."""
+        self._sampler.close()
+
+
+class GpuProcessCollector:
+    """Processes on GPUs, at a slow period."""
+
+    name = "gpu_processes"
+
+    def __init__(self, identity: Identity, period_ms: int) -> None:
+        """``UnavailableError`` where there is no driver."""
+        self.period_ms = period_ms
+        self._identity = identity
+        try:
+            self._reader = ProcessReader()
+        except DriverGoneError as error:
+            raise UnavailableError(NO_DRIVER) from error
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """A row per process and GPU."""
+        rows = self._reader.rows(at_ms, self._identity.labels, self._identity.placement)
+        return [Collected(GPU_PROCESSES, rows)]
+
+    def close(self) -> None:
+        """Nothing is held."""

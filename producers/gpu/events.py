@@ -1,0 +1,230 @@
+"""Events as the driver tells them, at once: XIDs, memory errors, recovery actions. They do not wait for a sample.
+
+``EventSource.wait`` blocks in NVML until something happens or the time is over; it belongs in a thread of its own. What
+happens many times (an application that faults in a loop) is told once a second, with how often it was.
+
+Not asked for: changes of P-state and of clocks come dozens of times a second under load; what holds clocks down is seen
+by the samples (``producers.gpu.transitions``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+from producers.gpu import inventory
+from producers.gpu.device import Found
+from producers.gpu.faults import Fault, recovery, xid
+from producers.gpu.identity import GpuIdentity
+from producers.gpu.library import DRIVER_GONE, DriverGoneError, GpuLostError, answered, open_library, why
+from producers.gpu.transitions import Happening
+
+_log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+DRAINED_MAX = 256
+"""Events taken at one wake-up; those behind come with the next."""
+REPEAT_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """A bit of nvmlEventType* (nvml.h), the kind of our event, and what it means; None: by the event's data."""
+
+    bit: int
+    kind: str
+    fault: Fault | None
+
+
+EVENT_TYPES: tuple[EventType, ...] = (
+    EventType(pynvml.nvmlEventTypeXidCriticalError, "xid", None),
+    EventType(pynvml.nvmlEventTypeSingleBitEccError, "ecc", Fault("info", "a memory error was corrected", "watch")),
+    EventType(
+        pynvml.nvmlEventTypeDoubleBitEccError,
+        "ecc",
+        Fault("critical", "a memory error could not be corrected", "drain_and_reset"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypeSingleBitEccErrorStorm,
+        "ecc",
+        Fault("warning", "memory errors are corrected at a high rate", "watch"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypeDramRetirementEvent,
+        "ecc",
+        Fault("warning", "memory is to be replaced at the next reset", "watch"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypeDramRetirementFailure,
+        "ecc",
+        Fault("critical", "memory could not be replaced", "drain_and_reset"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypeNonFatalPoisonError,
+        "ecc",
+        Fault("warning", "bad memory was read; one application ends", "restart_workload"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypeFatalPoisonError,
+        "ecc",
+        Fault("critical", "bad memory was read; all applications are affected", "drain_and_reset"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypePowerSourceChange,
+        "clocks",
+        Fault("warning", "the power source changed", "check_power"),
+    ),
+    EventType(
+        pynvml.nvmlEventTypeGpuUnavailableError,
+        "gpu_lost",
+        Fault("critical", "the GPU became unavailable", "reboot_node"),
+    ),
+    EventType(pynvml.nvmlEventTypeGpuRecoveryAction, "recovery", None),
+)
+WANTED = sum(each.bit for each in EVENT_TYPES)
+ECC = pynvml.nvmlEventTypeSingleBitEccError | pynvml.nvmlEventTypeDoubleBitEccError
+
+
+def happening(type_bit: int, data: int) -> Happening | None:
+    """What an event of the driver means; None for a type that was not asked for."""
+    known = [each for each in EVENT_TYPES if each.bit == type_bit]
+    if not known:
+        return None
+    (event,) = known
+    if event.kind == "xid":
+        return Happening.of("xid", xid(data), data)
+    if event.kind == "recovery":
+        return Happening.of("recovery", recovery(data), data)
+    assert event.fault is not None
+    return Happening.of(event.kind, event.fault, None)
+
+
+@dataclass(slots=True)
+class _Repeats:
+    """How often the same came since it was told last."""
+
+    told_ms: int
+    held: int = 0
+
+
+class RateLimit:
+    """The same event of the same GPU once in ``REPEAT_MS``. Pure but for what it remembers."""
+
+    def __init__(self, repeat_ms: int = REPEAT_MS) -> None:
+        self._repeat_ms = repeat_ms
+        self._seen: dict[tuple[str, Happening], _Repeats] = {}
+
+    def tell(self, uuid: str, event: Happening, at_ms: int) -> Happening | None:
+        """The event as it is to be told; None when it is held back. Those held back are counted in the next."""
+        repeats = self._seen.get((uuid, event))
+        if repeats is not None and 0 <= at_ms - repeats.told_ms < self._repeat_ms:
+            repeats.held += 1
+            return None
+        if len(self._seen) >= 4_096:
+            self._seen.clear()
+        self._seen[(uuid, event)] = _Repeats(at_ms)
+        return _counted(event, repeats.held) if repeats is not None and repeats.held else event
+
+    def overdue(self, at_ms: int) -> list[tuple[str, Happening]]:
+        """Events held back whose time to be told has come, each once, with how many they were."""
+        told = []
+        for (uuid, event), repeats in self._seen.items():
+            if repeats.held and not 0 <= at_ms - repeats.told_ms < self._repeat_ms:
+                told.append((uuid, _counted(event, repeats.held - 1)))
+                repeats.held, repeats.told_ms = 0, at_ms
+        return told
+
+
+def _counted(event: Happening, more: int) -> Happening:
+    message = f"{event.message} ({more} more since)" if more else event.message
+    return Happening(event.kind, event.severity, event.action, message, event.code)
+
+
+class EventSource:
+    """Registers every GPU that can. ``wait`` belongs to one thread; ``tells_ecc`` may be asked from any."""
+
+    def __init__(self, labels: Mapping[str, str | None], placement: Mapping[str, Any]) -> None:
+        """``DriverGoneError`` when there is no driver."""
+        open_library()
+        self._identity = GpuIdentity(labels, placement)
+        self._limit = RateLimit()
+        self.complete = True
+        """Whether every GPU that should tell does."""
+        self._devices = [each for each in inventory.found() if each.parent_uuid is None]
+        self._by_address = {_address(each.handle): each for each in self._devices}
+        self._set = pynvml.nvmlEventSetCreate()
+        self._types = {each.uuid: self._register(each) for each in self._devices}
+
+    @property
+    def active(self) -> bool:
+        """Whether any GPU tells of anything; where none does there is nothing to wait for."""
+        return any(self._types.values())
+
+    def tells_ecc(self, uuid: str) -> bool:
+        """Whether memory errors of this GPU come as events."""
+        return self._types.get(uuid, 0) & ECC == ECC
+
+    def wait(self, timeout_s: float, now_ms: Callable[[], int]) -> list[Row]:
+        """Rows of what happened within ``timeout_s``; returns as soon as there is any. ``now_ms()`` gives the time.
+
+        ``DriverGoneError`` when the driver is no more, ``GpuLostError`` when a GPU of the set is: make a new one then.
+        """
+        rows = [self._row(uuid, event, now_ms()) for uuid, event in self._limit.overdue(now_ms())]
+        timeout_ms = 0 if rows else max(0, round(timeout_s * 1_000))
+        for _ in range(DRAINED_MAX):
+            data = self._next(timeout_ms)
+            if data is None:
+                break
+            rows += self._told(data, now_ms())
+            timeout_ms = 0
+        return rows
+
+    def close(self) -> None:
+        """Give the event set back."""
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlEventSetFree(self._set)
+
+    def _register(self, device: Found) -> int:
+        """The types that this GPU tells of; 0 when none."""
+        try:
+            wanted = int(answered(pynvml.nvmlDeviceGetSupportedEventTypes, device.handle) or 0) & WANTED
+            if wanted:
+                pynvml.nvmlDeviceRegisterEvents(device.handle, wanted, self._set)
+            return wanted
+        except (pynvml.NVMLError, GpuLostError) as error:
+            self.complete = False
+            _log.info("a GPU tells no events", extra={"gpu": device.uuid, "why": str(error)})
+            return 0
+
+    def _next(self, timeout_ms: int) -> Any:
+        """The next event; None when the time is over."""
+        try:
+            return pynvml.nvmlEventSetWait_v2(self._set, timeout_ms)
+        except pynvml.NVMLError as error:
+            if error.value == pynvml.NVML_ERROR_TIMEOUT:
+                return None
+            kind = DriverGoneError if error.value in DRIVER_GONE else GpuLostError
+            raise kind(why(error.value)) from error
+
+    def _told(self, data: Any, at_ms: int) -> list[Row]:
+        device = self._by_address.get(_address(data.device))
+        event = happening(data.eventType, data.eventData)
+        if device is None or event is None:
+            return []
+        told = self._limit.tell(device.uuid, event, at_ms)
+        return [] if told is None else [self._row(device.uuid, told, at_ms)]
+
+    def _row(self, uuid: str, event: Happening, at_ms: int) -> Row:
+        device = next(each for each in self._devices if each.uuid == uuid)
+        _log.warning("a GPU reports", extra={"gpu": uuid, "kind": event.kind, "code": event.code, "why": event.message})
+        return self._identity.event(device, at_ms, event)
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value

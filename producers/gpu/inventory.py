@@ -1,0 +1,91 @@
+"""Which GPUs and MIG instances the driver lists, by UUID: an index is only a way to ask."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pynvml
+
+from producers.gpu.device import Found
+from producers.gpu.library import DRIVER_GONE, DriverGoneError, GpuLostError, answered, why
+
+_log = logging.getLogger(__name__)
+
+GPUS_MAX = 64
+"""GPUs of one host that are looked at; far above any machine that is sold."""
+_PROFILE = re.compile(r" MIG (\S+)$")
+"""NVML's name of a MIG instance ends like that: "NVIDIA H100 80GB HBM3 MIG 1g.10gb"."""
+
+
+def found() -> list[Found]:
+    """Every device that can be named, instances behind their GPU. A GPU that does not answer is left out.
+
+    ``DriverGoneError`` when none can be asked.
+    """
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+    except pynvml.NVMLError as error:
+        raise DriverGoneError(why(error.value)) from error
+    return [device for index in range(min(count, GPUS_MAX)) for device in _at(index)]
+
+
+def looked_up(device: Found) -> Found:
+    """The same device with fresh handles. ``GpuLostError`` when the driver does not know it (any more)."""
+    if device.parent_uuid is None:
+        return replace(device, handle=_handle(device.uuid))
+    return replace(device, handle=_handle(device.uuid), parent_handle=_handle(device.parent_uuid))
+
+
+def _handle(uuid: str) -> Any:
+    try:
+        return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except pynvml.NVMLError as error:
+        kind = DriverGoneError if error.value in DRIVER_GONE else GpuLostError
+        raise kind(why(error.value)) from error
+
+
+def _at(index: int) -> Iterator[Found]:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        gpu = Found(pynvml.nvmlDeviceGetUUID(handle), _asked(pynvml.nvmlDeviceGetName, handle), handle, index)
+    except pynvml.NVMLError as error:
+        if error.value in DRIVER_GONE:
+            raise DriverGoneError(why(error.value)) from error
+        _log.warning("a GPU cannot be named and is left out", extra={"index": index, "why": why(error.value)})
+        return
+    yield gpu
+    yield from _instances(gpu)
+
+
+def _instances(gpu: Found) -> Iterator[Found]:
+    mode = _asked(pynvml.nvmlDeviceGetMigMode, gpu.handle)
+    if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        return
+    for index in range(_asked(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu.handle) or 0):
+        handle = _asked(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu.handle, index)
+        uuid = handle and _asked(pynvml.nvmlDeviceGetUUID, handle)
+        if uuid is None:
+            continue
+        profile = _PROFILE.search(_asked(pynvml.nvmlDeviceGetName, handle) or "")
+        yield Found(
+            uuid=uuid,
+            model=gpu.model,
+            handle=handle,
+            number=gpu.number,
+            parent_uuid=gpu.uuid,
+            parent_handle=gpu.handle,
+            mig_profile=profile.group(1) if profile else None,
+            instance_id=_asked(pynvml.nvmlDeviceGetGpuInstanceId, handle),
+        )
+
+
+def _asked(function: Any, *arguments: Any) -> Any:
+    """What the call returns; None when it fails, for whatever reason of one GPU."""
+    try:
+        return answered(function, *arguments)
+    except GpuLostError:
+        return None

@@ -1,0 +1,116 @@
+"""The readings before, in a small file, so that what GPUs count over a restart of the agent is not lost.
+
+Written after every reading (a rename, so that a reader never sees half a file) and before its rows are handed on: a
+process that is killed between the two loses the differences of that one reading and never counts any twice. It is
+ignored when the machine or the driver was started since (counters began anew), and when it is older than a minute (the
+difference would be smeared over windows in which nobody looked).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from producers.gpu.rows import Reading
+
+_log = logging.getLogger(__name__)
+
+AGE_MS_MAX = 60_000
+BYTES_MAX = 4 * 1024 * 1024
+VERSION = 1
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """From when on counters can be compared: a start of the machine and a version of the driver. None: not known."""
+
+    boot_id: str | None
+    driver: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Counters by UUID, and the driver they were read with. None: not known."""
+
+    readings: Mapping[str, Reading]
+    driver: str | None
+
+
+def boot_id() -> str | None:
+    """Of this start of the machine; None where the system does not tell."""
+    try:
+        return BOOT_ID.read_text().strip() or None
+    except OSError:
+        return None
+
+
+def encoded(era: Era, readings: Mapping[str, Reading]) -> bytes:
+    """The file's bytes."""
+    kept = {
+        uuid: {"at_ms": each.at_ms, "monotonic_ms": each.monotonic_ms, "values": dict(each.values)}
+        for uuid, each in readings.items()
+    }
+    return orjson.dumps({"version": VERSION, "boot_id": era.boot_id, "driver": era.driver, "gpus": kept})
+
+
+def decoded(data: bytes, era: Era, monotonic_ms: int) -> Remembered:
+    """What may be compared with now; nothing at all when the bytes are not ours.
+
+    ``monotonic_ms`` counts from the start of the machine, as that of the readings does.
+    """
+    try:
+        told = orjson.loads(data)
+        driver = told["driver"] if isinstance(told["driver"], str) else None
+        if told["version"] != VERSION:
+            return Remembered({}, None)
+        if era.boot_id is None or Era(told["boot_id"], told["driver"]) != era:
+            return Remembered({}, driver)
+        readings = {str(uuid): _reading(each) for uuid, each in told["gpus"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Remembered({}, None)
+    young = {uuid: each for uuid, each in readings.items() if 0 <= monotonic_ms - each.monotonic_ms <= AGE_MS_MAX}
+    return Remembered(young, driver)
+
+
+def _reading(told: Mapping[str, object]) -> Reading:
+    at_ms, monotonic_ms, values = told["at_ms"], told["monotonic_ms"], told["values"]
+    if not (isinstance(at_ms, int) and isinstance(monotonic_ms, int) and isinstance(values, dict)):
+        raise TypeError("not a reading")
+    if not all(isinstance(value, int) for value in values.values()):
+        raise TypeError("not a reading")
+    return Reading(at_ms, monotonic_ms, values)
+
+
+class CounterFile:
+    """The file at ``path``. A disk that fails costs the memory, never a sample: it is told once."""
+
+    def __init__(self, path: Path, era: Era) -> None:
+        self._path = path
+        self._next = path.with_name(path.name + ".next")
+        self._era = era
+        self._told = False
+
+    def load(self, monotonic_ms: int) -> Remembered:
+        """As ``decoded``; nothing when there is no file."""
+        with contextlib.suppress(OSError):
+            if self._path.stat().st_size <= BYTES_MAX:
+                return decoded(self._path.read_bytes(), self._era, monotonic_ms)
+        return Remembered({}, None)
+
+    def save(self, readings: Mapping[str, Reading]) -> None:
+        """Replace what is remembered."""
+        try:
+            self._next.write_bytes(encoded(self._era, readings))
+            self._next.replace(self._path)
+        except OSError as error:
+            if not self._told:
+                self._told = True
+                _log.warning(
+                    "GPU counters are not remembered over a restart", extra={"path": str(self._path), "why": str(error)}
+                )

@@ -1,0 +1,161 @@
+"""What changed on a GPU between two samples and is worth an event. Pure: a state and a sample give a state and events.
+
+Memory errors, rows to be replaced and the driver's recovery action are told as soon as they change. Throttling is told
+when a reason has held for ``HOLD_MS``, and its end when it has been absent for ``CLEAR_MS``: clocks go up and down many
+times a second under load. One kind of message about one GPU comes at most once in ``GAP_MS``; what was held back is
+counted in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from producers.gpu.faults import Action, Fault, Severity, recovery
+from producers.gpu.fields import REMAP_FAILED
+
+HOLD_MS = 3_000
+CLEAR_MS = 10_000
+GAP_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event of a GPU, without the identity of its row."""
+
+    kind: str
+    severity: Severity
+    action: Action
+    message: str
+    code: int | None = None
+
+    @classmethod
+    def of(cls, kind: str, fault: Fault, code: int | None) -> Happening:
+        """From an entry of the tables of faults."""
+        return cls(kind, fault.severity, fault.action, fault.meaning, code)
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A bit of the clock reasons that means clocks are held down (nvml.h, nvmlClocksEventReason*)."""
+
+    bit: int
+    fault: Fault
+
+
+THROTTLES = (
+    Throttle(0x04, Fault("info", "clocks are held down by the power limit", "none")),
+    Throttle(
+        0x08, Fault("warning", "clocks are held down by hardware: heat, power brake or power draw", "check_cooling")
+    ),
+    Throttle(0x20, Fault("warning", "clocks are held down by the driver because of heat", "check_cooling")),
+    Throttle(0x40, Fault("critical", "clocks are halved or less by hardware because of heat", "check_cooling")),
+    Throttle(0x80, Fault("critical", "clocks are halved or less by the external power brake", "check_power")),
+)
+"""Idle (1), application clocks (2), sync boost (0x10) and display (0x100) are no throttling."""
+
+THROTTLED = sum(throttle.bit for throttle in THROTTLES)
+
+
+@dataclass(frozen=True, slots=True)
+class BitState:
+    """One throttle reason: since when it differs from what was told, and whether it was told to be on."""
+
+    on: bool = False
+    differs_since_ms: int | None = None
+    told_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is remembered of one GPU between samples."""
+
+    recovery_action: int | None = None
+    rows_pending: int | None = None
+    remap_failed: int | None = None
+    corrected_told_ms: int | None = None
+    corrected_held: int = 0
+    bits: Mapping[int, BitState] = field(default_factory=dict)
+
+
+Seen = tuple[Watch, list[Happening]]
+
+
+def observe(
+    watch: Watch, at_ms: int, figures: Mapping[str, int | None], values: Mapping[str, int], *, ecc_told: bool = False
+) -> Seen:
+    """``figures``: of the newest row; ``values``: of its reading. ``ecc_told``: the driver's own events tell of ECC."""
+    events: list[Happening] = []
+    if not ecc_told:
+        watch, events = _ecc(watch, at_ms, figures)
+    for step in (_recovery, _rows):
+        watch, more = step(watch, figures, values)
+        events += more
+    watch, more = _throttles(watch, at_ms, figures.get("clock_reasons"))
+    return watch, events + more
+
+
+def _ecc(watch: Watch, at_ms: int, figures: Mapping[str, int | None]) -> Seen:
+    events = []
+    uncorrected = figures.get("ecc_uncorrected") or 0
+    if uncorrected:
+        message = f"{uncorrected} memory errors that could not be corrected"
+        events.append(Happening("ecc", "critical", "drain_and_reset", message))
+    corrected = watch.corrected_held + (figures.get("ecc_corrected") or 0)
+    if corrected and _due(watch.corrected_told_ms, at_ms):
+        events.append(Happening("ecc", "info", "watch", f"{corrected} memory errors were corrected"))
+        return replace(watch, corrected_told_ms=at_ms, corrected_held=0), events
+    return (watch if corrected == watch.corrected_held else replace(watch, corrected_held=corrected)), events
+
+
+def _recovery(watch: Watch, figures: Mapping[str, int | None], _values: Mapping[str, int]) -> Seen:
+    action = figures.get("recovery_action")
+    if action is None or action == (watch.recovery_action or 0):
+        return watch, []
+    return replace(watch, recovery_action=action), [Happening.of("recovery", recovery(action), action)]
+
+
+def _rows(watch: Watch, figures: Mapping[str, int | None], values: Mapping[str, int]) -> Seen:
+    events = []
+    pending, failed = figures.get("remapped_rows_pending"), values.get(REMAP_FAILED.key)
+    if pending and not watch.rows_pending:
+        events.append(Happening("ecc", "warning", "reset_gpu", "rows of memory wait for a reset to be replaced"))
+    if failed and not watch.remap_failed:
+        events.append(Happening("ecc", "critical", "contact_vendor", "a row of memory could not be replaced"))
+    kept_pending = watch.rows_pending if pending is None else pending
+    kept_failed = watch.remap_failed if failed is None else failed
+    if (kept_pending, kept_failed) == (watch.rows_pending, watch.remap_failed):
+        return watch, events
+    return replace(watch, rows_pending=kept_pending, remap_failed=kept_failed), events
+
+
+def _throttles(watch: Watch, at_ms: int, reasons: int | None) -> Seen:
+    if reasons is None or not (reasons & THROTTLED or watch.bits):
+        return watch, []
+    events, bits = [], dict(watch.bits)
+    for throttle in THROTTLES:
+        before, now = bits.get(throttle.bit, BitState()), bool(reasons & throttle.bit)
+        after, happening = _bit(before, now, at_ms, throttle)
+        if after != before:
+            bits[throttle.bit] = after
+        if happening is not None:
+            events.append(happening)
+    return (watch if bits == watch.bits else replace(watch, bits=bits)), events
+
+
+def _bit(state: BitState, now: bool, at_ms: int, throttle: Throttle) -> tuple[BitState, Happening | None]:
+    if now == state.on:
+        return (state if state.differs_since_ms is None else replace(state, differs_since_ms=None)), None
+    since_ms = at_ms if state.differs_since_ms is None else min(at_ms, state.differs_since_ms)
+    held = at_ms - since_ms >= (HOLD_MS if now else CLEAR_MS)
+    # An end is told whenever its beginning was; only beginnings are held back.
+    if not held or (now and not _due(state.told_ms, at_ms)):
+        return replace(state, differs_since_ms=since_ms), None
+    if now:
+        return BitState(True, None, at_ms), Happening.of("clocks", throttle.fault, throttle.bit)
+    message = f"over: {throttle.fault.meaning}"
+    return BitState(False, None, state.told_ms), Happening("clocks", "info", "none", message, throttle.bit)
+
+
+def _due(told_ms: int | None, at_ms: int) -> bool:
+    return told_ms is None or not 0 <= at_ms - told_ms < GAP_MS
