@@ -127,7 +127,9 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
             asyncio.get_running_loop().call_later(seconds, stop.set)
         asyncio.get_running_loop().call_later(SETTLED_AFTER_S, _settle)
         async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000) as publisher:
-            await run_agent(publisher, stop, config.agent, watched=watch.watch)
+            state = config.data_dir / "agent"
+            await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+            await run_agent(publisher, stop, config.agent, state=state, watched=watch.watch)
 
     port = config.agent.health_port if health_port is None else health_port
     # Of the loop's work a third is waking up: uvloop does that in C.

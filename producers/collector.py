@@ -54,6 +54,22 @@ class Collector(Protocol):
 
 
 @runtime_checkable
+class Waiter(Protocol):
+    """Something that happens now and then, and is told at once: it waits instead of being asked on ticks."""
+
+    @property
+    def name(self) -> str: ...
+
+    def wait(self, timeout_s: float) -> Sequence[Collected]:
+        """What happened, as soon as something does; nothing after ``timeout_s``."""
+        ...
+
+    def close(self) -> None:
+        """Let go of handles; called from the thread that waits."""
+        ...
+
+
+@runtime_checkable
 class SpendsElsewhere(Protocol):
     """A collector with threads of its own: their processor time belongs to its cost."""
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from producers.agent.cost import CostMeter
 from producers.collector import Collected, Collector, Identity
 from producers.host_sampler import HostSampler
-from schemas.errors import UnavailableError
-from schemas.events import GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES
+from schemas.events import HOST_SAMPLES
 
 
 class HostCollector:
@@ -27,29 +26,6 @@ class HostCollector:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-class NvmlCollector:
-    """Samples and events of this host's GPUs by NVML."""
-
-    name = "nvml"
-
-    def __init__(self, identity: Identity, period_ms: int) -> None:
-        from producers.gpu.sampler import NvmlSampler
-
-        self.period_ms = period_ms
-        sampler = NvmlSampler.open(identity.labels, identity.placement)
-        if sampler is None:
-            raise UnavailableError("the NVIDIA driver does not answer")
-        self._sampler = sampler
-
-    def collect(self, at_ms: int) -> Sequence[Collected]:
-        """Events first: they say why samples may be missing."""
-        samples, events = self._sampler.sample(at_ms)
-        return [Collected(GPU_EVENTS, events), Collected(GPU_SAMPLES, samples)]
-
-    def close(self) -> None:
-        """NVML stays open: it is closed with the process."""
 
 
 class SoughtEngines:

@@ -10,18 +10,21 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from producers.agent.cost import CostMeter
 from producers.agent.publishing import Parcel, packed
 from producers.agent.schedule import Pace, PaceRule, next_tick_ms, paced
-from producers.collector import Collector, SpendsElsewhere
+from producers.collector import Collected, Collector, SpendsElsewhere, Waiter
 from runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
 
 Give = Callable[[Parcel], None]
+Make = Callable[[], Collector | Waiter]
+WAIT_S = 1.0
+"""A waiter is asked again so often: that long it may take to notice the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Surroundings:
 class Life:
     """Starts at once. ``readings`` counts the good ones; ``error`` is why it ended, None while it lives or stopped."""
 
-    def __init__(self, name: str, make: Callable[[], Collector], around: Surroundings) -> None:
+    def __init__(self, name: str, make: Make, around: Surroundings) -> None:
         self.name = name
         self.readings = 0
         self.cost_us: int | None = None
@@ -76,10 +79,13 @@ class Life:
         self._thread.join(within_s)
 
     def _run(self) -> None:
-        collector: Collector | None = None
+        collector: Collector | Waiter | None = None
         try:
             collector = self._make()
-            self._rounds(collector)
+            if isinstance(collector, Waiter):
+                self._watch(collector)
+            else:
+                self._rounds(collector)
         except Exception as error:
             self.error = error
         finally:
@@ -114,17 +120,26 @@ class Life:
                 return False
         return not self._stop.is_set()
 
+    def _watch(self, waiter: Waiter) -> None:
+        while not self._stop.is_set():
+            self._spend(lambda: waiter.wait(WAIT_S), None)
+
     def _read(self, collector: Collector) -> int:
         """Collect once and hand it over; the processor time it took, in microseconds."""
+        elsewhere = collector if isinstance(collector, SpendsElsewhere) else None
+        return self._spend(lambda: collector.collect(self._around.clock.now_ms()), elsewhere)
+
+    def _spend(self, collect: Callable[[], Sequence[Collected]], elsewhere: SpendsElsewhere | None) -> int:
         around = self._around
         self._busy_since_s = around.clock.monotonic_s()
         begun_s = around.cpu_s()
-        parcel = packed(collector.collect(around.clock.now_ms()))
-        spent_s = around.cpu_s() - begun_s + (collector.cpu_s() if isinstance(collector, SpendsElsewhere) else 0.0)
+        parcel = packed(collect())
+        spent_s = around.cpu_s() - begun_s + (elsewhere.cpu_s() if elsewhere else 0.0)
         cost_us = round(spent_s * 1_000_000)
         if not self.abandoned:
             around.meter.add(cost_us)
-            around.give(parcel)
+            if parcel.batches or parcel.unfit:
+                around.give(parcel)
             self.cost_us = cost_us
             self.readings += 1
         return cost_us

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from producers.agent.runner import Plan
-from producers.collector import Collected
+from producers.collector import Collected, Waiter
 from runtime.clock import Clock
 
 
@@ -48,6 +48,8 @@ def one_round(plans: Sequence[Plan], clock: Clock, gap_s: float) -> list[Round]:
 def _read(plan: Plan, clock: Clock, gap_s: float) -> Sequence[Collected]:
     collector = plan.make()
     try:
+        if isinstance(collector, Waiter):
+            return collector.wait(gap_s)
         collector.collect(clock.now_ms())
         time.sleep(gap_s)
         return collector.collect(clock.now_ms())

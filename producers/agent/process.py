@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any
 
 from producers.agent.choice import Finding
@@ -33,14 +34,16 @@ async def run_agent(
     *,
     clock: Clock | None = None,
     sources: Sequence[Source] = SOURCES,
+    state: Path | None = None,
     watched: Watched | None = None,
 ) -> None:
     """Collect until ``stop``. What was read by then lies in the spool when this returns.
 
-    ``watched`` is told the supervisor, whose checks may be asked from then on.
+    ``state``: folder for what is kept over a restart. ``watched`` is told the supervisor: its checks may be asked from
+    then on.
     """
     config, clock = config or AgentConfig(), clock or SystemClock()
-    setting = setting_of(config)
+    setting = setting_of(config, state)
     findings = await asyncio.to_thread(find, setting, sources)
     _tell(findings)
     handover = Handover(publisher)

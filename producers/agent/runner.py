@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from producers.agent.life import Life, Surroundings
+from producers.agent.life import Life, Make, Surroundings
 from producers.agent.schedule import HEALTHY_READINGS, restart_pause_s
-from producers.collector import Collector
 from runtime.counters import COUNTERS, Counters
 
 _log = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ class Plan:
     """A collector to run. ``limit_ms``: the longest a call may take; ``hung_max``: threads that may hang at a time."""
 
     name: str
-    make: Callable[[], Collector]
+    make: Make
     limit_ms: int
     hung_max: int = 3
 

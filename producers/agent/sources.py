@@ -8,10 +8,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from producers.agent.builtin import HostCollector, NvmlCollector, SoughtEngines
+from producers.agent.builtin import HostCollector, SoughtEngines
 from producers.agent.cost import CostMeter
+from producers.agent.life import Make
 from producers.agent.probe import Missing
 from producers.collector import Collector, Identity
 from producers.engines.places import Places
@@ -22,7 +24,9 @@ _CONNECT_WITHIN_S = 0.5
 SEEK_REST_MS = 30_000
 """Between two looks at ports where no engine answers."""
 
-Make = Callable[[], Collector]
+PAGE_BYTES_MAX = 8 * 1024 * 1024
+GPU_LIMIT_MS = 60_000
+"""A driver may newly hang on one GPU after the other; each has a time limit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Setting:
     identity: Identity
     places: Places
     meter: CostMeter
+    state: Path | None = None
+    """Folder for what is kept over a restart (counters, places in files). None: nothing is kept."""
 
     @property
     def host(self) -> str:
@@ -53,6 +59,8 @@ class Source:
     probe: Callable[[Setting], str]
     makes: Callable[[Setting], dict[str, Make]]
     group: str | None = None
+    limit_ms_min: int = 0
+    """For a source that watches its own calls: the agent's time limit is at least this."""
 
 
 def _always(what: str) -> Callable[[Setting], str]:
@@ -63,17 +71,57 @@ def _host(setting: Setting) -> dict[str, Make]:
     return {"host": lambda: HostCollector(setting.identity, setting.config.period_ms, setting.meter)}
 
 
-def _probe_nvml(_setting: Setting) -> str:
-    from producers.gpu.sampler import NvmlSampler
+def _probe_nvml(setting: Setting) -> str:
+    from producers.gpu.inventory import found
+    from producers.gpu.library import DriverGoneError, open_library
 
-    sampler = NvmlSampler.open({}, {})
-    if sampler is None:
-        raise Missing("the NVIDIA driver does not answer")
-    return f"{len(sampler.gpu_uuids)} GPUs by the driver's library"
+    try:
+        driver, gpus = open_library(), found()
+    except DriverGoneError as error:
+        raise Missing(f"the NVIDIA driver does not answer ({error})") from error
+    if not gpus:
+        raise Missing("the NVIDIA driver knows no GPU")
+    return f"{len(gpus)} GPUs by the driver's library, driver {driver}"
 
 
 def _nvml(setting: Setting) -> dict[str, Make]:
-    return {"nvml": lambda: NvmlCollector(setting.identity, setting.config.period_ms)}
+    from producers.gpu.collector import GpuCollector, GpuEvents
+
+    identity, period_ms = setting.identity, setting.config.period_ms
+    events = GpuEvents(identity)  # one for both: what an event told, a sample does not tell again
+    memory = None if setting.state is None else setting.state / "gpu_counters"
+    return {
+        "nvml": lambda: GpuCollector(identity, period_ms, memory=memory, events=events),
+        "gpu_events": lambda: events,
+    }
+
+
+def _gpu_processes(setting: Setting) -> dict[str, Make]:
+    from producers.gpu.collector import GpuProcessCollector
+
+    return {"gpu_processes": lambda: GpuProcessCollector(setting.identity, setting.config.slow_period_ms)}
+
+
+def _probe_dcgm(setting: Setting) -> str:
+    from producers.dcgm.page import read_page
+    from producers.engines.fetch import FetchError, FetchLimits, fetch
+
+    url = setting.config.dcgm_url
+    try:
+        body = fetch(url, FetchLimits(setting.config.probe_limit_ms // 2, PAGE_BYTES_MAX))
+    except FetchError as error:
+        raise Missing(f"no dcgm-exporter: {error}") from error
+    gpus = len(read_page(body.decode("utf-8", "replace")).gpus)
+    if not gpus:
+        raise Missing(f"{url} tells of no GPU")
+    return f"{gpus} GPUs at {url}"
+
+
+def _dcgm(setting: Setting) -> dict[str, Make]:
+    from producers.dcgm.collector import DcgmCollector
+
+    config = setting.config
+    return {"dcgm": lambda: DcgmCollector(config.dcgm_url, setting.identity, config.period_ms)}
 
 
 def _probe_engines(setting: Setting) -> str:
@@ -119,7 +167,7 @@ def engine_target(engine: EngineConfig, host: str) -> EngineTarget:
     )
 
 
-def _engine(setting: Setting, target: EngineTarget) -> Make:
+def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:
     def make() -> Collector:
         from producers.engines.collector import EngineCollector
 
@@ -130,6 +178,8 @@ def _engine(setting: Setting, target: EngineTarget) -> Make:
 
 SOURCES: tuple[Source, ...] = (
     Source("host", "processors, memory, disks, network", _always("this host"), _host),
-    Source("nvml", "GPUs by the driver's library", _probe_nvml, _nvml, "gpu"),
+    Source("nvml", "GPUs by the driver's library", _probe_nvml, _nvml, "gpu", GPU_LIMIT_MS),
+    Source("dcgm", "GPUs by dcgm-exporter", _probe_dcgm, _dcgm, "gpu"),
+    Source("gpu_processes", "processes on GPUs", _probe_nvml, _gpu_processes),
     Source("engines", "serving engines by their metrics", _probe_engines, _engines),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from producers.agent.choice import Finding, Wanted, chosen
 from producers.agent.cost import CostMeter
@@ -17,13 +18,13 @@ from producers.engines.target import Job
 from runtime.edge_config import AgentConfig
 
 
-def setting_of(config: AgentConfig) -> Setting:
+def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
     """What sources of this host are made with: its labels in every row, and the places of its GPUs."""
     host = config.host or socket.gethostname()
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
     places = Places(host, [Job(job.workload, job.pattern) for job in config.jobs], configured)
-    return Setting(config, Identity(labels, places.placement), places, CostMeter())
+    return Setting(config, Identity(labels, places.placement), places, CostMeter(), state)
 
 
 def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:
@@ -43,7 +44,7 @@ def plans_of(setting: Setting, findings: Sequence[Finding], sources: Sequence[So
     config = setting.config
     taken = {finding.name for finding in findings if finding.chosen}
     return [
-        Plan(name, make, config.call_limit_ms, config.hung_threads_max)
+        Plan(name, make, max(config.call_limit_ms, source.limit_ms_min), config.hung_threads_max)
         for source in sources
         if source.name in taken
         for name, make in source.makes(setting).items()

@@ -2,14 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
-from producers.agent.builtin import HostCollector, NvmlCollector, SoughtEngines
+from producers.agent.builtin import HostCollector, SoughtEngines
 from producers.agent.cost import CostMeter
 from producers.collector import Collected, Identity
-from schemas.errors import UnavailableError
 from schemas.events import ENGINE_SAMPLES
-from tests.fake_nvml import FakeNvml, gpus_of, installed
 
 IDENTITY = Identity({"host": "h", "cluster": "c", "region": None}, {})
 
@@ -26,14 +22,6 @@ def test_the_host_s_row_tells_what_collecting_cost() -> None:
 
     assert (first["at_ms"], first["host"], first["cluster"], first["agent_collect_us"]) == (5, "h", "c", None)
     assert second["agent_collect_us"] == 750
-
-
-def test_gpus_come_with_their_events_first() -> None:
-    """One row per GPU."""
-    with installed(FakeNvml(gpus_of("mock_h100", 2))):
-        collected = NvmlCollector(IDENTITY, 1_000).collect(5)
-
-    assert [(part.event.topic, len(part.rows)) for part in collected] == [("gpu.events", 0), ("gpu.samples", 2)]
 
 
 class Engine:
@@ -62,9 +50,3 @@ def test_engines_are_sought_seldom_and_read_often() -> None:
 
     assert seen == [(0, 30_000), (1, 1_000), (0, 30_000)]
     assert all(engine.closed for engine in engines)
-
-
-def test_without_a_driver_there_is_no_collector() -> None:
-    """The agent tries again later."""
-    with installed(FakeNvml([], missing=("nvmlInit_v2", "nvmlInitWithFlags"))), pytest.raises(UnavailableError):
-        NvmlCollector(IDENTITY, 1_000)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Sequence
 
 from producers.agent.cost import CostMeter
 from producers.agent.life import Life
+from producers.collector import Collected
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
 
 
@@ -121,3 +123,20 @@ def test_what_a_collector_spends_in_threads_of_its_own_is_counted() -> None:
     life.join(PATIENCE_S)
 
     assert life.cost_us == 2_000
+
+
+def test_what_a_waiter_tells_is_handed_over_at_once() -> None:
+    """It has no ticks; nothing is handed over while nothing happens; it is closed by the thread that waited."""
+
+    class Waiting(Plain):
+        def wait(self, timeout_s: float) -> Sequence[Collected]:
+            return self.collect(5) if self.read._value < 2 else []
+
+    given, waiting = Given(), Waiting()
+
+    life = Life("waiting", lambda: waiting, surroundings(given))
+    given.wait(2)
+    life.stop()
+    life.join(PATIENCE_S)
+
+    assert (len(given.parcels), waiting.closed.is_set(), life.interval_ms, life.error) == (2, True, None, None)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 
+from fleetpulse.bench.nvml_stub import NvmlStub, gpus, installed
 from producers.agent.process import run_agent
 from producers.batch import Batch
 from runtime.edge_config import AgentConfig
 from schemas.build import rows_of
 from schemas.events import BY_TOPIC
 from schemas.native import decode
-from tests.fake_nvml import FakeNvml, gpus_of, installed
 
 
 class RecordingPublisher:
@@ -35,7 +35,7 @@ async def test_a_host_with_gpus_publishes_both() -> None:
     publisher = RecordingPublisher("host.samples", "gpu.samples")
     config = AgentConfig(host="host-1", period_ms=100)
 
-    with installed(FakeNvml(gpus_of("mock_h100", 8))):
+    with installed(NvmlStub(gpus(8))):
         async with asyncio.timeout(20):
             await run_agent(publisher, publisher.enough, config)  # type: ignore[arg-type]
 
