@@ -157,18 +157,20 @@ async def _send_all(
     tell: Callable[[int], None],
 ) -> None:
     open_batches: dict[tuple[str, int], list[Message]] = defaultdict(list)
-    waiting: set[asyncio.Future[object]] = set()
+    unanswered: set[asyncio.Future[object]] = set()
+    free = asyncio.Semaphore(_INFLIGHT_MAX)
     total = 0
 
+    def answered(future: asyncio.Future[object]) -> None:
+        free.release()
+        if not future.cancelled() and future.exception() is None:
+            unanswered.discard(future)  # one that failed stays, to be raised in the end
+
     async def send(batch: list[Message]) -> None:
-        nonlocal waiting
-        first = batch[0]
-        future = await _send(producers[first.partition % len(producers)], batch)
-        waiting.add(future)
-        if len(waiting) >= _INFLIGHT_MAX:
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+        await free.acquire()
+        future = await _send(producers[batch[0].partition % len(producers)], batch)
+        unanswered.add(future)
+        future.add_done_callback(answered)
 
     for one in source:
         _note(fed, one)
@@ -182,8 +184,7 @@ async def _send_all(
     for batch in open_batches.values():
         if batch:
             await send(batch)
-    for future in waiting:
-        await future
+    await asyncio.gather(*unanswered)
 
 
 async def _send(producer: AIOKafkaProducer, batch: list[Message]) -> asyncio.Future[object]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.bench import cpu, live, peer
-from fleetpulse.bench.feed import end_offsets, fill, fresh_topics, messages, until_committed
+from fleetpulse.bench.feed import Message, end_offsets, fill, fresh_topics, messages, until_committed
 from fleetpulse.bench.peer_run import Peer
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand
@@ -58,7 +58,8 @@ def measure(
     """Both sides once, ours first; ``stand`` must be fresh."""
     profile = PROFILES[profile_name]
     span_s = seconds or profile.seconds
-    filling = _Filling(stand, profile, span_s, records_per_batch, seed, SystemClock().now_ms() // 1_000 * 1_000)
+    with progress.task("making the events"):
+        filling = _Filling.of(stand, profile, span_s, records_per_batch, seed, SystemClock().now_ms())
     ours = _ours(stand, filling, progress)
     theirs = {work: _theirs(stand, filling, work, progress) for work in ("lean", "same")}
     events = span_s * profile.events_per_s
@@ -77,12 +78,23 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
+    """Records made beforehand, so that they are written as fast as a fleet would send them, or faster."""
+
     stand: Stand
     profile: Profile
-    seconds: int
     records_per_batch: int
-    seed: int
-    until_ms: int
+    events: int
+    made: Sequence[Message]
+
+    @classmethod
+    def of(
+        cls, stand: Stand, profile: Profile, seconds: int, records_per_batch: int, seed: int, now_ms: int
+    ) -> _Filling:
+        """The records of the ``seconds`` up to now."""
+        from_ms = now_ms // 1_000 * 1_000 - seconds * 1_000
+        partitions = {topic: BY_NAME[topic].partitions for topic in profile.topics}
+        made = list(messages(Workload(profile, seed), from_ms, seconds, NATIVE, partitions, f"{now_ms}"))
+        return cls(stand, profile, records_per_batch, seconds * profile.events_per_s, made)
 
     @property
     def partitions(self) -> dict[str, int]:
@@ -90,12 +102,9 @@ class _Filling:
 
     def write(self, progress: Progress, text: str) -> dict[tuple[str, int], int]:
         """Write all events; the end of every partition."""
-        workload = Workload(self.profile, self.seed)
-        from_ms = self.until_ms - self.seconds * 1_000
-        kafka, total = self.stand.config.kafka, self.seconds * self.profile.events_per_s
-        source = messages(workload, from_ms, self.seconds, NATIVE, self.partitions, f"{time.time_ns()}")
+        kafka = self.stand.config.kafka
         with progress.task(text) as tell:
-            asyncio.run(fill(kafka, source, self.records_per_batch, lambda done: tell(done, total)))
+            asyncio.run(fill(kafka, iter(self.made), self.records_per_batch, lambda done: tell(done, self.events)))
         return asyncio.run(end_offsets(kafka, self.partitions))
 
     def clear(self) -> None:
