@@ -36,7 +36,7 @@ def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
         except BaseException as error:
             request.finish(error)
             raise
-        return _awaited(answer, request) if hasattr(answer, "__await__") else _ended(answer, request)
+        return _awaited(answer, request) if hasattr(type(answer), "__await__") else _ended(answer, request)
 
     return tracked_call  # type: ignore[return-value]
 

@@ -87,6 +87,7 @@ class Client:
         self.lost = 0
         """Those of them that were dropped."""
         self._lost_run = 0
+        self._farewell = 0  # requests that the last farewell told of
 
     def after_fork(self) -> None:
         """In a child: leave the parent's sequence and line to the parent."""
@@ -109,16 +110,20 @@ class Client:
         if not self._lock.acquire(timeout=CLOSE_WITHIN_S):
             return
         try:
-            if self.finished:
+            if self.finished > self._farewell:
                 self._flush()
                 self._drop(len(self._waiting))
                 self._waiting.clear()
                 self._waiting_bytes = 0
                 if self._sent(self._head(FAREWELL, _NOTHING)):
-                    self._lost_run = 0
+                    self._lost_run, self._farewell = 0, self.finished
             self._hang_up()
         finally:
             self._lock.release()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
 
     def _head(self, kind: int, it: Finished) -> bytes:
         pid, start_ns = self._who

@@ -15,15 +15,15 @@ from itertools import pairwise
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Self
 
+from fleetpulse.track.endings import ending
 from fleetpulse.track.handover import MARKED, MERGED, Client, Finished
 from fleetpulse.track.handover import client as default_client
-from fleetpulse.track.endings import ending
 
 TIMES_MAX = 4_096
 TOKENS_MASK, CHOICE_SHIFT, CHOICE_MAX, REASONING = 2**20 - 1, 20, 2**10 - 1, 1 << 30
 """A chunk's mark: its tokens (0: not told), its choice, and whether it is reasoning alone."""
 JSON_BYTES_MAX = 8_000
-TEXT_CHARS_MAX = 64
+TEXT_CHARS_MAX = 32
 """What is kept of each text when all together exceed ``JSON_BYTES_MAX``."""
 
 TEXTS = (

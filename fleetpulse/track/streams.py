@@ -31,10 +31,7 @@ def _get(thing: Any, name: str) -> Any:
 def observe(request: Request, chunk: Any) -> None:
     """Take one chunk of a stream. Anything may be passed; nothing is raised."""
     try:
-        choices = chunk.choices
-    except AttributeError:
         choices = _get(chunk, "choices")
-    try:
         if choices:
             for choice in choices:
                 _choice(request, choice)
@@ -211,9 +208,10 @@ class WatchedAsyncStream(_Watched):
 
 def watch(stream: Any, request: Request) -> Any:
     """The stream, watched until its end; anything that is no stream is returned as it is, the request finished."""
-    if hasattr(stream, "__aiter__"):
+    kind = type(stream)
+    if hasattr(kind, "__aiter__"):
         return WatchedAsyncStream(stream.__aiter__(), request)
-    if hasattr(stream, "__iter__") and not isinstance(stream, str | bytes | Mapping | list | tuple):
+    if hasattr(kind, "__iter__") and not isinstance(stream, str | bytes | Mapping | list | tuple):
         return WatchedStream(iter(stream), request)
     describe(request, stream)
     request.finish()

@@ -26,6 +26,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.receiver_config import ReceiverConfig
 from schemas.block import Block
 from schemas.build import block_from_rows
+from schemas.errors import ConfigError
 from schemas.events import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 
@@ -109,9 +110,16 @@ class Connection(asyncio.Protocol):
 
     def _begin(self) -> None:
         self._url, self._type = b"", b""
-        self._header_bytes = 0
+        self._in_head, self._head_bytes = True, 0
         self._body = bytearray()
         self._refused = 0
+
+    async def finish(self) -> None:
+        """Answer what has arrived, then close."""
+        if self._answering is not None:
+            await self._answering
+        if self._transport is not None:
+            self._transport.close()
 
     # What asyncio calls
 
@@ -136,6 +144,9 @@ class Connection(asyncio.Protocol):
             self._turn_away(400, "no upgrade is offered")
         except httptools.HttpParserError as error:
             self._turn_away(self._refused or 400, str(error))
+        self._head_bytes += len(data) if self._in_head else 0
+        if self._head_bytes > HEADER_BYTES_MAX:  # the parser keeps what has no end yet
+            self._turn_away(431, f"at most {HEADER_BYTES_MAX} bytes")
 
     # What the parser calls
 
@@ -143,17 +154,16 @@ class Connection(asyncio.Protocol):
         self._begin()
 
     def on_url(self, url: bytes) -> None:
-        self._count_header(len(url))
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_header(len(name) + len(value))
         if name.lower() == b"content-type":
             self._type = value.split(b";")[0].strip().lower()
         elif name.lower() == b"expect" and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         if self._url.split(b"?")[0] != PATH:
             self._refused = self._refused or 404
         elif self._parser.get_method() != b"POST":
@@ -169,16 +179,11 @@ class Connection(asyncio.Protocol):
             self._body += body
 
     def on_message_complete(self) -> None:
+        self._in_head, self._head_bytes = True, 0
         self._waiting.append((self._refused, bytes(self._body), self._parser.should_keep_alive()))
         if self._answering is None and self._transport is not None:
             self._transport.pause_reading()
             self._answering = asyncio.get_running_loop().create_task(self._answer())
-
-    def _count_header(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > HEADER_BYTES_MAX:
-            self._refused = 431
-            raise ValueError("the header is too large")
 
     # Answers
 
@@ -204,9 +209,9 @@ class Connection(asyncio.Protocol):
         self._say(status, _refusal(status) | {"detail": detail}, keep=False)
 
     def _say(self, status: int, answer: Mapping[str, Any], *, keep: bool) -> None:
-        self._counters.add("receiver_http_requests", status=status)
         if self._transport is None or self._transport.is_closing():
             return
+        self._counters.add("receiver_http_requests", status=status)
         body = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
         head = [
             f"HTTP/1.1 {status} {_PHRASES[status]}",
@@ -244,20 +249,22 @@ def _refusal(status: int) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def serve(publisher: Publisher, settings: ReceiverConfig, where: Where, counters: _Figures) -> AsyncIterator[int]:
-    """Serve on loopback while inside; the port. Requests being answered are answered before this ends."""
+    """Serve on loopback while inside; the port. Requests being answered are answered before this ends.
+
+    Raises ConfigError when the port cannot be had.
+    """
     taker, crowd = Taker(publisher, where), set[Connection]()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: Connection(taker, settings, counters, crowd), "127.0.0.1", settings.http_port, backlog=128
-    )
+    try:
+        server = await loop.create_server(
+            lambda: Connection(taker, settings, counters, crowd), "127.0.0.1", settings.http_port, backlog=128
+        )
+    except OSError as error:
+        raise ConfigError("agent.receiver.http_port", settings.http_port, f"must be free ({error})") from error
     port = int(server.sockets[0].getsockname()[1])
     _log.info("requests are taken over HTTP", extra={"port": port})
     try:
         yield port
     finally:
         server.close()
-        answering = [connection._answering for connection in crowd if connection._answering is not None]
-        await asyncio.gather(*answering, return_exceptions=True)
-        for connection in list(crowd):
-            if connection._transport is not None:
-                connection._transport.close()
+        await asyncio.gather(*(connection.finish() for connection in list(crowd)), return_exceptions=True)

@@ -4,7 +4,8 @@ Datagrams gather for ``linger_ms``, or until there are enough of them for a batc
 columns and spooled, in slices, and the socket is emptied between slices: the kernel keeps few datagrams for a reader
 that is busy (``net.unix.max_dgram_qlen``, 10 by default). What clients say they dropped is declared as shed.
 
-Books: datagrams = taken + refused by reason. Requests of clients = taken + lost (declared) + missing (told as a level).
+Books: datagrams = taken + farewells + refused by reason. Requests of clients = taken + lost (declared as shed) +
+missing (a level: what comes late fills its gap again).
 """
 
 from __future__ import annotations
@@ -152,7 +153,8 @@ class Receiver:
         folded = fold(buffer, found.where(keep) if not keep.all() else found, self._where)
         duplicates = self._gaps.duplicates - self._duplicates
         self._duplicates = self._gaps.duplicates
-        self._tell({**found.refused, "duplicate": duplicates, "broken_json": folded.broken})
+        farewells = int((found.heads["kind"] == FAREWELL).sum())
+        self._tell({**found.refused, "duplicate": duplicates, "broken_json": folded.broken, "farewell": farewells})
         self._shed(folded.broken)
         await self._put(folded)
         self._counters.set("receiver_clients", self._gaps.clients)

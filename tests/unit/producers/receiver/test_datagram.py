@@ -32,7 +32,7 @@ def changed(data: bytes, at: int, *values: int) -> bytes:
 def test_both_sides_have_the_same_format() -> None:
     """The SDK imports nothing of ours: its constants stand twice and are the same."""
     assert handover.HEADER.size == datagram.HEADER_BYTES
-    assert handover.MAGIC == datagram.MAGIC + bytes([datagram.VERSION])
+    assert datagram.MAGIC + bytes([datagram.VERSION]) == handover.MAGIC
     assert (handover.REQUEST, handover.FAREWELL) == (datagram.REQUEST, datagram.FAREWELL)
     assert (handover.MARKED, handover.MERGED) == (datagram.MARKED, datagram.MERGED)
     assert (requests.TOKENS_MASK, requests.CHOICE_SHIFT) == (datagram.TOKENS_MASK, datagram.CHOICE_SHIFT)

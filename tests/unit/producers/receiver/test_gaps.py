@@ -173,7 +173,9 @@ def test_the_books_of_a_client_balance(history: tuple[list[Told], int, int], cha
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 200), st.integers(0, 3), st.integers(0, 90)), max_size=20)
+    st.lists(
+        st.tuples(st.sampled_from([A, B]), st.integers(0, 200), st.integers(0, 3), st.integers(0, 90)), max_size=20
+    )
 )
 def test_runs_are_taken_as_one_by_one(parts: Sequence[tuple[tuple[int, int], int, int, int]]) -> None:
     """A run is a shorter way to say the same; state afterwards included."""

@@ -1,0 +1,173 @@
+"""The receiver: from the SDK's socket to the spool, and the books of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fleetpulse import track
+from producers.publisher import Publisher
+from producers.receiver.fold import Where
+from producers.receiver.server import run_receiver
+from runtime.receiver_config import ReceiverConfig
+from schemas.errors import ConfigError
+from tests.unit.producers.receiver import sent, spooled
+
+WHERE = Where("h-1")
+
+
+class Running:
+    """A receiver at work."""
+
+    def __init__(self, folder: Path, settings: ReceiverConfig, publisher: Publisher) -> None:
+        self.path = folder / "a.sock"
+        self.figures = spooled.Figures()
+        self.publisher = publisher
+        self.stop = asyncio.Event()
+        settings = settings.model_copy(update={"socket": self.path})
+        self.task = asyncio.create_task(run_receiver(publisher, settings, self.stop, self.figures, where=WHERE))
+
+    async def end(self) -> None:
+        self.stop.set()
+        await self.task
+
+
+@contextlib.asynccontextmanager
+async def receiving(
+    folder: Path, publisher: Publisher | None = None, settings: ReceiverConfig | None = None
+) -> AsyncIterator[Running]:
+    running = Running(folder, settings or ReceiverConfig(linger_ms=5), publisher or spooled.publisher(folder / "spool"))
+    while not running.path.exists() and not running.task.done():  # noqa: ASYNC110 (its first steps, no more)
+        await asyncio.sleep(0)
+    try:
+        yield running
+    finally:
+        await running.end()
+        running.publisher.spool.close()
+
+
+async def tracked(client: track.Client, requests: int) -> None:
+    for number in range(requests):
+        with track.request("m", client=client, request_id=f"r{number}") as request:
+            request.token()
+        await asyncio.sleep(0)
+
+
+async def test_requests_reach_the_spool(tmp_path: Path) -> None:
+    """One request by the context manager becomes one row; the figures say so."""
+    async with receiving(tmp_path) as running:
+        client = track.Client(str(running.path))
+        await tracked(client, 1)
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+
+        (row,) = spooled.rows(running.publisher)
+
+    assert (row["model"], row["status"], row["chunks"], row["host"]) == ("m", "ok", 1, "h-1")
+    assert running.figures.totals == {("receiver_datagrams", "taken"): 1}
+    assert running.figures.levels == {"receiver_clients": 1, "receiver_missing": 0}
+    assert client.lost == 0
+
+
+async def test_what_was_accepted_before_the_end_is_spooled(tmp_path: Path) -> None:
+    """The stop comes before the linger is over; nothing that was in the socket is left behind."""
+    async with receiving(tmp_path, settings=ReceiverConfig(linger_ms=1_000)) as running:
+        client = track.Client(str(running.path), waiting_max=0)
+        for number in range(8):
+            track.request("m", client=client, request_id=f"r{number}").finish()
+        await running.end()
+
+        assert [row["request_id"] for row in spooled.rows(running.publisher)] == [f"r{i}" for i in range(8)]
+        assert client.lost == 0
+    assert not running.path.exists()
+
+
+async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
+    """What the socket does not take at once waits in the client: all arrive, in order, none twice."""
+    async with receiving(tmp_path) as running:
+        client = track.Client(str(running.path))
+        await tracked(client, 2_000)
+        client.close()
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] + client.lost == 2_000)
+
+        assert [row["request_id"] for row in spooled.rows(running.publisher)] == [f"r{i}" for i in range(2_000)]
+    assert client.lost == 0
+
+
+async def test_what_clients_dropped_is_declared(tmp_path: Path) -> None:
+    """The agent was away; the first datagram that goes through tells of the others, the farewell of the last."""
+    client = track.Client(str(tmp_path / "a.sock"), waiting_max=2)
+    await tracked(client, 7)
+    async with receiving(tmp_path) as running:
+        await tracked(client, 1)
+        client.close()
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
+
+        taken = [row["request_id"] for row in spooled.rows(running.publisher)]
+        assert (taken, spooled.shed(running.publisher)) == (["r0", "r1", "r0"], 5)
+    assert (client.finished, client.lost) == (8, 5)
+    assert running.figures.totals["receiver_lost",] == 5
+    assert running.figures.levels["receiver_missing"] == 0
+
+
+async def test_bad_datagrams_are_counted_by_reason(tmp_path: Path) -> None:
+    """Each bad one by its name, broken JSON is declared as shed; the good one is taken."""
+    client = sent.Recorded()
+    client.hand_over(sent.finished([5], model="good"))
+    client.hand_over(sent.Finished(0, 0, 0, sent.AT_MS, 0, 0, b"{", 1))
+    good, broken = client.sent
+    async with receiving(tmp_path) as running:
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as sender:
+            sender.connect(str(running.path))
+            for data in (b"hello", good, good, good[:-1], broken, bytes(70_000)):
+                sender.send(data)
+        await running.figures.reached(lambda totals: sum(totals.values()) == 6)
+
+        assert [row["model"] for row in spooled.rows(running.publisher)] == ["good"]
+        assert spooled.shed(running.publisher) == 1
+    assert running.figures.totals == {
+        ("receiver_datagrams", "not_ours"): 1,
+        ("receiver_datagrams", "duplicate"): 1,
+        ("receiver_datagrams", "cut"): 1,
+        ("receiver_datagrams", "broken_json"): 1,
+        ("receiver_datagrams", "too_long"): 1,
+        ("receiver_datagrams", "taken"): 1,
+    }
+
+
+async def test_rows_that_do_not_fit_go_to_those_who_reject(tmp_path: Path) -> None:
+    """As a line of JSON in the spool: rejected downstream with its reason, where people look."""
+    async with receiving(tmp_path) as running:
+        track.request("m", client=track.Client(str(running.path)), input_tokens="many").finish()
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+        running.publisher.spool.sync()
+
+        (record,) = running.publisher.spool.take()
+    assert (record.content_type, record.events) == ("application/x-ndjson", 1)
+    assert b'"input_tokens":"many"' in record.value
+
+
+async def test_a_full_spool_sheds_before_it_spools(tmp_path: Path) -> None:
+    """Nothing is spooled then, and everything is declared."""
+    publisher = spooled.publisher(tmp_path / "spool", bytes_max=1)
+    async with receiving(tmp_path, publisher) as running:
+        await tracked(track.Client(str(running.path)), 3)
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
+
+        assert (spooled.rows(publisher), spooled.shed(publisher)) == ([], 3)
+
+
+async def test_a_place_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    """Before anything is taken."""
+    publisher = spooled.publisher(tmp_path / "spool")
+    (tmp_path / "a.sock").touch()
+
+    with pytest.raises(ConfigError, match=r"agent\.receiver\.socket"):
+        await run_receiver(
+            publisher, ReceiverConfig(socket=tmp_path / "a.sock"), asyncio.Event(), spooled.Figures(), where=WHERE
+        )
+    publisher.spool.close()
