@@ -1,7 +1,8 @@
 """What the agent costs a GPU host: its share of one core and its memory, second by second, as a process of its own.
 
 The driver is a stub below ``pynvml`` (``nvml_stub``): as many calls as the collector makes, each with a driver's delay.
-What the stub itself computes is part of the figure, so the true cost is a little lower. Processor time comes from the
+What the stub computes is part of the figure, and so is falling asleep and waking for every delay (a driver that waits
+costs that too, one that works costs the delay itself); the latter is told beside it. Processor time comes from the
 process' own clock (CLOCK_PROCESS_CPUTIME_ID, nanoseconds), so that a second of little work is not rounded to a tick.
 """
 
@@ -61,6 +62,7 @@ def _result(
     spent_s: list[float], memory: dict[str, int], told: dict[str, Any], with_kafka: bool, gpus: int
 ) -> dict[str, Any]:
     ordered = sorted(spent_s)
+    delays = told["nvml_calls_per_s"] * told["delay_cpu_us"] / 1e6
     return {
         "gpus": gpus,
         "nvml_delay_us": DELAY_US,
@@ -70,6 +72,8 @@ def _result(
         "cpu_share_p95": ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
         "cpu_share_max": ordered[-1],
         "cpu_share_mean": sum(spent_s) / len(spent_s),
+        "cpu_share_of_delays": delays,
+        "cpu_share_median_without_delays": median(spent_s) - delays,
         "cpu_us": [round(each * 1e6) for each in spent_s],
         **memory,
         **told,
@@ -121,6 +125,7 @@ def child(folder: str, report: str, gpus: int, seconds: float) -> None:
         reports = run_agent_service(Path(folder) / "spool", seconds)
         ran_s = time.monotonic() - begun_s
     told = {
+        "delay_cpu_us": _delay_cpu_us(),
         "nvml_calls_per_s": sum(stub.calls.values()) / ran_s,
         "collectors": [
             {"name": each.name, "readings": each.readings, "restarts": each.restarts, "cost_us": each.cost_us}
@@ -131,3 +136,15 @@ def child(folder: str, report: str, gpus: int, seconds: float) -> None:
         ],
     }
     Path(report).write_text(json.dumps(told))
+
+
+def _delay_cpu_us() -> float:
+    """Processor time of one delay that is slept, in bursts as a reading of GPUs makes them."""
+    spent_s, bursts, calls = 0.0, 10, 9 * GPUS
+    for _ in range(bursts):
+        time.sleep(0.2)
+        begun_s = time.thread_time()
+        for _ in range(calls):
+            time.sleep(DELAY_US / 1e6)
+        spent_s += time.thread_time() - begun_s
+    return spent_s / (bursts * calls) * 1e6
