@@ -1,0 +1,142 @@
+"""The collector that runs nvidia-smi: one process per tick, never a shell.
+
+It is slow (each run opens the driver anew) and tells neither energy nor PCIe nor NVLink. With MIG there is one line for
+the whole GPU, whose utilisation is unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from producers.collector import Collected, Identity, Row
+from producers.differences import bounds, within
+from producers.gpu_figures import Reading, counters, sample_rows
+from producers.nvidia_smi.fields import ASKED, FIGURES
+from producers.nvidia_smi.table import GpuLine, query, read_table, refused_column
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.errors import FleetpulseError
+from schemas.events import GPU_SAMPLES
+
+LIMIT_S = 8.0
+"""Below the agent's own limit, so that the process ends rather than the thread is given up."""
+PERIOD_MS_MIN = 5_000
+FAILURES_MAX = 10
+OUTPUT_CHARS_MAX = 1024 * 1024
+
+_BOUNDS = bounds(GPU_SAMPLES)
+
+
+class SmiError(FleetpulseError):
+    """nvidia-smi gave no table."""
+
+    retriable = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Exit status and what was printed, errors included (nvidia-smi prints them to standard output)."""
+
+    status: int
+    output: str
+
+
+Run = Callable[[Sequence[str]], Answer]
+
+
+def run_program(arguments: Sequence[str]) -> Answer:
+    """Run it to its end. Raises ``SmiError`` where it cannot be run or does not end in time."""
+    try:
+        done = subprocess.run(
+            list(arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SmiError(f"{arguments[0]} did not end within {LIMIT_S} s") from error
+    except (OSError, ValueError) as error:
+        raise SmiError(f"{arguments[0]} cannot be run: {error}") from error
+    return Answer(done.returncode, done.stdout[:OUTPUT_CHARS_MAX].decode("utf-8", "replace"))
+
+
+class SmiCollector:
+    """Raises ``SmiError`` after ``FAILURES_MAX`` failures in a row; else they are counted."""
+
+    name = "nvidia_smi"
+
+    def __init__(
+        self,
+        program: str,
+        identity: Identity,
+        period_ms: int,
+        *,
+        run: Run = run_program,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self.period_ms = max(period_ms, PERIOD_MS_MIN)
+        self._program = program
+        self._identity = identity
+        self._run = run
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._refused: frozenset[str] = frozenset()
+        self._before: dict[str, Reading] = {}
+        self._failures = 0
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """A sample for each GPU."""
+        moment_ms = round(self._clock.monotonic_s() * 1_000)
+        try:
+            output = self._ask()
+        except SmiError:
+            self._failures += 1
+            self._count("program", 1)
+            if self._failures >= FAILURES_MAX:
+                raise
+            return []
+        self._failures = 0
+        table = read_table(output)
+        for reason, times in table.left_out.items():
+            self._count(reason, times)
+        rows = [row for gpu in table.gpus for row in self._rows(gpu, Reading(at_ms, moment_ms, gpu.values))]
+        return [Collected(GPU_SAMPLES, rows)] if rows else []
+
+    def close(self) -> None:
+        """Nothing runs between two ticks."""
+
+    def _ask(self) -> str:
+        """The table; columns that this driver does not know are asked for no more."""
+        for _ in range(2 * len(ASKED)):
+            names = query(self._refused)
+            answer = self._run([self._program, f"--query-gpu={','.join(names)}", "--format=csv"])
+            if answer.status == 0:
+                return answer.output
+            column = refused_column(answer.output)
+            if column not in names:
+                break
+            self._refused |= {column}
+        raise SmiError(f"{self._program} ended with {answer.status}: {answer.output[:200].strip()}")
+
+    def _rows(self, gpu: GpuLine, now: Reading) -> list[Row]:
+        before = self._before.get(gpu.uuid)
+        self._before[gpu.uuid] = counters(before, now)
+        labels = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
+        identity = labels | dict(self._identity.labels) | dict(self._identity.placement.get(gpu.uuid, {}))
+        return [identity | self._checked(row) for row in sample_rows(FIGURES, before, now)]
+
+    def _checked(self, row: Row) -> Row:
+        checked, wrong = within(_BOUNDS, row)
+        for name in wrong:
+            self._count(name, 1)
+        return checked
+
+    def _count(self, field: str, times: int) -> None:
+        self._counters.add("sampler_errors", times, sampler="nvidia_smi", field=field)
