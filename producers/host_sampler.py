@@ -1,16 +1,19 @@
 """This host's processors, memory, disks and network once a second, by psutil.
 
 Levels are told as they are; counters become differences to the reading before, so the first sample has none, and
-shares of processor time need two readings as well. What the system does not tell is null.
+shares of time need two readings as well. What the system does not tell is null: pressure, for one, on kernels before
+4.20 or without PSI.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psutil
@@ -21,6 +24,18 @@ from runtime.counters import COUNTERS, Counters
 from schemas.events import HOST_SAMPLES
 
 _log = logging.getLogger(__name__)
+
+PRESSURE = Path("/proc/pressure")
+STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "cpu_pressure_ppm": ("cpu", "some"),
+        "memory_pressure_ppm": ("memory", "some"),
+        "memory_full_pressure_ppm": ("memory", "full"),
+        "io_pressure_ppm": ("io", "some"),
+    }
+)
+"""Figure -> file below ``PRESSURE`` and its line (Linux, Documentation/accounting/psi.rst)."""
+_STALLED_US = re.compile(r"^(some|full) .*\btotal=([0-9]+)$", re.MULTILINE)
 
 LOOPBACK = ("lo", "lo0")
 STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
@@ -70,6 +85,9 @@ class HostReading:
     memory_total_bytes: int | None = None
     swap_used_bytes: int | None = None
     swap_in_bytes: int | None = None
+    swap_out_bytes: int | None = None
+    stalled_us: Mapping[str, int] = field(default_factory=dict)
+    """By figure, since start of the machine."""
     network: NetworkCounters | None = None
     disks: DiskCounters | None = None
 
@@ -93,7 +111,13 @@ def _levels(now: HostReading) -> dict[str, int | None]:
 
 
 def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str, int | None]:
-    row: dict[str, int | None] = {"swap_in_bytes": since(before.swap_in_bytes, now.swap_in_bytes)}
+    row: dict[str, int | None] = {
+        "swap_in_bytes": since(before.swap_in_bytes, now.swap_in_bytes),
+        "swap_out_bytes": since(before.swap_out_bytes, now.swap_out_bytes),
+    }
+    for figure in STALLED:
+        stalled_us = since(before.stalled_us.get(figure), now.stalled_us.get(figure))
+        row[figure] = None if stalled_us is None else share_ppm(stalled_us, interval_ms * 1_000)
     if before.cpu and now.cpu:
         total_s = now.cpu.total_s - before.cpu.total_s
         row["cpu_busy_ppm"] = share_ppm(now.cpu.busy_s - before.cpu.busy_s, total_s)
@@ -146,6 +170,8 @@ class HostSampler:
             memory_total_bytes=memory.total if memory else None,
             swap_used_bytes=swap.used if swap else None,
             swap_in_bytes=swap.sin if swap else None,
+            swap_out_bytes=swap.sout if swap else None,
+            stalled_us=read_stalled_us(PRESSURE),
             network=self._try("network", _read_network),
             disks=self._try("disks", _read_disks),
         )
@@ -162,6 +188,18 @@ class HostSampler:
         if name not in self._told:
             self._told.add(name)
             _log.warning("a figure of this host is null", extra={"field": name, "why": why})
+
+
+def read_stalled_us(folder: Path) -> dict[str, int]:
+    """By figure; without those that this kernel does not tell."""
+    told: dict[tuple[str, str], int] = {}
+    for resource in dict.fromkeys(resource for resource, _ in STALLED.values()):
+        try:
+            text = (folder / resource).read_text()
+        except OSError:
+            continue
+        told |= {(resource, line): int(total) for line, total in _STALLED_US.findall(text)}
+    return {figure: told[line] for figure, line in STALLED.items() if line in told}
 
 
 def _read_cpu() -> CpuTimes:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -9,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.differences import plausible, share_ppm, since, summed
-from producers.host_sampler import CpuTimes, DiskCounters, HostReading, HostSampler, NetworkCounters, host_row
+from producers.host_sampler import (
+    CpuTimes,
+    DiskCounters,
+    HostReading,
+    HostSampler,
+    NetworkCounters,
+    host_row,
+    read_stalled_us,
+)
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.build import block_from_rows
@@ -24,6 +33,8 @@ FIRST = HostReading(
     memory_total_bytes=40,
     swap_used_bytes=0,
     swap_in_bytes=7,
+    swap_out_bytes=9,
+    stalled_us={"cpu_pressure_ppm": 5, "memory_pressure_ppm": 0, "memory_full_pressure_ppm": 900, "io_pressure_ppm": 0},
     network=NetworkCounters({"eth0": 100}, {"eth0": 200}, {"eth0": 1}),
     disks=DiskCounters({"sda": 10}, {"sda": 20}, {"sda": 30}, {"sda": 40}),
 )
@@ -48,6 +59,8 @@ def test_a_second_reading_has_differences_and_shares() -> None:
         moment_ms=12_000,
         cpu=CpuTimes(102.0, 6.0, 408.0),
         swap_in_bytes=4_103,
+        swap_out_bytes=10,
+        stalled_us={"cpu_pressure_ppm": 500_005, "memory_pressure_ppm": 1, "memory_full_pressure_ppm": 400},
         network=NetworkCounters({"eth0": 1_100}, {"eth0": 2_200}, {"eth0": 4}),
         disks=DiskCounters({"sda": 110}, {"sda": 220}, {"sda": 1_030}, {"sda": 3_040}),
     )
@@ -57,6 +70,11 @@ def test_a_second_reading_has_differences_and_shares() -> None:
         "cpu_busy_ppm": 250_000,
         "cpu_iowait_ppm": 125_000,
         "swap_in_bytes": 4_096,
+        "swap_out_bytes": 1,
+        "cpu_pressure_ppm": 250_000,
+        "memory_pressure_ppm": 0,
+        "memory_full_pressure_ppm": 200,
+        "io_pressure_ppm": None,
         "network_tx_bytes": 1_000,
         "network_rx_bytes": 2_000,
         "network_errors": 3,
@@ -132,6 +150,21 @@ def test_numbers_outside_their_bounds_are_unknown() -> None:
 
     assert row == {"cpu_busy_ppm": None, "processors": 2, "disk_busy_ms": None}
     assert wrong == ["cpu_busy_ppm", "disk_busy_ms"]
+
+
+def test_pressure_is_read_as_the_kernel_writes_it(tmp_path: Path) -> None:
+    """Totals in microseconds; a file or a line that the kernel does not have is left out."""
+    (tmp_path / "cpu").write_text("some avg10=0.12 avg60=0.05 avg300=0.01 total=123456789\n")
+    (tmp_path / "memory").write_text(
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+    )
+
+    assert read_stalled_us(tmp_path) == {
+        "cpu_pressure_ppm": 123_456_789,
+        "memory_pressure_ppm": 7,
+        "memory_full_pressure_ppm": 0,
+    }
+    assert read_stalled_us(tmp_path / "absent") == {}
 
 
 def test_this_host_can_be_sampled() -> None:
