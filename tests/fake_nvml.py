@@ -78,6 +78,7 @@ class FakeNvml(NvmlStub):
 
     def entered(self, name: str, gpu: StubGpu | None) -> int:
         """The first thing that is wrong."""
+        self.calls[name] += 1
         if name.startswith("nvmlInit"):
             self.gone = self.init or OK
             return self.init

@@ -18,7 +18,7 @@ import pynvml
 from producers.gpu import inventory
 from producers.gpu.cgroup import Container, container_of
 from producers.gpu.device import Found
-from producers.gpu.library import GpuLostError, answered, open_library
+from producers.gpu.library import GpuLostError, answered, open_library, raise_if_gone
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,13 @@ class ProcessReader:
         if device.parent_uuid is not None:
             return {}
         since_us = self._newest_us.get(device.uuid, 0)
-        samples = answered(pynvml.nvmlDeviceGetProcessUtilization, device.handle, since_us) or []
+        try:
+            samples = pynvml.nvmlDeviceGetProcessUtilization(device.handle, since_us)
+        except pynvml.NVMLError as error:
+            # Here "not found" says that there were no samples, not that there is no GPU.
+            if error.value != pynvml.NVML_ERROR_NOT_FOUND:
+                raise_if_gone(error.value)
+            return {}
         self._newest_us[device.uuid] = max([since_us, *(sample.timeStamp for sample in samples)])
         return mean_by_pid([(sample.pid, sample.smUtil) for sample in samples])
 

@@ -294,7 +294,8 @@ def test_a_gpu_that_hangs_is_told_and_does_not_take_the_others_with_it(open_on: 
 def _join_left_behind() -> None:
     """Wait for the threads that hung; the one that reads now waits for work and stays."""
     readers = [thread for thread in threading.enumerate() if thread.name == "gpu-reader"]
-    readers[0].join(5)
+    for thread in readers[:-1]:
+        thread.join(5)
 
 
 def test_a_driver_that_was_loaded_again_counts_from_nothing(open_on: Open) -> None:

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from producers.collector import Identity
+from producers.gpu.collector import GpuCollector, GpuEvents
+from producers.gpu.events import ECC
+from runtime.clock import VirtualClock
+from schemas.errors import UnavailableError
+from schemas.machine_events import GPU_EVENTS, GPU_SAMPLES
+from tests.fake_nvml import FakeNvml, gpus_of, installed
+from tests.unit.producers.gpu.conftest import LABELS
+
+IDENTITY = Identity(LABELS, {})
+
+
+def test_events_come_before_samples() -> None:
+    """They say why samples may be missing."""
+    lost, fine = gpus_of("mock_h100", 2)
+    with installed(FakeNvml([lost, fine])):
+        collector = GpuCollector(IDENTITY, 1_000, clock=VirtualClock())
+        lost.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+        events, samples = collector.collect(1_000)
+        collector.close()
+
+    assert (collector.name, collector.period_ms, collector.gpu_uuids) == ("nvml", 1_000, (lost.uuid, fine.uuid))
+    assert (events.event, [row["kind"] for row in events.rows]) == (GPU_EVENTS, ["gpu_lost"])
+    assert (samples.event, [row["gpu_uuid"] for row in samples.rows]) == (GPU_SAMPLES, [fine.uuid])
+
+
+def test_what_the_driver_tells_of_memory_errors_is_not_told_twice() -> None:
+    """With a source of events beside it, samples keep quiet about that GPU."""
+    loud, quiet = gpus_of("mock_h100", 2)
+    loud.calls["nvmlDeviceGetSupportedEventTypes"] = ECC
+    with installed(FakeNvml([loud, quiet])):
+        source, clock = GpuEvents(IDENTITY), VirtualClock()
+        source.wait(0)
+        collector = GpuCollector(IDENTITY, 1_000, events=source, clock=clock)
+        collector.collect(1_000)
+        clock.advance(1_000)
+        for gpu in (loud, quiet):
+            gpu.calls["nvmlDeviceGetTotalEccErrors"] = 1
+        events, samples = collector.collect(2_000)
+        collector.close()
+
+    assert [row["ecc_uncorrected"] for row in samples.rows] == [1, 1]
+    assert [(row["gpu_uuid"], row["kind"]) for row in events.rows] == [(quiet.uuid, "ecc")]
+
+
+def test_events_do_not_wait_for_a_sample_that_hangs() -> None:
+    """An XID is told while another thread is stuck in the driver."""
+    hangs, other = gpus_of("mock_h100", 2)
+    library = FakeNvml([hangs, other])
+    with installed(library):
+        source = GpuEvents(IDENTITY)
+        source.wait(0)
+        collector = GpuCollector(IDENTITY, 1_000, limit_s=30)
+        hangs.hangs = threading.Event()
+        sampling = threading.Thread(target=collector.collect, args=(1_000,), daemon=True)
+        sampling.start()
+        library.events.put((other, pynvml.nvmlEventTypeXidCriticalError, 94))
+
+        (collected,) = source.wait(30)
+        still_sampling = sampling.is_alive()
+        release, hangs.hangs = hangs.hangs, None
+        release.set()
+        sampling.join(30)
+        collector.close()
+
+    assert [(row["gpu_uuid"], row["code"]) for row in collected.rows] == [(other.uuid, 94)]
+    assert still_sampling
+
+
+def test_the_reading_thread_s_processor_time_is_told() -> None:
+    """The caller's own time does not hold it."""
+    with installed(FakeNvml(list(gpus_of("mock_h100", 8)))):
+        collector = GpuCollector(IDENTITY, 1_000)
+        collector.collect(1_000)
+        told = [collector.cpu_s(), collector.cpu_s()]
+        collector.close()
+
+    assert told[0] > 0
+    assert told[1] == 0
+
+
+def test_counters_are_kept_where_the_agent_says(tmp_path: Path) -> None:
+    """After every reading."""
+    with installed(FakeNvml(list(gpus_of("mock_h100")))):
+        collector = GpuCollector(IDENTITY, 1_000, memory=tmp_path / "gpu-counters.json")
+        collector.collect(1_000)
+        collector.close()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu-counters.json"]
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, 0], ids=["no driver", "no GPU"])
+def test_without_a_gpu_there_is_no_collector(code: int) -> None:
+    """Most hosts: the agent's probe says so."""
+    library = FakeNvml([])
+    library.init = code
+    with installed(library), pytest.raises(UnavailableError):
+        GpuCollector(IDENTITY, 1_000)

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import pynvml
+import pytest
+
+from producers.gpu import inventory
+from producers.gpu.calls import CALLS
+from producers.gpu.device import Device, Found
+from producers.gpu.field_values import _ENTRY, FieldValues
+from producers.gpu.fields import Value
+from producers.gpu.gpm import INTERVAL_MS_MIN, GpmReader, open_gpm
+from producers.gpu.identity import GpuIdentity
+from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
+from producers.gpu.transitions import Happening
+from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
+
+NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
+LOST = pynvml.NVML_ERROR_GPU_IS_LOST
+
+
+@pytest.fixture
+def gpu() -> Iterator[FakeGpu]:
+    """One H100 on an installed library."""
+    (made,) = gpus_of("mock_h100")
+    with installed(FakeNvml([made])):
+        yield made
+
+
+def found() -> Found:
+    return inventory.found()[0]
+
+
+def test_an_entry_has_the_size_of_the_driver_s() -> None:
+    """It is read as bytes: the layout must be that of nvml.h."""
+    assert _ENTRY.size == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
+    for name, offset in (("scopeId", 4), ("valueType", 24), ("nvmlReturn", 28), ("value", 32)):
+        assert getattr(pynvml.c_nvmlFieldValue_t, name).offset == offset
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "expected"),
+    [
+        (pynvml.NVML_VALUE_TYPE_DOUBLE, 12.9, 12),
+        (pynvml.NVML_VALUE_TYPE_DOUBLE, float("nan"), None),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, 7, 7),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, 0xFFFF_FFFF, None),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG, 2**40, 2**40),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, 2**62 - 1, 2**62 - 1),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, 2**62, None),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, 2**64 - 1, None),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG, -5, -5),
+        (pynvml.NVML_VALUE_TYPE_SIGNED_INT, -40, -40),
+        (pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT, 65_535, 65_535),
+        (77, 5, None),
+    ],
+)
+def test_a_value_is_read_by_its_type(gpu: FakeGpu, kind: int, told: float, expected: int | None) -> None:
+    """The driver's words for "not available" are no amounts."""
+    gpu.fields[82], gpu.field_types[82] = told, kind
+
+    values, failed = FieldValues([Value(82)]).read(found().handle)
+
+    assert (values.get("field 82"), failed) == (expected, {})
+
+
+def test_values_are_scaled_and_failures_told(gpu: FakeGpu) -> None:
+    """Each field by itself; scopes are asked for."""
+    gpu.fields |= {74: 5_999, (202, 3): 11, 230: Error(NOT_SUPPORTED)}
+    wanted = FieldValues([Value(74, per=1_000), Value(202, 3, times=1_024), Value(202, 4), Value(230)])
+
+    assert wanted.read(found().handle) == (
+        {"field 74": 5, "field 202 link 3": 11_264},
+        {"field 202 link 4": NOT_SUPPORTED, "field 230": NOT_SUPPORTED},
+    )
+
+
+def test_no_fields_are_no_call(gpu: FakeGpu) -> None:
+    """And a call that fails as a whole raises."""
+    handle = found().handle
+    gpu.asked.clear()
+
+    assert FieldValues([]).read(handle) == ({}, {})
+    assert gpu.asked == []
+    gpu.lost = LOST
+    with pytest.raises(pynvml.NVMLError):
+        FieldValues([Value(82)]).read(handle)
+
+
+def test_activity_is_the_mean_since_the_sample_before(gpu: FakeGpu) -> None:
+    """In ppm; the first reading has none, nor has one that comes too soon."""
+    gpu.gpm = {2: 83.25, 3: 100.001, 5: -0.5, 10: float("nan")}
+    reader = open_gpm(found().handle)
+    assert reader is not None
+
+    seen = [reader.read((2, 3, 5, 10, 99), at_ms) for at_ms in (1_000, 1_000 + INTERVAL_MS_MIN - 1, 2_000)]
+    reader.close()
+
+    assert seen == [({}, {}), ({}, {}), ({2: 832_500, 3: 1_000_000, 5: 0}, {99: NOT_SUPPORTED})]
+
+
+def test_an_instance_is_asked_for_through_its_gpu(gpu: FakeGpu) -> None:
+    """By its number."""
+    mig(gpu, "1g.10gb", "2g.20gb")
+    reader = GpmReader(found().handle, gpu.instances[1].instance_id)
+    reader.read((2,), 1_000)
+
+    assert reader.read((2,), 2_000) == ({2: 250_000}, {})
+
+
+@pytest.mark.parametrize("missing", [(), ("nvmlGpmQueryDeviceSupport",), ("nvmlGpmSampleAlloc",)])
+def test_gpus_before_hopper_have_no_activity(missing: tuple[str, ...]) -> None:
+    """Nor have drivers that do not know it."""
+    (old,) = gpus_of("mock_a100")
+    with installed(FakeNvml([old], missing)):
+        assert open_gpm(found().handle) is None
+
+
+def test_a_device_finds_out_what_it_can_and_says_what_not(gpu: FakeGpu) -> None:
+    """By the end of the first reading."""
+    gpu.fields[230] = Error(pynvml.NVML_ERROR_NO_PERMISSION)
+    device = Device(found())
+
+    reading = device.read(1_000, 5)
+
+    assert (reading.at_ms, reading.monotonic_ms) == (1_000, 5)
+    assert reading.values["field 83"] == 600_000
+    assert reading.values["power"] == 95_000
+    assert device.missing()["recovery_action"] == "needs more rights"
+    assert device.missing()["sm_active_ppm"] == "not supported by the GPU"
+    assert "power_mw" not in device.missing()
+    device.close()
+
+
+@pytest.mark.parametrize(("code", "error"), [(LOST, GpuLostError), (pynvml.NVML_ERROR_UNINITIALIZED, DriverGoneError)])
+def test_a_device_that_does_not_answer_raises(gpu: FakeGpu, code: int, error: type[Exception]) -> None:
+    """Whatever it is asked."""
+    device = Device(found())
+    gpu.lost = code
+
+    with pytest.raises(error):
+        device.read(1_000, 5)
+
+
+def test_calls_are_named_once() -> None:
+    """No key comes from two calls."""
+    assert len({call.name for call in CALLS}) == len(CALLS)
+    assert sum(len(call.keys) for call in CALLS) == len({key for call in CALLS for key in call.keys})
+
+
+def test_devices_are_listed_with_their_instances(gpu: FakeGpu) -> None:
+    """An instance that cannot be named has no profile, one that is not there is skipped."""
+    mig(gpu, "1g.10gb", "2g.20gb", "3g.40gb")
+    gpu.instances[1].calls["nvmlDeviceGetName"] = "odd"
+    gone = gpu.instances[2]
+    assert isinstance(gone, FakeGpu)
+    gone.lost = pynvml.NVML_ERROR_NOT_FOUND
+
+    listed = inventory.found()
+
+    assert [(each.uuid, each.parent_uuid, each.mig_profile, each.instance_id) for each in listed] == [
+        (gpu.uuid, None, None, None),
+        ("MIG-00000000-0", gpu.uuid, "1g.10gb", 7),
+        ("MIG-00000000-1", gpu.uuid, None, 8),
+    ]
+    assert {each.model for each in listed} == {"NVIDIA H100 80GB HBM3"}
+
+
+def test_a_gpu_that_cannot_be_named_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """And told; the others are listed under their own numbers."""
+    gpus = gpus_of("mock_h100", 3)
+    gpus[1].lost = LOST
+    with installed(FakeNvml(list(gpus))):
+        listed = inventory.found()
+
+    assert [(each.uuid, each.number) for each in listed] == [(gpus[0].uuid, 0), (gpus[2].uuid, 2)]
+    assert [record.message for record in caplog.records] == ["a GPU cannot be named and is left out"]
+
+
+def test_a_device_is_looked_up_by_its_uuid(gpu: FakeGpu) -> None:
+    """With the handle of its GPU where it is an instance; one that is gone is lost."""
+    mig(gpu, "1g.10gb")
+    whole, instance = inventory.found()
+
+    assert inventory.looked_up(whole).uuid == gpu.uuid
+    assert inventory.looked_up(instance).parent_handle is not None
+    gpu.instances.clear()
+    with pytest.raises(GpuLostError, match="the GPU is not there"):
+        inventory.looked_up(instance)
+
+
+def test_without_a_driver_nothing_is_listed() -> None:
+    """It is the driver that is gone, not a GPU."""
+    library = FakeNvml(list(gpus_of("mock_h100")))
+    with installed(library):
+        library.gone = pynvml.NVML_ERROR_UNINITIALIZED
+        with pytest.raises(DriverGoneError, match="shut down"):
+            inventory.found()
+
+
+def test_errors_are_told_apart(gpu: FakeGpu) -> None:
+    """Those of one figure, of one GPU, of the driver."""
+    raise_if_gone(NOT_SUPPORTED)
+    with pytest.raises(GpuLostError):
+        raise_if_gone(LOST)
+    with pytest.raises(DriverGoneError, match="started anew"):
+        raise_if_gone(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    assert why(pynvml.NVML_ERROR_TIMEOUT) == "Timeout"
+    assert answered(pynvml.nvmlDeviceGetFanSpeed, found().handle) is None
+    assert open_library() == "580.65.06"
+
+
+def test_a_row_says_where_its_gpu_belongs() -> None:
+    """An instance has the place of its GPU, unless it has one of its own; a code stands where there is one."""
+    instance = Found("MIG-1", "H100", None, 0, "GPU-1", None, "1g.10gb", 7)
+    places: dict[str, dict[str, str | None]] = {"GPU-1": {"engine_id": "of the GPU"}}
+    identity = GpuIdentity({"host": "h"}, places)
+    who = {"gpu_uuid": "MIG-1", "gpu_model": "H100", "host": "h", "parent_uuid": "GPU-1", "mig_profile": "1g.10gb"}
+
+    row = identity.row(instance, {"at_ms": 5, "power_mw": None})
+    places["MIG-1"] = {"engine_id": "its own"}
+    event = identity.event(instance, 7, Happening("xid", "info", "none", "nothing", 43))
+
+    assert row == {"at_ms": 5, "power_mw": None, "origin": "measured", **who, "engine_id": "of the GPU"}
+    assert event == {
+        "at_ms": 7,
+        "origin": "measured",
+        **who,
+        "engine_id": "its own",
+        "kind": "xid",
+        "severity": "info",
+        "action": "none",
+        "message": "nothing",
+        "code": 43,
+    }

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pynvml
+import pytest
+
+from producers.collector import Identity
+from producers.gpu.collector import REOPEN_S, GpuEvents
+from producers.gpu.events import ECC, EVENT_TYPES, REPEAT_MS, WANTED, EventSource, RateLimit, happening
+from producers.gpu.transitions import Happening
+from runtime.clock import VirtualClock
+from schemas.build import block_from_rows
+from schemas.event_fields import ACTIONS, GPU_EVENT_KINDS
+from schemas.machine_events import GPU_EVENTS
+from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed
+from tests.unit.producers.gpu.conftest import LABELS
+
+XID = pynvml.nvmlEventTypeXidCriticalError
+DBE = pynvml.nvmlEventTypeDoubleBitEccError
+NOW_MS = 1_000_000
+FAULT = Happening("xid", "critical", "reboot_node", "the GPU has fallen off the bus", 79)
+
+
+@pytest.fixture
+def library() -> Iterator[FakeNvml]:
+    """Two GPUs: the first tells of memory errors too."""
+    gpus = gpus_of("mock_h100", 2)
+    gpus[0].calls["nvmlDeviceGetSupportedEventTypes"] = XID | ECC | pynvml.nvmlEventTypeClock
+    with ExitStack() as stack:
+        yield stack.enter_context(installed(FakeNvml(gpus)))
+
+
+def source() -> EventSource:
+    return EventSource(LABELS, {"GPU-00000001": {"engine_id": "engine-7"}})
+
+
+def waited(events: EventSource, at_ms: int = NOW_MS) -> list[tuple[str, str, int | None]]:
+    return [(row["gpu_uuid"], row["kind"], row.get("code")) for row in events.wait(0, lambda: at_ms)]
+
+
+def test_an_xid_is_a_row_with_meaning_and_action(library: FakeNvml) -> None:
+    """Of the GPU that had it, with where that belongs."""
+    events = source()
+    library.events.put((library.gpus[1], XID, 79))
+
+    rows = events.wait(0, lambda: NOW_MS)
+
+    assert rows == [
+        {
+            "at_ms": NOW_MS,
+            "origin": "measured",
+            "gpu_uuid": "GPU-00000001",
+            "gpu_model": "NVIDIA H100 80GB HBM3",
+            **LABELS,
+            "engine_id": "engine-7",
+            "kind": "xid",
+            "severity": "critical",
+            "action": "reboot_node",
+            "message": "the GPU has fallen off the bus",
+            "code": 79,
+        }
+    ]
+    assert block_from_rows(GPU_EVENTS.fields, rows).rows == 1
+
+
+def test_what_waits_is_taken_together(library: FakeNvml) -> None:
+    """In order; then there is nothing more."""
+    events = source()
+    for gpu, type_bit, data in ((0, XID, 48), (0, DBE, 0), (1, XID, 31)):
+        library.events.put((library.gpus[gpu], type_bit, data))
+
+    assert waited(events) == [
+        ("GPU-00000000", "xid", 48),
+        ("GPU-00000000", "ecc", None),
+        ("GPU-00000001", "xid", 31),
+    ]
+    assert waited(events) == []
+
+
+def test_types_that_a_gpu_does_not_have_are_not_asked_for(library: FakeNvml) -> None:
+    """Nor clocks, of which there are too many; who tells of memory errors is known."""
+    events = source()
+
+    assert [events.tells_ecc(uuid) for uuid in ("GPU-00000000", "GPU-00000001", "GPU-unknown")] == [True, False, False]
+    assert pynvml.nvmlEventTypeClock & WANTED == pynvml.nvmlEventTypePState & WANTED == 0
+    assert events.active
+    assert events.complete
+
+
+def test_an_event_of_nobody_is_left_out(library: FakeNvml) -> None:
+    """A type that was not asked for."""
+    events = source()
+    library.events.put((library.gpus[0], pynvml.nvmlEventTypePState, 2))
+
+    assert waited(events) == []
+
+
+@pytest.mark.parametrize("each", EVENT_TYPES, ids=lambda each: f"{each.kind} {each.bit:#x}")
+def test_every_type_has_a_meaning(each: object) -> None:
+    """In words that the event knows."""
+    assert each in EVENT_TYPES
+    event = happening(EVENT_TYPES[EVENT_TYPES.index(each)].bit, 1)  # type: ignore[arg-type]
+
+    assert event is not None
+    assert event.kind in GPU_EVENT_KINDS
+    assert event.action in ACTIONS
+    assert event.message
+
+
+def test_what_repeats_is_told_once_a_second_with_its_number() -> None:
+    """By GPU and by what it is; nothing is held back for ever."""
+    limit = RateLimit()
+
+    told = [limit.tell("GPU-1", FAULT, at_ms) for at_ms in (0, 1, REPEAT_MS - 1)]
+    other = limit.tell("GPU-2", FAULT, 2)
+    early = limit.overdue(REPEAT_MS - 1)
+    due = limit.overdue(REPEAT_MS)
+    done = limit.overdue(REPEAT_MS * 3)
+    again = limit.tell("GPU-1", FAULT, REPEAT_MS * 3)
+
+    assert told == [FAULT, None, None]
+    assert other == FAULT
+    assert early == []
+    assert [(uuid, event.message, event.code) for uuid, event in due] == [
+        ("GPU-1", "the GPU has fallen off the bus (1 more since)", 79)
+    ]
+    assert done == []
+    assert again == FAULT
+
+
+def test_what_was_held_back_comes_with_the_next_wait(library: FakeNvml) -> None:
+    """Even when nothing else happens."""
+    events = source()
+    for _ in range(3):
+        library.events.put((library.gpus[0], XID, 31))
+
+    assert len(waited(events)) == 1
+    assert waited(events, NOW_MS + REPEAT_MS - 1) == []
+    assert waited(events, NOW_MS + REPEAT_MS) == [("GPU-00000000", "xid", 31)]
+    assert waited(events, NOW_MS + 5 * REPEAT_MS) == []
+
+
+def test_a_clock_set_back_holds_nothing_back() -> None:
+    """What was told in the future is told again."""
+    limit = RateLimit()
+    limit.tell("GPU-1", FAULT, 1_000_000)
+
+    assert limit.tell("GPU-1", FAULT, 5_000) == FAULT
+
+
+def events_of(clock: VirtualClock) -> GpuEvents:
+    return GpuEvents(Identity(LABELS, {}), clock)
+
+
+def test_the_agent_gets_rows_of_the_event_at_once(library: FakeNvml) -> None:
+    """And nothing when nothing happened."""
+    events = events_of(VirtualClock(NOW_MS))
+    assert events.wait(0) == []
+    library.events.put((library.gpus[0], XID, 13))
+
+    (collected,) = events.wait(30)
+
+    assert collected.event is GPU_EVENTS
+    assert [(row["at_ms"], row["code"]) for row in collected.rows] == [(NOW_MS, 13)]
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_GPU_IS_LOST])
+def test_a_source_that_broke_is_made_anew(library: FakeNvml, code: int) -> None:
+    """By the wait after; it tells what happens from then on."""
+    events = events_of(VirtualClock(NOW_MS))
+    library.events.put(code)
+
+    broken = events.wait(0)
+    told_meanwhile = events.tells_ecc("GPU-00000000")
+    library.events.put((library.gpus[0], XID, 13))
+    healed = events.wait(0)
+
+    assert (broken, told_meanwhile) == ([], False)
+    assert [row["code"] for row in healed[0].rows] == [13]
+    assert library.calls["nvmlEventSetCreate"] == 2
+    assert library.calls["nvmlEventSetFree"] == 1
+
+
+def test_without_a_driver_there_is_nothing_until_there_is_one(library: FakeNvml) -> None:
+    """It is tried again at each wait."""
+    events = events_of(VirtualClock(NOW_MS))
+    library.init = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+    without = events.wait(0)
+    library.init = 0
+    library.events.put((library.gpus[0], XID, 13))
+
+    events.wait(0)
+
+    assert without == []
+    assert library.calls["nvmlEventSetCreate"] == 1
+
+
+def test_a_gpu_that_could_not_be_asked_is_asked_again_after_a_minute(library: FakeNvml) -> None:
+    """The others tell meanwhile."""
+    clock = VirtualClock(NOW_MS)
+    events = events_of(clock)
+    lost = library.gpus[0]
+    assert isinstance(lost, FakeGpu)
+    lost.calls["nvmlDeviceGetSupportedEventTypes"] = Error(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    events.wait(0)
+    lost.calls["nvmlDeviceGetSupportedEventTypes"] = XID | ECC
+    early = events.tells_ecc(lost.uuid)
+    clock.advance(round(REOPEN_S * 1_000))
+    events.wait(0)
+
+    assert (early, events.tells_ecc(lost.uuid)) == (False, True)
+
+
+def test_gpus_that_tell_nothing_are_not_waited_for(library: FakeNvml) -> None:
+    """Most consumer cards: the time passes, and that is all."""
+    for gpu in library.gpus:
+        gpu.calls["nvmlDeviceGetSupportedEventTypes"] = 0
+    events = events_of(VirtualClock(NOW_MS))
+
+    assert events.wait(0) == []
+    assert library.calls["nvmlEventSetWait_v2"] == 0
+    events.close()
+    events.close()
+    assert library.calls["nvmlEventSetFree"] == 1

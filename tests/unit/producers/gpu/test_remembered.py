@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.gpu.remembered import AGE_MS_MAX, BYTES_MAX, CounterFile, Era, Remembered, boot_id, decoded, encoded
+from producers.gpu.rows import Reading
+
+ERA = Era("boot-1", "580.65.06")
+READINGS = {
+    "GPU-1": Reading(1_000_000, 50_000, {"field 83": 2**40, "field 74": 0}),
+    "GPU-2": Reading(1_000_000, 50_000, {}),
+}
+NOTHING = Remembered({}, None)
+
+
+@pytest.mark.parametrize(("age_ms", "kept"), [(0, True), (AGE_MS_MAX, True), (AGE_MS_MAX + 1, False), (-1, False)])
+def test_what_is_remembered_is_compared_within_a_minute(age_ms: int, kept: bool) -> None:
+    """A reading of the future is none of ours."""
+    assert decoded(encoded(ERA, READINGS), ERA, 50_000 + age_ms) == Remembered(READINGS if kept else {}, ERA.driver)
+
+
+@pytest.mark.parametrize(
+    ("era", "expected"),
+    [
+        (Era("boot-2", "580.65.06"), Remembered({}, "580.65.06")),
+        (Era("boot-1", "590.48.01"), Remembered({}, "580.65.06")),
+        (Era("boot-1", None), Remembered({}, "580.65.06")),
+        (Era(None, "580.65.06"), Remembered({}, "580.65.06")),
+    ],
+    ids=[
+        "the machine was started anew",
+        "the driver was replaced",
+        "the driver is not known",
+        "the start is not known",
+    ],
+)
+def test_counters_of_another_era_are_not_compared(era: Era, expected: Remembered) -> None:
+    """They began anew since; the driver of then is told."""
+    assert decoded(encoded(ERA, READINGS), era, 50_000) == expected
+
+
+def test_a_start_that_neither_knows_is_not_the_same() -> None:
+    """Two unknowns are not equal."""
+    unknown = Era(None, "580.65.06")
+
+    assert decoded(encoded(unknown, READINGS), unknown, 50_000).readings == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"gpus": []},
+        {"gpus": {"GPU-1": None}},
+        {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1}}},
+        {"gpus": {"GPU-1": {"at_ms": 1, "monotonic_ms": 1, "values": {"field 83": "many"}}}},
+        {"gpus": {"GPU-1": {"at_ms": None, "monotonic_ms": 1, "values": {}}}},
+    ],
+)
+def test_a_file_that_is_not_ours_is_ignored(change: dict[str, object]) -> None:
+    """Whole."""
+    told = orjson.loads(encoded(ERA, READINGS)) | change
+
+    assert decoded(orjson.dumps(told), ERA, 50_000) == NOTHING
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_not_ours_are_ignored(data: bytes) -> None:
+    """Whatever they are."""
+    assert decoded(data, ERA, 50_000) == NOTHING
+
+
+@given(st.integers(0, 400))
+def test_a_cut_file_is_ignored(length: int) -> None:
+    """It cannot be cut by us, but a disk may be full."""
+    whole = encoded(ERA, READINGS)
+
+    assert decoded(whole[: min(length, len(whole) - 1)], ERA, 50_000) == NOTHING
+
+
+def test_a_file_is_replaced_and_read_again(tmp_path: Path) -> None:
+    """Nothing else is left in the folder."""
+    file = CounterFile(tmp_path / "counters.json", ERA)
+
+    before = file.load(50_000)
+    file.save({})
+    file.save(READINGS)
+
+    assert before == NOTHING
+    assert CounterFile(tmp_path / "counters.json", ERA).load(50_001) == Remembered(READINGS, ERA.driver)
+    assert [path.name for path in tmp_path.iterdir()] == ["counters.json"]
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    """It is bounded by what we write."""
+    path = tmp_path / "counters.json"
+    path.write_bytes(encoded(ERA, READINGS) + b" " * BYTES_MAX)
+
+    assert CounterFile(path, ERA).load(50_000) == NOTHING
+
+
+def test_a_disk_that_fails_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And costs nothing else."""
+    file = CounterFile(tmp_path / "missing" / "counters.json", ERA)
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            file.save(READINGS)
+
+    assert [record.message for record in caplog.records] == ["GPU counters are not remembered over a restart"]
+    assert file.load(0) == NOTHING
+
+
+def test_this_start_of_the_machine_has_an_id() -> None:
+    """The same each time, where the system tells; it has no end of line."""
+    told = boot_id()
+
+    assert told == boot_id()
+    assert told is None or told == told.strip() != ""

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+
+from producers.gpu.fields import REMAP_FAILED
+from producers.gpu.transitions import CLEAR_MS, GAP_MS, HOLD_MS, THROTTLED, THROTTLES, Happening, Watch, observe
+from schemas.event_fields import ACTIONS, GPU_EVENT_KINDS
+
+POWER_CAP, HEAT = 0x04, 0x40
+IDLE, APP_CLOCKS, SYNC_BOOST, DISPLAY = 0x01, 0x02, 0x10, 0x100
+HOT = Happening("clocks", "critical", "check_cooling", "clocks are halved or less by hardware because of heat", HEAT)
+COOL = Happening("clocks", "info", "none", f"over: {HOT.message}", HEAT)
+
+
+def seen(*samples: tuple[int, dict[str, int | None]], ecc_told: bool = False) -> list[tuple[int, Happening]]:
+    """What happens in samples at these moments."""
+    watch, told = Watch(), []
+    for at_ms, figures in samples:
+        watch, events = observe(watch, at_ms, figures, {}, ecc_told=ecc_told)
+        told += [(at_ms, event) for event in events]
+    return told
+
+
+def reasons(*parts: tuple[int, int, int]) -> list[tuple[int, dict[str, int | None]]]:
+    """A sample a second: (from, to, reasons), the end excluded, in seconds."""
+    return [(second * 1_000, {"clock_reasons": bits}) for begin, end, bits in parts for second in range(begin, end)]
+
+
+def test_nothing_is_told_of_a_healthy_gpu() -> None:
+    """At full load, with all that is no throttling."""
+    healthy = {"recovery_action": 0, "ecc_corrected": 0, "ecc_uncorrected": 0, "remapped_rows_pending": 0}
+    busy: dict[str, int | None] = {**healthy, "clock_reasons": IDLE | APP_CLOCKS | SYNC_BOOST | DISPLAY}
+
+    assert seen(*[(second * 1_000, busy) for second in range(100)]) == []
+    assert (IDLE | APP_CLOCKS | SYNC_BOOST | DISPLAY) & THROTTLED == 0
+
+
+def test_what_is_not_told_by_the_gpu_changes_nothing() -> None:
+    """Null is neither 0 nor a change."""
+    assert seen((0, {}), (1_000, {"clock_reasons": None, "recovery_action": None})) == []
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(HOLD_MS // 1_000, 0), (HOLD_MS // 1_000 + 1, 1)])
+def test_throttling_is_told_when_it_holds(seconds: int, told: int) -> None:
+    """Clocks that go down for a moment are the rule under load."""
+    assert seen(*reasons((0, 1, 0), (1, 1 + seconds, HEAT), (1 + seconds, 9, 0))) == [(4_000, HOT)] * told
+
+
+def test_the_end_of_throttling_is_told_when_it_lasts() -> None:
+    """A pause shorter than that is none."""
+    after_s = 20 + CLEAR_MS // 1_000
+
+    assert seen(*reasons((0, 8, HEAT), (8, 12, 0), (12, 20, HEAT), (20, 40, 0))) == [
+        (3_000, HOT),
+        (after_s * 1_000, COOL),
+    ]
+
+
+def test_throttling_that_comes_and_goes_is_told_once_a_minute() -> None:
+    """The next beginning is told when the minute is over and it still holds."""
+    flapping = [part for start in range(0, 90, 18) for part in ((start, start + 6, HEAT), (start + 6, start + 18, 0))]
+
+    told = seen(*reasons(*flapping))
+
+    assert told == [(3_000, HOT), (16_000, COOL), (75_000, HOT), (88_000, COOL)]
+    assert told[2][0] - told[0][0] >= GAP_MS
+
+
+def test_reasons_are_followed_by_themselves() -> None:
+    """A power cap that holds all the time hides no heat."""
+    told = seen(*reasons((0, 5, POWER_CAP), (5, 10, POWER_CAP | HEAT)))
+
+    assert [(at_ms, event.code, event.severity) for at_ms, event in told] == [
+        (3_000, POWER_CAP, "info"),
+        (8_000, HEAT, "critical"),
+    ]
+
+
+def test_a_clock_set_back_does_not_silence() -> None:
+    """Holding is counted from the earlier of the two moments."""
+    told = seen(*[(at_ms, {"clock_reasons": HEAT}) for at_ms in (9_000_000, 5_000, 6_000, 8_000)])
+
+    assert [at_ms for at_ms, _ in told] == [8_000]
+
+
+def test_the_recovery_action_is_told_when_it_changes() -> None:
+    """Also when it is there at the start, and when it is over; a reading without it is no change."""
+    told = seen(*[(second, {"recovery_action": action}) for second, action in enumerate([1, 1, None, 1, 4, 0, 0])])
+
+    assert [(at_ms, event.kind, event.code, event.action) for at_ms, event in told] == [
+        (0, "recovery", 1, "reset_gpu"),
+        (4, "recovery", 4, "drain_and_reset"),
+        (5, "recovery", 0, "none"),
+    ]
+
+
+def test_corrected_errors_are_told_once_a_minute_with_their_number() -> None:
+    """None of them is left out."""
+    counts = [3, 0, 5, 7, 0, None]
+
+    told = seen(
+        *[(at_ms, {"ecc_corrected": count}) for at_ms, count in zip(range(0, 90_000, 15_000), counts, strict=True)]
+    )
+
+    assert told == [
+        (0, Happening("ecc", "info", "watch", "3 memory errors were corrected")),
+        (60_000, Happening("ecc", "info", "watch", "12 memory errors were corrected")),
+    ]
+
+
+def test_errors_that_could_not_be_corrected_are_told_each_time() -> None:
+    """They are rare, and each counts."""
+    told = seen(*[(second, {"ecc_uncorrected": count}) for second, count in enumerate([1, 0, 2])])
+
+    assert [(at_ms, event.severity, event.action, event.message) for at_ms, event in told] == [
+        (0, "critical", "drain_and_reset", "1 memory errors that could not be corrected"),
+        (2, "critical", "drain_and_reset", "2 memory errors that could not be corrected"),
+    ]
+
+
+def test_memory_errors_that_the_driver_tells_itself_are_not_told_twice() -> None:
+    """Everything else is."""
+    figures: dict[str, int | None] = {"ecc_corrected": 1, "ecc_uncorrected": 1, "recovery_action": 2}
+
+    assert [event.kind for _, event in seen((0, figures), ecc_told=True)] == ["recovery"]
+
+
+def test_rows_of_memory_that_wait_or_fail_are_told_once() -> None:
+    """Each time they begin to."""
+    watch, told = Watch(), []
+    for pending, failed in ((0, 0), (1, 0), (1, 1), (1, 1), (0, 1), (1, 1)):
+        watch, events = observe(watch, 0, {"remapped_rows_pending": pending}, {REMAP_FAILED.key: failed})
+        told.append([(event.kind, event.action) for event in events])
+
+    assert told == [[], [("ecc", "reset_gpu")], [("ecc", "contact_vendor")], [], [], [("ecc", "reset_gpu")]]
+
+
+def test_throttles_are_told_in_words_that_the_event_knows() -> None:
+    """Kinds and actions are closed sets."""
+    assert {throttle.fault.action for throttle in THROTTLES} <= set(ACTIONS)
+    assert "clocks" in GPU_EVENT_KINDS
