@@ -8,49 +8,36 @@ apart as plain rows: the pipeline rejects them with their reason, where people l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from producers.batch import slice_block
 from producers.receiver.datagram import MERGED, Chunks, Datagrams, chunks_of, texts_of
+from producers.receiver.said import Lists, Row, Where, completed, lists_of, picked, plain_row, read_said
 from producers.requests.chunk import CONTENT, REASONING
 from producers.requests.times import UNKNOWN, Figures, Times, figures, nullable
-from producers.requests.tracker import MODEL_UNKNOWN
 from schemas.block import Block, Column, Labels, Numbers, Texts
 from schemas.events import LLM_REQUESTS
 from schemas.fields import Field, Kind
 from schemas.parsed import Problem
-from schemas.placement import first_known
 from schemas.values import column_of
 
+__all__ = ["Folded", "Where", "fold"]
+
 Ints = npt.NDArray[np.int64]
-Row = dict[str, Any]
 
 TOKENS_HIGH = 100_000_000
-_AGENTS_OWN = frozenset({"at_ms", "host", "cluster", "region", "origin", "itl_bins", "chunks"})
-"""What a client may not say."""
 _PLACES = ("cluster", "region", "host")
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """What the agent knows of all requests of this host, and of an engine: its ``placement_group``."""
-
-    host: str
-    cluster: str | None = None
-    region: str | None = None
-    placement_of: Callable[[str], str | None] = lambda engine_id: None
-
-
-@dataclass(frozen=True, slots=True)
 class Folded:
-    """``blocks`` by record key, in order of time within a key; ``unfit`` rows; how many had broken JSON."""
+    """``blocks`` by record key, in order of arrival within a key; ``unfit`` rows; how many had broken JSON."""
 
     blocks: Sequence[tuple[bytes, Block]]
     unfit: Sequence[Row]
@@ -64,109 +51,77 @@ class Folded:
 
 def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where) -> Folded:
     """The requests of these datagrams (farewells and duplicates left out by the caller)."""
-    said, sound = _said(texts_of(buffer, datagrams))
+    said, sound = read_said(texts_of(buffer, datagrams))
     broken = len(datagrams) - len(said)
+    if not said:
+        return Folded([], [], broken)
     datagrams = datagrams.where(sound) if broken else datagrams
-    for row, head in zip(said, _identity(datagrams), strict=True):
-        _complete(row, head, where)
-    order = _by_key(said)
-    if order is not None:
-        said = [said[index] for index in order]
-        datagrams = datagrams.where(np.array(order, np.int64))
-    columns, problems = _columns(said, datagrams, chunks_of(buffer, datagrams), where)
+    lists = completed(lists_of(said), datagrams, where)
+    keys = _keys(lists, where)
+    if keys is not None:  # those of one key must stand together
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        keys, lists, datagrams = [keys[row] for row in order], picked(lists, order), datagrams.where(np.array(order))
+    columns, problems = _columns(lists, datagrams, chunks_of(buffer, datagrams), where)
     unfit: list[Row] = []
     if problems:
-        bad = {problem.row for problem in problems}
-        unfit = [_plain(said[row], int(datagrams.heads["at_ms"][row]), where) for row in sorted(bad)]
-        said = [row for index, row in enumerate(said) if index not in bad]
-        datagrams = datagrams.where(~np.isin(np.arange(len(datagrams)), list(bad)))
-        columns, _ = _columns(said, datagrams, chunks_of(buffer, datagrams), where)
-    block = Block(len(said), columns)
-    return Folded(list(_cut(block, said, where, one_key=order is None)), unfit, broken)
+        bad = sorted({problem.row for problem in problems})
+        good = sorted(set(range(len(datagrams))).difference(bad))
+        unfit = [plain_row(lists, row, int(datagrams.heads["at_ms"][row]), where) for row in bad]
+        keys = None if keys is None else [keys[row] for row in good]
+        lists, datagrams = picked(lists, good), datagrams.where(np.array(good, np.int64))
+        columns, _ = _columns(lists, datagrams, chunks_of(buffer, datagrams), where)
+    block = Block(len(datagrams), columns)
+    return Folded(list(_cut(block, keys or [_key(lists, where)] * block.rows)), unfit, broken)
 
 
-def _said(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:
-    """What clients say, and which of the texts are JSON objects."""
-    sound = np.ones(len(texts), np.bool_)
-    said: list[Row] = []
-    loads = orjson.loads
-    for index, text in enumerate(texts):
-        try:
-            row = loads(text)
-        except orjson.JSONDecodeError:
-            row = None
-        if type(row) is dict:
-            said.append(row)
-        else:
-            sound[index] = False
-    return said, sound
+def _key(lists: Lists, where: Where) -> bytes:
+    """The key of all rows, when they have one."""
+    group: Any = next(iter(lists.get("placement_group", ())), None)
+    return (group if type(group) is str else where.host).encode("utf-8", "replace")
 
 
-def _identity(datagrams: Datagrams) -> Iterator[tuple[int, int, int, int]]:
-    heads = datagrams.heads
-    return zip(*(heads[name].tolist() for name in ("pid", "start_ns", "seq", "times")), strict=True)
-
-
-def _complete(row: Row, head: tuple[int, int, int, int], where: Where) -> None:
-    """Fill in what must not be missing and what follows from the engine."""
-    get = row.get
-    if not get("request_id"):
-        row["request_id"] = f"{head[0]:x}-{head[1]:x}-{head[2]:x}"
-    if get("model") is None:
-        row["model"] = MODEL_UNKNOWN
-    told = get("output_tokens")
-    if head[3] and told == 0:  # the engine tells of no output though something came
-        told = row["output_tokens"] = None
-    if told is not None or head[3]:
-        row.setdefault("tokens_from", "counted" if told is None else "engine")
-    engine_id = get("engine_id")
-    if engine_id is not None and get("placement_group") is None and type(engine_id) is str:
-        row["placement_group"] = where.placement_of(engine_id)
-
-
-def _plain(row: Row, at_ms: int, where: Where) -> Row:
-    """The row as one by itself, with what the agent says of it."""
-    own = {"at_ms": at_ms, "host": where.host, "cluster": where.cluster, "region": where.region, "origin": "measured"}
-    return {name: value for name, value in row.items() if name not in _AGENTS_OWN} | own
-
-
-def _key(row: Row, where: Where) -> bytes:
-    group = row.get("placement_group")
-    return first_known((group.encode("utf-8", "replace") if type(group) is str else None, where.host.encode()))
-
-
-def _by_key(said: Sequence[Row]) -> list[int] | None:
-    """The order in which rows of one key stand together; None when all have the same."""
-    groups = [group if type(group := row.get("placement_group")) is str else "" for row in said]
-    if len(set(groups)) < 2:
+def _keys(lists: Lists, where: Where) -> list[bytes] | None:
+    """The key of each row: its placement group, else the host. None when all have the same."""
+    groups = [group if type(group) is str else where.host for group in lists.get("placement_group", ())]
+    if not groups or groups.count(groups[0]) == len(groups):
         return None
-    return sorted(range(len(said)), key=groups.__getitem__)
+    return [group.encode("utf-8", "replace") for group in groups]
 
 
 def _columns(
-    said: Sequence[Row], datagrams: Datagrams, chunks: Chunks, where: Where
+    lists: Lists, datagrams: Datagrams, chunks: Chunks, where: Where
 ) -> tuple[dict[str, Column], list[Problem]]:
-    measured = _measured(said, datagrams, chunks)
+    measured = _measured(lists, datagrams, chunks)
     columns: dict[str, Column] = {}
     problems: list[Problem] = []
-    told = set().union(*said) - _AGENTS_OWN  # most fields are told by nobody
     for index, field in enumerate(LLM_REQUESTS.fields):
-        name = field.name
-        if name not in told:
-            columns[name] = measured.get(name) or _constant(field, len(said), where)
+        name, values = field.name, lists.get(field.name)
+        if values is None:  # most fields are told by nobody
+            columns[name] = measured.get(name) or _constant(field, len(datagrams), where)
             continue
-        column, unfit = column_of(field, index, [row.get(name) for row in said])
+        column, unfit = _told(field, index, values)
         problems += unfit
         columns[name] = _either(column, measured[name]) if name in measured else column
     return columns, problems
 
 
+def _told(field: Field, index: int, values: list[Any]) -> tuple[Column, list[Problem]]:
+    first = values[0] if values else None
+    if field.kind is Kind.LABEL and type(first) is str and first.isascii() and values.count(first) == len(values):
+        return _one_word(first, len(values)), []
+    return column_of(field, index, values)
+
+
+def _one_word(word: str | None, rows: int) -> Labels:
+    words: list[bytes | None] = [None] if word is None else [None, word.encode()]
+    return Labels(np.full(rows, len(words) - 1, np.uint8), words)
+
+
 def _constant(field: Field, rows: int, where: Where) -> Column:
     """What the agent says of every row, or null."""
-    value = "measured" if field.name == "origin" else getattr(where, field.name) if field.name in _PLACES else None
     if field.kind is Kind.LABEL:
-        words: list[bytes | None] = [None] if value is None else [None, value.encode()]
-        return Labels(np.full(rows, len(words) - 1, np.uint8), words)
+        known = getattr(where, field.name) if field.name in _PLACES else None
+        return _one_word("measured" if field.name == "origin" else known, rows)
     if field.kind in (Kind.TEXT, Kind.OPTIONAL_TEXT):
         return Texts(b"", np.zeros(rows, np.int64), np.zeros(rows, np.bool_))
     return Numbers(np.zeros(rows, field.kind.numpy), np.zeros(rows, np.bool_))
@@ -184,20 +139,20 @@ def _either(said: Column, measured: Column) -> Column:
     return Numbers(np.where(said.known, said.values, measured.values), known)
 
 
-def _measured(said: Sequence[Row], datagrams: Datagrams, chunks: Chunks) -> dict[str, Column]:
+def _measured(lists: Lists, datagrams: Datagrams, chunks: Chunks) -> dict[str, Column]:
     heads = datagrams.heads
     untimed = heads["begin_ns"] == 0  # nothing but what the client says
     found = figures(
         Times(
             offsets=chunks.offsets,
             at_ns=chunks.at_ns,
-            kinds=np.where(chunks.reasoning, REASONING, CONTENT).astype(np.uint8),
+            kinds=np.where(chunks.reasoning, np.uint8(REASONING), np.uint8(CONTENT)),
             received_ns=heads["begin_ns"].astype(np.int64),
             ended_ns=heads["end_ns"].astype(np.int64),
             tokens=chunks.tokens if chunks.tokens.any() else None,
             choices=chunks.choices if chunks.choices.any() else None,
-            output_tokens=_told(said, "output_tokens"),
-            reasoning_tokens=_told(said, "reasoning_tokens"),
+            output_tokens=_amounts(lists.get("output_tokens")),
+            reasoning_tokens=_amounts(lists.get("reasoning_tokens")),
         )
     )
     return {
@@ -221,21 +176,17 @@ def _of_chunks(found: Figures, heads: npt.NDArray[Any]) -> dict[str, Column]:
     }
 
 
-def _told(said: Sequence[Row], name: str) -> Ints | None:
-    """A number of tokens as clients tell it, ``UNKNOWN`` where they do not."""
-    values = [row.get(name) for row in said]
-    if not any(values):
+def _amounts(values: list[Any] | None) -> Ints | None:
+    """Numbers of tokens as clients tell them, ``UNKNOWN`` where they do not; None where none does."""
+    if values is None or not any(values):
         return None
     return np.array([value if type(value) is int and 0 <= value <= TOKENS_HIGH else UNKNOWN for value in values])
 
 
-def _cut(block: Block, said: Sequence[Row], where: Where, *, one_key: bool) -> Iterator[tuple[bytes, Block]]:
+def _cut(block: Block, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Block]]:
     """The block in pieces of one key each."""
-    if one_key or block.rows < 2:
-        yield from [(_key(said[0], where), block)] if block.rows else []
-        return
     start = 0
-    for key, rows in groupby(_key(row, where) for row in said):
+    for key, rows in groupby(keys):
         end = start + sum(1 for _ in rows)
-        yield key, slice_block(block, start, end)
+        yield key, block if end - start == block.rows else slice_block(block, start, end)
         start = end

@@ -20,8 +20,8 @@ import orjson
 
 from producers.batch import Batch, batches_of, key_of
 from producers.publisher import Publisher
-from producers.receiver.fold import Where
 from producers.receiver.lines import REFUSALS_MAX, Read, Refusal, read_lines
+from producers.receiver.said import Where
 from runtime.clock import Clock, SystemClock
 from runtime.receiver_config import ReceiverConfig
 from schemas.block import Block

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from producers.receiver.fold import Where
+from producers.receiver.said import Where
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.events import LLM_REQUESTS

@@ -33,8 +33,9 @@ from schemas.events import LLM_REQUESTS
 
 _log = logging.getLogger(__name__)
 
-SLICE_DATAGRAMS = 256
-"""Looked at between two readings of the socket: a few milliseconds."""
+SLICE_DATAGRAMS = 512
+"""Looked at between two readings of the socket: some milliseconds. Fewer cost more each: arrays are worth their while
+when they are long."""
 TOPIC = LLM_REQUESTS.topic
 
 

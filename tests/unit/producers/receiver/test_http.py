@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from producers.receiver.fold import Where
 from producers.receiver.http import HEADER_BYTES_MAX, Connection, Taker
+from producers.receiver.said import Where
 from runtime.clock import VirtualClock
 from runtime.receiver_config import ReceiverConfig
 from tests.unit.producers.receiver import spooled

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from producers.receiver.fold import Where
 from producers.receiver.lines import Refusal, read_lines
+from producers.receiver.said import Where
 from schemas.build import rows_of
 from schemas.events import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS

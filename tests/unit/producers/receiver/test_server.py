@@ -12,7 +12,7 @@ import pytest
 
 from fleetpulse import track
 from producers.publisher import Publisher
-from producers.receiver.fold import Where
+from producers.receiver.said import Where
 from producers.receiver.server import run_receiver
 from runtime.receiver_config import ReceiverConfig
 from schemas.errors import ConfigError
