@@ -1,21 +1,50 @@
 """``fleetpulse bench edge``: what the edge costs, part by part: the agent, the proxy, the SDK.
 
-Every part is a module with ``measure(seconds, tell)``, which gives figures and, as ``within``, which bounds they keep.
+Every part gives figures and, as ``within``, which bounds they keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import Any
 
 from schemas.errors import ConfigError
 
 Tell = Callable[[str], None]
 
-PARTS: Mapping[str, str] = {
-    "agent": "fleetpulse.bench.agent",
-}
+PROXY_ROUND_S = 6
+"""What a round with the proxy and one without take together."""
+
+
+def _agent(seconds: int, tell: Tell) -> dict[str, Any]:
+    from fleetpulse.bench.agent import measure
+
+    return measure(seconds, tell)
+
+
+def _proxy(seconds: int, tell: Tell) -> dict[str, Any]:
+    from fleetpulse.bench.proxy import run
+
+    rounds = max(1, seconds // PROXY_ROUND_S)
+    tell(f"{rounds} rounds with and without the proxy")
+    figures = run(rounds=rounds)
+    targets = figures["targets"]
+    at_most = {name: figures[name] <= targets[name] for name in ("added_ttft_p99_us", "added_chunk_p99_us")}
+    enough = (figures["chunks_per_cpu_s"] or 0) >= targets["chunks_per_cpu_s"]
+    whole = {
+        "streams_identical": figures["streams_identical"],
+        "events": figures["events"] == figures["events_expected"],
+    }
+    return figures | {"within": at_most | {"chunks_per_cpu_s": enough} | whole}
+
+
+def _sdk(seconds: int, tell: Tell) -> dict[str, Any]:
+    from fleetpulse.bench.sdk import measure
+
+    return measure(max(1, seconds // 10), tell)
+
+
+PARTS: Mapping[str, Callable[[int, Tell], dict[str, Any]]] = {"agent": _agent, "proxy": _proxy, "sdk": _sdk}
 
 
 def measure(parts: Iterable[str], seconds: int, tell: Tell) -> dict[str, Any]:
@@ -24,7 +53,7 @@ def measure(parts: Iterable[str], seconds: int, tell: Tell) -> dict[str, Any]:
     for part in wanted:
         if part not in PARTS:
             raise ConfigError("--part", part, f"must be one of {', '.join(PARTS)}")
-    return {part: import_module(PARTS[part]).measure(seconds, tell) for part in wanted}
+    return {part: PARTS[part](seconds, tell) for part in wanted}
 
 
 def outside(result: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ The order is that of preference inside a group. What costs memory is imported by
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -124,6 +125,27 @@ def _dcgm(setting: Setting) -> dict[str, Make]:
     return {"dcgm": lambda: DcgmCollector(config.dcgm_url, setting.identity, config.period_ms)}
 
 
+def _probe_nvidia_smi(setting: Setting) -> str:
+    path = shutil.which(setting.config.nvidia_smi_path)
+    if path is None:
+        raise Missing(f"no program {setting.config.nvidia_smi_path}")
+    return path
+
+
+def _nvidia_smi(setting: Setting) -> dict[str, Make]:
+    from producers.nvidia_smi.collector import SmiCollector
+
+    config = setting.config
+    program = shutil.which(config.nvidia_smi_path) or config.nvidia_smi_path
+    return {"nvidia_smi": lambda: SmiCollector(program, setting.identity, config.period_ms)}
+
+
+def _host_devices(setting: Setting) -> dict[str, Make]:
+    from producers.host_devices import HostDevices
+
+    return {"host_devices": lambda: HostDevices(setting.identity, setting.config.slow_period_ms)}
+
+
 def _probe_engines(setting: Setting) -> str:
     """Configured engines count whether they answer or not; on the well-known ports one may come up later."""
     config = setting.config
@@ -178,8 +200,10 @@ def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:
 
 SOURCES: tuple[Source, ...] = (
     Source("host", "processors, memory, disks, network", _always("this host"), _host),
+    Source("host_devices", "each interface, disk and NUMA node", _always("this host"), _host_devices),
     Source("nvml", "GPUs by the driver's library", _probe_nvml, _nvml, "gpu", GPU_LIMIT_MS),
     Source("dcgm", "GPUs by dcgm-exporter", _probe_dcgm, _dcgm, "gpu"),
+    Source("nvidia_smi", "GPUs by nvidia-smi", _probe_nvidia_smi, _nvidia_smi, "gpu"),
     Source("gpu_processes", "processes on GPUs", _probe_nvml, _gpu_processes),
     Source("engines", "serving engines by their metrics", _probe_engines, _engines),
 )

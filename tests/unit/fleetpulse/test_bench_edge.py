@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
-from fleetpulse.bench import agent, edge
+from fleetpulse.bench import agent, edge, proxy
 from schemas.errors import ConfigError
 
 TOLD = {"nvml_calls_per_s": 100.0, "delay_cpu_us": 10.0, "collectors": [], "heavy_modules": []}
@@ -38,11 +38,36 @@ def test_the_delays_are_told_apart() -> None:
     assert figures["cpu_us"] == [4_000, 5_000, 9_000]
 
 
-def test_every_part_is_there() -> None:
-    """And one that is not is named with those that are."""
-    assert all(find_spec(module) for module in edge.PARTS.values())
-    with pytest.raises(ConfigError, match="agent"):
-        edge.measure(["nothing"], 1, print)
+def test_a_part_that_there_is_not_is_named_with_those_that_are() -> None:
+    """Before anything is measured."""
+    assert list(edge.PARTS) == ["agent", "proxy", "sdk"]
+    with pytest.raises(ConfigError, match="agent, proxy, sdk"):
+        edge.measure(["agent", "nothing"], 1, print)
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({}, []),
+        ({"added_ttft_p99_us": 1_000.1}, ["proxy.added_ttft_p99_us"]),
+        ({"added_chunk_p99_us": 1_001}, ["proxy.added_chunk_p99_us"]),
+        ({"chunks_per_cpu_s": None}, ["proxy.chunks_per_cpu_s"]),
+        ({"chunks_per_cpu_s": 19_999}, ["proxy.chunks_per_cpu_s"]),
+        ({"streams_identical": False}, ["proxy.streams_identical"]),
+        ({"events": 63}, ["proxy.events"]),
+    ],
+)
+def test_the_proxy_is_held_to_its_bounds(
+    change: dict[str, Any], broken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On each of them, and one beyond each."""
+    figures = {"added_ttft_p99_us": 1_000, "added_chunk_p99_us": 1_000, "chunks_per_cpu_s": 20_000, "events": 64}
+    whole = figures | {"events_expected": 64, "streams_identical": True, "targets": proxy.TARGETS} | change
+    monkeypatch.setattr(proxy, "run", lambda rounds: whole | {"rounds": rounds})
+
+    result = edge.measure(["proxy"], 13, lambda _text: None)
+
+    assert (result["proxy"]["rounds"], edge.outside(result)) == (2, broken)
 
 
 def test_bounds_that_are_not_kept_are_named() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.agent.few_rows import ROWS_MAX, batches_of_few, encoded
@@ -26,6 +26,7 @@ def values_of(field: Field) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), numbers) if field.kind.optional else numbers
 
 
+@settings(max_examples=25)
 @given(st.data())
 def test_the_bytes_are_those_of_the_general_encoder(data: st.DataObject) -> None:
     """For any plain rows of any event."""

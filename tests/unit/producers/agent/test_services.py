@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse import track
+from producers.agent.process import run_agent
+from producers.agent.services import Catalogued, services_of
+from producers.agent.wiring import setting_of
+from producers.batch import Batch
+from runtime.counters import COUNTERS
+from runtime.edge_config import AgentConfig, CollectorSwitches, OtlpConfig, ReceiverConfig
+from schemas.block import Block
+
+OFF = CollectorSwitches.model_validate(dict.fromkeys(CollectorSwitches.model_fields, "off"))
+
+
+@pytest.mark.parametrize(
+    ("receiver", "otlp", "names"),
+    [(True, False, ["receiver"]), (False, True, ["otlp"]), (True, True, ["receiver", "otlp"]), (False, False, [])],
+)
+def test_services_are_those_the_configuration_asks_for(receiver: bool, otlp: bool, names: list[str]) -> None:
+    """Nothing of them is imported before they begin."""
+    config = AgentConfig(receiver=ReceiverConfig(enabled=receiver), otlp=OtlpConfig(enabled=otlp))
+    nothing: Any = None
+
+    assert [service.name for service in services_of(setting_of(config), nothing, nothing)] == names
+
+
+class RecordingPublisher:
+    def __init__(self) -> None:
+        self.rows = 0
+        self.came = asyncio.Event()
+
+    async def put(self, topic: str, key: bytes, batch: Batch | Block) -> bool:
+        self.rows += batch.count if isinstance(batch, Batch) else batch.rows
+        self.came.set()
+        return True
+
+    def shed(self, topic: str, events: int) -> None:
+        raise AssertionError("nothing was dropped")
+
+
+async def test_requests_of_this_host_are_taken_to_the_last(tmp_path: Path) -> None:
+    """What the socket had accepted when the agent was told to stop is spooled before it ends."""
+    publisher, stop = RecordingPublisher(), asyncio.Event()
+    socket = tmp_path / "agent.sock"
+    config = AgentConfig(host="h", collectors=OFF, receiver=ReceiverConfig(socket=socket, linger_ms=1))
+    running = asyncio.create_task(run_agent(publisher, stop, config))  # type: ignore[arg-type]
+    client = track.Client(str(socket))
+
+    async with asyncio.timeout(20):
+        while not socket.exists():  # noqa: ASYNC110 - nobody tells when the socket is there
+            await asyncio.sleep(0)
+        track.report(client=client, model="m", request_id="1")
+        await publisher.came.wait()
+        track.report(client=client, model="m", request_id="2")
+        stop.set()
+        await running
+    client.close()
+
+    assert publisher.rows == 2
+
+
+def test_figures_that_the_catalogue_does_not_name_stop_no_service() -> None:
+    """Those that it names are counted."""
+    counters = Catalogued()
+    before = COUNTERS.value("errors", where="here", error="none")
+
+    counters.add("a_figure_nobody_knows", 1, of="it")
+    counters.set("a_level_nobody_knows", 1)
+    counters.add("errors", where="here", error="none")
+
+    assert COUNTERS.value("errors", where="here", error="none") == before + 1

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fleetpulse.bench.nvml_stub import NvmlStub, gpus, installed
+from producers.agent.choice import Finding
+from producers.agent.sources import GPU_LIMIT_MS, SOURCES, engine_target
+from producers.agent.wiring import find, plans_of, setting_of
+from producers.engines.target import EngineTarget
+from runtime.edge_config import AgentConfig, CollectorSwitches, EngineConfig
+
+OFF = dict.fromkeys(CollectorSwitches.model_fields, "off")
+
+
+def config_of(*on: str, **settings: object) -> AgentConfig:
+    switches = OFF | dict.fromkeys(on, "auto")
+    return AgentConfig.model_validate({"host": "h", "collectors": switches, **settings})
+
+
+def test_gpus_by_the_driver_come_with_their_events() -> None:
+    """Samples and events apart, with a time limit that leaves room for the driver's own."""
+    setting = setting_of(config_of("nvml", "gpu_processes"))
+
+    with installed(NvmlStub(gpus(2))):
+        findings = find(setting)
+        plans = plans_of(setting, findings)
+        names = [plan.make().name for plan in plans]
+
+    told = "2 GPUs by the driver's library, driver 580.65.06"
+    assert [each for each in findings if each.chosen] == [
+        Finding("nvml", "auto", True, told),
+        Finding("gpu_processes", "auto", True, told),
+    ]
+    assert names == ["nvml", "gpu_events", "gpu_processes"]
+    assert [plan.limit_ms for plan in plans] == [GPU_LIMIT_MS, GPU_LIMIT_MS, 10_000]
+
+
+def test_without_a_driver_the_probe_says_so() -> None:
+    """Nothing is collected."""
+    setting = setting_of(config_of("nvml"))
+
+    with installed(NvmlStub([])):
+        (nvml,) = [each for each in find(setting) if each.name == "nvml"]
+
+    assert (nvml.chosen, nvml.reason) == (False, "the NVIDIA driver knows no GPU")
+
+
+def test_the_last_resort_is_a_program_on_the_path(tmp_path: Path) -> None:
+    """A bare name is looked up; one that is not there is told."""
+    program = tmp_path / "smi"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    there = setting_of(config_of("nvidia_smi", "host_devices", nvidia_smi_path=str(program)))
+    nowhere = setting_of(config_of("nvidia_smi", nvidia_smi_path="no-such-program"))
+
+    found = [(each.name, each.reason) for each in find(there) if each.chosen]
+    names = [plan.make().name for plan in plans_of(there, find(there))]
+    missing = [each.reason for each in find(nowhere) if each.name == "nvidia_smi"]
+
+    assert found == [("host_devices", "this host"), ("nvidia_smi", str(program))]
+    assert names == ["host_devices", "nvidia_smi"]
+    assert missing == ["no program no-such-program"]
+
+
+def test_dcgm_exporter_is_told_by_its_page() -> None:
+    """Nobody listens on a discard port of this machine."""
+    setting = setting_of(config_of("dcgm", dcgm_url="http://127.0.0.1:9/metrics"))
+
+    (dcgm,) = [each for each in find(setting) if each.name == "dcgm"]
+    (plan,) = plans_of(setting, [Finding("dcgm", "on", True, "")])
+
+    assert not dcgm.chosen
+    assert plan.make().name == "dcgm"
+
+
+def test_configured_engines_have_a_collector_each() -> None:
+    """Those sought on well-known ports share one."""
+    named = setting_of(config_of("engines", engines=[{"url": "http://a:1"}, {"url": "http://127.0.0.1:2/metrics"}]))
+    sought = setting_of(config_of("engines", engine_ports=[1, 2, 3]))
+    nowhere = setting_of(config_of("engines", engine_ports=[]))
+    source = next(each for each in SOURCES if each.name == "engines")
+
+    assert list(source.makes(named)) == ["engine a:1", "engine h:2"]
+    assert list(source.makes(sought)) == ["engines sought"]
+    assert source.makes(sought)["engines sought"]().name == "engines sought"
+    assert [each.reason for each in find(nowhere) if each.name == "engines"] == [
+        "no engine is configured, and no port to look at"
+    ]
+
+
+def test_a_target_has_all_that_its_configuration_says() -> None:
+    """The key is not shown."""
+    config = EngineConfig.model_validate(
+        {
+            "url": "http://e:8002/metrics",
+            "facts_url": "http://e:8000",
+            "kind": "triton",
+            "api_key": "sk-secret",
+            "engine_id": "e",
+            "context_tokens_max": 8_192,
+            "tensor_parallel": 4,
+            "gpu_uuids": ["GPU-1"],
+        }
+    )
+
+    target = engine_target(config, "h")
+
+    assert target == EngineTarget(
+        "e",
+        "http://e:8002/metrics",
+        facts_url="http://e:8000",
+        kind="triton",
+        context_tokens_max=8_192,
+        tensor_parallel=4,
+        gpu_uuids=("GPU-1",),
+        api_key="sk-secret",
+    )
+    assert "sk-secret" not in repr(target)
+
+
+def test_the_agent_loads_nothing_heavy() -> None:
+    """In a process of its own: what other tests loaded does not count."""
+    code = (
+        "import sys, fleetpulse.edge, producers.agent.process\n"
+        "print([name for name in ('numba', 'google.protobuf', 'grpc', 'opentelemetry') if name in sys.modules])"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told == "[]\n"
