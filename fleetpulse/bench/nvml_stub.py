@@ -30,6 +30,7 @@ OK = int(pynvml.NVML_SUCCESS)
 NOT_SUPPORTED = int(pynvml.NVML_ERROR_NOT_SUPPORTED)
 NOT_FOUND = int(pynvml.NVML_ERROR_NOT_FOUND)
 TIMEOUT = int(pynvml.NVML_ERROR_TIMEOUT)
+NO_INSTANCE = 0xFFFF_FFFF
 INSUFFICIENT_SIZE = int(pynvml.NVML_ERROR_INSUFFICIENT_SIZE)
 
 
@@ -292,8 +293,10 @@ class NvmlStub:
             return TIMEOUT
         if isinstance(event, int):
             return event
-        gpu, data._obj.eventType, data._obj.eventData = event
-        data._obj.device = ctypes.cast(self._handed.index(gpu) + 1, pynvml.c_nvmlDevice_t)
+        device, data._obj.eventType, data._obj.eventData = event
+        whole = next(gpu for gpu in self.gpus if device is gpu or device in gpu.instances)
+        data._obj.device = ctypes.cast(self._handed.index(whole) + 1, pynvml.c_nvmlDevice_t)
+        data._obj.gpuInstanceId = NO_INSTANCE if device.instance_id is None else device.instance_id
         return OK
 
     def _nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, processes: Any) -> int:

@@ -24,7 +24,7 @@ from schemas.machine_events import GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES
 
 NO_DRIVER = "the NVIDIA driver does not answer, or has no GPU"
 REOPEN_S = 60.0
-"""How often GPUs that could not be asked for events are asked again."""
+"""How often it is looked whether there are GPUs that were not asked for events."""
 
 
 class GpuEvents:
@@ -36,7 +36,7 @@ class GpuEvents:
         self._identity = identity
         self._clock = clock or SystemClock()
         self._source: EventSource | None = None
-        self._opened_s = 0.0
+        self._looked_s = 0.0
         self._idle = threading.Event()
 
     def wait(self, timeout_s: float) -> list[Collected]:
@@ -66,15 +66,16 @@ class GpuEvents:
 
     def _opened(self) -> EventSource | None:
         now_s = self._clock.monotonic_s()
-        source = self._source
-        if source is not None and not source.complete and now_s - self._opened_s >= REOPEN_S:
-            self.close()
+        if self._source is not None and now_s - self._looked_s >= REOPEN_S:
+            self._looked_s = now_s
+            if not self._source.current():
+                self.close()
         if self._source is None:
             try:
                 self._source = EventSource(self._identity.labels, self._identity.placement)
             except DriverGoneError:
                 return None
-            self._opened_s = now_s
+            self._looked_s = now_s
         return self._source
 
 

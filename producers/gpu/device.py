@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -81,9 +82,10 @@ class Device:
         }
 
     def close(self) -> None:
-        """Give back what the driver holds for it."""
+        """Give back what the driver holds for it, if it takes it."""
         if self._gpm is not None:
-            self._gpm.close()
+            with contextlib.suppress(pynvml.NVMLError):
+                self._gpm.close()
 
     def _once(self, at_ms: int, monotonic_ms: int) -> Values:
         values: Values = {}

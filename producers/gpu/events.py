@@ -31,6 +31,8 @@ Row = dict[str, Any]
 DRAINED_MAX = 256
 """Events taken at one wake-up; those behind come with the next."""
 REPEAT_MS = 1_000
+REPEATS_MAX = 4_096
+"""Kinds of events of this host that are told apart; beyond them all begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,36 +111,40 @@ def happening(type_bit: int, data: int) -> Happening | None:
 class _Repeats:
     """How often the same came since it was told last."""
 
+    device: Found
     told_ms: int
     held: int = 0
 
 
 class RateLimit:
-    """The same event of the same GPU once in ``REPEAT_MS``. Pure but for what it remembers."""
+    """The same event of the same device once in ``repeat_ms``. What it remembers is bounded."""
 
     def __init__(self, repeat_ms: int = REPEAT_MS) -> None:
         self._repeat_ms = repeat_ms
         self._seen: dict[tuple[str, Happening], _Repeats] = {}
 
-    def tell(self, uuid: str, event: Happening, at_ms: int) -> Happening | None:
+    def tell(self, device: Found, event: Happening, at_ms: int) -> Happening | None:
         """The event as it is to be told; None when it is held back. Those held back are counted in the next."""
-        repeats = self._seen.get((uuid, event))
-        if repeats is not None and 0 <= at_ms - repeats.told_ms < self._repeat_ms:
+        repeats = self._seen.get((device.uuid, event))
+        if repeats is not None and not self._due(repeats, at_ms):
             repeats.held += 1
             return None
-        if len(self._seen) >= 4_096:
+        if len(self._seen) >= REPEATS_MAX:
             self._seen.clear()
-        self._seen[(uuid, event)] = _Repeats(at_ms)
-        return _counted(event, repeats.held) if repeats is not None and repeats.held else event
+        self._seen[(device.uuid, event)] = _Repeats(device, at_ms)
+        return _counted(event, repeats.held) if repeats is not None else event
 
-    def overdue(self, at_ms: int) -> list[tuple[str, Happening]]:
+    def overdue(self, at_ms: int) -> list[tuple[Found, Happening]]:
         """Events held back whose time to be told has come, each once, with how many they were."""
         told = []
-        for (uuid, event), repeats in self._seen.items():
-            if repeats.held and not 0 <= at_ms - repeats.told_ms < self._repeat_ms:
-                told.append((uuid, _counted(event, repeats.held - 1)))
+        for (_, event), repeats in self._seen.items():
+            if repeats.held and self._due(repeats, at_ms):
+                told.append((repeats.device, _counted(event, repeats.held - 1)))
                 repeats.held, repeats.told_ms = 0, at_ms
         return told
+
+    def _due(self, repeats: _Repeats, at_ms: int) -> bool:
+        return not 0 <= at_ms - repeats.told_ms < self._repeat_ms
 
 
 def _counted(event: Happening, more: int) -> Happening:
@@ -154,10 +160,11 @@ class EventSource:
         open_library()
         self._identity = GpuIdentity(labels, placement)
         self._limit = RateLimit()
-        self.complete = True
-        """Whether every GPU that should tell does."""
-        self._devices = [each for each in inventory.found() if each.parent_uuid is None]
+        self._complete = True
+        found = inventory.found()
+        self._devices = [each for each in found if each.parent_uuid is None]
         self._by_address = {_address(each.handle): each for each in self._devices}
+        self._instances = {(each.parent_uuid, each.instance_id): each for each in found if each.parent_uuid is not None}
         self._set = pynvml.nvmlEventSetCreate()
         self._types = {each.uuid: self._register(each) for each in self._devices}
 
@@ -170,12 +177,18 @@ class EventSource:
         """Whether memory errors of this GPU come as events."""
         return self._types.get(uuid, 0) & ECC == ECC
 
+    def current(self) -> bool:
+        """Whether every GPU that is there now was asked; else a new source hears more."""
+        with contextlib.suppress(pynvml.NVMLError):
+            return self._complete and bool(pynvml.nvmlDeviceGetCount() == len(self._devices))
+        return False
+
     def wait(self, timeout_s: float, now_ms: Callable[[], int]) -> list[Row]:
         """Rows of what happened within ``timeout_s``; returns as soon as there is any. ``now_ms()`` gives the time.
 
         ``DriverGoneError`` when the driver is no more, ``GpuLostError`` when a GPU of the set is: make a new one then.
         """
-        rows = [self._row(uuid, event, now_ms()) for uuid, event in self._limit.overdue(now_ms())]
+        rows = [self._row(device, event, now_ms()) for device, event in self._limit.overdue(now_ms())]
         timeout_ms = 0 if rows else max(0, round(timeout_s * 1_000))
         for _ in range(DRAINED_MAX):
             data = self._next(timeout_ms)
@@ -198,7 +211,7 @@ class EventSource:
                 pynvml.nvmlDeviceRegisterEvents(device.handle, wanted, self._set)
             return wanted
         except (pynvml.NVMLError, GpuLostError) as error:
-            self.complete = False
+            self._complete = False
             _log.info("a GPU tells no events", extra={"gpu": device.uuid, "why": str(error)})
             return 0
 
@@ -217,12 +230,14 @@ class EventSource:
         event = happening(data.eventType, data.eventData)
         if device is None or event is None:
             return []
-        told = self._limit.tell(device.uuid, event, at_ms)
-        return [] if told is None else [self._row(device.uuid, told, at_ms)]
+        # All GPUs share one number for "no instance": it is in no table, and the whole GPU it is.
+        device = self._instances.get((device.uuid, data.gpuInstanceId), device)
+        told = self._limit.tell(device, event, at_ms)
+        return [] if told is None else [self._row(device, told, at_ms)]
 
-    def _row(self, uuid: str, event: Happening, at_ms: int) -> Row:
-        device = next(each for each in self._devices if each.uuid == uuid)
-        _log.warning("a GPU reports", extra={"gpu": uuid, "kind": event.kind, "code": event.code, "why": event.message})
+    def _row(self, device: Found, event: Happening, at_ms: int) -> Row:
+        facts = {"gpu": device.uuid, "kind": event.kind, "code": event.code, "why": event.message}
+        _log.log(logging.INFO if event.severity == "info" else logging.WARNING, "a GPU reports", extra=facts)
         return self._identity.event(device, at_ms, event)
 
 

@@ -28,6 +28,8 @@ PROCESSES_MAX = 1_024
 """Of one device; more are left out, and that is told."""
 NAME_CHARS_MAX = 64
 CGROUP_BYTES_MAX = 64 * 1024
+_LISTS = (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3)
+"""Processes of their own, and those that share the GPU through MPS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,12 @@ class ProcessReader:
     def rows(self, at_ms: int, labels: Mapping[str, str | None], placement: Mapping[str, Any]) -> list[Row]:
         """A row for each process on each device."""
         rows = []
-        for device in inventory.found():
+        devices = inventory.found()
+        # A GPU with instances lists the processes of all of them; they stand with their instance.
+        divided = {device.parent_uuid for device in devices}
+        for device in devices:
+            if device.uuid in divided:
+                continue
             place = placement.get(device.uuid) or placement.get(device.parent_uuid or "") or {}
             about = {"origin": "measured", **labels, **place, "gpu_uuid": device.uuid}
             try:
@@ -61,11 +68,10 @@ class ProcessReader:
         return rows
 
     def _processes(self, device: Found) -> list[Process]:
-        listed = answered(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, device.handle) or []
+        listed = [each for call in _LISTS for each in answered(call, device.handle) or []]
         if len(listed) > PROCESSES_MAX:
             facts = {"gpu": device.uuid, "processes": len(listed), "kept": PROCESSES_MAX}
             _log.warning("processes on a GPU are left out: there are too many", extra=facts)
-        # A GPU with instances lists the processes of all of them; they stand with their instance.
         busy = self._busy(device) if listed else {}
         known = {each.pid: each.usedGpuMemory for each in listed[:PROCESSES_MAX]}
         return [Process(pid, used, busy.get(pid)) for pid, used in known.items()]

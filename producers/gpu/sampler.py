@@ -41,6 +41,9 @@ SCAN_MS = 60_000
 LIMIT_S = 1.0
 """The longest one GPU may take; some 50 calls of 50 us each, four hundred times over."""
 
+LATE_MS = 250
+"""A reading so much behind its round is told at the moment it was made."""
+
 LOST = Fault("critical", "the GPU does not answer", "reboot_node")
 INSTANCE_LOST = Fault("info", "the MIG instance is gone", "none")
 UNRESPONSIVE = Fault("critical", "the GPU does not answer in time", "drain_and_reset")
@@ -149,7 +152,7 @@ class NvmlSampler:
     def _steps(self, at_ms: int) -> dict[str, Callable[[], Any]]:
         monotonic_ms = round(self._clock.monotonic_s() * 1_000)
         steps: dict[str, Callable[[], Any]] = {
-            uuid: partial(_read, tracked.device, tracked.state == "lost", at_ms, monotonic_ms)
+            uuid: partial(self._read, tracked.device, tracked.state == "lost", at_ms, monotonic_ms)
             for uuid, tracked in self._tracked.items()
         }
         if self._scanned_ms is None:
@@ -158,6 +161,19 @@ class NvmlSampler:
             self._scanned_ms = monotonic_ms
             steps[SCAN] = inventory.found
         return steps
+
+    def _read(self, device: Device, lost: bool, at_ms: int, begun_ms: int) -> tuple[Device, Reading]:
+        """A step of the watchdog: everything that asks the driver about one device.
+
+        All devices of a round stand at its moment, but for those that had to wait for one that hangs.
+        """
+        if lost or device.stale:
+            before, device = device, Device(inventory.looked_up(device.found))
+            if lost:
+                before.close()
+        now_ms = round(self._clock.monotonic_s() * 1_000)
+        late_ms = now_ms - begun_ms
+        return device, device.read(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
 
     def _outcome(self, tracked: Tracked, outcome: Outcome[Any]) -> tuple[list[Row], list[Happening]]:
         if isinstance(outcome, Done):
@@ -269,7 +285,8 @@ class NvmlSampler:
 
     def _event(self, tracked: Tracked, at_ms: int, happening: Happening) -> Row:
         row = self._identity.event(tracked.found, at_ms, happening)
-        _log.warning("a GPU changed", extra={"gpu": tracked.found.uuid, "kind": row["kind"], "why": row["message"]})
+        level = logging.INFO if happening.severity == "info" else logging.WARNING
+        _log.log(level, "a GPU changed", extra={"gpu": tracked.found.uuid, "kind": row["kind"], "why": row["message"]})
         return row
 
     def _note(self, tracked: Tracked, name: str, reason: str) -> None:
@@ -298,13 +315,6 @@ class NvmlSampler:
             for name, reason in each.device.missing().items()
         }
         return sorted(told)
-
-
-def _read(device: Device, lost: bool, at_ms: int, monotonic_ms: int) -> tuple[Device, Reading]:
-    """A step of the watchdog: everything that asks the driver about one device."""
-    if lost or device.stale:
-        device = Device(inventory.looked_up(device.found))
-    return device, device.read(at_ms, monotonic_ms)
 
 
 def _restarted(before: str | None, now: str | None) -> Happening:

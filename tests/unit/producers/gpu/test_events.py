@@ -8,19 +8,22 @@ import pytest
 
 from producers.collector import Identity
 from producers.gpu.collector import REOPEN_S, GpuEvents
+from producers.gpu.device import Found
 from producers.gpu.events import ECC, EVENT_TYPES, REPEAT_MS, WANTED, EventSource, RateLimit, happening
 from producers.gpu.transitions import Happening
 from runtime.clock import VirtualClock
 from schemas.build import block_from_rows
 from schemas.event_fields import ACTIONS, GPU_EVENT_KINDS
 from schemas.machine_events import GPU_EVENTS
-from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed
+from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
 from tests.unit.producers.gpu.conftest import LABELS
 
 XID = pynvml.nvmlEventTypeXidCriticalError
 DBE = pynvml.nvmlEventTypeDoubleBitEccError
 NOW_MS = 1_000_000
 FAULT = Happening("xid", "critical", "reboot_node", "the GPU has fallen off the bus", 79)
+
+ONE, TWO = (Found(f"GPU-{number}", None, None, number) for number in (1, 2))
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def test_types_that_a_gpu_does_not_have_are_not_asked_for(library: FakeNvml) -> 
     assert [events.tells_ecc(uuid) for uuid in ("GPU-00000000", "GPU-00000001", "GPU-unknown")] == [True, False, False]
     assert pynvml.nvmlEventTypeClock & WANTED == pynvml.nvmlEventTypePState & WANTED == 0
     assert events.active
-    assert events.complete
+    assert events.current()
 
 
 def test_an_event_of_nobody_is_left_out(library: FakeNvml) -> None:
@@ -113,18 +116,18 @@ def test_what_repeats_is_told_once_a_second_with_its_number() -> None:
     """By GPU and by what it is; nothing is held back for ever."""
     limit = RateLimit()
 
-    told = [limit.tell("GPU-1", FAULT, at_ms) for at_ms in (0, 1, REPEAT_MS - 1)]
-    other = limit.tell("GPU-2", FAULT, 2)
+    told = [limit.tell(ONE, FAULT, at_ms) for at_ms in (0, 1, REPEAT_MS - 1)]
+    other = limit.tell(TWO, FAULT, 2)
     early = limit.overdue(REPEAT_MS - 1)
     due = limit.overdue(REPEAT_MS)
     done = limit.overdue(REPEAT_MS * 3)
-    again = limit.tell("GPU-1", FAULT, REPEAT_MS * 3)
+    again = limit.tell(ONE, FAULT, REPEAT_MS * 3)
 
     assert told == [FAULT, None, None]
     assert other == FAULT
     assert early == []
-    assert [(uuid, event.message, event.code) for uuid, event in due] == [
-        ("GPU-1", "the GPU has fallen off the bus (1 more since)", 79)
+    assert [(device, event.message, event.code) for device, event in due] == [
+        (ONE, "the GPU has fallen off the bus (1 more since)", 79)
     ]
     assert done == []
     assert again == FAULT
@@ -145,9 +148,9 @@ def test_what_was_held_back_comes_with_the_next_wait(library: FakeNvml) -> None:
 def test_a_clock_set_back_holds_nothing_back() -> None:
     """What was told in the future is told again."""
     limit = RateLimit()
-    limit.tell("GPU-1", FAULT, 1_000_000)
+    limit.tell(ONE, FAULT, 1_000_000)
 
-    assert limit.tell("GPU-1", FAULT, 5_000) == FAULT
+    assert limit.tell(ONE, FAULT, 5_000) == FAULT
 
 
 def events_of(clock: VirtualClock) -> GpuEvents:
@@ -212,6 +215,42 @@ def test_a_gpu_that_could_not_be_asked_is_asked_again_after_a_minute(library: Fa
     events.wait(0)
 
     assert (early, events.tells_ecc(lost.uuid)) == (False, True)
+
+
+def test_a_gpu_that_was_added_is_asked_too(library: FakeNvml) -> None:
+    """Within a minute."""
+    clock = VirtualClock(NOW_MS)
+    events = events_of(clock)
+    added = library.gpus.pop()
+    events.wait(0)
+    library.gpus.append(added)
+
+    clock.advance(round(REOPEN_S * 1_000) - 1)
+    events.wait(0)
+    early = library.calls["nvmlEventSetCreate"]
+    clock.advance(1)
+    library.events.put((added, XID, 13))
+    (collected,) = events.wait(0)
+
+    assert early == 1
+    assert [row["gpu_uuid"] for row in collected.rows] == [added.uuid]
+
+
+def test_an_xid_of_an_instance_names_the_instance(library: FakeNvml) -> None:
+    """The application on it, and its tenant, are found by that; an unknown instance names the GPU."""
+    whole = library.gpus[0]
+    assert isinstance(whole, FakeGpu)
+    mig(whole, "1g.10gb", "2g.20gb")
+    events = source()
+    for gpu in (whole.instances[1], whole):
+        library.events.put((gpu, XID, 31))
+
+    rows = events.wait(0, lambda: NOW_MS)
+
+    assert [(row["gpu_uuid"], row.get("parent_uuid"), row.get("mig_profile")) for row in rows] == [
+        ("MIG-00000000-1", whole.uuid, "2g.20gb"),
+        (whole.uuid, None, None),
+    ]
 
 
 def test_gpus_that_tell_nothing_are_not_waited_for(library: FakeNvml) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from producers.gpu.faults import ACTIONS, RECOVERY_ACTIONS, UNLISTED_RECOVERY, UNLISTED_XID, XIDS, Fault, recovery, xid
+from schemas import event_fields
 
 ALL = [*XIDS.values(), *RECOVERY_ACTIONS.values(), UNLISTED_XID, UNLISTED_RECOVERY]
 
@@ -10,6 +11,7 @@ ALL = [*XIDS.values(), *RECOVERY_ACTIONS.values(), UNLISTED_XID, UNLISTED_RECOVE
 def test_every_action_is_of_the_closed_set_and_fits_a_label() -> None:
     """Alert rules name these words."""
     assert {fault.action for fault in ALL} <= set(ACTIONS)
+    assert set(ACTIONS) == set(event_fields.ACTIONS)
     assert {fault.severity for fault in ALL} == {"info", "warning", "critical"}
 
 

@@ -87,7 +87,7 @@ def test_processes_of_an_instance_stand_with_the_instance(proc: Path) -> None:
     """In the place of its GPU, and without utilisation: the driver has none."""
     (gpu,) = gpus_of("mock_h100")
     mig(gpu, "1g.10gb")
-    gpu.instances[0].processes = [(41, GIB)]
+    gpu.instances[0].processes = gpu.processes = [(41, GIB)]
 
     with installed(FakeNvml([gpu])):
         rows = ProcessReader(proc).rows(5, LABELS, {gpu.uuid: {"workload": "inference"}})
