@@ -11,11 +11,12 @@ import pynvml
 
 from producers.gpu.calls import CALLS, NvmlCall, Values
 from producers.gpu.field_values import FieldValues
-from producers.gpu.fields import FIELDS, VALUES, Call, Gpm
+from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, raise_if_gone, why
 from producers.gpu.plan import plan_for
 from producers.gpu.rows import Reading
+from producers.gpu.sources import Call, Gpm
 
 SLOW_MS = 10_000
 STAGGER_MS = 1_000

@@ -13,7 +13,7 @@ from typing import Any
 
 import pynvml
 
-from producers.gpu.fields import Value
+from producers.gpu.sources import Value
 
 _ENTRY = struct.Struct("<IIqqIIQ")
 """nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value (nvml.h). Little-endian, as

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from producers.gpu.fields import FIELDS, REMAP_FAILED, Call, Gpm, GpuField, Group, Option, Value
+from producers.gpu.fields import FIELDS, REMAP_FAILED
+from producers.gpu.sources import Call, Gpm, GpuField, Group, Option, Value
 
 
 @dataclass(frozen=True, slots=True)

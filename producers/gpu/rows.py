@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from producers.differences import INTERVAL_MS_MAX, apportioned, since, spans
-from producers.gpu.fields import BY_NAME, COUNTER_KEYS, GpuField
+from producers.gpu.fields import BY_NAME, COUNTER_KEYS
+from producers.gpu.sources import GpuField
 
 Parts = Mapping[str, tuple[str, ...]]
 Figures = dict[str, int | None]

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.gpu.calls import CALLS
-from producers.gpu.fields import ALL_LINKS, BY_NAME, COUNTER_KEYS, FIELDS, GPMS, VALUES, Call, Gpm, Value
+from producers.gpu.fields import BY_NAME, COUNTER_KEYS, FIELDS, GPMS, VALUES
 from producers.gpu.plan import plan_for
+from producers.gpu.sources import ALL_LINKS, Call, Gpm, Value
 from schemas.fields import Role
 from schemas.machine_events import GPU_SAMPLES
 
