@@ -61,10 +61,8 @@ async def run_agent(
     try:
         await _until_either(supervisor.run(stop), publishing)
     finally:
-        publishing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await publishing
-        await handover.drain()
+        handover.finish()
+        await publishing
 
 
 async def _until_either(collecting: Coroutine[Any, Any, None], publishing: asyncio.Task[None]) -> None:
@@ -76,7 +74,8 @@ async def _until_either(collecting: Coroutine[Any, Any, None], publishing: async
         with contextlib.suppress(asyncio.CancelledError):
             await task
         publishing.result()
-    await task
+    else:
+        await task
 
 
 def _tell(findings: Sequence[Finding]) -> None:

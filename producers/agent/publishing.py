@@ -71,6 +71,7 @@ class Handover:
         self._lock = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._arrived = asyncio.Event()
+        self._finished = False
 
     def give(self, parcel: Parcel) -> None:
         """Take a parcel, from any thread."""
@@ -95,9 +96,14 @@ class Handover:
         except RuntimeError:  # the loop has ended: what comes now was measured after the last round
             return
 
+    def finish(self) -> None:
+        """Let ``run`` end when what waits is published."""
+        self._finished = True
+        self._arrived.set()
+
     async def run(self) -> None:
-        """Publish what comes, until cancelled."""
-        while True:
+        """Publish what comes, until ``finish``. Not to be cancelled: a parcel could be published in part."""
+        while not self._finished:
             await self._arrived.wait()
             self._arrived.clear()
             await self.drain()
@@ -105,8 +111,7 @@ class Handover:
     async def drain(self) -> None:
         """Publish what waits."""
         while self._waiting:
-            await publish_parcel(self._publisher, self._waiting[0])
-            self._waiting.popleft()
+            await publish_parcel(self._publisher, self._waiting.popleft())
         with self._lock:
             shed, self._shed = self._shed, defaultdict(int)
         for topic, events in shed.items():

@@ -168,13 +168,16 @@ def _answers(url: str) -> bool:
 
 
 def _engines(setting: Setting) -> dict[str, Make]:
+    from producers.engines.matching import ProcessMatcher
+
     config, host = setting.config, setting.host
+    matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.places, config.slow_period_ms)}
     if config.engines:
         targets = [engine_target(engine, host) for engine in config.engines]
-        return {f"engine {target.engine_id}": _engine(setting, target) for target in targets}
+        return {f"engine {target.engine_id}": _engine(setting, target) for target in targets} | matcher
     makes = [_engine(setting, target) for target in sought(config.engine_ports, host)]
     period_ms, rest_ms = config.engine_period_ms, max(SEEK_REST_MS, config.engine_period_ms)
-    return {"engines sought": lambda: SoughtEngines([make() for make in makes], period_ms, rest_ms)}
+    return {"engines sought": lambda: SoughtEngines([make() for make in makes], period_ms, rest_ms)} | matcher
 
 
 def engine_target(engine: EngineConfig, host: str) -> EngineTarget:

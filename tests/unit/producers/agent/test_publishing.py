@@ -56,7 +56,7 @@ def test_parts_without_rows_are_nothing() -> None:
 
 
 async def test_parcels_of_another_thread_are_published() -> None:
-    """As they come."""
+    """As they come; those that wait when it is finished too."""
     publisher = RecordingPublisher()
     handover = Handover(publisher)  # type: ignore[arg-type]
     running = asyncio.create_task(handover.run())
@@ -65,9 +65,11 @@ async def test_parcels_of_another_thread_are_published() -> None:
     thread.start()
     async with asyncio.timeout(20):
         await publisher.came.wait()
-    running.cancel()
+    handover.give(packed([Collected(HOST_SAMPLES, [host_row("b")])]))
+    handover.finish()
+    await running
 
-    assert [(batch.topic, batch.count) for batch in publisher.batches] == [("host.samples", 1)]
+    assert [(batch.topic, batch.count) for batch in publisher.batches] == [("host.samples", 1)] * 2
 
 
 async def test_what_finds_no_room_is_declared_when_the_loop_moves_again() -> None:

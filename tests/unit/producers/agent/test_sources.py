@@ -82,8 +82,8 @@ def test_configured_engines_have_a_collector_each() -> None:
     nowhere = setting_of(config_of("engines", engine_ports=[]))
     source = next(each for each in SOURCES if each.name == "engines")
 
-    assert list(source.makes(named)) == ["engine a:1", "engine h:2"]
-    assert list(source.makes(sought)) == ["engines sought"]
+    assert list(source.makes(named)) == ["engine a:1", "engine h:2", "placement"]
+    assert list(source.makes(sought)) == ["engines sought", "placement"]
     assert source.makes(sought)["engines sought"]().name == "engines sought"
     assert [each.reason for each in find(nowhere) if each.name == "engines"] == [
         "no engine is configured, and no port to look at"
