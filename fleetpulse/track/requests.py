@@ -54,7 +54,7 @@ class Request:
             fields["model"] = model
         self._times: array[int] = array("Q")
         self._marks: array[int] | None = None
-        self._merged = _Merged(0, 0, 0)
+        self._merged = _UNMERGED
         self.done = False
         self.begin_ns = perf_counter_ns()
 
@@ -74,10 +74,12 @@ class Request:
     def finish(self, error: BaseException | None = None) -> None:
         """The end. ``error``: what ended it, None when it went well; a ``status`` that was set overrides it."""
         end_ns = perf_counter_ns()
-        with contextlib.suppress(Exception):
+        try:
             if not self.done and self._generation == self._client.generation:
                 self.done = True
                 self._client.hand_over(self._finished(end_ns, error))
+        except Exception:  # the caller's work goes on, whatever is wrong with ours
+            return
 
     def __enter__(self) -> Self:
         return self
@@ -142,6 +144,9 @@ class _Merged(NamedTuple):
     raw: int
 
 
+_UNMERGED = _Merged(0, 0, 0)
+
+
 def request(model: str | None = None, **fields: Any) -> Request:
     """A request that begins now; ``fields`` as in ``Request.set``, ``client`` for another agent than the default."""
     return Request(model, **fields)
@@ -156,9 +161,14 @@ def report(*, client: Client | None = None, at_ms: int | None = None, **fields: 
 
 
 def json_of(fields: dict[str, Any]) -> bytes:
-    """The known fields that are not None, as JSON of at most ``JSON_BYTES_MAX``; longer texts are cut."""
+    """The known fields that are not None, as JSON of at most ``JSON_BYTES_MAX``; longer texts are cut, values that
+    have no text are left out."""
     known = {name: value for name, value in fields.items() if value is not None and name in FIELDS}
-    text = _encode(known).encode("utf-8", "replace")
+    try:
+        text = _encode(known).encode("utf-8", "replace")
+    except Exception:
+        known = {name: value for name, value in known.items() if type(value) in (int, str)}
+        text = _encode(known).encode("utf-8", "replace")
     if len(text) <= JSON_BYTES_MAX:
         return text
     cut = {name: str(value)[:TEXT_CHARS_MAX] for name, value in known.items()}

@@ -124,6 +124,18 @@ class _Watched:
             self._request.finish(GeneratorExit())
 
     def _see(self, chunk: Any) -> None:
+        try:  # nearly every chunk is this: a piece of text in the one choice
+            (choice,) = chunk.choices
+            if (
+                choice.delta.content
+                and chunk.usage is choice.finish_reason is None
+                and choice.index == 0
+                and self._named
+            ):
+                self._request.token()
+                return
+        except Exception:
+            pass
         observe(self._request, chunk)
         if not self._named:
             self._named = True

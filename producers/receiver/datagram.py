@@ -140,13 +140,30 @@ def _strange(heads: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of many requests; those of the i-th at ``[offsets[i], offsets[i + 1])``."""
+    """The chunks of many requests; those of the i-th at ``[offsets[i], offsets[i + 1])``. ``marks`` None: all are 0."""
 
     offsets: Ints
     at_ns: Ints
-    tokens: npt.NDArray[np.int32]
-    choices: npt.NDArray[np.uint16]
-    reasoning: npt.NDArray[np.bool_]
+    marks: npt.NDArray[np.uint32] | None
+
+    @property
+    def tokens(self) -> npt.NDArray[np.int32] | None:
+        """Of each chunk, 0 where not told; None where none tells."""
+        return None if self.marks is None else _or_none((self.marks & TOKENS_MASK).astype(np.int32))
+
+    @property
+    def choices(self) -> npt.NDArray[np.uint16] | None:
+        """Of each chunk; None where all are the first."""
+        return None if self.marks is None else _or_none((self.marks >> CHOICE_SHIFT & CHOICE_MASK).astype(np.uint16))
+
+    @property
+    def reasoning(self) -> npt.NDArray[np.bool_]:
+        """Whether a chunk is reasoning alone."""
+        return np.zeros(len(self.at_ns), np.bool_) if self.marks is None else self.marks & REASONING_BIT != 0
+
+
+def _or_none(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    return values if values.any() else None
 
 
 def chunks_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> Chunks:
@@ -156,18 +173,15 @@ def chunks_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> Chunks:
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     first = datagrams.starts + HEADER_BYTES
     at_ns = _gathered(buffer, first, counts * 8).view("<u8")
-    marks = np.zeros(len(at_ns), np.uint32)
+    if len(at_ns) and at_ns.max() > _CLOCK_MAX:
+        at_ns = np.minimum(at_ns, np.uint64(_CLOCK_MAX))
     marked = heads["flags"] & MARKED != 0
+    marks = None
     if marked.any():
-        which = np.repeat(marked, counts)
-        marks[which] = _gathered(buffer, (first + counts * 8)[marked], counts[marked] * 4).view("<u4")
-    return Chunks(
-        offsets,
-        np.minimum(at_ns, np.uint64(_CLOCK_MAX)).astype(np.int64),
-        (marks & TOKENS_MASK).astype(np.int32),
-        (marks >> CHOICE_SHIFT & CHOICE_MASK).astype(np.uint16),
-        marks & REASONING_BIT != 0,
-    )
+        marks = np.zeros(len(at_ns), np.uint32)
+        told = _gathered(buffer, (first + counts * 8)[marked], counts[marked] * 4)
+        marks[np.repeat(marked, counts)] = told.view("<u4")
+    return Chunks(offsets, at_ns.view(np.int64), marks)
 
 
 def _gathered(buffer: npt.NDArray[np.uint8], starts: Ints, sizes: Ints) -> npt.NDArray[np.uint8]:

@@ -149,8 +149,8 @@ def _measured(lists: Lists, datagrams: Datagrams, chunks: Chunks) -> dict[str, C
             kinds=np.where(chunks.reasoning, np.uint8(REASONING), np.uint8(CONTENT)),
             received_ns=heads["begin_ns"].astype(np.int64),
             ended_ns=heads["end_ns"].astype(np.int64),
-            tokens=chunks.tokens if chunks.tokens.any() else None,
-            choices=chunks.choices if chunks.choices.any() else None,
+            tokens=chunks.tokens,
+            choices=chunks.choices,
             output_tokens=_amounts(lists.get("output_tokens")),
             reasoning_tokens=_amounts(lists.get("reasoning_tokens")),
         )

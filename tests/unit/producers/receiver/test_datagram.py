@@ -87,6 +87,8 @@ def test_chunks_and_texts_come_back_in_order() -> None:
 
     assert chunks.offsets.tolist() == [0, 2, 2, 3]
     assert (chunks.at_ns - sent.BEGIN_NS).tolist() == [10_000, 15_000, 7_000]
+    assert chunks.tokens is not None
+    assert chunks.choices is not None
     assert chunks.tokens.tolist() == [3, 0, 0]
     assert chunks.choices.tolist() == [0, 2, 0]
     assert chunks.reasoning.tolist() == [False, True, False]
