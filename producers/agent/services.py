@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+from typing import TYPE_CHECKING
 
 from producers.agent.publishing import Handover
 from producers.agent.sources import Setting
 from producers.agent.supervisor import Service
 from producers.publisher import Publisher
 from runtime.counters import CATALOGUE, COUNTERS
+from runtime.edge_config import LogTailConfig
+from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from producers.log_tail.settings import LogTailSettings
 
 
 class Catalogued:
@@ -42,8 +50,35 @@ def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> l
 
         await serve_otlp(config.otlp, setting.identity.labels, handover.offer, stop)
 
+    def tail_of(log: LogTailConfig) -> Service:
+        async def tail(stop: asyncio.Event) -> None:
+            from producers.log_tail.service import run_log_tail
+
+            await run_log_tail(publisher, tail_settings(log, setting), stop)
+
+        return Service(f"log {log.path}", tail)
+
     if config.receiver.enabled:
         services.append(Service("receiver", receive))
     if config.otlp.enabled:
         services.append(Service("otlp", otlp))
-    return services
+    return services + [tail_of(log) for log in config.log_tails]
+
+
+def tail_settings(log: LogTailConfig, setting: Setting) -> LogTailSettings:
+    """What tailing one log needs. Its position is named after the path, so that configuration may be put in order.
+
+    Raises ConfigError where there is no folder to keep it in.
+    """
+    from producers.log_tail.settings import LogTailSettings
+
+    if setting.state is None:
+        raise ConfigError("agent.log_tails", str(log.path), "needs a folder for its position")
+    name = hashlib.sha256(os.fsencode(log.path.absolute())).hexdigest()[:32]
+    return LogTailSettings(
+        path=log.path,
+        position=setting.state / f"log-{name}.position",
+        fields=log.fields,
+        labels=setting.identity.labels,
+        from_start=log.from_start,
+    )

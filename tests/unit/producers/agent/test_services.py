@@ -8,12 +8,13 @@ import pytest
 
 from fleetpulse import track
 from producers.agent.process import run_agent
-from producers.agent.services import Catalogued, services_of
+from producers.agent.services import Catalogued, services_of, tail_settings
 from producers.agent.wiring import setting_of
 from producers.batch import Batch
 from runtime.counters import COUNTERS
-from runtime.edge_config import AgentConfig, CollectorSwitches, OtlpConfig, ReceiverConfig
+from runtime.edge_config import AgentConfig, CollectorSwitches, LogTailConfig, OtlpConfig, ReceiverConfig
 from schemas.block import Block
+from schemas.errors import ConfigError
 
 OFF = CollectorSwitches.model_validate(dict.fromkeys(CollectorSwitches.model_fields, "off"))
 
@@ -28,6 +29,25 @@ def test_services_are_those_the_configuration_asks_for(receiver: bool, otlp: boo
     nothing: Any = None
 
     assert [service.name for service in services_of(setting_of(config), nothing, nothing)] == names
+
+
+def test_every_log_is_a_service_with_a_position_of_its_own(tmp_path: Path) -> None:
+    """Named after the log: the order of the configuration does not matter."""
+    logs = [LogTailConfig(path=Path(f"/var/log/{name}.jsonl"), fields={"model": "m"}) for name in "ab"]
+    config = AgentConfig(host="h", receiver=ReceiverConfig(enabled=False), log_tails=tuple(logs))
+    setting = setting_of(config, tmp_path)
+    nothing: Any = None
+
+    names = [service.name for service in services_of(setting, nothing, nothing)]
+    first, second = (tail_settings(log, setting) for log in logs)
+
+    assert names == ["log /var/log/a.jsonl", "log /var/log/b.jsonl"]
+    assert (first.path, first.fields, first.from_start) == (logs[0].path, {"model": "m"}, False)
+    assert first.labels == {"host": "h", "cluster": None, "region": None}
+    assert first.position.parent == second.position.parent == tmp_path
+    assert first.position != second.position
+    with pytest.raises(ConfigError):
+        tail_settings(logs[0], setting_of(config))
 
 
 class RecordingPublisher:
