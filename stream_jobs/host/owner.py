@@ -227,13 +227,15 @@ class PartitionOwner:
     # committing
 
     def wants_commit(self) -> bool:
-        """Something changed and it is time, or the step asks for it."""
+        """Something changed and it is time, nothing more comes for now, or the step asks for it."""
         if self._committing or self._isolating or self._gone or self._position == self._committed:
             return False
-        waited_ms = self._elapsed_ms() - self._committed_at_ms
-        if waited_ms < self._policy.due_interval_ms:
+        now_ms, policy = self._elapsed_ms(), self._policy
+        waited_ms = now_ms - self._committed_at_ms
+        if waited_ms < policy.due_interval_ms:
             return False
-        return waited_ms >= self._policy.interval_ms or self._step.due(self._state, self._changes)
+        quiet = waited_ms >= policy.idle_interval_ms and now_ms - self._fed_at_ms >= policy.idle_after_ms
+        return quiet or waited_ms >= policy.interval_ms or self._step.due(self._state, self._changes)
 
     def seems_idle(self) -> bool:
         """Nothing came for a while and nothing waits; whether the log has more is for ``commit_idle`` to ask."""
@@ -241,7 +243,7 @@ class PartitionOwner:
             return False
         now_ms = self._elapsed_ms()
         return (
-            now_ms - self._committed_at_ms >= self._policy.interval_ms
+            now_ms - self._committed_at_ms >= self._policy.idle_interval_ms
             and now_ms - self._fed_at_ms >= self._policy.idle_after_ms
         )
 

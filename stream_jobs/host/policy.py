@@ -13,10 +13,13 @@ _MAY_BE_ZERO = frozenset({"fetch_linger_ms"})
 class CommitPolicy:
     """Names end in their unit; none may be 0 but ``fetch_linger_ms``."""
 
-    interval_ms: int = 2_000
-    """A partition in which something changed is committed this long after its last commit."""
+    interval_ms: int = 5_000
+    """A partition in which something changed is committed this long after its last commit, if the step has not asked
+    for it before: twice in a window of ten seconds. Every commit carries a row of each series that had an event."""
     due_interval_ms: int = 250
     """The same when the step asks to commit at once."""
+    idle_interval_ms: int = 2_000
+    """An idle partition says so this long after its last commit, again and again: it moves by the clock."""
     idle_after_ms: int = 1_000
     """A partition that brought nothing for this long, and is read to its end, counts as idle."""
     snapshot_interval_ms: int = 15_000

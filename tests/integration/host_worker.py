@@ -42,7 +42,10 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
     logging.getLogger("stream_jobs.host").addHandler(_SayLive())
-    policy = CommitPolicy(interval_ms=told.interval_ms, due_interval_ms=100, snapshot_interval_ms=1_000)
+    interval_ms = told.interval_ms
+    policy = CommitPolicy(
+        interval_ms=interval_ms, idle_interval_ms=interval_ms, due_interval_ms=100, snapshot_interval_ms=1_000
+    )
     kafka = KafkaConfig(bootstrap=told.bootstrap, deployment=told.deployment)
     transactional = told.source if told.transactional else ()
     return host_job(

@@ -144,9 +144,11 @@ class World:
 
     def _policy(self) -> CommitPolicy:
         draw = self.draw
+        interval_ms = draw.choice((100, 500, 1_500))
         return CommitPolicy(
-            interval_ms=draw.choice((100, 500, 1_500)),
+            interval_ms=interval_ms,
             due_interval_ms=50,
+            idle_interval_ms=interval_ms,
             idle_after_ms=300,
             snapshot_interval_ms=draw.choice((200, 2_000)),
             snapshot_records=draw.choice((3, 1_000)),
