@@ -54,7 +54,7 @@ def agent(
 
     What is collected is probed for; section agent of fleetpulse.toml (or FLEETPULSE_AGENT__*) says otherwise.
 
-    Examples:
+    Example:
 
     [bold]fleetpulse agent --probe[/bold]   what would be collected here
 
