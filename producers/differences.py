@@ -87,29 +87,32 @@ def share_ppm(part: float, whole: float) -> int | None:
 class Bound:
     """Of one number of an event: [low, high]; ``high`` None is no bound."""
 
-    name: str
     low: int
     high: int | None
 
 
-def bounds(event: Event) -> tuple[Bound, ...]:
-    """Of every number that is measured. Take them once: it walks the whole event."""
+Bounds = Mapping[str, Bound]
+
+
+def bounds(event: Event) -> Bounds:
+    """Of every number that is measured, by name. Take them once: it walks the whole event."""
     numbers = event.of(Role.GAUGE, Role.DIFFERENCE, Role.SKETCH)
     kept = [field for field in event.of(Role.ATTRIBUTE) if field.high is not None]
-    return tuple(Bound(field.name, 0 if field.low is None else field.low, field.high) for field in [*numbers, *kept])
+    return {field.name: Bound(0 if field.low is None else field.low, field.high) for field in [*numbers, *kept]}
 
 
-def within(limits: tuple[Bound, ...], row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def within(limits: Bounds, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The row with numbers outside their bounds made unknown, and the names of those.
 
     A device that answers nonsense for one figure would otherwise cost the whole sample.
     """
     out, wrong = dict(row), []
-    for bound in limits:
-        value = out.get(bound.name)
-        if value is not None and not (bound.low <= value and (bound.high is None or value <= bound.high)):
-            out[bound.name] = None
-            wrong.append(bound.name)
+    for name, value in row.items():
+        bound = limits.get(name)
+        if bound is None or value is None or (bound.low <= value and (bound.high is None or value <= bound.high)):
+            continue
+        out[name] = None
+        wrong.append(name)
     return out, wrong
 
 

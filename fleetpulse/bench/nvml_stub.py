@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -233,15 +233,20 @@ class NvmlStub:
 
     def _nvmlDeviceGetFieldValues(self, handle: Any, count: Any, values: Any) -> int:
         gpu, array = self._gpu(handle), values._obj
-        for place, entry in enumerate(_FIELD.iter_unpack(array)):
-            if place >= count.value:
-                break
-            id, scope = entry[0], entry[1]
-            value = _now(gpu.fields.get((id, scope), gpu.fields.get(id)))
-            kind = gpu.field_types.get(id, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
-            code = value.code if isinstance(value, Code) else OK if value is not None else NOT_SUPPORTED
-            raw = 0 if code else _raw(kind, value)
-            _FIELD.pack_into(array, place * _FIELD.size, id, scope, 0, 0, kind, code, raw)
+        layout = _fields(count.value)
+        told = list(layout.unpack_from(array))
+        for place in range(0, len(told), 7):
+            id, scope = told[place], told[place + 1]
+            value = gpu.fields.get((id, scope)) if scope else None
+            value = gpu.fields.get(id, _NOTHING) if value is None else value
+            value = value() if callable(value) else value
+            if isinstance(value, Code):
+                told[place + 5] = value.code
+                continue
+            kind = gpu.field_types.get(id, _ULL)
+            told[place + 4], told[place + 5] = kind, OK
+            told[place + 6] = value if kind == _ULL else _raw(kind, value)
+        layout.pack_into(array, 0, *told)
         return OK
 
     def _nvmlGpmQueryDeviceSupport(self, handle: Any, support: Any) -> int:
@@ -307,8 +312,14 @@ class NvmlStub:
         return _listed(listed, count, samples, ("pid", "timeStamp", "smUtil")) if listed else NOT_FOUND
 
 
-_FIELD = struct.Struct("<IIqqIIQ")
-"""nvmlFieldValue_t (nvml.h), its value as eight bytes."""
+_ULL = int(pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
+_NOTHING = Code(NOT_SUPPORTED)
+
+
+@cache
+def _fields(count: int) -> struct.Struct:
+    """So many nvmlFieldValue_t (nvml.h), each value as eight bytes."""
+    return struct.Struct("<" + "IIqqIIQ" * count)
 
 
 def _raw(kind: int, value: float) -> int:
@@ -341,17 +352,15 @@ def _listed(rows: Sequence[tuple[int, ...]], count: Any, target: Any, members: t
 
 
 def _fill(arguments: tuple[Any, ...], value: Any) -> None:
-    targets = [argument._obj for argument in arguments if hasattr(argument, "_obj")]
-    if isinstance(value, list):
-        for target, part in zip(targets[-len(value) :], value, strict=True):
-            target.value = part
+    target = arguments[-1]._obj
+    if isinstance(value, int):
+        setattr(target, "temperature" if hasattr(target, "temperature") else "value", value)
     elif isinstance(value, dict):
         for name, part in value.items():
-            setattr(targets[-1], name, part)
-    elif hasattr(targets[-1], "temperature"):
-        targets[-1].temperature = value
+            setattr(target, name, part)
     else:
-        targets[-1].value = value
+        for argument, part in zip(arguments[-len(value) :], value, strict=True):
+            argument._obj.value = part
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, raise_if_gone, why
 from producers.gpu.plan import plan_for
-from producers.gpu.rows import Reading
+from producers.gpu.rows import Reading, shape_of
 from producers.gpu.sources import Call, Gpm
 
 SLOW_MS = 10_000
@@ -49,6 +49,7 @@ class Device:
         self.refused: dict[str, str] = _refused_by_mig() if found.parent_uuid else {}
         self.errors: dict[str, str] = {}
         self.plan = plan_for(self.refused)
+        self.shape = shape_of(self.plan.parts)
         self._planned_with = len(self.refused)
         self._settings: Values = {}
         self._slow_slot: int | None = None
@@ -159,7 +160,7 @@ class Device:
         plan = plan_for(self.refused)
         if plan == self.plan:
             return False
-        self.plan = plan
+        self.plan, self.shape = plan, shape_of(plan.parts)
         self._asked = self._calls()
         self._fields = FieldValues(plan.values)
         return True

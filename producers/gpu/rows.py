@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from producers.differences import INTERVAL_MS_MAX, apportioned, since, spans
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS
-from producers.gpu.sources import GpuField
 
 Parts = Mapping[str, tuple[str, ...]]
 Figures = dict[str, int | None]
@@ -37,25 +36,46 @@ def counters(before: Reading | None, now: Reading) -> Reading:
     return replace(now, values={**before.values, **kept} if before is not None else kept)
 
 
-def sample_rows(parts: Parts, before: Reading | None, now: Reading) -> list[Figures]:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the figures of a plan are made of, ready to be walked eight times a second.
+
+    ``levels``: name, keys, the driver's word for unknown. ``counts``: name, keys, the most it may grow in a second, and
+    whether it is cut to the interval.
+    """
+
+    levels: tuple[tuple[str, tuple[str, ...], int | None], ...]
+    counts: tuple[tuple[str, tuple[str, ...], int, bool], ...]
+
+
+def shape_of(parts: Parts) -> Shape:
+    """From the keys that add up to each figure."""
+    fields = [(BY_NAME[name], keys) for name, keys in parts.items()]
+    return Shape(
+        levels=tuple((field.name, keys, field.unknown) for field, keys in fields if field.nature == "gauge"),
+        counts=tuple(
+            (field.name, keys, field.most_per_s, field.name in CUT_TO_INTERVAL)
+            for field, keys in fields
+            if field.nature == "counter"
+        ),
+    )
+
+
+def sample_rows(shape: Shape, before: Reading | None, now: Reading) -> list[Figures]:
     """Rows in order of time, at least one; each with its ``at_ms``. ``before``: as ``counters`` gave it."""
-    gauges: Figures = {name: _level(BY_NAME[name], keys, now) for name, keys in parts.items()}
-    levels = {name: value for name, value in gauges.items() if BY_NAME[name].nature == "gauge"}
+    levels = _levels(shape, now.values)
     interval_ms = now.monotonic_ms - before.monotonic_ms if before is not None else 0
     if before is None or not 0 < interval_ms <= INTERVAL_MS_MAX:
         return [{"at_ms": now.at_ms, **levels}]
-    grown = {
-        name: _growth(BY_NAME[name], keys, before, now, interval_ms)
-        for name, keys in parts.items()
-        if BY_NAME[name].nature == "counter"
-    }
-    rows = split(now.at_ms, interval_ms, grown)
+    rows = split(now.at_ms, interval_ms, _grown(shape, before.values, now.values, interval_ms))
     return [*rows[:-1], {**levels, **rows[-1]}]
 
 
 def split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[Figures]:
     """``grown`` over the ``interval_ms`` before ``at_ms``, a row per window; every figure adds up over the rows."""
     pieces = spans(at_ms - interval_ms, at_ms)
+    if len(pieces) == 1:
+        return [{"at_ms": at_ms, "interval_ms": interval_ms, **grown}]
     rows: list[Figures] = [{"at_ms": piece.at_ms, "interval_ms": piece.interval_ms} for piece in pieces]
     weights = [piece.interval_ms for piece in pieces]
     for name, amount in grown.items():
@@ -65,24 +85,28 @@ def split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list
     return rows
 
 
-def _level(field: GpuField, keys: tuple[str, ...], now: Reading) -> int | None:
-    """The sum of its parts; None when any is not known."""
-    total = 0
-    for key in keys:
-        value = now.values.get(key)
-        if value is None or value == field.unknown:
-            return None
-        total += value
-    return total
+def _levels(shape: Shape, values: Mapping[str, int]) -> Figures:
+    """Each the sum of its parts; None when any is not known."""
+    levels: Figures = {}
+    for name, keys, unknown in shape.levels:
+        total: int | None = 0
+        for key in keys:
+            value = values.get(key)
+            total = None if total is None or value is None or value == unknown else total + value
+        levels[name] = total
+    return levels
 
 
-def _growth(field: GpuField, keys: tuple[str, ...], before: Reading, now: Reading, interval_ms: int) -> int | None:
-    """The sum over the parts known in both readings; None when there is none, or when it grew impossibly fast."""
-    known = [since(before.values.get(key), now.values.get(key)) for key in keys]
-    grown = [amount for amount in known if amount is not None]
-    if not grown:
-        return None
-    total = sum(grown)
-    if total > field.most_per_s * max(interval_ms, 1_000) // 1_000:
-        return None
-    return min(total, interval_ms * 1_000) if field.name in CUT_TO_INTERVAL else total
+def _grown(shape: Shape, before: Mapping[str, int], now: Mapping[str, int], interval_ms: int) -> Figures:
+    """Each the sum over the parts known in both readings; None when there is none, or when it grew impossibly fast."""
+    grown: Figures = {}
+    for name, keys, most_per_s, cut in shape.counts:
+        total: int | None = None
+        for key in keys:
+            part = since(before.get(key), now.get(key))
+            if part is not None:
+                total = part + (total or 0)
+        if total is not None and total * 1_000 > most_per_s * max(interval_ms, 1_000):
+            total = None
+        grown[name] = min(total, interval_ms * 1_000) if cut and total is not None else total
+    return grown

@@ -197,7 +197,7 @@ class NvmlSampler:
             happenings.append(Happening.of("gpu_found", FOUND, None))
             tracked.state = "well"
         rows = []
-        for row in sample_rows(device.plan.parts, tracked.before, reading):
+        for row in sample_rows(device.shape, tracked.before, reading):
             good, wrong = within(_BOUNDS, row)
             rows.append(good)
             for name in wrong:

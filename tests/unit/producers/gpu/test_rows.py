@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.gpu.plan import plan_for
-from producers.gpu.rows import Reading, counters, sample_rows, split
+from producers.gpu.rows import Reading, counters, sample_rows, shape_of, split
 
 AT_MS = 1_000_005_000
 PARTS = {
@@ -16,6 +16,7 @@ PARTS = {
     "energy_mj": ("field 83",),
     "throttled_us": ("field 74", "field 269"),
 }
+SHAPE = shape_of(PARTS)
 
 
 def reading(after_ms: int, **values: int) -> Reading:
@@ -27,7 +28,7 @@ def reading(after_ms: int, **values: int) -> Reading:
 
 def test_a_first_reading_has_levels_alone() -> None:
     """What needs two readings is not there; what was not told is null."""
-    assert sample_rows(PARTS, None, reading(0, field_185=90_000, field_83=5, field_142=1, field_143=2)) == [
+    assert sample_rows(SHAPE, None, reading(0, field_185=90_000, field_83=5, field_142=1, field_143=2)) == [
         {
             "at_ms": AT_MS,
             "power_mw": 90_000,
@@ -49,7 +50,7 @@ def test_a_first_reading_has_levels_alone() -> None:
 )
 def test_the_driver_s_words_for_unknown_are_null(name: str, values: dict[str, int]) -> None:
     """A sum of which a part is unknown is unknown."""
-    (row,) = sample_rows(PARTS, None, Reading(AT_MS, 0, values))
+    (row,) = sample_rows(SHAPE, None, Reading(AT_MS, 0, values))
 
     assert row[name] is None
 
@@ -75,7 +76,7 @@ def test_throttled_time_is_the_sum_of_its_causes(
     before: dict[str, int], now: dict[str, int], after_ms: int, expected: int | None
 ) -> None:
     """Each cause is followed by itself."""
-    (row,) = sample_rows(PARTS, Reading(AT_MS, 0, before), Reading(AT_MS + after_ms, after_ms, now))
+    (row,) = sample_rows(SHAPE, Reading(AT_MS, 0, before), Reading(AT_MS + after_ms, after_ms, now))
 
     assert row["throttled_us"] == expected
 
@@ -85,7 +86,7 @@ def test_throttled_time_is_the_sum_of_its_causes(
 )
 def test_differences_cover_no_more_than_an_hour(after_ms: int, told: bool) -> None:
     """A machine that slept, or a clock that went back, gives levels alone."""
-    rows = sample_rows(PARTS, Reading(AT_MS, 0, {"field 83": 1}), Reading(AT_MS + after_ms, after_ms, {"field 83": 2}))
+    rows = sample_rows(SHAPE, Reading(AT_MS, 0, {"field 83": 1}), Reading(AT_MS + after_ms, after_ms, {"field 83": 2}))
 
     assert ("energy_mj" in rows[-1]) == told
 
@@ -94,9 +95,9 @@ def test_a_counter_that_was_misread_is_not_believed() -> None:
     """Neither the jump nor the way back: a million joules in a second is no power draw."""
     before, jump, back = (reading(ms, field_83=value) for ms, value in ((0, 1_000), (1_000, 10**12), (2_000, 2_400)))
 
-    (first,) = sample_rows(PARTS, before, jump)
-    (second,) = sample_rows(PARTS, counters(before, jump), back)
-    (third,) = sample_rows(PARTS, counters(jump, back), reading(3_000, field_83=3_000))
+    (first,) = sample_rows(SHAPE, before, jump)
+    (second,) = sample_rows(SHAPE, counters(before, jump), back)
+    (third,) = sample_rows(SHAPE, counters(jump, back), reading(3_000, field_83=3_000))
 
     assert (first["energy_mj"], second["energy_mj"], third["energy_mj"]) == (None, 2_400, 600)
 
@@ -105,7 +106,7 @@ def test_a_counter_not_told_once_is_made_up_for() -> None:
     """It is compared with the last reading that had it."""
     kept = counters(counters(None, reading(0, field_83=100, field_82=40)), reading(1_000, field_74=7))
 
-    (row,) = sample_rows(PARTS, kept, reading(2_000, field_83=900, field_74=9))
+    (row,) = sample_rows(SHAPE, kept, reading(2_000, field_83=900, field_74=9))
 
     assert kept.values == {"field 83": 100, "field 74": 7}
     assert (row["interval_ms"], row["energy_mj"], row["throttled_us"]) == (1_000, 800, 2)
@@ -113,7 +114,7 @@ def test_a_counter_not_told_once_is_made_up_for() -> None:
 
 def test_a_gap_gives_a_row_for_each_window() -> None:
     """Levels stand in the last alone."""
-    rows = sample_rows(PARTS, reading(0, field_83=0), reading(12_000, field_83=1_200, field_185=7))
+    rows = sample_rows(SHAPE, reading(0, field_83=0), reading(12_000, field_83=1_200, field_185=7))
 
     assert [(row["at_ms"], row["interval_ms"], row["energy_mj"], row.get("power_mw")) for row in rows] == [
         (AT_MS + 4_999, 5_000, 500, None),
@@ -143,6 +144,6 @@ def test_every_figure_of_a_plan_has_a_row() -> None:
     plan = plan_for(())
     before, now = Reading(AT_MS, 0, {}), Reading(AT_MS + 1_000, 1_000, {})
 
-    (row,) = sample_rows(plan.parts, before, now)
+    (row,) = sample_rows(shape_of(plan.parts), before, now)
 
     assert set(row) == {"at_ms", "interval_ms", *plan.parts}
