@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json
+from fleetpulse.bench.edge_command import edge
+from fleetpulse.bench.telling import DataDir, Json, Keep, Results, Seed, finish
+from fleetpulse.commands.output import out
 
 app = typer.Typer(
     name="bench",
@@ -17,16 +19,7 @@ app = typer.Typer(
     help="Measure speed, size and latency on this machine, each beside its yardstick.\n\n"
     "Example: [bold]fleetpulse bench throughput --profile fleet --against clickhouse[/bold]",
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where the local stack lives; the bench uses bench/ below it.")
-]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the bench's Kafka and ClickHouse running.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same events.")]
-Results = Annotated[
-    Path | None, typer.Option("--results", help="Folder for the result. Default: bench/results of a checkout.")
-]
+app.command()(edge)
 
 
 class ProfileName(StrEnum):
@@ -110,7 +103,7 @@ def throughput(
     with Progress() as progress, stand(data_dir, progress.say, keep=keep) as place:
         result = measuring.measure(place, options, progress)
     name = f"throughput-{profile.value}-{format.value}"
-    _finish(name, result, seed, json=json, results=results, show=lambda: _show_throughput(result))
+    finish(name, result, seed, json=json, results=results, show=lambda: _show_throughput(result))
 
 
 def _whole_path(
@@ -129,7 +122,7 @@ def _whole_path(
 
     with Progress() as progress, fresh_stand(data_dir, progress.say) as place:
         result = measuring.measure(place, profile, seconds, records_per_batch, seed, progress)
-    _finish(f"whole-path-{profile}", result, seed, json=json, results=results, show=lambda: _show_whole(result))
+    finish(f"whole-path-{profile}", result, seed, json=json, results=results, show=lambda: _show_whole(result))
 
 
 def _show_whole(result: dict[str, Any]) -> None:
@@ -146,19 +139,6 @@ def _show_whole(result: dict[str, Any]) -> None:
     ]
     title = f"Whole path, raw rows kept: {result['profile'].name}, {events:,} events, one core"
     out.print(table(title, ("what", "CPU us/event", "x ours"), rows))
-
-
-def _finish(name: str, result: dict[str, Any], seed: int, *, json: bool, results: Path | None, show: Any) -> None:
-    from fleetpulse.bench.results import keep, plain, surroundings
-
-    whole = {"measurement": name, **surroundings(seed), **result}
-    kept = keep(name, whole, results)
-    if json:
-        print_json(plain(whole))
-    else:
-        show()
-    if kept is not None:
-        err.print(f"kept in {kept}", style="dim", highlight=False)
 
 
 def _show_throughput(result: dict[str, Any]) -> None:
@@ -208,7 +188,7 @@ def live(
             tried = [measuring.verdict(measuring.measure(data_dir, hosts, seconds, seed, progress))]
     largest = max((one["gpus"] for one in tried if one["keeps_up"]), default=None)
     result = {"largest_fleet_gpus": largest, "tried": tried}
-    _finish("live", result, seed, json=json, results=results, show=lambda: _show_live(result))
+    finish("live", result, seed, json=json, results=results, show=lambda: _show_live(result))
     if largest is None or not (search or tried[0]["keeps_up"]):
         raise typer.Exit(1)
 
@@ -256,7 +236,7 @@ def freshness(
 
     with Progress() as progress:
         result = measuring.measure(data_dir, hosts, seconds, seed, progress)
-    _finish("freshness", result, seed, json=json, results=results, show=lambda: _show_freshness(result))
+    finish("freshness", result, seed, json=json, results=results, show=lambda: _show_freshness(result))
 
 
 def _show_freshness(result: dict[str, Any]) -> None:
@@ -290,7 +270,7 @@ def lifecycle(
         raise ConfigError("--host", host.value, "must be bare or faust")
     with Progress() as progress:
         result = measuring.measure(data_dir, times, host.value, seed, progress)
-    _finish(f"lifecycle-{host.value}", result, seed, json=json, results=results, show=lambda: _show_lifecycle(result))
+    finish(f"lifecycle-{host.value}", result, seed, json=json, results=results, show=lambda: _show_lifecycle(result))
 
 
 def _show_lifecycle(result: dict[str, Any]) -> None:
@@ -324,7 +304,7 @@ def size(
 
     with Progress() as progress:
         result = measuring.measure(data_dir, hosts, seconds, seed, progress)
-    _finish("size", result, seed, json=json, results=results, show=lambda: _show_size(result))
+    finish("size", result, seed, json=json, results=results, show=lambda: _show_size(result))
 
 
 def _show_size(result: dict[str, Any]) -> None:
@@ -368,7 +348,7 @@ def landing(
     with Progress() as progress, fresh_stand(data_dir, progress.say) as place:
         result = measuring.measure(place, profile.value, seconds, seed, progress)
     name = f"landing-{profile.value}"
-    _finish(name, result, seed, json=json, results=results, show=lambda: _show_landing(result))
+    finish(name, result, seed, json=json, results=results, show=lambda: _show_landing(result))
 
 
 def _show_landing(result: dict[str, Any]) -> None:
@@ -381,35 +361,3 @@ def _show_landing(result: dict[str, Any]) -> None:
     ]
     columns = ("topic", "how", "client us/event", "server us/event", "of JSONEachRow")
     out.print(table(f"Raw landing, {result['profile']}", columns, rows))
-
-
-@app.command()
-def edge(
-    seconds: Annotated[int, typer.Option(min=2, max=3_600, help="How long each part is watched.")] = 60,
-    part: Annotated[
-        list[str] | None, typer.Option("--part", help="agent, proxy or sdk; several times for several. Default: all.")
-    ] = None,
-    seed: Seed = 1,
-    json: Json = False,
-    results: Results = None,
-) -> None:
-    """What the edge costs: agent on stub GPUs, proxy in pairs with and without, SDK. Exit 1 beyond a bound.
-
-    Example: [bold]fleetpulse bench edge --seconds 60 --json[/bold]
-    """
-    from fleetpulse.bench import edge as measuring
-    from fleetpulse.bench.progress import Progress
-
-    with Progress() as progress:
-        result = measuring.measure(part or (), seconds, progress.say)
-    _finish("edge", result, seed, json=json, results=results, show=lambda: _show_edge(result))
-    if beyond := measuring.outside(result):
-        err.print(f"beyond its bound: {', '.join(beyond)}", style="red", highlight=False)
-        raise typer.Exit(1)
-
-
-def _show_edge(result: dict[str, Any]) -> None:
-    from fleetpulse.bench.edge import rows
-    from fleetpulse.commands.output import table
-
-    out.print(table("The edge", ("part", "figure", "value"), rows(result)))
