@@ -7,6 +7,8 @@ that share one tell the same.
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any
 
 import pynvml
@@ -14,6 +16,11 @@ import pynvml
 INTERVAL_MS_MIN = 100
 """Samples must be so far apart (NVML API reference, nvmlGpmMetricsGet)."""
 PPM_PER_PERCENT = 10_000
+
+
+_METRICS_AT = pynvml.c_nvmlGpmMetricsGet_t.metrics.offset
+_METRIC = struct.Struct("<IId24x")
+"""nvmlGpmMetric_t (nvml.h): metricId, nvmlReturn, value, and three pointers to names."""
 
 
 class GpmReader:
@@ -26,8 +33,8 @@ class GpmReader:
         self._samples = (pynvml.nvmlGpmSampleAlloc(), pynvml.nvmlGpmSampleAlloc())
         self._taken_ms: int | None = None
         self._newest = 0
-        self._request = pynvml.c_nvmlGpmMetricsGet_t()
-        self._requested: tuple[int, ...] = ()
+        self._metrics: tuple[int, ...] = ()
+        self._requests: tuple[Any, Any] | None = None
 
     def read(self, metrics: tuple[int, ...], now_ms: int) -> tuple[dict[int, int], dict[int, int]]:
         """Means since the reading before, in ppm by metric, and the codes of those that failed.
@@ -38,10 +45,10 @@ class GpmReader:
         before_ms = self._taken_ms
         if before_ms is not None and now_ms - before_ms < INTERVAL_MS_MIN:
             return {}, {}
-        older, newer = self._newest, 1 - self._newest
+        newer = 1 - self._newest
         self._take(self._samples[newer])
         self._newest, self._taken_ms = newer, now_ms
-        return ({}, {}) if before_ms is None else self._compare(self._samples[older], self._samples[newer], metrics)
+        return ({}, {}) if before_ms is None else self._compare(newer, metrics)
 
     def close(self) -> None:
         """Free what the driver holds for the samples."""
@@ -54,25 +61,30 @@ class GpmReader:
         else:
             pynvml.nvmlGpmMigSampleGet(self._handle, self._instance_id, sample)
 
-    def _compare(self, older: Any, newer: Any, metrics: tuple[int, ...]) -> tuple[dict[int, int], dict[int, int]]:
-        request = self._request
-        request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        request.numMetrics = len(metrics)
-        request.sample1, request.sample2 = older, newer
-        if metrics != self._requested:
-            self._requested = metrics
-            for entry, metric in zip(request.metrics, metrics, strict=False):
-                entry.metricId = metric
-        pynvml.nvmlGpmMetricsGet(request)
+    def _compare(self, newer: int, metrics: tuple[int, ...]) -> tuple[dict[int, int], dict[int, int]]:
+        if self._requests is None or metrics != self._metrics:
+            self._metrics = metrics
+            self._requests = (self._request(0, metrics), self._request(1, metrics))
+        request = pynvml.nvmlGpmMetricsGet(self._requests[newer])
         means: dict[int, int] = {}
         failed: dict[int, int] = {}
-        for entry, metric in zip(request.metrics, metrics, strict=False):
-            code, mean = entry.nvmlReturn, entry.value
+        for place, metric in enumerate(metrics):
+            _, code, mean = _METRIC.unpack_from(request, _METRICS_AT + place * _METRIC.size)
             if code != pynvml.NVML_SUCCESS:
                 failed[metric] = code
-            elif mean == mean:  # a share of nothing is no number
+            elif math.isfinite(mean):  # a share of nothing is no number
                 means[metric] = min(1_000_000, max(0, round(mean * PPM_PER_PERCENT)))
         return means, failed
+
+    def _request(self, newer: int, metrics: tuple[int, ...]) -> Any:
+        """Asks for all metrics between the two samples, of which ``newer`` is the later one."""
+        request = pynvml.c_nvmlGpmMetricsGet_t()
+        request.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+        request.numMetrics = len(metrics)
+        request.sample1, request.sample2 = self._samples[1 - newer], self._samples[newer]
+        for entry, metric in zip(request.metrics, metrics, strict=False):
+            entry.metricId = metric
+        return request
 
 
 def open_gpm(handle: Any, instance_id: int | None = None) -> GpmReader | None:

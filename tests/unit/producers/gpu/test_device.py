@@ -10,7 +10,7 @@ from producers.gpu import inventory
 from producers.gpu.calls import CALLS
 from producers.gpu.device import Device, Found
 from producers.gpu.field_values import _ENTRY, FieldValues
-from producers.gpu.gpm import INTERVAL_MS_MIN, GpmReader, open_gpm
+from producers.gpu.gpm import _METRIC, INTERVAL_MS_MIN, GpmReader, open_gpm
 from producers.gpu.identity import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
 from producers.gpu.sources import Value
@@ -35,6 +35,8 @@ def found() -> Found:
 
 def test_an_entry_has_the_size_of_the_driver_s() -> None:
     """It is read as bytes: the layout must be that of nvml.h."""
+    assert _METRIC.size == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t)
+    assert (pynvml.c_nvmlGpmMetric_t.nvmlReturn.offset, pynvml.c_nvmlGpmMetric_t.value.offset) == (4, 8)
     assert _ENTRY.size == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
     for name, offset in (("scopeId", 4), ("valueType", 24), ("nvmlReturn", 28), ("value", 32)):
         assert getattr(pynvml.c_nvmlFieldValue_t, name).offset == offset
@@ -91,11 +93,11 @@ def test_no_fields_are_no_call(gpu: FakeGpu) -> None:
 
 def test_activity_is_the_mean_since_the_sample_before(gpu: FakeGpu) -> None:
     """In ppm; the first reading has none, nor has one that comes too soon."""
-    gpu.gpm = {2: 83.25, 3: 100.001, 5: -0.5, 10: float("nan")}
+    gpu.gpm = {2: 83.25, 3: 100.001, 5: -0.5, 10: float("nan"), 11: float("inf")}
     reader = open_gpm(found().handle)
     assert reader is not None
 
-    seen = [reader.read((2, 3, 5, 10, 99), at_ms) for at_ms in (1_000, 1_000 + INTERVAL_MS_MIN - 1, 2_000)]
+    seen = [reader.read((2, 3, 5, 10, 11, 99), at_ms) for at_ms in (1_000, 1_000 + INTERVAL_MS_MIN - 1, 2_000)]
     reader.close()
 
     assert seen == [({}, {}), ({}, {}), ({2: 832_500, 3: 1_000_000, 5: 0}, {99: NOT_SUPPORTED})]
