@@ -98,6 +98,10 @@ class Client:
     def hand_over(self, finished: Finished) -> None:
         """Number a request and send it, or let it wait, or count it as lost."""
         self._work.append(finished)
+        self._work_off()
+
+    def _work_off(self) -> None:
+        """Deliver what is to be delivered, unless somebody is at it: that one looks again before it leaves."""
         while self._work and self._lock.acquire(blocking=False):
             try:
                 while self._work:
@@ -105,25 +109,34 @@ class Client:
             finally:
                 self._lock.release()
 
-    def close(self) -> None:
-        """Send what waits and say good-bye with the last counts. The next request opens the socket again."""
-        if not self._lock.acquire(timeout=CLOSE_WITHIN_S):
+    def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
+        """Send what waits and say good-bye with the last counts. The next request opens the socket again.
+
+        The one method that may wait: at most ``within_s``, and only for an agent that is there and busy.
+        """
+        if not self._lock.acquire(timeout=within_s):
             return
         try:
+            while self._work:
+                self._deliver(self._work.popleft())
             if self.finished > self._farewell:
+                until_s = time.monotonic() + within_s
                 self._flush()
+                while self._waiting and self._sent_in_time(self._waiting[0], until_s):
+                    self._waiting_bytes -= len(self._waiting.popleft())
                 self._drop(len(self._waiting))
                 self._waiting.clear()
                 self._waiting_bytes = 0
-                if self._sent(self._head(FAREWELL, _NOTHING)):
+                if self._sent_in_time(self._head(FAREWELL, _NOTHING), until_s):
                     self._lost_run, self._farewell = 0, self.finished
             self._hang_up()
         finally:
             self._lock.release()
+        self._work_off()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
-            self.close()
+            self.close(0.0)
 
     def _head(self, kind: int, it: Finished) -> bytes:
         pid, start_ns = self._who
@@ -169,6 +182,22 @@ class Client:
                 if fresh or error.errno not in _AWAY:
                     return False
         return False
+
+    def _sent_in_time(self, datagram: bytes, until_s: float) -> bool:
+        """As ``_sent``, but wait for an agent that is there and busy."""
+        if self._sent(datagram):
+            return True
+        left_s = until_s - time.monotonic()
+        if self._socket is None or left_s <= 0:
+            return False
+        self._socket.settimeout(left_s)
+        try:
+            self._socket.send(datagram)
+        except OSError:
+            return False
+        finally:
+            self._socket.setblocking(False)
+        return True
 
     def _hang_up(self) -> None:
         if self._socket is not None:

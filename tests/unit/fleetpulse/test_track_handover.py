@@ -131,6 +131,31 @@ def test_the_farewell_tells_the_last_counts(agent: Agent) -> None:
     assert heads(agent.read()) == [(REQUEST, 0, 0, 0), (FAREWELL, 3, 2, 2)]
 
 
+def test_the_farewell_waits_for_a_busy_agent(agent: Agent) -> None:
+    """More waits than the socket takes at once; the agent reads meanwhile, and nothing is lost."""
+    client = Client(str(agent.path))
+    finish(client, 60)
+    came: list[bytes] = []
+    closing = threading.Thread(target=client.close, args=(20.0,))
+    closing.start()
+    while closing.is_alive():
+        came += agent.read()
+    came += agent.read()
+    closing.join()
+
+    assert heads(came) == [*((REQUEST, number, 0, 0) for number in range(60)), (FAREWELL, 60, 0, 0)]
+
+
+def test_the_farewell_waits_no_longer_than_it_may(agent: Agent) -> None:
+    """Nobody reads: what the socket took is there, the rest was given up."""
+    client = Client(str(agent.path))
+    finish(client, 60)
+
+    client.close(0.0)
+
+    assert len(agent.read()) + client.lost == 60
+
+
 def test_after_a_farewell_nothing_is_told_twice(agent: Agent) -> None:
     """The next datagram's run begins after it."""
     client = Client(str(agent.path), waiting_max=0)
@@ -209,6 +234,36 @@ def test_a_finaliser_in_the_middle_of_a_hand_over_waits_for_nothing() -> None:
     finish(client)
 
     assert [number for _, number, _, _ in heads(client.sent)] == [0, 1]
+
+
+def test_a_request_that_ends_during_the_farewell_is_told_after_it(agent: Agent) -> None:
+    """Whoever holds the lock looks again before leaving."""
+    client = Client(str(agent.path))
+    finish(client)
+
+    client._lock = _Ending(client._lock, client)  # type: ignore[assignment]
+    client.close()
+
+    told = [(REQUEST, 0, 0, 0), (FAREWELL, 1, 0, 0), (REQUEST, 1, 0, 0)]
+    assert heads(agent.read()) == told
+
+
+class _Ending:
+    """A lock; just before it is given back for the first time, another request ends."""
+
+    def __init__(self, lock: threading.Lock, client: Client) -> None:
+        self._lock = lock
+        self._client = client
+        self._ended = False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        return self._lock.acquire(blocking, timeout) if blocking else self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        if not self._ended:
+            self._ended = True
+            finish(self._client)  # finds the lock held
+        self._lock.release()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,172 @@
+"""The receiver among real processes: many applications, agents that come and go, HTTP over loopback.
+
+Nothing here needs Kafka: what is spooled is judged as the jobs judge it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.bench import sdk
+from producers.publisher import Publisher
+from producers.receiver.http import serve
+from producers.receiver.said import Where
+from producers.receiver.server import run_receiver
+from runtime.receiver_config import ReceiverConfig
+from schemas.admission import admit
+from schemas.build import rows_of
+from schemas.errors import ConfigError
+from schemas.events import LLM_REQUESTS
+from schemas.headers import RecordHeaders
+from schemas.limits import DEFAULT_LIMITS
+from schemas.record import Record
+from schemas.verdicts import Verdict
+from tests.unit.producers.receiver.spooled import Figures, publisher, shed
+
+pytestmark = pytest.mark.integration
+
+APPLICATION = """if True:
+    import random, sys, time
+    from fleetpulse import track
+
+    requests, seed = int(sys.argv[2]), int(sys.argv[3])
+    chance = random.Random(seed)
+    client = track.Client(sys.argv[1], waiting_max=int(sys.argv[4]))
+    for number in range(requests):
+        with track.request(f"m{seed}", client=client, request_id=f"{seed}-{number}") as request:
+            for _ in range(chance.randrange(20)):
+                request.token()
+        time.sleep(chance.random() / 1_000)
+    client.close()
+    print(client.finished, client.lost)
+"""
+
+
+async def application(path: Path, requests: int, seed: int, waiting_max: int) -> tuple[int, int]:
+    """Run one; how many of its requests ended, and how many of these it says it dropped."""
+    arguments = (str(path), str(requests), str(seed), str(waiting_max))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", APPLICATION, *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    finished, lost = out.split()
+    return int(finished), int(lost)
+
+
+@contextlib.asynccontextmanager
+async def receiving(path: Path, publishes: Publisher, figures: Figures) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    settings = ReceiverConfig(socket=path, linger_ms=20)
+    task = asyncio.create_task(run_receiver(publishes, settings, stop, figures, where=Where("h-1")))
+    while not path.exists() and not task.done():  # noqa: ASYNC110, ASYNC240 (its first steps, no more)
+        await asyncio.sleep(0.001)
+    yield
+    stop.set()
+    await task
+
+
+def judged(publishes: Publisher) -> tuple[list[dict[str, Any]], Counter[int]]:
+    """What is spooled, and how the jobs judge it."""
+    publishes.spool.sync()
+    rows: list[dict[str, Any]] = []
+    verdicts: Counter[int] = Counter()
+    while taken := publishes.spool.take():
+        for each in taken:
+            record = Record(each.topic, 0, 0, each.at_ms, each.key, each.value, ())
+            headers = RecordHeaders(each.schema, each.content_type, None, each.events)
+            found = admit(LLM_REQUESTS, [record], [headers], DEFAULT_LIMITS)
+            verdicts.update(found.verdicts.tolist())
+            rows += rows_of(LLM_REQUESTS.fields, found.block)
+        publishes.spool.acknowledge(taken)
+    return rows, verdicts
+
+
+async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> None:
+    """Three agents, one after the other, with nobody there in between; applications that hardly wait for them.
+
+    Every request that ended is in the spool once, or declared as shed by the count of its own application.
+    """
+    path, publishes, figures = tmp_path / "a.sock", publisher(tmp_path / "spool"), Figures()
+    applications = asyncio.gather(*(application(path, 400, seed, waiting_max=4) for seed in range(4)))
+    for _ in range(3):
+        async with receiving(path, publishes, figures):
+            await asyncio.sleep(0.25)
+        await asyncio.sleep(0.1)
+    async with receiving(path, publishes, figures):
+        told = await applications
+
+    rows, verdicts = judged(publishes)
+    declared = shed(publishes)
+    publishes.spool.close()
+    ids = [row["request_id"] for row in rows]
+    assert len(ids) == len(set(ids))
+    assert (sum(finished for finished, _ in told), len(ids) + declared) == (1_600, 1_600)
+    assert sum(lost for _, lost in told) == declared == figures.totals["receiver_lost",]
+    assert figures.levels["receiver_missing"] == 0
+    assert verdicts == {Verdict.ACCEPTED: len(ids)}
+
+
+async def test_nothing_is_lost_with_an_agent_that_is_there(tmp_path: Path) -> None:
+    """The usual line of the SDK is long enough for any burst of a few processes."""
+    path, publishes, figures = tmp_path / "a.sock", publisher(tmp_path / "spool"), Figures()
+    async with receiving(path, publishes, figures):
+        told = await asyncio.gather(*(application(path, 500, seed, waiting_max=256) for seed in range(4)))
+
+    rows, verdicts = judged(publishes)
+    publishes.spool.close()
+    assert told == [(500, 0)] * 4
+    assert Counter(row["model"] for row in rows) == {f"m{seed}": 500 for seed in range(4)}
+    assert verdicts == {Verdict.ACCEPTED: 2_000}
+
+
+async def test_lines_over_http(tmp_path: Path) -> None:
+    """A plain client of another library: taken, refused with a reason, taken again on the same server."""
+    publishes, figures = publisher(tmp_path / "spool"), Figures()
+    good = json.dumps({"model": "m", "status": "ok", "request_id": "r"}).encode()
+
+    def post(url: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        request = urllib.request.Request(url, body, {"content-type": "application/x-ndjson"})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    async with serve(publishes, ReceiverConfig(http_port=0), Where("h-1"), figures) as port:
+        url = f"http://127.0.0.1:{port}/v1/requests"
+        answers = [await asyncio.to_thread(post, url, body) for body in (good, b"{", good + b"\n" + good)]
+        with pytest.raises(ConfigError, match="must be free"):
+            async with serve(publishes, ReceiverConfig(http_port=port), Where("h-1"), figures):
+                pytest.fail("the port was free")
+
+    rows, verdicts = judged(publishes)
+    publishes.spool.close()
+    assert [status for status, _ in answers] == [202, 400, 202]
+    assert [body["accepted"] for _, body in answers] == [1, 0, 2]
+    assert answers[1][1]["error"]["reason"] == "syntax"
+    assert [row["host"] for row in rows] == ["h-1"] * 3
+    assert verdicts == {Verdict.ACCEPTED: 3}
+
+
+def test_the_measurement_measures() -> None:
+    """Each figure is there and above nothing; bounds are for a machine without other work."""
+    taken = sdk.ingest(0.2, 20)
+    costs = {"token_us": sdk.token_us(200), "chunk_us": sdk.chunk_us(200), **sdk.request_us(50)}
+
+    assert set(taken) == {"datagrams_per_cpu_s", "datagrams_per_s"}
+    assert min(taken.values()) > 100
+    assert 0 < costs["token_us"] < costs["request_us"] < 10_000
+    assert 0 < costs["chunk_us"] < 1_000
