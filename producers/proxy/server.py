@@ -69,20 +69,19 @@ class ProxyServer:
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._listener: asyncio.AbstractServer | None = None
         self._sweeping: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     # Life
 
     async def start(self) -> None:
         """Listen. Raises ConfigError where the address cannot be had."""
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         where = (self.limits.host, self.limits.port)
         try:
-            self._listener = await self._loop.create_server(lambda: ClientSide(self), *where, backlog=_BACKLOG)
+            self._listener = await loop.create_server(lambda: ClientSide(self), *where, backlog=_BACKLOG)
         except OSError as error:
             raise ConfigError("proxy.port", f"{where[0]}:{where[1]}", f"must be free to listen on ({error})") from error
         self.port = self._listener.sockets[0].getsockname()[1]
-        self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
+        self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     async def stop(self) -> None:
         """Take no more, let open requests end for ``drain_s``, cut off the rest; every one of them has its row then."""
@@ -118,8 +117,7 @@ class ProxyServer:
         return at_ns
 
     def _sweep(self) -> None:
-        assert self._loop is not None
-        self._sweeping = self._loop.call_later(SWEEP_S, self._sweep)
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         now_s = self.now_s()
         for client in list(self.clients):
             client.sweep(now_s)
@@ -199,8 +197,7 @@ class ProxyServer:
         arrived = self._arrived
         arrived.append((exchange, at_ns, what))
         if len(arrived) == 1:
-            assert self._loop is not None
-            self._loop.call_soon(self._look)
+            asyncio.get_running_loop().call_soon(self._look)
 
     def _look(self) -> None:
         arrived, self._arrived = self._arrived, []

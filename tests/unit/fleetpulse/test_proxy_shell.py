@@ -1,0 +1,70 @@
+"""The shell of the proxy: upstreams of the command line, the secret of tenants, the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+
+from fleetpulse.proxy import quiet_collector, run_on_fast_loop, run_proxy, secret_of, upstream_of
+from runtime.proxy_config import ProxyConfig
+from schemas.errors import ConfigError
+
+
+def test_upstreams_of_the_command_line() -> None:
+    """A URL, with a weight behind an equals sign where it has one."""
+    assert upstream_of("http://e:1") == {"url": "http://e:1"}
+    assert upstream_of("http://e:1=3") == {"url": "http://e:1", "weight": 3}
+    with pytest.raises(ConfigError, match="whole number"):
+        upstream_of("http://e:1=half")
+
+
+def test_without_an_upstream_nothing_starts() -> None:
+    """The text names the flag."""
+    with pytest.raises(ConfigError, match="--upstream"):
+        run_proxy((), {}, None)
+
+
+def test_a_bad_upstream_is_named() -> None:
+    """With its key and its bound."""
+    with pytest.raises(ConfigError, match=r"proxy\.upstreams\.0\.url"):
+        run_proxy(("e:1",), {}, None)
+
+
+def test_a_secret_is_made_once(tmp_path: Path) -> None:
+    """Readable by its owner alone; the second proxy reads the first one's; a configured one counts before."""
+    folder = tmp_path / "data"
+
+    first, second = secret_of(ProxyConfig(), folder), secret_of(ProxyConfig(), folder)
+
+    (file,) = folder.iterdir()
+    assert first == second == file.read_bytes()
+    assert len(first) == 64
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert secret_of(ProxyConfig(tenant_secret="told"), folder) == b"told"  # type: ignore[arg-type]
+
+
+def test_the_fast_loop_is_uvloop() -> None:
+    """Where it is installed."""
+    told: list[str] = []
+
+    async def main() -> None:
+        told.append(type(asyncio.get_running_loop()).__module__)
+
+    run_on_fast_loop(main())
+
+    assert told == ["uvloop"]
+
+
+def test_the_collector_is_quiet() -> None:
+    """What start-up made is left out, and the thresholds are high."""
+    before = gc.get_threshold()
+    try:
+        quiet_collector()
+        assert gc.get_threshold() == (50_000, 20, 100)
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

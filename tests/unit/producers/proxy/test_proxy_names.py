@@ -1,0 +1,87 @@
+"""Which paths are counted, and by which names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.proxy.identity import identity_of
+from producers.proxy.routes import api_of
+
+CHANCE = bytes(range(40))
+OWN_ID = bytes(range(16)).hex()
+OWN_TRACE = bytes(range(16, 32)).hex()
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.mark.parametrize(
+    ("path", "api"),
+    [
+        (b"/v1/chat/completions", "chat"),
+        (b"/v1/chat/completions/", "chat"),
+        (b"/v1/completions", "completions"),
+        (b"/v1/embeddings", "embeddings"),
+        (b"/v1/responses", "responses"),
+        (b"/openai/v1/responses", "responses"),
+        (b"/chat/completions", "chat"),
+        (b"/v1/models", None),
+        (b"/v1/responses/resp_1/cancel", None),
+        (b"/other/chat/completions", None),
+        (b"/v1", None),
+        (b"/", None),
+    ],
+)
+def test_paths_of_known_apis(path: bytes, api: str | None) -> None:
+    """Below any prefix that ends in /v1, or none; only when posted to."""
+    assert api_of(b"POST", path) == api
+    assert api_of(b"GET", path) is None
+
+
+def test_names_are_added_where_there_are_none() -> None:
+    """Both headers, from the chance that came."""
+    found = identity_of({}, CHANCE, sampled=True)
+
+    assert (found.request_id, found.trace_id) == (OWN_ID, OWN_TRACE)
+    assert found.added == [
+        (b"X-Request-ID", OWN_ID.encode()),
+        (b"traceparent", f"00-{OWN_TRACE}-{CHANCE[32:].hex()}-01".encode()),
+    ]
+    assert identity_of({}, CHANCE, sampled=False).added[1][1].endswith(b"-00")
+
+
+def test_names_that_came_are_kept() -> None:
+    """Nothing is added then; later versions of a trace are read too."""
+    values = {b"x-request-id": b"a-1", b"traceparent": f"01-{TRACE}-b7ad6b7169203331-01-more".encode()}
+
+    found = identity_of(values, CHANCE, sampled=True)
+
+    assert (found.request_id, found.trace_id, found.added) == ("a-1", TRACE, [])
+
+
+BAD_TRACES = [
+    b"",
+    b"00",
+    f"ff-{TRACE}-b7ad6b7169203331-01".encode(),
+    b"00-" + b"0" * 32 + b"-b7ad6b7169203331-01",
+    f"00-{TRACE}-{'0' * 16}-01".encode(),
+    f"00-{TRACE.upper()}-b7ad6b7169203331-01".encode(),
+]
+
+
+@pytest.mark.parametrize("trace", BAD_TRACES)
+def test_a_broken_trace_is_unknown(trace: bytes) -> None:
+    """It is neither believed nor replaced."""
+    found = identity_of({b"traceparent": trace, b"x-request-id": b"a"}, CHANCE, sampled=True)
+
+    assert (found.trace_id, found.added) == (None, [])
+
+
+@given(st.binary(max_size=200))
+def test_any_id_gives_a_sound_one(told: bytes) -> None:
+    """The client's, or ours: printable, not too long, never empty."""
+    found = identity_of({b"x-request-id": told, b"traceparent": told}, CHANCE, sampled=True)
+
+    assert found.request_id in (told.decode("latin-1"), OWN_ID)
+    assert 0 < len(found.request_id) <= 128
+    assert found.request_id.isprintable()

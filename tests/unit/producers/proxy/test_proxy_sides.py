@@ -1,0 +1,218 @@
+"""Both sides without a network: whatever the pieces, the same bytes go each way and one row comes out.
+
+Modules: producers.proxy.client_side, producers.proxy.upstream_side, producers.proxy.exchange, producers.proxy.watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from producers.proxy.client_side import ClientSide
+from producers.proxy.identity import Identity
+from producers.proxy.server import ProxyServer
+from producers.proxy.upstream_side import Pool, UpstreamSide
+from producers.proxy.watch import asked_of, read_json
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from schemas.build import block_from_rows, rows_of
+from schemas.events import LLM_REQUESTS
+
+BODY = b'{"model":"m","stream":true,"n":2}'
+REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: p\r\nX-Request-ID: r\r\ntraceparent: -\r\n"
+PLAIN = REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+CHUNKED = REQUEST + b"Transfer-Encoding: chunked\r\n\r\n5\r\n" + BODY[:5] + b"\r\n1c\r\n" + BODY[5:] + b"\r\n0\r\n\r\n"
+TOKEN = b'data: {"choices":[{"index":0,"delta":{"content":"t"},"finish_reason":null}]}\n\n'
+LAST = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+STREAM = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (TOKEN, TOKEN, LAST)) + b"0\r\n\r\n"
+ANSWER_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+ANSWER = ANSWER_HEAD + b"\r\n" + STREAM
+
+
+class Wire:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+        self.reading = True
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def write_eof(self) -> None:
+        """The other side is told that nothing follows."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Nothing is ever held here."""
+
+
+class Setting:
+    """A proxy between two wires."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.rows: list[dict[str, Any]] = []
+        config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1/base"),), **limits)
+        self.server = ProxyServer(config, self.rows.append, host="h", tenant_secret=b"s")
+        self.client_wire, self.upstream_wire = Wire(), Wire()
+        self.client = ClientSide(self.server)
+        self.client.connection_made(self.client_wire)  # type: ignore[arg-type]
+        self.upstream = UpstreamSide(self.server, self.server.pools[0])
+        self.upstream.connection_made(self.upstream_wire)  # type: ignore[arg-type]
+        self.server.pools[0].keep(self.upstream)
+
+
+def cut(data: bytes, at: list[int]) -> list[bytes]:
+    bounds = sorted({0, len(data), *(place % len(data) for place in at)})
+    return [data[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+CUTS = st.lists(st.integers(0, 10_000), max_size=12)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([PLAIN, CHUNKED]), CUTS, CUTS)
+def test_cuts_change_nothing(request: bytes, request_cuts: list[int], answer_cuts: list[int]) -> None:
+    """Whatever pieces head, body and answer come in: the same request goes up, the same answer down, one row."""
+
+    async def run() -> Setting:
+        setting = Setting()
+        for piece in cut(request, request_cuts):
+            setting.client.data_received(piece)
+        for piece in cut(ANSWER, answer_cuts):
+            setting.upstream.data_received(piece)
+        await asyncio.sleep(0)
+        return setting
+
+    setting = asyncio.run(run())
+
+    assert setting.upstream_wire.written == (
+        b"POST /base/v1/chat/completions HTTP/1.1\r\nHost: e:1\r\nX-Request-ID: r\r\ntraceparent: -\r\n"
+        b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+    )
+    assert setting.client_wire.written == ANSWER_HEAD + b"X-Request-ID: r\r\n\r\n" + STREAM
+    (row,) = setting.rows
+    assert {name: row[name] for name in ("request_id", "status", "model", "chunks", "finish_reason", "engine_id")} == {
+        "request_id": "r",
+        "status": "ok",
+        "model": "m",
+        "chunks": 2,
+        "finish_reason": "stop",
+        "engine_id": "e:1",
+    }
+    assert setting.server.held_bytes == 0
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=60), st.booleans(), st.integers(0, 400))
+def test_no_bytes_raise(noise: bytes, from_client: bool, at: int) -> None:
+    """Noise anywhere, on either side, ends in an answer or a closed connection, never in an exception."""
+
+    async def run() -> Setting:
+        setting = Setting()
+        request, answer = PLAIN, ANSWER
+        if from_client:
+            request = PLAIN[: at % len(PLAIN)] + noise
+        else:
+            answer = ANSWER[: at % len(ANSWER)] + noise
+        setting.client.data_received(request)
+        if setting.upstream_wire.written:
+            setting.upstream.data_received(answer)
+        setting.client.connection_lost(None)
+        await asyncio.sleep(0)
+        return setting
+
+    setting = asyncio.run(run())
+
+    assert len(setting.rows) <= 1
+    assert setting.server.held_bytes == 0
+    assert [upstream.open for upstream in setting.server.choice.upstreams] == [0]
+
+
+async def test_rows_fit_the_event() -> None:
+    """Every column of a row is one of the event's, and the row is taken as it is."""
+    setting = Setting()
+    setting.client.data_received(PLAIN)
+    setting.upstream.data_received(ANSWER)
+    await asyncio.sleep(0)
+
+    (row,) = setting.rows
+    (told,) = rows_of(LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, setting.rows))
+    assert {name: told[name] for name in row} == row
+
+
+async def test_a_slow_client_stops_the_reading_of_its_engine() -> None:
+    """From the high mark to the low one."""
+    setting = Setting()
+    setting.client.data_received(PLAIN)
+    setting.upstream.data_received(ANSWER[:200])
+
+    setting.client.pause_writing()
+    paused = setting.upstream_wire.reading
+    setting.client.resume_writing()
+
+    assert (paused, setting.upstream_wire.reading) == (False, True)
+
+
+async def test_a_kept_connection_is_given_back_only_after_a_good_end() -> None:
+    """An answer that ended as announced keeps it; bytes that follow unasked close it."""
+    setting = Setting()
+    setting.client.data_received(PLAIN)
+    setting.upstream.data_received(ANSWER)
+    kept = setting.upstream_wire.closed
+    setting.upstream.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
+
+    assert (kept, setting.upstream_wire.closed) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "authority", "target"),
+    [
+        ("http://e", "e", 80, b"e", b"/v1/a"),
+        ("http://e:8000/v1/", "e", 8000, b"e:8000", b"/v1/a"),
+        ("http://[::1]:8000/base", "::1", 8000, b"[::1]:8000", b"/base/v1/a"),
+    ],
+)
+async def test_an_upstream_is_asked_by_its_url(url: str, host: str, port: int, authority: bytes, target: bytes) -> None:
+    """A path of it comes first, but for the /v1 that clients bring along."""
+    setting = Setting()
+    pool = Pool(setting.server, UpstreamConfig(url=url))
+
+    assert (pool.host, pool.port, pool.authority, pool.target(b"/v1/a")) == (host, port, authority, target)
+    assert pool.target(b"*") == b"*"
+
+
+def test_what_is_asked_is_read_from_the_body() -> None:
+    """Model, stream and n where they are what they should be."""
+    names = Identity("r", None, [])
+    good = asked_of(read_json(BODY), "chat", names, None, None, {})
+    odd = asked_of(read_json(b'{"model":7,"stream":"yes","n":true}'), "chat", names, None, None, {})
+    none = asked_of(read_json(b"\xff"), "chat", names, None, None, {})
+
+    assert (good.model, good.streamed, good.choices) == ("m", True, 2)
+    assert (odd.model, odd.streamed, odd.choices) == (None, False, None)
+    assert (none.model, none.streamed, none.choices) == (None, False, None)
