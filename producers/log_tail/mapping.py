@@ -1,0 +1,274 @@
+"""From a line of somebody's log to a row of ``llm.requests``, by a table in the configuration. Pure.
+
+| text | means |
+|---|---|
+| ``timing.ttft`` | what the line holds under that path; a number in a path is an index; ``a\\.b`` is one name |
+| ``timing.ttft s`` | a duration in ``s``, ``ms``, ``us`` or ``ns`` (without a unit: in the field's own) |
+| ``ts iso`` | a time: ``iso`` (the default), ``s``, ``ms``, ``us``, ``ns`` since 1970, or a strptime format |
+| ``=llama-3`` | always this text |
+
+A time without a zone is UTC. A status may be one of ours, an HTTP status or a usual word; without one it follows from
+``http_status``, ``error_kind`` and ``finish_reason``. A line without an id gets one made of where it stands and what
+it says: read again, it is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from producers.collector import Row
+from producers.differences import bounds, within
+from producers.log_tail.lines import Line
+from producers.requests.endings import WHOLE, finish_reason_of, kind_of_error, verdict
+from schemas.errors import ConfigError
+from schemas.events import LLM_REQUESTS
+from schemas.fields import Field, Kind, Role
+
+REFUSED = frozenset({"host", "cluster", "region", "origin", "itl_bins"})
+"""Fields that are the agent's to say."""
+NEEDED = ("at_ms", "model")
+NUMBER_MAX = 10**24
+"""More than any field holds, in any unit; NaN and infinities are beyond it, too."""
+TIME_MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+STATUS_OF: Mapping[str, str] = MappingProxyType(
+    {
+        "success": "ok",
+        "succeeded": "ok",
+        "completed": "ok",
+        "failed": "error",
+        "failure": "error",
+        "cancelled": "aborted",
+        "canceled": "aborted",
+        "timed_out": "timeout",
+        "throttled": "rejected",
+    }
+)
+_NS: Mapping[str, int] = MappingProxyType({"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000})
+_TEXT_NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
+_BOUNDS = bounds(LLM_REQUESTS)
+
+Get = Callable[[Any], Any]
+Read = Callable[[Any], Any]
+"""A found value as the field's; None where it is none. Raises ``ValueError`` where it may not say that."""
+
+
+class BrokenLineError(Exception):
+    """The line gives no row; ``reason`` in a word or two."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """One field: where its value is found and how it is read."""
+
+    name: str
+    get: Get
+    read: Read
+
+
+FieldMap = tuple[Mapped, ...]
+
+
+def field_map(fields: Mapping[str, str], key: str = "fields") -> FieldMap:
+    """Raises ``ConfigError`` (below ``key``) for what cannot be meant."""
+    for name in NEEDED:
+        if name not in fields:
+            raise ConfigError(key, sorted(fields), f"must say where {name} is found")
+    return tuple(_mapped(name, text, f"{key}.{name}") for name, text in fields.items())
+
+
+def rows_of(
+    mapped: FieldMap, lines: Iterable[Line], labels: Mapping[str, str | None]
+) -> tuple[list[Row], Mapping[str, int]]:
+    """A row for each line that gives one, and what was left out, by reason or field."""
+    rows: list[Row] = []
+    left_out = Counter[str]()
+    for line in lines:
+        try:
+            rows.append(_row(mapped, line, labels, left_out))
+        except BrokenLineError as error:
+            left_out[error.reason] += 1
+    return rows, left_out
+
+
+def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_out: Counter[str]) -> Row:
+    try:
+        document = orjson.loads(line.text)
+    except orjson.JSONDecodeError:
+        raise BrokenLineError("no JSON") from None
+    if not isinstance(document, dict):
+        raise BrokenLineError("no object")
+    row: Row = {"origin": "measured"} | dict(labels)
+    for field in mapped:
+        try:
+            row[field.name] = field.read(field.get(document))
+        except ValueError:
+            left_out[field.name] += 1
+    row, wrong = within(_BOUNDS, row)
+    left_out.update(wrong)
+    if row.get("request_id") is None:
+        row["request_id"] = made_id(line, labels.get("host"))
+    if row.get("status") is None:
+        found = verdict(WHOLE, row.get("http_status"), row.get("error_kind"), row.get("finish_reason"))
+        row["status"], row["error_kind"] = found.status, row.get("error_kind") or found.error_kind
+    for name in NEEDED:
+        if row.get(name) is None:
+            raise BrokenLineError(f"no {name}")
+    return row
+
+
+def made_id(line: Line, host: str | None) -> str:
+    """The same for the same line at the same place, on the same host."""
+    place = f"{host or ''}\0{line.offset}\0".encode()
+    return f"log-{hashlib.blake2b(place + line.text, digest_size=16).hexdigest()}"
+
+
+# Where a value is found
+
+
+def _mapped(name: str, text: str, key: str) -> Mapped:
+    field = next((field for field in LLM_REQUESTS.fields if field.name == name), None)
+    if field is None or name in REFUSED:
+        raise ConfigError(key, text, "is no field of a request that a log may tell")
+    if text.startswith("="):
+        constant, read = text[1:], _read_of(field, "", key)
+        try:
+            value = read(constant)
+        except ValueError:
+            value = None
+        if value is None:
+            raise ConfigError(key, text, "cannot be the field's value")
+        return Mapped(name, lambda _: None, lambda _: value)
+    path, _, how = text.strip().partition(" ")
+    if not path:
+        raise ConfigError(key, text, "must be a path, or =constant")
+    return Mapped(name, _getter(path), _read_of(field, how.strip(), key))
+
+
+def _getter(path: str) -> Get:
+    names = [name.replace("\\.", ".") for name in re.split(r"(?<!\\)\.", path)]
+
+    def get(document: Any) -> Any:
+        for name in names:
+            if isinstance(document, dict):
+                document = document.get(name)
+            elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
+                document = document[int(name)]
+            else:
+                return None
+        return document
+
+    return get
+
+
+# How a value is read
+
+
+def _read_of(field: Field, how: str, key: str) -> Read:
+    if field.role is Role.TIME:
+        return _time(how or "iso", key)
+    if field.name in _WORDS and not how:
+        return _WORDS[field.name]
+    if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT) and not how:
+        return _word(field)
+    if field.kind.numpy and not how:
+        return lambda told: _whole(told, 1, 1)
+    if field.unit in _NS and how in _NS:
+        return lambda told: _whole(told, _NS[how], _NS[field.unit])
+    raise ConfigError(key, how, "must be one of s, ms, us, ns, and only for a duration")
+
+
+def _whole(told: Any, times: int, per: int) -> int | None:
+    """``told * times / per`` as a whole number. Numbers in quotes count."""
+    if isinstance(told, str) and _TEXT_NUMBER.fullmatch(told):
+        told = int(told) if told.lstrip("+-").isdigit() else float(told)
+    if told is None:
+        return None
+    if isinstance(told, bool) or not isinstance(told, int | float) or not abs(told) < NUMBER_MAX:
+        raise ValueError
+    return (told * times + per // 2) // per if isinstance(told, int) else round(told * times / per)
+
+
+def _time(how: str, key: str) -> Read:
+    if how in _NS:
+        return lambda told: _possible(_whole(told, _NS[how], _NS["ms"]))
+    if how == "iso":
+        return lambda told: None if told is None else _possible(_at_ms(datetime.fromisoformat(_said(told))))
+    if "%" in how:
+        return lambda told: None if told is None else _possible(_at_ms(datetime.strptime(_said(told), how)))
+    raise ConfigError(key, how, "must be iso, s, ms, us, ns or a strptime format")
+
+
+def _possible(at_ms: int | None) -> int | None:
+    if at_ms is not None and not 0 <= at_ms <= TIME_MS_MAX:
+        raise ValueError
+    return at_ms
+
+
+def _said(told: Any) -> str:
+    if not isinstance(told, str):
+        raise ValueError
+    return told
+
+
+def _at_ms(at: datetime) -> int:
+    zoned = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    since = zoned - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def _word(field: Field) -> Read:
+    def read(told: Any) -> str | None:
+        if told is None or told == "":
+            return None
+        if isinstance(told, bool) or not isinstance(told, str | int):
+            raise ValueError
+        word = str(told)
+        if field.allowed and word not in field.allowed:
+            if "other" not in field.allowed:
+                raise ValueError
+            return "other"
+        return word
+
+    return read
+
+
+def _status(told: Any) -> str | None:
+    if told is None or told == "":
+        return None
+    word = str(told).lower()
+    if word.isdecimal():
+        return verdict(WHOLE, int(word[:4]), None, None).status
+    status = STATUS_OF.get(word, word)
+    if status not in LLM_REQUESTS.field("status").allowed:
+        raise ValueError
+    return status
+
+
+def _error_kind(told: Any) -> str | None:
+    if told is None or told == "":
+        return None
+    return told if told in LLM_REQUESTS.field("error_kind").allowed else kind_of_error(told, None)
+
+
+def _finish_reason(told: Any) -> str | None:
+    return finish_reason_of(told) if isinstance(told, str) and told else None
+
+
+_WORDS: Mapping[str, Read] = MappingProxyType(
+    {"status": _status, "error_kind": _error_kind, "finish_reason": _finish_reason}
+)

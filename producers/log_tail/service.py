@@ -1,0 +1,144 @@
+"""A log as a service of the agent: read, map, spool, note the position; again.
+
+Exactly once but for these, all of them noticed at the next start:
+- kill -9 between the spool's taking the lines and the note of the position: the lines of one chunk (``chunk_bytes``)
+  are sent again, in records of their own. They count twice in windows; raw rows tell by ``request_id``, the line's own
+  or one made of where it stands and what it says. No line is lost.
+- the end of the agent while the spool is full: of a chunk that needed several records, those it had are sent again.
+- a power cut: what was read since the disk last took the position (some 30 s) is sent again; should the position have
+  reached the disk before the spool's last second did, that second's lines are lost.
+
+A full spool is waited for, nothing is shed: the log keeps what was not read, as long as it is not removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from producers.agent.publishing import Parcel, packed
+from producers.batch import Batch
+from producers.collector import Collected
+from producers.log_tail.mapping import FieldMap, field_map, rows_of
+from producers.log_tail.position import decode, encode
+from producers.log_tail.settings import LogTailSettings
+from producers.log_tail.tail import Chunk, Tail
+from producers.publisher import Publisher
+from producers.slots import Slots
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.errors import ConfigError
+from schemas.events import LLM_REQUESTS
+
+_log = logging.getLogger(__name__)
+
+SLOT_BYTES = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    chunk: Chunk
+    parcel: Parcel
+    left_out: dict[str, int]
+
+
+async def run_log_tail(
+    publisher: Publisher,
+    settings: LogTailSettings,
+    stop: asyncio.Event,
+    *,
+    clock: Clock | None = None,
+    counters: Counters = COUNTERS,
+) -> None:
+    """Until ``stop``. Raises ``ConfigError`` where the settings cannot be meant or the position cannot be kept."""
+    clock = clock or SystemClock()
+    mapped = field_map(settings.fields, "agent.log_tails.fields")
+    slots = await asyncio.to_thread(_open_slots, settings)
+    tail = Tail(settings, decode(slots.read()))
+    try:
+        while not stop.is_set():
+            work = await asyncio.to_thread(_next, tail, mapped, settings, round(clock.monotonic_s() * 1_000), counters)
+            if work is None:
+                _keep(slots, tail)
+                await _rest(stop, settings.poll_ms)
+                continue
+            if not await _publish(publisher, work.parcel, stop):
+                return
+            tail.accept(work.chunk)
+            _keep(slots, tail)
+            _count(counters, work.left_out)
+    finally:
+        tail.close()
+        slots.close()
+
+
+def _open_slots(settings: LogTailSettings) -> Slots:
+    try:
+        settings.position.parent.mkdir(parents=True, exist_ok=True)
+        return Slots.open(settings.position, SLOT_BYTES)
+    except OSError as error:
+        raise ConfigError("agent.log_tails.position", str(settings.position), f"must be writable ({error})") from error
+
+
+def _next(tail: Tail, mapped: FieldMap, settings: LogTailSettings, now_ms: int, counters: Counters) -> _Work | None:
+    """In a thread: the next lines as batches."""
+    try:
+        chunk = tail.read(now_ms)
+    except OSError as error:
+        _log.warning("a log cannot be read", extra={"path": str(settings.path), "why": str(error)})
+        counters.add("sampler_errors", sampler="log_tail", field="file")
+        return None
+    if chunk is None:
+        return None
+    rows, left_out = rows_of(mapped, chunk.lines, settings.labels)
+    return _Work(chunk, packed([Collected(LLM_REQUESTS, rows)]), {**chunk.left_out, **left_out})
+
+
+async def _publish(publisher: Publisher, parcel: Parcel, stop: asyncio.Event) -> bool:
+    """False when ``stop`` came while the spool had no room: what was not spooled is read again at the next start."""
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        for batch in parcel.batches:
+            if not await _put(publisher, batch, stopped):
+                return False
+    finally:
+        stopped.cancel()
+    for topic, events in parcel.unfit:
+        publisher.shed(topic, events)
+    return True
+
+
+async def _put(publisher: Publisher, batch: Batch, stopped: asyncio.Future[Any]) -> bool:
+    put: asyncio.Future[Any] = asyncio.ensure_future(publisher.put(batch.topic, batch.key, batch, wait=True))
+    try:
+        await asyncio.wait([put, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if put.done():
+            put.result()
+        return put.done()
+    finally:
+        if not put.done():
+            put.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await put
+
+
+def _keep(slots: Slots, tail: Tail) -> None:
+    if tail.position is None:
+        return
+    value = encode(tail.position)
+    if value != slots.read():
+        slots.write(value, durable=False)
+
+
+async def _rest(stop: asyncio.Event, rest_ms: int) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(rest_ms / 1_000):
+            await stop.wait()
+
+
+def _count(counters: Counters, left_out: dict[str, int]) -> None:
+    for reason, times in left_out.items():
+        counters.add("sampler_errors", times, sampler="log_tail", field=reason)

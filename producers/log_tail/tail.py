@@ -1,0 +1,214 @@
+"""A growing file, read on from where it was left, through rotation. Blocking: for one thread at a time.
+
+| what happens | what is read |
+|---|---|
+| renamed, a new file in its place | the old one to its end, ``rotated_ms`` longer for writers that hold it; the new |
+| copied and cut (copytruncate) | what the copy beside it has more, then the file from its begin |
+| cut, no copy found | the file from its begin; counted as ``place lost`` |
+| appears later | from its begin |
+| first seen, and there | what is added from now on; all of it with ``from_start`` |
+| last line without newline | when the newline comes; of a renamed file, at its end |
+
+The old file is looked for beside the new: same folder, its name begins with the name of the log; it is not unpacked.
+Not seen are, of several rotations while nobody read, files between the old and the newest; and a copy of a file of
+which nothing was read before it was cut.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from producers.log_tail.lines import Cut, Line, cut
+from producers.log_tail.position import HEAD_BYTES, Position
+from producers.log_tail.settings import LogTailSettings
+
+SIBLINGS_MAX = 1_000
+NOTHING_YET = Position(0, 0)
+"""There was no log when it was looked for first: whatever appears is read from its begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lines, where they end, and what was left out. The file is read on after ``Tail.accept``."""
+
+    lines: tuple[Line, ...]
+    end: Position
+    left_out: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Open:
+    descriptor: int
+    device: int
+    inode: int
+
+
+class Tail:
+    """``position``: what to keep. None before the first look."""
+
+    def __init__(self, settings: LogTailSettings, position: Position | None) -> None:
+        self.position = position
+        self._settings = settings
+        self._file: _Open | None = None
+        self._first = position is None
+        self._quiet: tuple[int, int] | None = None  # since when, and how many bytes of a last line there are
+        self._lost = 0
+
+    def read(self, now_ms: int) -> Chunk | None:
+        """What is there, at most ``chunk_bytes``; None when there is nothing whole. ``now_ms``: monotonic.
+
+        Raises ``OSError`` where the file cannot be read; the next call tries anew.
+        """
+        try:
+            if self._file is None and not self._find():
+                return None
+            return self._read(now_ms)
+        except OSError:
+            self.close()
+            raise
+
+    def accept(self, chunk: Chunk) -> None:
+        """The chunk is taken: read on behind it."""
+        self.position = chunk.end
+
+    def close(self) -> None:
+        """Let the file go; reading on finds it again."""
+        if self._file is not None:
+            os.close(self._file.descriptor)
+            self._file = None
+
+    # Reading
+
+    def _read(self, now_ms: int) -> Chunk | None:
+        assert self._file is not None
+        assert self.position is not None
+        head, size = _head(self._file.descriptor)
+        if not self.position.is_of(head, size):
+            self.close()
+            return self._read(now_ms) if self._find() else None
+        settings, at = self._settings, self.position
+        data = os.pread(self._file.descriptor, settings.chunk_bytes, at.offset)
+        found = cut(data, at.offset, at.skipping, settings.line_bytes_max)
+        if found.next_offset == at.offset:
+            return self._at_the_end(data, head, now_ms)
+        self._quiet = None
+        return self._chunk(found, head)
+
+    def _at_the_end(self, rest: bytes, head: bytes, now_ms: int) -> Chunk | None:
+        """Nothing whole is left: go over to the new file when there is one and this one has been quiet."""
+        assert self._file is not None
+        assert self.position is not None
+        there = _stat(self._settings.path)
+        if there is None or (there.st_dev, there.st_ino) == (self._file.device, self._file.inode):
+            self._quiet = None
+            return None
+        if self._quiet is None or self._quiet[1] != len(rest):
+            self._quiet = now_ms, len(rest)
+        if now_ms - self._quiet[0] < self._settings.rotated_ms:
+            return None
+        self._quiet = None
+        if rest and not self.position.skipping:
+            last = cut(rest + b"\n", self.position.offset, False, self._settings.line_bytes_max)
+            return self._chunk(Cut(last.lines, self.position.offset + len(rest), False, last.too_long), head)
+        self.close()
+        self._open(self._settings.path, None)
+        return None
+
+    def _chunk(self, found: Cut, head: bytes) -> Chunk:
+        assert self.position is not None
+        left_out = {"too long": found.too_long, "place lost": self._lost}
+        self._lost = 0
+        end = self.position.moved(found.next_offset, found.skipping, head)
+        return Chunk(found.lines, end, {reason: times for reason, times in left_out.items() if times})
+
+    # Finding
+
+    def _find(self) -> bool:
+        """Open the file that holds the position, else the log itself; False where there is none."""
+        path, first, self._first = self._settings.path, self._first, False
+        known = self.position
+        if known is not None and (place := self._place_of(known)) is not None:
+            return self._open(place, known)
+        if not self._open(path, None):
+            self.position = known or NOTHING_YET
+            return False
+        if known not in (None, NOTHING_YET):
+            self._lost += 1
+        if first and not self._settings.from_start:
+            self._go_to_the_end()
+        return True
+
+    def _place_of(self, known: Position) -> Path | None:
+        """The same file under whatever name; else one that begins alike and is long enough."""
+        alike = None
+        for path in self._candidates():
+            there = _stat(path)
+            if there is None or there.st_size < known.offset or not known.is_of(*_head_of(path)):
+                continue
+            if (there.st_dev, there.st_ino) == (known.device, known.inode):
+                return path
+            if known.offset:
+                alike = alike or path
+        return alike
+
+    def _candidates(self) -> Iterator[Path]:
+        path = self._settings.path
+        yield path
+        with os.scandir(path.parent) as entries:
+            beside = [entry.name for entry in entries if entry.name.startswith(path.name) and entry.name != path.name]
+        for name in sorted(beside)[:SIBLINGS_MAX]:
+            yield path.parent / name
+
+    def _open(self, path: Path, known: Position | None) -> bool:
+        """``known``: the position in it, else its begin."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        there = os.fstat(descriptor)
+        if not stat.S_ISREG(there.st_mode):
+            os.close(descriptor)
+            raise OSError(f"{path} is no file")
+        self._file = _Open(descriptor, there.st_dev, there.st_ino)
+        fresh = Position(there.st_dev, there.st_ino)
+        if known is not None:
+            fresh = Position(there.st_dev, there.st_ino, known.offset, known.head_length, known.head, known.skipping)
+        self.position = fresh
+        return True
+
+    def _go_to_the_end(self) -> None:
+        """Behind the last newline, or into the long line that has none: its rest belongs to the past."""
+        assert self._file is not None
+        assert self.position is not None
+        head, size = _head(self._file.descriptor)
+        begin = max(0, size - self._settings.line_bytes_max)
+        data = os.pread(self._file.descriptor, size - begin, begin)
+        last = data.rfind(b"\n")
+        if last >= 0 or begin == 0:
+            self.position = self.position.moved(begin + last + 1, False, head)
+        else:
+            self.position = self.position.moved(size, True, head)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _head(descriptor: int) -> tuple[bytes, int]:
+    """The first bytes and the size."""
+    return os.pread(descriptor, HEAD_BYTES, 0), os.fstat(descriptor).st_size
+
+
+def _head_of(path: Path) -> tuple[bytes, int]:
+    try:
+        with path.open("rb") as file:
+            return _head(file.fileno())
+    except OSError:
+        return b"", 0
