@@ -34,7 +34,7 @@ RECORDS_PER_HOST_S = 3
 HOSTS_LEAST = 312
 SETTLE_WITHIN_S = 60.0
 LAG_S_MAX = 8.0
-"""More than this much input not committed, in the second half of a run, is not keeping up: the job commits every 5 s."""
+"""More than this much input not committed, in the second half of a run, is not keeping up; commits come every 5 s."""
 LAG_RISE_MAX = 0.05
 """Seconds of lag that may be added per second, in the second half."""
 LAG_WOBBLE_S = 1.0
