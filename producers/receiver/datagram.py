@@ -60,9 +60,10 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "contents": "an unknown kind or flag, or a clock or number beyond all bounds",
         "broken_json": "what it says of the request is no JSON object; declared as shed",
         "duplicate": "its number in the client's sequence was seen before",
+        "internal": "a defect of fleetpulse, logged; declared as shed",
     }
 )
-"""Why a datagram is not taken. All but the last two are told before anything in it is believed."""
+"""Why a datagram is not taken."""
 _STRUCTURAL = ("not_ours", "version", "cut", "trailing", "contents")
 
 

@@ -151,7 +151,7 @@ class Receiver:
     async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
         found = read(buffer, ends)
         keep = self._follow(found)
-        folded = fold(buffer, found.where(keep) if not keep.all() else found, self._where)
+        folded = self._fold(buffer, found.where(keep) if not keep.all() else found)
         duplicates = self._gaps.duplicates - self._duplicates
         self._duplicates = self._gaps.duplicates
         farewells = int((found.heads["kind"] == FAREWELL).sum())
@@ -160,6 +160,15 @@ class Receiver:
         await self._put(folded)
         self._counters.set("receiver_clients", self._gaps.clients)
         self._counters.set("receiver_missing", self._gaps.missing)
+
+    def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> Folded:
+        try:
+            return fold(buffer, found, self._where)
+        except Exception:  # a defect of ours costs this slice, not those that come after it
+            _log.exception("datagrams could not be folded; they are declared as shed", extra={"requests": len(found)})
+            self._tell({"internal": len(found)})
+            self._shed(len(found))
+            return Folded((), (), 0)
 
     def _follow(self, found: Datagrams) -> npt.NDArray[np.bool_]:
         """Which requests are new; what clients dropped is declared."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from producers.batch import batches_of
 from producers.receiver.datagram import read
 from producers.receiver.fold import Folded, Where, fold
 from schemas.build import rows_of
@@ -200,6 +204,42 @@ def test_values_of_another_kind_are_put_apart() -> None:
             "origin": "measured",
         }
     ]
+
+
+_CLOCKS = st.sampled_from([0, 1, sent.BEGIN_NS, 2**62, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1)
+_VALUES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3) | st.just([])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(_CLOCKS, max_size=5),
+            st.lists(st.integers(0, 2**32 - 1), min_size=5, max_size=5) | st.none(),
+            st.integers(0, 2**62),
+            st.integers(0, 2**62),
+            st.dictionaries(st.sampled_from([field.name for field in LLM_REQUESTS.fields]), _VALUES, max_size=6),
+        ),
+        max_size=5,
+    )
+)
+def test_absurd_numbers_raise_nothing(requests: list[Any]) -> None:
+    """Clocks that jump, marks of any bits, values of any kind: each request is taken or put apart, and can be sent."""
+    client = sent.Recorded()
+    for at_ns, marks, begin_ns, end_ns, said in requests:
+        text = json.dumps(said).encode()
+        body = np.array(at_ns, "<u8").tobytes()
+        body += b"" if marks is None else np.array(marks[: len(at_ns)], "<u4").tobytes()
+        made = sent.Finished(
+            int(marks is not None), len(at_ns), len(at_ns), sent.AT_MS, begin_ns, end_ns, body + text, len(text)
+        )
+        client.hand_over(made)
+
+    result = folded(client)
+
+    assert result.events + len(result.unfit) + result.broken == len(requests)
+    for key, block in result.blocks:
+        assert sum(batch.count for batch in batches_of(LLM_REQUESTS, key, block)) == block.rows
 
 
 def test_nothing_folds_to_nothing() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from fleetpulse import track
 from producers.publisher import Publisher
+from producers.receiver import server
 from producers.receiver.said import Where
 from producers.receiver.server import run_receiver
 from runtime.receiver_config import ReceiverConfig
@@ -159,6 +160,26 @@ async def test_a_full_spool_sheds_before_it_spools(tmp_path: Path) -> None:
         await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
 
         assert (spooled.rows(publisher), spooled.shed(publisher)) == ([], 3)
+
+
+async def test_a_defect_costs_a_slice_and_is_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after it is taken."""
+    real, failures = server.fold, iter([RuntimeError("a defect")])
+
+    def fold_once_badly(*args: object) -> object:
+        for failure in failures:
+            raise failure
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(server, "fold", fold_once_badly)
+    async with receiving(tmp_path) as running:
+        client = track.Client(str(running.path))
+        await tracked(client, 1)
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "internal"] == 1)
+        await tracked(client, 1)
+        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+
+        assert (len(spooled.rows(running.publisher)), spooled.shed(running.publisher)) == (1, 1)
 
 
 async def test_a_place_that_cannot_be_had_is_named(tmp_path: Path) -> None:
