@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from producers.gpu.calls import CALLS, NvmlCall, Values
 from producers.gpu.field_values import FieldValues
 from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
-from producers.gpu.library import REFUSED, raise_if_gone, why
+from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
 from producers.gpu.plan import plan_for
 from producers.gpu.rows import Reading, shape_of
 from producers.gpu.sources import Call, Gpm
@@ -73,6 +73,8 @@ class Device:
             values = self._once(at_ms, monotonic_ms)
         self._probed = True
         self._replan()
+        if values.keys() <= self._settings.keys():
+            raise GpuLostError("it tells nothing any more")
         return Reading(at_ms, monotonic_ms, values)
 
     def missing(self) -> dict[str, str]:
@@ -123,8 +125,7 @@ class Device:
         except pynvml.NVMLError as error:
             self._judge(self._fields.keys, error.value)
             return {}
-        for key, code in failed.items():
-            self._judge((key,), code)
+        self._judge_parts(failed)
         return values
 
     def _read_gpm(self, monotonic_ms: int) -> Values:
@@ -141,12 +142,17 @@ class Device:
         except pynvml.NVMLError as error:
             self._judge(tuple(Gpm(id).key for id in self.plan.gpms), error.value)
             return {}
-        for id, code in failed.items():
-            self._judge((Gpm(id).key,), code)
+        self._judge_parts({Gpm(id).key: code for id, code in failed.items()})
         return {Gpm(id).key: mean for id, mean in means.items()}
 
-    def _judge(self, keys: tuple[str, ...], code: int) -> None:
-        raise_if_gone(code)
+    def _judge_parts(self, failed: Mapping[str, int]) -> None:
+        """Parts of a call that went well as a whole: of their codes only the plainest says that the GPU is gone."""
+        for key, code in failed.items():
+            self._judge((key,), code, whole=code == pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    def _judge(self, keys: tuple[str, ...], code: int, *, whole: bool = True) -> None:
+        if whole:
+            raise_if_gone(code)
         reason = why(code)
         if code in REFUSED:
             self.refused |= dict.fromkeys(keys, reason)

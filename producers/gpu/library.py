@@ -19,11 +19,10 @@ LOST = frozenset(
     {
         pynvml.NVML_ERROR_GPU_IS_LOST,
         pynvml.NVML_ERROR_RESET_REQUIRED,
-        pynvml.NVML_ERROR_NOT_FOUND,
         pynvml.NVML_ERROR_GPU_NOT_FOUND,
     }
 )
-"""The GPU does not answer, whatever it is asked."""
+"""The GPU does not answer, whatever it is asked. "Not found" is none of them: calls say so of what they look for."""
 DRIVER_GONE = frozenset(
     {
         pynvml.NVML_ERROR_UNINITIALIZED,
@@ -37,6 +36,7 @@ REFUSED = frozenset(
         pynvml.NVML_ERROR_NOT_SUPPORTED,
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
         pynvml.NVML_ERROR_INVALID_ARGUMENT,
+        pynvml.NVML_ERROR_NOT_FOUND,
         pynvml.NVML_ERROR_NO_PERMISSION,
         pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
         pynvml.NVML_ERROR_DEPRECATED,
@@ -54,7 +54,7 @@ _WORDS = {
     pynvml.NVML_ERROR_UNINITIALIZED: "the driver's library was shut down",
     pynvml.NVML_ERROR_GPU_IS_LOST: "the GPU has fallen off the bus or is not accessible",
     pynvml.NVML_ERROR_RESET_REQUIRED: "the GPU needs a reset before it can be used again",
-    pynvml.NVML_ERROR_NOT_FOUND: "the GPU is not there",
+    pynvml.NVML_ERROR_NOT_FOUND: "not there",
     pynvml.NVML_ERROR_GPU_NOT_FOUND: "the GPU is not there",
 }
 

@@ -225,12 +225,17 @@ class NvmlSampler:
         if not isinstance(outcome, Done):
             return []
         listed = {each.uuid: each for each in outcome.value}
-        for uuid, tracked in list(self._tracked.items()):
-            if uuid not in listed and tracked.found.parent_uuid in listed:
-                tracked.device.close()
-                del self._tracked[uuid]
+        known = self._tracked.items()
+        gone = [each for uuid, each in known if uuid not in listed and each.found.parent_uuid in listed]
+        for each in gone:
+            each.device.close()
+            del self._tracked[each.found.uuid]
         new = [Tracked(Device(each)) for uuid, each in listed.items() if uuid not in self._tracked]
         self._tracked |= {each.found.uuid: each for each in new}
+        for parent in {each.found.parent_uuid for each in (*gone, *new)}:
+            if parent is not None and parent in self._tracked:
+                # A GPU that was divided anew tells other figures than before.
+                self._tracked[parent].device = Device(listed[parent])
         self._summed_up = self._summed_up and not new
         happening = Happening("gpu_found", "info", "none", "the driver lists a new device")
         return [self._event(each, at_ms, happening) for each in new]

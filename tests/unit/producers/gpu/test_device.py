@@ -146,6 +146,32 @@ def test_a_device_that_does_not_answer_raises(gpu: FakeGpu, code: int, error: ty
         device.read(1_000, 5)
 
 
+def test_a_device_that_tells_nothing_at_all_is_lost(gpu: FakeGpu) -> None:
+    """Whatever the reason of each call is: a handle that went stale looks like that."""
+    device = Device(found())
+    device.read(1_000, 5)
+    gpu.lost = pynvml.NVML_ERROR_INVALID_ARGUMENT
+
+    with pytest.raises(GpuLostError, match="tells nothing"):
+        device.read(2_000, 1_005)
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_RESET_REQUIRED])
+def test_a_field_that_is_not_found_is_no_lost_gpu(gpu: FakeGpu, code: int) -> None:
+    """A card without links says so of its link fields; all else is told."""
+    gpu.fields[138] = Error(code)
+
+    assert Device(found()).read(1_000, 5).values["field 83"] == 600_000
+
+
+def test_a_field_may_be_the_first_to_say_that_the_gpu_is_lost(gpu: FakeGpu) -> None:
+    """Then it is."""
+    gpu.fields[83] = Error(LOST)
+
+    with pytest.raises(GpuLostError):
+        Device(found()).read(1_000, 5)
+
+
 def test_calls_are_named_once() -> None:
     """No key comes from two calls."""
     assert len({call.name for call in CALLS}) == len(CALLS)
@@ -189,7 +215,7 @@ def test_a_device_is_looked_up_by_its_uuid(gpu: FakeGpu) -> None:
     assert inventory.looked_up(whole).uuid == gpu.uuid
     assert inventory.looked_up(instance).parent_handle is not None
     gpu.instances.clear()
-    with pytest.raises(GpuLostError, match="the GPU is not there"):
+    with pytest.raises(GpuLostError, match="not there"):
         inventory.looked_up(instance)
 
 

@@ -477,6 +477,24 @@ def test_instances_that_come_and_go_are_noticed(open_on: Open) -> None:
     assert host.sampler.gpu_uuids == (gpu.uuid, "MIG-00000000-1")
 
 
+def test_a_gpu_that_is_divided_is_asked_anew_what_it_tells(open_on: Open) -> None:
+    """Utilisation is no more; memory and power are."""
+    (gpu,) = gpus_of("mock_h100")
+    host = open_on([gpu])
+    host.sample()
+    mig(gpu, "1g.10gb")
+
+    _, events = host.sample(60_000)
+    samples, _ = host.sample()
+
+    assert [(row["kind"], row["gpu_uuid"], row["parent_uuid"]) for row in events] == [
+        ("gpu_found", "MIG-00000000-0", gpu.uuid)
+    ]
+    assert [row["gpu_uuid"] for row in samples] == [gpu.uuid, "MIG-00000000-0"]
+    assert "util_gpu_pct" not in samples[0]
+    assert samples[0]["energy_mj"] == 0
+
+
 def test_a_gpu_that_is_added_is_found_within_a_minute(open_on: Open) -> None:
     """And sampled from the next reading on."""
     gpus = gpus_of("mock_h100", 2)
