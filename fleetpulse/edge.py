@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from producers.publisher import Publisher
+from producers.publisher import Publisher, PublisherSettings
 from producers.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
@@ -33,16 +33,24 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 15.0
 SETTLED_AFTER_S = 5.0
+QUIET = PublisherSettings(linger_ms=100, save_every_s=5.0, books_every_s=5.0)
+"""For a process that hardly sends: rows of one tick travel together, and the disk is left alone in between. After a
+kill the acknowledged records of five seconds are sent again, and recognised."""
 
 
 @contextlib.asynccontextmanager
 async def publishing(
-    config: Config, spool: Path | None, name: str, drain_s: float = DRAIN_S
+    config: Config,
+    spool: Path | None,
+    name: str,
+    drain_s: float = DRAIN_S,
+    settings: PublisherSettings | None = None,
 ) -> AsyncIterator[Publisher]:
     """A publisher on a spool of its own; at the end what is spooled is sent, for a bounded time."""
     folder = spool or config.data_dir / "spool" / name
     opened = Spool.open(folder, SpoolLimits.of(config.limits))
-    publisher = Publisher(opened, config.kafka, host=socket.gethostname(), partitions=config.partitions)
+    host, partitions = socket.gethostname(), config.partitions
+    publisher = Publisher(opened, config.kafka, host=host, partitions=partitions, settings=settings)
     await publisher.start()
     try:
         yield publisher
@@ -126,7 +134,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, stop.set)
         asyncio.get_running_loop().call_later(SETTLED_AFTER_S, _settle)
-        async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000) as publisher:
+        async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000, QUIET) as publisher:
             state = config.data_dir / "agent"
             await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
             await run_agent(publisher, stop, config.agent, state=state, watched=watch.watch)
