@@ -9,14 +9,16 @@
 | first seen, and there | what is added from now on; all of it with ``from_start`` |
 | last line without newline | when the newline comes; of a renamed file, at its end |
 
-The old file is looked for beside the new: same folder, its name begins with the name of the log; it is not unpacked.
-Not seen are, of several rotations while nobody read, files between the old and the newest; and a copy of a file of
-which nothing was read before it was cut.
+The old file is looked for beside the new: same folder, its name begins with the name of the log. After several
+rotations those in between are read in the order of their last change, as far as their names are the log's and a
+number or a date. Nothing is unpacked: what is compressed before it was read is lost. A copy of a file of which
+nothing was read before it was cut is not known again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from producers.log_tail.position import HEAD_BYTES, Position
 from producers.log_tail.settings import LogTailSettings
 
 SIBLINGS_MAX = 1_000
+_ROTATED = re.compile(r"[._-][0-9][0-9T:._-]*")
 NOTHING_YET = Position(0, 0)
 """There was no log when it was looked for first: whatever appears is read from its begin."""
 
@@ -114,9 +117,29 @@ class Tail:
         if rest and not self.position.skipping:
             last = cut(rest + b"\n", self.position.offset, False, self._settings.line_bytes_max)
             return self._chunk(Cut(last.lines, self.position.offset + len(rest), False, last.too_long), head)
-        self.close()
-        self._open(self._settings.path, None)
+        self._go_over(there)
         return None
+
+    def _go_over(self, newest: os.stat_result) -> None:
+        """To the file that came after this one. Where files move meanwhile, the next call tries anew."""
+        assert self._file is not None
+        ours, known = os.fstat(self._file.descriptor), self.position
+        there, path = newest, self._settings.path
+        for beside in filter(self._is_rotated, self._beside()):
+            other = _stat(beside)
+            if other is None or other.st_mtime_ns <= ours.st_mtime_ns:
+                continue
+            if other.st_ino not in (ours.st_ino, newest.st_ino) and (
+                there is newest or other.st_mtime_ns < there.st_mtime_ns
+            ):
+                there, path = other, beside
+        self.close()
+        if self._open(path, None) and self._file is not None and self._file.inode != there.st_ino:
+            self.close()
+            self.position = known
+
+    def _is_rotated(self, beside: Path) -> bool:
+        return _ROTATED.fullmatch(beside.name[len(self._settings.path.name) :]) is not None
 
     def _chunk(self, found: Cut, head: bytes) -> Chunk:
         assert self.position is not None
@@ -156,8 +179,11 @@ class Tail:
         return alike
 
     def _candidates(self) -> Iterator[Path]:
+        yield self._settings.path
+        yield from self._beside()
+
+    def _beside(self) -> Iterator[Path]:
         path = self._settings.path
-        yield path
         with os.scandir(path.parent) as entries:
             beside = [entry.name for entry in entries if entry.name.startswith(path.name) and entry.name != path.name]
         for name in sorted(beside)[:SIBLINGS_MAX]:

@@ -166,6 +166,25 @@ def test_a_log_renamed_while_nobody_read_is_found_by_its_inode(reader: Reader, b
     assert reader.left_out == {}
 
 
+def test_after_several_rotations_all_files_are_read_in_order(reader: Reader) -> None:
+    """By their last change; those before, and those of others, are not."""
+    reader.read()
+    reader.write("one\n")
+    reader.read()
+    reader.write("two\n")
+    changes = {"3": ("before\n", 50), "2": ("three\n", 200), "1.json": ("other\n", 250), "1": ("four\n", 300)}
+    reader.path.rename(reader.path.with_name("requests.log.9"))
+    os.utime(reader.path.with_name("requests.log.9"), (100, 100))
+    for name, (text, changed_s) in changes.items():
+        beside = reader.path.with_name(f"requests.log.{name}")
+        reader.write(text, beside)
+        os.utime(beside, (changed_s, changed_s))
+    reader.write("five\n")
+
+    assert [line for _ in range(3) for line in reader.read_on()] == ["two", "three", "four", "five"]
+    assert reader.left_out == {}
+
+
 @pytest.mark.parametrize("restart", [True, False])
 def test_a_copied_and_cut_log_is_read_from_its_copy_first(reader: Reader, restart: bool) -> None:
     """copytruncate; known by its first bytes."""
