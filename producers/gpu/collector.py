@@ -4,7 +4,7 @@
 * ``GpuEvents`` is a source of events: ``wait(timeout_s)`` gives what happened as soon as it happens. It wants a thread
   of its own, never waits for a sample, and heals itself when the driver was started anew.
 
-Where events tell of memory errors, samples do not tell of them again: give both the same ``GpuEvents``.
+What events tell of (memory errors, recovery actions), samples do not tell again: give both the same ``GpuEvents``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from producers.collector import Collected, Identity
 from producers.gpu.events import EventSource
@@ -53,10 +54,10 @@ class GpuEvents:
             return []
         return [Collected(GPU_EVENTS, rows)] if rows else []
 
-    def tells_ecc(self, uuid: str) -> bool:
-        """Whether memory errors of this GPU come as events; may be asked from any thread."""
+    def tells(self, uuid: str) -> frozenset[str]:
+        """The kinds that come as events of this GPU; may be asked from any thread."""
         source = self._source
-        return source is not None and source.tells_ecc(uuid)
+        return source.tells(uuid) if source is not None else frozenset()
 
     def close(self) -> None:
         """Give the driver's event set back; called from the thread that waits."""
@@ -95,8 +96,9 @@ class GpuCollector:
         limit_s: float = LIMIT_S,
     ) -> None:
         """``UnavailableError`` where there is no driver or no GPU."""
-        told = events.tells_ecc if events is not None else (lambda _uuid: False)
-        options = {"clock": clock, "memory": memory, "limit_s": limit_s, "ecc_told": told}
+        options: dict[str, Any] = {"clock": clock, "memory": memory, "limit_s": limit_s}
+        if events is not None:
+            options["told"] = events.tells
         sampler = NvmlSampler.open(identity.labels, identity.placement, **options)
         if sampler is None:
             raise UnavailableError(NO_DRIVER)

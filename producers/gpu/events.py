@@ -91,6 +91,8 @@ EVENT_TYPES: tuple[EventType, ...] = (
 )
 WANTED = sum(each.bit for each in EVENT_TYPES)
 ECC = pynvml.nvmlEventTypeSingleBitEccError | pynvml.nvmlEventTypeDoubleBitEccError
+WHOLE_KINDS = {"ecc": ECC, "recovery": pynvml.nvmlEventTypeGpuRecoveryAction}
+"""Kinds that samples show as well, and the types that together tell all of them."""
 
 
 def happening(type_bit: int, data: int) -> Happening | None:
@@ -153,7 +155,7 @@ def _counted(event: Happening, more: int) -> Happening:
 
 
 class EventSource:
-    """Registers every GPU that can. ``wait`` belongs to one thread; ``tells_ecc`` may be asked from any."""
+    """Registers every GPU that can. ``wait`` belongs to one thread; ``tells`` may be asked from any."""
 
     def __init__(self, labels: Mapping[str, str | None], placement: Mapping[str, Any]) -> None:
         """``DriverGoneError`` when there is no driver."""
@@ -173,9 +175,10 @@ class EventSource:
         """Whether any GPU tells of anything; where none does there is nothing to wait for."""
         return any(self._types.values())
 
-    def tells_ecc(self, uuid: str) -> bool:
-        """Whether memory errors of this GPU come as events."""
-        return self._types.get(uuid, 0) & ECC == ECC
+    def tells(self, uuid: str) -> frozenset[str]:
+        """The kinds of events for which this GPU need not be looked at by others."""
+        types = self._types.get(uuid, 0)
+        return frozenset(kind for kind, bits in WHOLE_KINDS.items() if types & bits == bits)
 
     def current(self) -> bool:
         """Whether every GPU that is there now was asked; else a new source hears more."""

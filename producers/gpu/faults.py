@@ -6,13 +6,15 @@ Sources, in our own words: NVIDIA, "Analyzing Xid Errors with the Xid Catalog"
 
 | catalogue | ours |
 |---|---|
-| IGNORE | none, or watch where the catalogue wants it looked into when it comes again |
+| IGNORE | none; watch or contact_vendor where it is to be looked into later |
 | RESTART_APP, RESTART_VM | restart_workload |
 | RESET_GPU | reset_gpu; drain_and_reset where the error is not contained to one application |
 | RESTART_BM | reboot_node |
 | WORKFLOW_NVLINK_ERR, WORKFLOW_NVLINK5_ERR | check_link |
 | CHECK_MECHANICALS (power) | check_power |
 | CONTACT_SUPPORT | contact_vendor |
+
+From XID 162 on the catalogue has no action: ours follow from its descriptions.
 """
 
 from __future__ import annotations

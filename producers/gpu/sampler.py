@@ -13,7 +13,7 @@ told to be found again, and its counters go on where they were.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,12 +80,12 @@ class NvmlSampler:
         memory: Path | None = None,
         driver: str | None = None,
         limit_s: float = LIMIT_S,
-        ecc_told: Callable[[str], bool] = lambda _uuid: False,
+        told: Callable[[str], Collection[str]] = lambda _uuid: (),
     ) -> None:
         self._clock = clock or SystemClock()
         self._identity = GpuIdentity(labels, placement or {})
         self._counters = counters
-        self._ecc_told = ecc_told
+        self._told_of = told
         self._told: set[tuple[str, str]] = set()
         self._watchdog: Watchdog[Any] = Watchdog(limit_s)
         self._path, self._driver = memory, driver
@@ -107,7 +107,7 @@ class NvmlSampler:
 
         ``labels`` go into every row (host, cluster, region), ``placement`` by UUID: engine_id, placement_group,
         workload; it may change while samples are taken. ``memory``: file that keeps counters over a restart.
-        ``limit_s``: the longest one GPU may take. ``ecc_told``: whether the driver's events tell of a GPU's ECC errors.
+        ``limit_s``: the longest one GPU may take. ``told``: the kinds of which the driver's own events tell, by UUID.
         """
         try:
             sampler = cls(labels, placement, driver=open_library(), **options)
@@ -206,9 +206,8 @@ class NvmlSampler:
         for key, reason in device.errors.items():
             if key not in device.refused:
                 self._note(tracked, key, reason)
-        uuid = tracked.found.uuid
-        told = self._ecc_told(uuid)
-        tracked.watch, more = observe(tracked.watch, reading.at_ms, rows[-1], reading.values, ecc_told=told)
+        told = self._told_of(tracked.found.uuid)
+        tracked.watch, more = observe(tracked.watch, reading.at_ms, rows[-1], reading.values, told)
         return rows, happenings + more
 
     def _lost(self, tracked: Tracked, reason: str) -> list[Happening]:

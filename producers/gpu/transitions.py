@@ -8,7 +8,7 @@ counted in the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from producers.gpu.faults import Action, Fault, Severity, recovery
@@ -82,17 +82,19 @@ Seen = tuple[Watch, list[Happening]]
 
 
 def observe(
-    watch: Watch, at_ms: int, figures: Mapping[str, int | None], values: Mapping[str, int], *, ecc_told: bool = False
+    watch: Watch,
+    at_ms: int,
+    figures: Mapping[str, int | None],
+    values: Mapping[str, int],
+    told: Collection[str] = (),
 ) -> Seen:
-    """``figures``: of the newest row; ``values``: of its reading. ``ecc_told``: the driver's own events tell of ECC."""
-    events: list[Happening] = []
-    if not ecc_told:
-        watch, events = _ecc(watch, at_ms, figures)
-    for step in (_recovery, _rows):
-        watch, more = step(watch, figures, values)
-        events += more
-    watch, more = _throttles(watch, at_ms, figures.get("clock_reasons"))
-    return watch, events + more
+    """``figures``: of the newest row; ``values``: of its reading. ``told``: kinds that the driver's own events tell."""
+    watch, errors = _ecc(watch, at_ms, figures)
+    watch, recovery_action = _recovery(watch, figures)
+    watch, rows = _rows(watch, figures, values)
+    watch, throttles = _throttles(watch, at_ms, figures.get("clock_reasons"))
+    known = [each for each in (*errors, *recovery_action) if each.kind not in told]
+    return watch, [*known, *rows, *throttles]
 
 
 def _ecc(watch: Watch, at_ms: int, figures: Mapping[str, int | None]) -> Seen:
@@ -108,7 +110,7 @@ def _ecc(watch: Watch, at_ms: int, figures: Mapping[str, int | None]) -> Seen:
     return (watch if corrected == watch.corrected_held else replace(watch, corrected_held=corrected)), events
 
 
-def _recovery(watch: Watch, figures: Mapping[str, int | None], _values: Mapping[str, int]) -> Seen:
+def _recovery(watch: Watch, figures: Mapping[str, int | None]) -> Seen:
     action = figures.get("recovery_action")
     if action is None or action == (watch.recovery_action or 0):
         return watch, []

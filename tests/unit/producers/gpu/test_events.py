@@ -86,7 +86,7 @@ def test_types_that_a_gpu_does_not_have_are_not_asked_for(library: FakeNvml) -> 
     """Nor clocks, of which there are too many; who tells of memory errors is known."""
     events = source()
 
-    assert [events.tells_ecc(uuid) for uuid in ("GPU-00000000", "GPU-00000001", "GPU-unknown")] == [True, False, False]
+    assert [events.tells(uuid) for uuid in ("GPU-00000000", "GPU-00000001", "GPU-unknown")] == [{"ecc"}, set(), set()]
     assert pynvml.nvmlEventTypeClock & WANTED == pynvml.nvmlEventTypePState & WANTED == 0
     assert events.active
     assert events.current()
@@ -176,11 +176,11 @@ def test_a_source_that_broke_is_made_anew(library: FakeNvml, code: int) -> None:
     library.events.put(code)
 
     broken = events.wait(0)
-    told_meanwhile = events.tells_ecc("GPU-00000000")
+    told_meanwhile = events.tells("GPU-00000000")
     library.events.put((library.gpus[0], XID, 13))
     healed = events.wait(0)
 
-    assert (broken, told_meanwhile) == ([], False)
+    assert (broken, told_meanwhile) == ([], frozenset())
     assert [row["code"] for row in healed[0].rows] == [13]
     assert library.calls["nvmlEventSetCreate"] == 2
     assert library.calls["nvmlEventSetFree"] == 1
@@ -210,11 +210,11 @@ def test_a_gpu_that_could_not_be_asked_is_asked_again_after_a_minute(library: Fa
 
     events.wait(0)
     lost.calls["nvmlDeviceGetSupportedEventTypes"] = XID | ECC
-    early = events.tells_ecc(lost.uuid)
+    early = events.tells(lost.uuid)
     clock.advance(round(REOPEN_S * 1_000))
     events.wait(0)
 
-    assert (early, events.tells_ecc(lost.uuid)) == (False, True)
+    assert (early, events.tells(lost.uuid)) == (set(), {"ecc"})
 
 
 def test_a_gpu_that_was_added_is_asked_too(library: FakeNvml) -> None:

@@ -12,13 +12,13 @@ HOT = Happening("clocks", "critical", "check_cooling", "clocks are halved or les
 COOL = Happening("clocks", "info", "none", f"over: {HOT.message}", HEAT)
 
 
-def seen(*samples: tuple[int, dict[str, int | None]], ecc_told: bool = False) -> list[tuple[int, Happening]]:
+def seen(*samples: tuple[int, dict[str, int | None]], told: tuple[str, ...] = ()) -> list[tuple[int, Happening]]:
     """What happens in samples at these moments."""
-    watch, told = Watch(), []
+    watch, happened = Watch(), []
     for at_ms, figures in samples:
-        watch, events = observe(watch, at_ms, figures, {}, ecc_told=ecc_told)
-        told += [(at_ms, event) for event in events]
-    return told
+        watch, events = observe(watch, at_ms, figures, {}, told)
+        happened += [(at_ms, event) for event in events]
+    return happened
 
 
 def reasons(*parts: tuple[int, int, int]) -> list[tuple[int, dict[str, int | None]]]:
@@ -118,11 +118,24 @@ def test_errors_that_could_not_be_corrected_are_told_each_time() -> None:
     ]
 
 
-def test_memory_errors_that_the_driver_tells_itself_are_not_told_twice() -> None:
-    """Everything else is."""
-    figures: dict[str, int | None] = {"ecc_corrected": 1, "ecc_uncorrected": 1, "recovery_action": 2}
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        ((), [("ecc", "critical"), ("ecc", "info"), ("recovery", "critical"), ("ecc", "warning")]),
+        (("ecc",), [("recovery", "critical"), ("ecc", "warning")]),
+        (("ecc", "recovery"), [("ecc", "warning")]),
+    ],
+)
+def test_what_the_driver_tells_itself_is_not_told_twice(told: tuple[str, ...], left: list[tuple[str, str]]) -> None:
+    """Everything else is: no event of the driver tells of rows that wait."""
+    figures: dict[str, int | None] = {
+        "ecc_corrected": 1,
+        "ecc_uncorrected": 1,
+        "recovery_action": 2,
+        "remapped_rows_pending": 1,
+    }
 
-    assert [event.kind for _, event in seen((0, figures), ecc_told=True)] == ["recovery"]
+    assert [(event.kind, event.severity) for _, event in seen((0, figures), told=told)] == left
 
 
 def test_rows_of_memory_that_wait_or_fail_are_told_once() -> None:
