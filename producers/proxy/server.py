@@ -15,8 +15,8 @@ from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.exchange import Exchange
 from producers.proxy.identity import identity_of
+from producers.proxy.pool import Pool
 from producers.proxy.tenants import tenant_reader
-from producers.proxy.upstream_side import Pool
 from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.watch import Watch, asked_of, read_json
 from producers.proxy.wire import Answer, Refusal

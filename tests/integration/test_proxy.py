@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from typing import Any
@@ -331,6 +332,24 @@ async def test_without_an_upstream_the_answer_is_502() -> None:
 
     assert (status, error["type"], error["code"]) == (502, "server_error", "upstream_unavailable")
     assert said(row, *HOW, "model", "ttft_us") == ("error", "network", 502, "m", None)
+
+
+async def test_an_upstream_that_does_not_take_connections_is_given_up() -> None:
+    """After connect_s: 502, and an error of the network."""
+    with socket.socket() as full, contextlib.ExitStack() as queued:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # whoever comes behind these waits
+            waiting = queued.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        async with proxy_to(f"http://127.0.0.1:{full.getsockname()[1]}", connect_s=0.2) as rig:
+            status, error = error_of(await rig.ask(post(chat())))
+            (row,) = await rig.rows_after(1)
+
+    assert (status, error["code"]) == (502, "upstream_unavailable")
+    assert said(row, *HOW) == ("error", "network", 502)
+    assert 200_000 <= row["e2e_us"] < 5_000_000
 
 
 async def test_a_dead_upstream_is_left_for_a_living_one() -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from producers.proxy.client_side import ClientSide
 from producers.proxy.identity import Identity
+from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
-from producers.proxy.upstream_side import Pool, UpstreamSide
+from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.watch import asked_of, read_json
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.build import block_from_rows, rows_of

@@ -1,0 +1,117 @@
+"""Connections to one upstream: those that wait for the next request, and the making of new ones."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from producers.proxy import wire
+from producers.proxy.upstream_side import UpstreamSide
+from runtime.proxy_config import UpstreamConfig
+
+if TYPE_CHECKING:
+    from producers.proxy.exchange import Exchange
+    from producers.proxy.server import ProxyServer
+
+
+class Pool:
+    """Connections to one upstream: those that are idle, and the making of new ones."""
+
+    def __init__(self, server: ProxyServer, config: UpstreamConfig) -> None:
+        parts = urlsplit(config.url)
+        secure = parts.scheme == "https"
+        assert parts.hostname is not None
+        self._server = server
+        self.host = parts.hostname
+        self.port = parts.port or (443 if secure else 80)
+        self.authority = parts.netloc.encode()
+        self.name = f"{parts.hostname}:{self.port}"
+        self._prefix = parts.path.encode()
+        self._ssl = ssl.create_default_context() if secure else None
+        self._idle: deque[UpstreamSide] = deque()
+        self._connecting: dict[Exchange, asyncio.Task[None]] = {}
+
+    def target(self, asked: bytes) -> bytes:
+        """The client's target as this upstream is asked for it."""
+        path = wire.origin_form(asked)
+        return path if path == b"*" else self._prefix + path
+
+    def ask(self, exchange: Exchange, *, fresh: bool = False) -> None:
+        """Give the exchange a connection, at once where one is idle; ``fresh`` makes a new one in any case."""
+        side = None if fresh else self._take_idle()
+        if side is not None:
+            assert exchange.upstream is not None
+            self._server.choice.gave_up(exchange.upstream)  # an idle connection proves nothing of new ones
+            side.begin(exchange)
+            return
+        self._connecting[exchange] = asyncio.get_running_loop().create_task(self._connect(exchange))
+
+    def forget(self, exchange: Exchange) -> None:
+        """The exchange ended while it waited for its connection."""
+        task = self._connecting.pop(exchange, None)
+        if task is not None:
+            task.cancel()
+
+    def _take_idle(self) -> UpstreamSide | None:
+        oldest_s = self._server.now_s() - self._server.limits.upstream_idle_s
+        while self._idle:
+            side = self._idle.pop()  # the one used last is the least likely to be closed by now
+            if side.idle_since_s >= oldest_s and side.transport is not None and not side.transport.is_closing():
+                return side
+            side.close()
+        return None
+
+    async def _connect(self, exchange: Exchange) -> None:
+        server, upstream = self._server, exchange.upstream
+        assert upstream is not None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(server.limits.connect_s):
+                _, side = await loop.create_connection(
+                    lambda: UpstreamSide(server, self),
+                    self.host,
+                    self.port,
+                    ssl=self._ssl,
+                    server_hostname=self.host if self._ssl else None,
+                )
+        except (OSError, TimeoutError) as error:
+            self._connecting.pop(exchange, None)
+            server.upstream_failed(upstream, error)
+            if not exchange.ended:
+                exchange.not_connected()
+            return
+        except asyncio.CancelledError:
+            server.choice.gave_up(upstream)
+            raise
+        self._connecting.pop(exchange, None)
+        server.upstream_connected(upstream)
+        if exchange.ended:
+            side.close()
+        else:
+            side.begin(exchange)
+
+    def keep(self, side: UpstreamSide) -> None:
+        """Keep a connection for the next exchange."""
+        if len(self._idle) >= self._server.limits.idle_connections_max:
+            side.close()
+            return
+        side.idle_since_s = self._server.now_s()
+        self._idle.append(side)
+
+    def lost(self, side: UpstreamSide) -> None:
+        """A connection has ended."""
+        if side.exchange is None and side in self._idle:
+            self._idle.remove(side)
+
+    def sweep(self, now_s: float) -> None:
+        """Close what was idle for too long."""
+        while self._idle and now_s - self._idle[0].idle_since_s > self._server.limits.upstream_idle_s:
+            self._idle.popleft().close()
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        while self._idle:
+            self._idle.popleft().close()
