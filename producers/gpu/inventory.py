@@ -26,11 +26,20 @@ def found() -> list[Found]:
 
     ``DriverGoneError`` when none can be asked.
     """
+    return [device for index in range(count()) for device in at(index)]
+
+
+def count() -> int:
+    """How many GPUs the driver lists. ``DriverGoneError`` when it does not answer."""
     try:
-        count = pynvml.nvmlDeviceGetCount()
+        return min(int(pynvml.nvmlDeviceGetCount()), GPUS_MAX)
     except pynvml.NVMLError as error:
         raise DriverGoneError(why(error.value)) from error
-    return [device for index in range(min(count, GPUS_MAX)) for device in _at(index)]
+
+
+def at(index: int) -> list[Found]:
+    """The GPU there with its instances; empty when it cannot be named. ``DriverGoneError`` as ``count``."""
+    return list(_at(index))
 
 
 def looked_up(device: Found) -> Found:

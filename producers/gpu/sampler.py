@@ -12,8 +12,9 @@ told to be found again, and its counters go on where they were.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,8 @@ from schemas.events import GPU_SAMPLES
 _log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-SCAN = "scan"
+SCAN = "scan "
+"""Begins the names of steps that list devices; the index of a GPU follows."""
 SCAN_MS = 60_000
 LIMIT_S = 1.0
 """The longest one GPU may take; some 50 calls of 50 us each, four hundred times over."""
@@ -93,8 +95,8 @@ class NvmlSampler:
         self._gone = False
         self._summed_up = False
         self._scanned_ms: int | None = None
-        self._tracked = {each.uuid: Tracked(Device(each)) for each in inventory.found()}
-        self._restarts = self._remember()
+        self._tracked: dict[str, Tracked] = {}
+        self._restarts: Happening | None = None
 
     @classmethod
     def open(
@@ -111,14 +113,30 @@ class NvmlSampler:
         """
         try:
             sampler = cls(labels, placement, driver=open_library(), **options)
+            why = None if sampler._find() else "the driver lists no GPU that answers"
         except DriverGoneError as error:
-            _log.info("no GPU is sampled", extra={"why": str(error)})
-            return None
-        return sampler if sampler._tracked else None
+            why = str(error)
+        if why is None:
+            return sampler
+        _log.info("no GPU is sampled", extra={"why": why})
+        return None
 
     def close(self) -> None:
         """Let the reading thread end. NVML stays open for the life of the process."""
         self._watchdog.close()
+
+    def _find(self) -> bool:
+        """List the devices and take up what is remembered of them; False, with no thread left, when there is none."""
+        found = False
+        try:
+            listed = _listed(self._watchdog.run(_scan_steps()).values())
+            self._tracked = {each.uuid: Tracked(Device(each)) for each in listed}
+            self._restarts = self._remember()
+            found = bool(self._tracked)
+        finally:
+            if not found:
+                self.close()
+        return found
 
     @property
     def gpu_uuids(self) -> tuple[str, ...]:
@@ -136,13 +154,15 @@ class NvmlSampler:
             return [], events
         events += [self._event(each, at_ms, happening) for each, happening in self._take_restarts()]
         samples: list[Row] = []
+        scanned: list[Outcome[Any]] = []
         for uuid, outcome in self._watchdog.run(self._steps(at_ms)).items():
-            if uuid == SCAN:
-                events += self._scanned(outcome, at_ms)
+            if uuid.startswith(SCAN):
+                scanned.append(outcome)
             else:
                 rows, happenings = self._outcome(self._tracked[uuid], outcome)
                 samples += [self._identity.row(self._tracked[uuid].found, row) for row in rows]
                 events += [self._event(self._tracked[uuid], at_ms, each) for each in happenings]
+        events += self._scanned(scanned, at_ms)
         if self._gone:
             events += self._driver_gone(at_ms)
         self._save()
@@ -159,7 +179,8 @@ class NvmlSampler:
             self._scanned_ms = monotonic_ms
         elif monotonic_ms - self._scanned_ms >= SCAN_MS:
             self._scanned_ms = monotonic_ms
-            steps[SCAN] = inventory.found
+            with contextlib.suppress(DriverGoneError):  # the devices' own steps say so too
+                steps |= _scan_steps()
         return steps
 
     def _read(self, device: Device, lost: bool, at_ms: int, begun_ms: int) -> tuple[Device, Reading]:
@@ -219,11 +240,9 @@ class NvmlSampler:
         self._scanned_ms = -SCAN_MS if tracked.found.parent_uuid else self._scanned_ms
         return [Happening("gpu_lost", fault.severity, fault.action, f"{fault.meaning}: {reason}")]
 
-    def _scanned(self, outcome: Outcome[list[Found]], at_ms: int) -> list[Row]:
+    def _scanned(self, outcomes: Iterable[Outcome[list[Found]]], at_ms: int) -> list[Row]:
         """Take in what is new; forget instances that a GPU which is there has no more."""
-        if not isinstance(outcome, Done):
-            return []
-        listed = {each.uuid: each for each in outcome.value}
+        listed = {each.uuid: each for outcome in outcomes if isinstance(outcome, Done) for each in outcome.value}
         known = self._tracked.items()
         gone = [each for uuid, each in known if uuid not in listed and each.found.parent_uuid in listed]
         for each in gone:
@@ -319,6 +338,24 @@ class NvmlSampler:
             for name, reason in each.device.missing().items()
         }
         return sorted(told)
+
+
+def _scan_steps() -> dict[str, Callable[[], Any]]:
+    """A step for each GPU, so that one that hangs hides no other. ``DriverGoneError`` when none can be asked."""
+    return {f"{SCAN}{index}": partial(inventory.at, index) for index in range(inventory.count())}
+
+
+def _listed(outcomes: Iterable[Outcome[list[Found]]]) -> list[Found]:
+    """What the first scan found. ``DriverGoneError`` when the driver went meanwhile."""
+    listed: list[Found] = []
+    for index, outcome in enumerate(outcomes):
+        if isinstance(outcome, Done):
+            listed += outcome.value
+        elif isinstance(outcome, Failed):
+            raise outcome.error
+        else:
+            _log.warning("a GPU does not answer and cannot be named", extra={"index": index})
+    return listed
 
 
 def _restarted(before: str | None, now: str | None) -> Happening:

@@ -291,6 +291,25 @@ def test_a_gpu_that_hangs_is_told_and_does_not_take_the_others_with_it(open_on: 
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
 
 
+def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: pytest.LogCaptureFixture) -> None:
+    """It has no name yet: that is told, and it is found when it answers."""
+    hangs, fine = gpus_of("mock_h100", 2)
+    release = hangs.hangs = threading.Event()
+    host = open_on([hangs, fine], limit_s=0.3)
+    at_first, _ = host.sample()
+    hangs.hangs = None
+    release.set()
+    _join_left_behind()
+
+    _, events = host.sample(60_000)
+    samples, _ = host.sample()
+
+    assert [row["gpu_uuid"] for row in at_first] == [fine.uuid]
+    assert "a GPU does not answer and cannot be named" in [record.message for record in caplog.records]
+    assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
+    assert [row["gpu_uuid"] for row in samples] == [fine.uuid, hangs.uuid]
+
+
 def _join_left_behind() -> None:
     """Wait for the threads that hung; the one that reads now waits for work and stays."""
     readers = [thread for thread in threading.enumerate() if thread.name == "gpu-reader"]
