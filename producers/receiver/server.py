@@ -30,12 +30,15 @@ from producers.receiver.gaps import Gaps, Told
 from producers.receiver.listen import Intake, default_path, listen, refuse_more
 from runtime.receiver_config import ReceiverConfig
 from schemas.events import LLM_REQUESTS
+from schemas.limits import DEFAULT_LIMITS
 
 _log = logging.getLogger(__name__)
 
-SLICE_DATAGRAMS = 512
-"""Looked at between two readings of the socket: some milliseconds. Fewer cost more each: arrays are worth their while
-when they are long."""
+SLICE_DATAGRAMS = DEFAULT_LIMITS.batch_events_max
+"""Looked at together, and one record of them. A slice costs some 2 ms before its first datagram: arrays are worth
+their while when they are long."""
+SLICE_BYTES = 2 * 1024 * 1024
+"""Of datagrams looked at together; folding takes some 12 times as much memory for a moment."""
 TOPIC = LLM_REQUESTS.topic
 
 
@@ -123,11 +126,11 @@ class Receiver:
             self._reading = False
 
     def _ready(self) -> None:
-        self._intake.drain(SLICE_DATAGRAMS)
-        self._arrived.set()
+        room = self._settings.batch_datagrams_max - len(self._intake)
+        if room > 0 and self._intake.drain(room):
+            self._arrived.set()
         if len(self._intake) >= self._settings.batch_datagrams_max or self._intake.full:
             self._enough.set()
-        if self._intake.full:
             self._read_no_more()  # it would report the same datagrams again and again
 
     async def _spool(self, *, reading: bool = True) -> None:
@@ -141,23 +144,23 @@ class Receiver:
         if reading:
             self._read_on()
         self._tell(refused)
-        for start in range(0, len(ends), SLICE_DATAGRAMS):
-            begin = ends[start - 1] if start else 0
-            part = places[start : start + SLICE_DATAGRAMS]
-            await self._slice(buffer[begin : int(part[-1])], part - begin)
-            if reading:
-                self._ready()
+        for begin, part in slices(places):
+            await self._slice(buffer[begin : int(part[-1])], part - begin, reading=reading)
 
-    async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> None:
+    async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], *, reading: bool) -> None:
         found = read(buffer, ends)
         keep = self._follow(found)
         folded = self._fold(buffer, found.where(keep) if not keep.all() else found)
         duplicates = self._gaps.duplicates - self._duplicates
         self._duplicates = self._gaps.duplicates
+        if reading:
+            self._ready()  # the kernel keeps few datagrams for those who are long away
         farewells = int((found.heads["kind"] == FAREWELL).sum())
         self._tell({**found.refused, "duplicate": duplicates, "broken_json": folded.broken, "farewell": farewells})
         self._shed(folded.broken)
         await self._put(folded)
+        if reading:
+            self._ready()
         self._counters.set("receiver_clients", self._gaps.clients)
         self._counters.set("receiver_missing", self._gaps.missing)
 
@@ -197,6 +200,17 @@ class Receiver:
         for reason, count in refused.items():
             if count:
                 self._counters.add("receiver_datagrams", count, outcome=reason)
+
+
+def slices(ends: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Datagrams in order, as many together as the limits allow: where the first begins, where each ends."""
+    start = 0
+    while start < len(ends):
+        begin = int(ends[start - 1]) if start else 0
+        fitting = int(np.searchsorted(ends, begin + SLICE_BYTES, side="right"))
+        stop = max(start + 1, min(fitting, start + SLICE_DATAGRAMS))
+        yield begin, ends[start:stop]
+        start = stop
 
 
 def follow(found: Datagrams, gaps: Gaps) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fleetpulse import track
@@ -57,6 +58,27 @@ async def tracked(client: track.Client, requests: int) -> None:
         with track.request("m", client=client, request_id=f"r{number}") as request:
             request.token()
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([5] * server.SLICE_DATAGRAMS, [server.SLICE_DATAGRAMS], id="as many as fit"),
+        pytest.param([5] * (server.SLICE_DATAGRAMS + 1), [server.SLICE_DATAGRAMS, 1], id="one more than fit"),
+        pytest.param([server.SLICE_BYTES - 1, 1, 1], [2, 1], id="as many bytes as fit, and one more"),
+        pytest.param([server.SLICE_BYTES + 1, 1], [1, 1], id="one that is longer than all"),
+        pytest.param([0, 0, 5], [3], id="empty ones"),
+    ],
+)
+def test_datagrams_are_looked_at_in_slices(sizes: list[int], expected: list[int]) -> None:
+    """In order, within both limits, each datagram once."""
+    ends = np.cumsum(np.array(sizes, np.int64))
+
+    found = list(server.slices(ends))
+
+    assert [len(part) for _, part in found] == expected
+    assert [begin for begin, _ in found] == [0, *(int(part[-1]) for _, part in found)][: len(found)]
 
 
 async def test_requests_reach_the_spool(tmp_path: Path) -> None:
