@@ -28,6 +28,29 @@ def fine() -> None:
     """A check that always holds."""
 
 
+class Readiness:
+    """What keeps a process from doing its work, by part. Held by the process, asked by ``/readyz`` in another thread.
+
+    ``parts`` are those that have to begin before the process is ready, each with what it waits for.
+    """
+
+    def __init__(self, **parts: str) -> None:
+        self._held = dict(parts)
+
+    def hold(self, part: str, why: str) -> None:
+        """Not ready from now on, because of this part."""
+        self._held[part] = why
+
+    def release(self, part: str) -> None:
+        """This part does its work."""
+        self._held.pop(part, None)
+
+    def why(self) -> str | None:
+        """None when every part does its work, else one line."""
+        held = list(self._held.values())  # a copy: the process may change it meanwhile
+        return "; ".join(" ".join(why.split()) for why in held) or None
+
+
 class HealthServer:
     """Serves until closed. Port 0 takes a free one; ``port`` tells which. Use as a context manager."""
 

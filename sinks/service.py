@@ -19,6 +19,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.health import Readiness
 from runtime.log_ids import read_log_ids
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -65,13 +66,17 @@ class SinkSettings:
 
 @dataclass(slots=True)
 class Progress:
-    """What the sink did so far; ``expired`` rows came past their time to live. ``waiting_for`` says what holds it up,
-    None while all is well."""
+    """What the sink did so far; ``expired`` rows came past their time to live."""
 
     rows: int = 0
     inserts: int = 0
     expired: int = 0
-    waiting_for: str | None = None
+    readiness: Readiness = field(default_factory=lambda: Readiness(groups="the sink is starting"))
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What holds the sink up, from any thread; None while its groups have joined and all is well."""
+        return self.readiness.why()
 
 
 @dataclass(slots=True)
@@ -89,6 +94,14 @@ class _Group:
     landed: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which this process committed, by partition."""
 
+    def not_joined(self, why: str) -> None:
+        """Nothing is read, because of this."""
+        self.progress.readiness.hold(self.name, f"{self.name} {why}")
+
+    def joined(self) -> None:
+        """The group has partitions, or knows that it gets none."""
+        self.progress.readiness.release(self.name)
+
 
 async def run_sink(
     kafka: KafkaConfig,
@@ -101,19 +114,22 @@ async def run_sink(
 ) -> None:
     """Run until ``stop``; raises for what trying again cannot mend (a record that is not ours, a missing topic)."""
     bound_fetches(limits)
-    log_ids = await _patiently("Kafka", lambda: read_log_ids(kafka), stop)
+    told = progress or Progress()
+    log_ids = await _patiently("Kafka", lambda: read_log_ids(kafka), stop, told.readiness)
     if log_ids is None:
         return
-    told = progress or Progress()
     groups = [_derived_group(kafka, clickhouse, settings, log_ids, limits, told)]
     if settings.raw:
         groups.append(_raw_group(kafka, clickhouse, settings, log_ids, limits, told))
+    for group in groups:
+        group.not_joined("joins its group")
+    told.readiness.release("groups")
     try:
         async with asyncio.TaskGroup() as tasks:
             for group in groups:
                 tasks.create_task(_run_group(kafka, group, settings, stop))
             if settings.roll:
-                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop))
+                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, told.readiness))
     except ExceptionGroup as errors:
         ours = errors.subgroup(FleetpulseError)
         if ours is None:
@@ -178,10 +194,12 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
         )
         try:
             await consumer.start()
+            group.joined()
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
             _log.warning("sink group begins again; nothing is lost", extra={"group": group.name, "why": repr(error)})
+            group.not_joined(f"begins again: {error!r}")
             await _sleep(1.0, stop)
         finally:
             await consumer.stop()
@@ -208,7 +226,8 @@ async def _land(
 ) -> bool:
     """Land one batch and commit; False when it was not stored. Nothing is committed that was not stored."""
     landing = await asyncio.to_thread(group.plan, records)
-    stored = await _patiently("ClickHouse", lambda: asyncio.to_thread(_store, group, landing), stop, group.progress)
+    what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
+    stored = await _patiently(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness)
     if stored is None:
         return False  # stopping: what was read will be read again
     group.progress.rows += sum(insert.rows for insert in landing.inserts)
@@ -265,7 +284,11 @@ def _store(group: _Group, landing: Landing) -> bool:
 
 
 async def _run_rollups(
-    clickhouse: ClickHouseConfig, settings: RollupSettings, limits: Limits, stop: asyncio.Event
+    clickhouse: ClickHouseConfig,
+    settings: RollupSettings,
+    limits: Limits,
+    stop: asyncio.Event,
+    readiness: Readiness,
 ) -> None:
     database = SinkDatabase(clickhouse)
     rollups = Rollups(database, settings, limits)
@@ -273,14 +296,16 @@ async def _run_rollups(
         done = 0
         try:
             done = await asyncio.to_thread(rollups.run_pass)
+            readiness.release("rollups")
         except UnavailableError as error:
+            readiness.hold("rollups", f"rollups wait for the database: {error}")
             _log.warning("rollups wait for the database", extra={"why": str(error)})
         await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
     database.close()
 
 
 async def _patiently(
-    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, progress: Progress | None = None
+    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness
 ) -> T | None:
     """The result of ``work``, tried again for ever while what it needs is away; None when ``stop`` came first."""
     pause_s = _BACK_OFF_S[0]
@@ -288,15 +313,13 @@ async def _patiently(
         try:
             done = await work()
         except UnavailableError as error:
-            if progress is not None:
-                progress.waiting_for = str(error)
+            readiness.hold(what, str(error))
             _log.warning("waiting; nothing is lost", extra={"for": what, "why": str(error)})
             if await _sleep(pause_s, stop):
                 return None
             pause_s = min(2 * pause_s, _BACK_OFF_S[1])
             continue
-        if progress is not None:
-            progress.waiting_for = None
+        readiness.release(what)
         return done
 
 

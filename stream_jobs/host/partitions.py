@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
+from runtime.health import Readiness
 from schemas.errors import UnavailableError
 from schemas.record import Record
 from stream_jobs.host.job import HostedJob
@@ -33,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 STOP_IN_DOUBT_MS = 500
 """A process in doubt ends soon, whether or not its producers can be stopped."""
+
+READINESS = Readiness(partitions="the worker has not joined its group yet")
+"""Whether this process's partitions are live."""
 
 
 class Place(NamedTuple):
@@ -55,6 +59,7 @@ class Partitions:
         policy: CommitPolicy,
         clock: Clock,
         counters: Counters = COUNTERS,
+        readiness: Readiness = READINESS,
     ) -> None:
         self._job = job
         self._broker = broker
@@ -62,6 +67,7 @@ class Partitions:
         self._policy = policy
         self._clock = clock
         self._counters = counters
+        self._readiness = readiness
         self._live: dict[Place, PartitionOwner] = {}
         self._ready: dict[Place, PartitionOwner] = {}
         self._acquiring: asyncio.Task[dict[Place, int]] | None = None
@@ -87,6 +93,7 @@ class Partitions:
         if isinstance(error, asyncio.CancelledError):  # aiokafka lets those of its own tasks slip
             error = UnavailableError("the client was cancelled from within")
         if not self.doubt.done():
+            self._readiness.hold("doubt", f"the process ends because of a doubt: {error}")
             self.doubt.set_exception(error)
 
     # assignment
@@ -96,6 +103,7 @@ class Partitions:
         taken back meanwhile, or when there is a doubt (which is raised)."""
         await self.revoke()
         wanted = [Place(*place) for place in places]
+        self._readiness.hold("partitions", f"{len(wanted)} partitions are being taken over")
         task = self._acquiring = asyncio.create_task(self._acquire_all(wanted))
         try:
             return await asyncio.shield(task)
@@ -140,11 +148,13 @@ class Partitions:
         for place in self._live:
             self._counters.add("job_acquires", topic=place.topic)
         self._counters.set("job_partitions", len(self._live))
+        self._readiness.release("partitions")
         _log.info("partitions are live", extra={"partitions": len(self._live)})
 
     async def revoke(self) -> None:
         """Forget every partition and stop its producer; what was folded and not committed is for the next owner."""
         self.generation += 1
+        self._readiness.hold("partitions", "the partitions were given back; the group hands them out anew")
         acquiring, self._acquiring = self._acquiring, None
         if acquiring is not None:
             acquiring.cancel()

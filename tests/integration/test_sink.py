@@ -143,6 +143,7 @@ async def test_while_clickhouse_is_away_nothing_is_committed_and_then_all_lands(
     group = f"{deployment.deployment}-sink"
     before = await committed(deployment, group, WINDOW_PARTIALS, 0)
     async with Door(clickhouse_config).standing() as door, running(deployment, door.config) as task:
+        await until(lambda: task.progress.waiting_for is None)
         door.shut()
         await send(deployment, [partials([a_row(number, now_ms)], 0) for number in range(1, 6)])
         await until(lambda: task.progress.waiting_for is not None)

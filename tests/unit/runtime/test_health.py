@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.counters import Counters
-from runtime.health import Check, HealthServer
+from runtime.health import Check, HealthServer, Readiness
 from schemas.errors import ConfigError
 
 # The server under test listens on loopback: the one thing here that needs a socket.
@@ -91,3 +91,36 @@ def test_a_closed_server_gives_its_port_back() -> None:
 
     with HealthServer(port=port) as again:
         assert get(again, "/healthz")[0] == 200
+
+
+def test_ready_is_who_has_no_part_that_waits() -> None:
+    """Every part that waits says why, on one line; a part that goes on twice is no error."""
+    readiness = Readiness(groups="the sink is starting")
+    seen = [readiness.why()]
+    readiness.hold("database", "ClickHouse is away:\n refused")
+    seen.append(readiness.why())
+    readiness.release("groups")
+    readiness.hold("database", "ClickHouse is away")
+    seen.append(readiness.why())
+    readiness.release("database")
+    readiness.release("database")
+    seen.append(readiness.why())
+
+    assert seen == [
+        "the sink is starting",
+        "the sink is starting; ClickHouse is away: refused",
+        "ClickHouse is away",
+        None,
+    ]
+
+
+def test_what_holds_a_process_up_is_one_line_at_readyz() -> None:
+    """503 while a part waits, 200 as soon as none does."""
+    readiness = Readiness(partitions="two\nlines")
+    with HealthServer(ready=readiness.why) as server:
+        before = get(server, "/readyz")
+        readiness.release("partitions")
+        after = get(server, "/readyz")
+
+    assert before == (503, '{"ok": false, "why": "two lines"}\n')
+    assert after == (200, '{"ok": true, "why": null}\n')

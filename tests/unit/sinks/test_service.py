@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from schemas.errors import ConfigError, UnavailableError
 from schemas.record import Record
 from sinks.landing import Insert, Landing
-from sinks.service import Progress, SinkSettings, _Group, _land_all
+from sinks.service import Progress, SinkSettings, _Group, _land_all, _patiently
 
 PLACE = TopicPartition("llm.requests", 0)
 SETTINGS = SinkSettings(flush_ms=1, raw_flush_ms=1)
@@ -97,6 +97,48 @@ async def test_after_a_batch_that_was_not_stored_none_is_committed() -> None:
 
     assert (consumer.commits, database.stored) == ([], [])
     assert consumer.brought > calls[0], "a batch was gathered meanwhile"
+
+
+async def test_a_sink_is_not_ready_before_its_groups_have_joined() -> None:
+    """Each group says so for itself; one that reads does not speak for the other."""
+    progress = Progress()
+    one, other = group(Database(1)), group(Database(1))
+    one.progress = other.progress = progress
+    other.name = "h"
+    seen = [progress.waiting_for]
+    for each in (one, other):
+        each.not_joined("joins its group")
+    progress.readiness.release("groups")
+    seen.append(progress.waiting_for)
+    one.joined()
+    seen.append(progress.waiting_for)
+    other.joined()
+    seen.append(progress.waiting_for)
+
+    assert seen == ["the sink is starting", "g joins its group; h joins its group", "h joins its group", None]
+
+
+async def test_what_is_tried_again_says_what_it_waits_for_until_it_is_done() -> None:
+    """Also when somebody else is served meanwhile."""
+    progress, stop, seen = Progress(), asyncio.Event(), []
+    progress.readiness.release("groups")
+
+    async def away_once() -> str:
+        seen.append(progress.waiting_for)
+        if len(seen) == 1:
+            raise UnavailableError("ClickHouse is away")
+        return "done"
+
+    async def served() -> bool:
+        return True
+
+    mine = asyncio.create_task(_patiently("one", away_once, stop, progress.readiness))
+    await asyncio.sleep(0)
+    await _patiently("other", served, stop, progress.readiness)
+    seen.append(progress.waiting_for)
+
+    assert await mine == "done"
+    assert (seen, progress.waiting_for) == ([None, "ClickHouse is away", "ClickHouse is away"], None)
 
 
 @pytest.mark.parametrize("name", ["flush_ms", "raw_flush_ms", "records_max", "bytes_max"])

@@ -1,0 +1,114 @@
+"""What the partitions of a process tell about themselves: whether they are live, and how far behind they are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from runtime.clock import SystemClock
+from runtime.counters import Counters
+from runtime.health import Readiness
+from schemas.errors import UnavailableError
+from stream_jobs.host.job import HostedJob
+from stream_jobs.host.partitions import READINESS, Partitions, Place
+from stream_jobs.host.policy import DEFAULT_POLICY
+from tests.simulator.counting import CountingStep
+
+TAKEN_BACK = "the partitions were given back; the group hands them out anew"
+
+
+class Owner:
+    """Acquires when the test lets it, or fails."""
+
+    gate: asyncio.Event
+    error: Exception | None = None
+
+    def __init__(self, step: Any, source: Any, *_: Any) -> None:
+        self.source = source
+
+    async def acquire(self) -> int:
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return 7
+
+    async def stop(self) -> None:
+        """Nothing to free."""
+
+
+def partitions_of(readiness: Readiness, *, error: Exception | None = None, opened: bool = True) -> Partitions:
+    gate = asyncio.Event()
+    if opened:
+        gate.set()
+    owner = type("TestOwner", (Owner,), {"gate": gate, "error": error})
+    kind = type("TestPartitions", (Partitions,), {"Owner": owner, "gate": gate})
+    job = HostedJob.of(CountingStep(), ["t"])
+    return kind(job, None, job.names("d"), DEFAULT_POLICY, SystemClock(), Counters(), readiness)  # type: ignore[no-any-return]
+
+
+def test_a_process_that_owns_nothing_yet_is_not_ready() -> None:
+    """Before there are partitions at all."""
+    assert READINESS.why() is not None
+
+
+async def test_ready_is_who_owns_live_partitions_until_they_are_given_back() -> None:
+    """Taking over, live, taken back, and live again with other partitions."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness, opened=False)
+    seen = [readiness.why()]
+
+    acquiring = asyncio.create_task(partitions.assign([("t", 0), ("t", 1)]))
+    await asyncio.sleep(0)
+    seen.append(readiness.why())
+    partitions.gate.set()  # type: ignore[attr-defined]
+    assert await acquiring == {Place("t", 0): 7, Place("t", 1): 7}
+    seen.append(readiness.why())
+    partitions.install()
+    seen.append(readiness.why())
+    await partitions.revoke()
+    seen.append(readiness.why())
+    await partitions.assign([("t", 1)])
+    partitions.install()
+    seen.append(readiness.why())
+
+    taking = "2 partitions are being taken over"
+    assert seen == ["not joined", taking, taking, None, TAKEN_BACK, None]
+
+
+async def test_a_worker_that_is_given_nothing_is_ready() -> None:
+    """One worker more than there are partitions: it waits for its turn, and nothing is wrong with it."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness)
+
+    await partitions.assign([])
+    partitions.install()
+
+    assert readiness.why() is None
+
+
+async def test_what_was_taken_back_while_it_was_taken_over_is_not_ready() -> None:
+    """The group changed its mind in the middle."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness, opened=False)
+    acquiring = asyncio.create_task(partitions.assign([("t", 0)]))
+    await asyncio.sleep(0)
+
+    await partitions.revoke()
+
+    assert await acquiring is None
+    assert readiness.why() == TAKEN_BACK
+
+
+async def test_a_process_in_doubt_is_not_ready_any_more() -> None:
+    """Whatever is given back or installed after it."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness, error=UnavailableError("no answer"))
+
+    assert await partitions.assign([("t", 0)]) is None
+    partitions.install()
+
+    assert readiness.why() == "the process ends because of a doubt: no answer"
+    with pytest.raises(UnavailableError):
+        partitions.doubt.result()
