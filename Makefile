@@ -6,6 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
+WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -32,7 +33,7 @@ demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, c
 	$(PY) -m fleetpulse demo --seconds $(SECONDS_OF_DEMO)
 
 test: $(VENV)/.dev lint ## lint, types, floors of the house, unit and integration tests
-	$(PY) -m pytest -q -m "not full and not gpu"
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "not full and not gpu"
 
 test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; installed where allowed)
 	sh .ci/debian-packages
