@@ -7,6 +7,9 @@ Both shells use it in the same way::
     await partitions.feed(topic, partition, generation, records)
     await partitions.revoke()
 
+A shell that knows where partitions end, without asking, says so by ``partitions.end_known``; then every commit tells
+how far behind it is.
+
 ``generation`` counts installations. A fetch that was made before the last seek carries an older one and is dropped.
 Whatever goes wrong ends up in ``doubt``, which the shell waits for and ends the process.
 """
@@ -37,6 +40,14 @@ STOP_IN_DOUBT_MS = 500
 
 READINESS = Readiness(partitions="the worker has not joined its group yet")
 """Whether this process's partitions are live."""
+
+
+EndKnown = Callable[[str, int], int | None]
+"""The end of a partition (topic, number) as the last fetch told it; None when no fetch has told it yet. Asks nobody."""
+
+
+def _unknown(topic: str, partition: int) -> None:
+    """No fetch tells."""
 
 
 class Place(NamedTuple):
@@ -75,7 +86,9 @@ class Partitions:
         self._commit_slots = asyncio.Semaphore(policy.commits_at_once)
         self._wake = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
+        self._behind: set[Place] = set()
         self.generation = 0
+        self.end_known: EndKnown = _unknown
         self.doubt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -163,6 +176,9 @@ class Partitions:
         owners = [*self._live.values(), *self._ready.values()]
         self._live, self._ready = {}, {}
         self._counters.set("job_partitions", 0)
+        for place in sorted(self._behind):  # whoever owns them now tells
+            self._counters.set("job_lag_records", 0, **place._asdict())
+        self._behind.clear()
         await self._stop(owners)
 
     async def _stop(self, owners: Iterable[PartitionOwner]) -> None:
@@ -234,6 +250,18 @@ class Partitions:
         self._counters.add("job_commit_ms", taken_ms, topic=topic)
         self._counters.add("job_output_records", owner.number - number, topic=topic)
         self._counters.add("job_output_bytes", owner.output_bytes - size, topic=topic)
+        self._tell_lag(place, owner)
+
+    def _tell_lag(self, place: Place, owner: PartitionOwner) -> None:
+        try:
+            end = self.end_known(*place)
+        except (
+            Exception
+        ):  # a figure is no reason for a doubt: the client may be stopping, or know the partition no more
+            return
+        if end is not None and place in self._live:
+            self._behind.add(place)
+            self._counters.set("job_lag_records", max(0, end - owner.committed), **place._asdict())
 
     async def shut_down(self) -> None:
         """Commit what was folded, then give everything up. Feed nothing more."""

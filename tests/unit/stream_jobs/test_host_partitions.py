@@ -24,6 +24,7 @@ class Owner:
 
     gate: asyncio.Event
     error: Exception | None = None
+    position, committed, number, output_bytes = 7, 5, 0, 0
 
     def __init__(self, step: Any, source: Any, *_: Any) -> None:
         self.source = source
@@ -37,15 +38,34 @@ class Owner:
     async def stop(self) -> None:
         """Nothing to free."""
 
+    async def commit(self) -> bool:
+        self.committed = self.position
+        return True
 
-def partitions_of(readiness: Readiness, *, error: Exception | None = None, opened: bool = True) -> Partitions:
+
+class Told(Counters):
+    """Remembers every lag that was told, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lags: list[tuple[int, float]] = []
+
+    def set(self, name: str, value: float, **labels: Any) -> None:
+        super().set(name, value, **labels)
+        if name == "job_lag_records":
+            self.lags.append((labels["partition"], value))
+
+
+def partitions_of(
+    readiness: Readiness, *, error: Exception | None = None, opened: bool = True, counters: Counters | None = None
+) -> Partitions:
     gate = asyncio.Event()
     if opened:
         gate.set()
     owner = type("TestOwner", (Owner,), {"gate": gate, "error": error})
     kind = type("TestPartitions", (Partitions,), {"Owner": owner, "gate": gate})
     job = HostedJob.of(CountingStep(), ["t"])
-    return kind(job, None, job.names("d"), DEFAULT_POLICY, SystemClock(), Counters(), readiness)  # type: ignore[no-any-return]
+    return kind(job, None, job.names("d"), DEFAULT_POLICY, SystemClock(), counters or Counters(), readiness)  # type: ignore[no-any-return]
 
 
 def test_a_process_that_owns_nothing_yet_is_not_ready() -> None:
@@ -112,3 +132,33 @@ async def test_a_process_in_doubt_is_not_ready_any_more() -> None:
     assert readiness.why() == "the process ends because of a doubt: no answer"
     with pytest.raises(UnavailableError):
         partitions.doubt.result()
+
+
+async def lags_of(ends: dict[int, int | None]) -> list[tuple[int, float]]:
+    """What two partitions of which 7 records were committed tell at the last commit, and after it."""
+
+    def end_known(topic: str, partition: int) -> int | None:
+        return ends[partition]
+
+    counters = Told()
+    partitions = partitions_of(Readiness(), counters=counters)
+    partitions.end_known = end_known
+    await partitions.assign([("t", 0), ("t", 1)])
+    partitions.install()
+    await partitions.shut_down()
+    return counters.lags
+
+
+async def test_a_commit_tells_how_far_it_is_behind_the_end_that_is_known() -> None:
+    """Given back, a partition is no longer behind here: its next owner tells."""
+    assert await lags_of({0: 17, 1: 7}) == [(0, 10), (1, 0), (0, 0), (1, 0)]
+
+
+async def test_an_end_that_is_older_than_the_commit_is_no_negative_lag() -> None:
+    """The last fetch told the end before the last records were appended."""
+    assert await lags_of({0: 5, 1: 8}) == [(0, 0), (1, 1), (0, 0), (1, 0)]
+
+
+async def test_what_nobody_knows_is_not_told() -> None:
+    """Neither a partition of which nothing was fetched yet, nor one that the client knows no more."""
+    assert await lags_of({0: None}) == []
