@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -22,6 +22,7 @@ from aiokafka.errors import KafkaError
 
 from fleetpulse.database import Database
 from fleetpulse.reconcile_tables import Cells, Place, Tables, read_tables
+from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.errors import UnavailableError
@@ -33,6 +34,7 @@ from schemas.verdicts import Verdict
 
 LOOK_EVERY_S = 1.0
 DIFFERENCES_SHOWN_MAX = 30
+NOTHING = "Nothing was ever produced here: logs, books and tables are empty, so there was nothing to compare."
 _COUNTED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE, Verdict.REJECTED)
 _LANDED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE)
 
@@ -89,10 +91,23 @@ class Report:
         """Whether all books agree."""
         return self.checks > 0 and not self.differences
 
+    @property
+    def produced(self) -> int:
+        """Events in the producers' books."""
+        return sum(topic.produced for topic in self.topics)
+
+    @property
+    def empty(self) -> bool:
+        """Whether all books agree because there is nothing in any of them."""
+        counted = (count for topic in self.topics for count in astuple(topic)[1:])
+        return self.exact and not self.unchecked and not any(counted)
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "exact": self.exact,
+            "empty": self.empty,
+            "produced": self.produced,
             "checks": self.checks,
             "unchecked": self.unchecked,
             "topics": [asdict(topic) for topic in self.topics],
@@ -101,6 +116,8 @@ class Report:
 
     def text(self) -> str:
         """For people."""
+        if self.empty:
+            return NOTHING
         head = ("topic", "produced", "accepted", "late", "future", "rejected", "re-sent", "shed", "no identity")
         rows = [
             (b.topic, b.produced, b.accepted, b.late, b.future, b.rejected, b.duplicate, b.shed, b.unidentified)
@@ -134,6 +151,7 @@ def reconcile(
 ) -> Report:
     """The report; with ``wait_s`` it looks again until all is exact or the time is over. ``raw`` False: there are no
     raw tables to check."""
+    bound_fetches(limits)
     until_s = time.monotonic() + wait_s
     while True:
         log = asyncio.run(_log_offsets(kafka))
@@ -153,19 +171,18 @@ async def _log_offsets(kafka: KafkaConfig) -> dict[tuple[str, int], tuple[int, i
     consumer = AIOKafkaConsumer(**kafka.client_settings(), enable_auto_commit=False)
     try:
         await consumer.start()
-        try:
-            await consumer.topics()
-            found = []
-            for topic in SOURCE_TOPICS:
-                await consumer._client.add_topic(topic.name)
-                partitions = consumer._client.cluster.partitions_for_topic(topic.name) or set()
-                found += [TopicPartition(topic.name, partition) for partition in sorted(partitions)]
-            first = await consumer.beginning_offsets(found)
-            end = await consumer.end_offsets(found)
-        finally:
-            await consumer.stop()
+        await consumer.topics()
+        found = []
+        for topic in SOURCE_TOPICS:
+            await consumer._client.add_topic(topic.name)
+            partitions = consumer._client.cluster.partitions_for_topic(topic.name) or set()
+            found += [TopicPartition(topic.name, partition) for partition in sorted(partitions)]
+        first = await consumer.beginning_offsets(found)
+        end = await consumer.end_offsets(found)
     except KafkaError as error:
         raise UnavailableError(f"Kafka at {kafka.bootstrap} does not tell its offsets: {error!r}") from error
+    finally:
+        await consumer.stop()  # also one that could not start
     return {(tp.topic, tp.partition): (first[tp], end[tp]) for tp in found}
 
 

@@ -17,6 +17,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
+from runtime.bounded_fetch import bound_fetches
 from runtime.config import KafkaConfig
 from runtime.shutdown import on_stop_signal
 from schemas import wire
@@ -24,6 +25,7 @@ from schemas.build import rows_of
 from schemas.errors import ConfigError, RejectedError, UnavailableError
 from schemas.events import BY_SCHEMA
 from schemas.fields import Field
+from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.tables import BY_TABLE_SCHEMA
 
 _QUIET_MS = 1_500
@@ -37,8 +39,11 @@ Span = tuple[int, int]
 """First offset and the one after the last."""
 
 
-async def tail_topic(kafka: KafkaConfig, topic: str, records: int, *, follow: bool) -> None:
+async def tail_topic(
+    kafka: KafkaConfig, topic: str, records: int, *, follow: bool, limits: Limits = DEFAULT_LIMITS
+) -> None:
     """Print the newest ``records`` records, oldest first; with ``follow`` also what comes, until SIGINT or SIGTERM."""
+    bound_fetches(limits)
     consumer = AIOKafkaConsumer(
         **kafka.client_settings(),
         isolation_level="read_committed",

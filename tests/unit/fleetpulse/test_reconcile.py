@@ -6,10 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from fleetpulse import reconcile as module
-from fleetpulse.reconcile import Report, compare
+from fleetpulse.reconcile import Report, compare, reconcile
 from fleetpulse.reconcile_tables import Cells, Spans, Tables
+from runtime.config import ClickHouseConfig, KafkaConfig
+from schemas.errors import UnavailableError
+from schemas.limits import Limits
 from schemas.verdicts import Verdict
 
 TOPIC = "host.samples"
@@ -81,6 +85,50 @@ def test_nothing_compared_is_not_exact() -> None:
     nothing = Tables(SINCE_MS, [], [], {}, {}, {}, {}, None, [], [])
 
     assert not compare({}, nothing).exact
+
+
+def test_an_installation_where_nothing_was_produced_says_so() -> None:
+    """Empty partitions and empty tables agree; one sentence says that this proves nothing."""
+    nothing = Tables(SINCE_MS, [], [], {}, {}, {}, {}, {}, [], [])
+
+    report = compare({(TOPIC, 0): (0, 0), (TOPIC, 1): (0, 0)}, nothing)
+
+    assert report.text() == module.NOTHING
+    told = report.as_dict()
+    assert (told["exact"], told["empty"], told["produced"]) == (True, True, 0)
+
+
+@pytest.mark.parametrize(
+    ("log", "change"),
+    [
+        pytest.param({(TOPIC, 0): (0, 10)}, {}, id="a log nobody read"),
+        pytest.param({(TOPIC, 0): (0, 0)}, {"produced": [produced(1)]}, id="an event on its way"),
+        pytest.param({(TOPIC, 0): (0, 0)}, {"produced": [produced(0, shed=4)]}, id="all was shed"),
+        pytest.param(
+            {(TOPIC, 0): (0, 10)},
+            {
+                "booked": [booked(ACCEPTED, 2, "", boot=0)],
+                "spans": {(TOPIC, 0): Spans(0, 10, [], SINCE_MS, 0)},
+                "partials": {(TOPIC, 0, "host"): 2},
+            },
+            id="events without identity",
+        ),
+        pytest.param({}, {}, id="no log at all"),
+    ],
+)
+def test_what_left_a_trace_is_not_nothing(log: module.Log, change: dict[str, Any]) -> None:
+    """The table of books is shown as ever."""
+    report = compare(log, replace(Tables(SINCE_MS, [], [], {}, {}, {}, {}, None, [], []), **change))
+
+    assert not report.empty
+    assert "comparisons" in report.text()
+
+
+def test_the_sum_of_what_was_produced_is_told() -> None:
+    """Over all topics."""
+    told = compare(LOG, sound()).as_dict()
+
+    assert (told["produced"], told["empty"]) == (7, False)
 
 
 @pytest.mark.parametrize(
@@ -238,3 +286,27 @@ def test_a_report_reads_as_text_and_as_json() -> None:
     assert "1 differences" in report.text()
     assert report.as_dict()["exact"] is False
     assert report.as_dict()["differences"][0]["check"] == module.REJECTED_ROWS
+
+
+def test_where_kafka_is_away_its_client_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetches are bounded before there is a client, and none is left to the garbage collector."""
+    seen: list[object] = []
+
+    class Away:
+        def __init__(self, **_: object) -> None:
+            seen.append("made")
+
+        async def start(self) -> None:
+            raise KafkaConnectionError("refused")
+
+        async def stop(self) -> None:
+            seen.append("stopped")
+
+    monkeypatch.setattr(module, "AIOKafkaConsumer", Away)
+    monkeypatch.setattr(module, "bound_fetches", seen.append)
+    limits = Limits()
+
+    with pytest.raises(UnavailableError, match="does not tell its offsets"):
+        reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig(), limits=limits)
+
+    assert seen == [limits, "made", "stopped"]

@@ -7,11 +7,16 @@ from typing import Any
 import orjson
 import pytest
 from aiokafka import ConsumerRecord
+from aiokafka.errors import KafkaConnectionError
 
-from fleetpulse.tail import lines_of, name_error
+from fleetpulse import tail as module
+from fleetpulse.tail import lines_of, name_error, tail_topic
+from runtime.config import KafkaConfig
 from schemas.build import block_from_rows
+from schemas.errors import UnavailableError
 from schemas.events import BY_TOPIC
 from schemas.headers import CONTENT_TYPES, NATIVE, NDJSON
+from schemas.limits import Limits
 from schemas.wire import encode
 
 EVENT = BY_TOPIC["gpu.events"]
@@ -120,3 +125,27 @@ def test_a_wrong_topic_is_told_the_names_near_it(topic: str, says: str) -> None:
 def test_a_cluster_without_topics_says_how_to_make_them() -> None:
     """The one thing to do then."""
     assert "fleetpulse migrate" in str(name_error("books", []))
+
+
+async def test_fetches_are_bounded_before_there_is_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that unpacks to any size must not fill the memory of who looks at it; a client that fails is stopped."""
+    seen: list[object] = []
+
+    class Away:
+        def __init__(self, **_: object) -> None:
+            seen.append("made")
+
+        async def start(self) -> None:
+            raise KafkaConnectionError("refused")
+
+        async def stop(self) -> None:
+            seen.append("stopped")
+
+    monkeypatch.setattr(module, "AIOKafkaConsumer", Away)
+    monkeypatch.setattr(module, "bound_fetches", seen.append)
+    limits = Limits()
+
+    with pytest.raises(UnavailableError, match="does not answer"):
+        await tail_topic(KafkaConfig(bootstrap="127.0.0.1:1"), "t", 1, follow=False, limits=limits)
+
+    assert seen == [limits, "made", "stopped"]
