@@ -54,7 +54,25 @@ METRICS: tuple[Metric, ...] = (
     _total("edge_send_errors", "errors", ("topic", "error"), "failed attempts to send; nothing is lost by them"),
     _level("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
     _level("edge_oldest_ms", "ms", (), "age of the oldest record in the spool"),
-    _total("sampler_errors", "errors", ("sampler", "field"), "a figure that could not be read and went out as null"),
+    _total(
+        "sampler_errors",
+        "errors",
+        ("sampler", "field"),
+        "a figure that could not be read and went out as null, or a line that could not and was left out",
+    ),
+    # requests that others bring to the agent
+    _total("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why refused"),
+    _total("receiver_http_requests", "requests", ("status",), "answered over HTTP, by status"),
+    _total("receiver_lost", "requests", (), "that clients say they dropped; declared in the books as shed"),
+    _level("receiver_missing", "requests", (), "neither come nor declared by clients; what comes late is taken off"),
+    _level("receiver_clients", "clients", (), "whose numbering is followed"),
+    _total("otlp_unmapped", "items", ("kind", "item"), "brought by OTLP and kept in no field of ours"),
+    # proxy
+    _total("proxy_requests", "requests", ("api", "status"), "ended, by what the client was answered; none: nothing"),
+    _total("proxy_refused", "answers", ("reason",), "of the proxy's own: a limit that was reached, or an error's code"),
+    _level("proxy_open_requests", "requests", (), "under way"),
+    _level("proxy_upstream_down", "upstreams", ("upstream",), "1 from the failure that took it down until it is back"),
+    _total("proxy_unread", "occurrences", ("reason",), "what of answers could not be read for the figures"),
     # jobs
     _total("job_records", "records", _BY_TOPIC, "read and folded"),
     _total("job_events", "events", ("topic", "verdict"), "judged, by what became of them"),

@@ -11,26 +11,12 @@ from producers.agent.publishing import Handover
 from producers.agent.sources import Setting
 from producers.agent.supervisor import Service
 from producers.publisher import Publisher
-from runtime.counters import CATALOGUE, COUNTERS
+from runtime.counters import COUNTERS
 from runtime.edge_config import LogTailConfig
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from producers.log_tail.settings import LogTailSettings
-
-
-class Catalogued:
-    """This process's counters, without figures that their catalogue does not name: none of them stops a service."""
-
-    def add(self, name: str, by: float = 1, **labels: object) -> None:
-        """Let a total grow."""
-        if name in CATALOGUE:
-            COUNTERS.add(name, by, **labels)
-
-    def set(self, name: str, value: float, **labels: object) -> None:
-        """Set a level."""
-        if name in CATALOGUE:
-            COUNTERS.set(name, value, **labels)
 
 
 def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> list[Service]:
@@ -43,7 +29,7 @@ def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> l
 
         labels = setting.identity.labels
         where = Where(labels["host"] or "", labels["cluster"], labels["region"], setting.group_of)
-        await run_receiver(publisher, config.receiver, stop, Catalogued(), where=where)
+        await run_receiver(publisher, config.receiver, stop, COUNTERS, where=where)
 
     async def otlp(stop: asyncio.Event) -> None:
         from producers.otlp.service import serve_otlp

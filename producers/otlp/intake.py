@@ -15,6 +15,7 @@ from producers.collector import Collected, Row
 from producers.otlp.points import Points
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
 from producers.otlp.signals import Attributes, Point, Span
+from runtime.counters import COUNTERS, Counters
 from schemas.events import ENGINE_SAMPLES, LLM_REQUESTS
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Unkept:
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._names_max = names_max
         self._counts: dict[str, int] = {}
+        self._told: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def add(self, kind: str, name: str) -> None:
@@ -61,12 +63,23 @@ class Unkept:
         with self._lock:
             return dict(self._counts)
 
+    def tell(self, counters: Counters) -> None:
+        """Count what came since the last time. Once for a batch: that is cheaper than for each of its attributes."""
+        with self._lock:
+            since = {key: count - self._told.get(key, 0) for key, count in self._counts.items()}
+            self._told = dict(self._counts)
+        for key, more in since.items():
+            if more:
+                kind, mark, name = key.partition(":")
+                counters.add("otlp_unmapped", more, kind=kind, item=name if mark else OTHER)
+
 
 class Intake:
     """Maps batches of signals for one host and hands over what they became."""
 
-    def __init__(self, labels: Attributes, offer: Offer) -> None:
+    def __init__(self, labels: Attributes, offer: Offer, counters: Counters = COUNTERS) -> None:
         self.unkept = Unkept()
+        self._counters = counters
         self._labels = labels
         self._offer = offer
         self._points = Points(labels)
@@ -108,6 +121,7 @@ class Intake:
             refused.append(f"{name}: {why}")
 
     def _hand_over(self, collected: Collected) -> None:
+        self.unkept.tell(self._counters)
         if collected.rows and not self._offer(packed([collected])):
             raise Full
 

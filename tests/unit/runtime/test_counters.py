@@ -1,4 +1,7 @@
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +78,35 @@ def test_the_catalogue_is_well_formed() -> None:
     wrong = [metric.name for metric in METRICS if not re.fullmatch(r"[a-z]+(_[a-z]+)*", metric.name)]
     assert wrong == []
     assert [metric.name for metric in METRICS if not metric.unit or not metric.meaning] == []
+
+
+def counted() -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Kind, name and labels of every ``counters.add("name", by, label=...)`` and ``set`` of the code."""
+    root = Path(__file__).resolve().parents[3]
+    for package in ("fleetpulse", "producers", "runtime", "sinks", "stream_jobs"):
+        for file in sorted((root / package).rglob("*.py")):
+            text = file.read_text(encoding="utf-8")
+            if "counters." in text.lower():
+                yield from filter(None, map(told_by, ast.walk(ast.parse(text))))
+
+
+def told_by(node: ast.AST) -> tuple[str, str, frozenset[str]] | None:
+    """None for anything but such a call with labels that can be read off it."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return None
+    name, labels = node.args[0], [each.arg for each in node.keywords if each.arg != "by"]
+    if not isinstance(name, ast.Constant) or not ast.unparse(node.func.value).lower().endswith("counters"):
+        return None
+    kind = {"add": "total", "set": "level"}.get(node.func.attr)
+    return (kind, str(name.value), frozenset(filter(None, labels))) if kind and None not in labels else None
+
+
+def test_what_the_code_counts_is_in_the_catalogue() -> None:
+    """By kind, name and labels: no mistake waits until it is counted for the first time."""
+    calls = set(counted())
+
+    assert calls - {(metric.kind, metric.name, frozenset(metric.labels)) for metric in METRICS} == set()
+    assert len(calls) > 20
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

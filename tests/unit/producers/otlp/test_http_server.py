@@ -20,6 +20,7 @@ from producers.otlp.intake import NAMES_MAX, OTHER, Answer, Full, Intake, Unkept
 from producers.otlp.json_signals import Unreadable, points_of_json, spans_of_json
 from producers.otlp.proto_signals import points_of_proto, spans_of_proto
 from producers.otlp.signals import Point, Span
+from runtime.counters import Counters
 from tests.unit.producers.otlp.test_semconv import AT_NS, CHAT, LABELS, tokens
 
 BYTES_MAX = 20_000
@@ -174,6 +175,26 @@ def test_a_batch_is_taken_whole_and_broken_parts_are_told() -> None:
     assert answer == Answer(1, "chat: no model")
     assert [parcel.events() for parcel in taken] == [[("llm.requests", 2)]]
     assert intake.unkept.counts() == {"span:execute_tool": 1, "broken span:chat": 1}
+
+
+def test_what_is_not_kept_is_among_the_figures_of_the_process() -> None:
+    """By kind and name, each once, however many batches brought it; names beyond the bound share one."""
+    counters = Counters()
+    intake = Intake(LABELS, lambda _parcel: True, counters)
+    tool = Span("t", "", "", AT_NS, AT_NS, {"gen_ai.operation.name": "execute_tool"})
+
+    intake.traces([tool, tool])
+    intake.traces([tool])
+    intake.metrics([])
+
+    unkept = Unkept(names_max=1)
+    unkept.add("metric", "a:b")
+    unkept.add("metric", "c")
+    unkept.tell(counters)
+
+    assert counters.value("otlp_unmapped", kind="span", item="execute_tool") == 3
+    assert counters.value("otlp_unmapped", kind="metric", item="a:b") == 1
+    assert counters.value("otlp_unmapped", kind=OTHER, item=OTHER) == 1
 
 
 def test_without_room_nothing_is_taken() -> None:
