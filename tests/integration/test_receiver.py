@@ -48,18 +48,23 @@ APPLICATION = """if True:
             for _ in range(chance.randrange(20)):
                 request.token()
         time.sleep(chance.random() / 1_000)
+    sys.stdin.read()  # what nobody is there to be told of, nobody can declare
     client.close()
     print(client.finished, client.lost)
 """
 
 
-async def application(path: Path, requests: int, seed: int, waiting_max: int) -> tuple[int, int]:
-    """Run one; how many of its requests ended, and how many of these it says it dropped."""
+async def application(
+    path: Path, requests: int, seed: int, waiting_max: int, may_end: asyncio.Event
+) -> tuple[int, int]:
+    """Run one, until it may end; how many of its requests ended, and how many of these it says it dropped."""
     arguments = (str(path), str(requests), str(seed), str(waiting_max))
+    pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", APPLICATION, *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", APPLICATION, *arguments, stdin=pipe, stdout=pipe
     )
-    out, _ = await process.communicate()
+    await may_end.wait()
+    out, _ = await process.communicate(b"")
     assert process.returncode == 0
     finished, lost = out.split()
     return int(finished), int(lost)
@@ -99,12 +104,14 @@ async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> Non
     Every request that ended is in the spool once, or declared as shed by the count of its own application.
     """
     path, publishes, figures = tmp_path / "a.sock", publisher(tmp_path / "spool"), Figures()
-    applications = asyncio.gather(*(application(path, 400, seed, waiting_max=4) for seed in range(4)))
+    may_end = asyncio.Event()
+    applications = asyncio.gather(*(application(path, 400, seed, 4, may_end) for seed in range(4)))
     for _ in range(3):
         async with receiving(path, publishes, figures):
             await asyncio.sleep(0.25)
         await asyncio.sleep(0.1)
     async with receiving(path, publishes, figures):
+        may_end.set()
         told = await applications
 
     rows, verdicts = judged(publishes)
@@ -121,8 +128,10 @@ async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> Non
 async def test_nothing_is_lost_with_an_agent_that_is_there(tmp_path: Path) -> None:
     """The usual line of the SDK is long enough for any burst of a few processes."""
     path, publishes, figures = tmp_path / "a.sock", publisher(tmp_path / "spool"), Figures()
+    may_end = asyncio.Event()
+    may_end.set()
     async with receiving(path, publishes, figures):
-        told = await asyncio.gather(*(application(path, 500, seed, waiting_max=256) for seed in range(4)))
+        told = await asyncio.gather(*(application(path, 500, seed, 256, may_end) for seed in range(4)))
 
     rows, verdicts = judged(publishes)
     publishes.spool.close()
