@@ -67,6 +67,7 @@ class ClientSide(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         self.transport.set_write_buffer_limits(high=self.server.limits.write_buffer_bytes)
         if not self.server.admit(self):
+            self.server.figures.refused(errors.TOO_MANY_CONNECTIONS)
             self.transport.write(errors.error_answer(errors.TOO_MANY_CONNECTIONS, keep_alive=False))
             self._linger()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 import orjson
 
@@ -21,6 +23,21 @@ UPSTREAM_DOWN = Refusal(502, "server_error", "upstream_unavailable", "the engine
 UPSTREAM_BROKE = Refusal(502, "server_error", "upstream_failed", "the engine ended the connection without an answer")
 UPSTREAM_MALFORMED = Refusal(502, "server_error", "upstream_malformed", "the engine's answer is not well-formed")
 UPSTREAM_SLOW = Refusal(504, "server_error", "upstream_timeout", "the engine did not answer in time")
+
+_LIMITS: Mapping[Refusal, str] = MappingProxyType(
+    {
+        TOO_MANY_OPEN: "open_requests_max",
+        TOO_MANY_BODIES: "bodies_bytes_max",
+        TOO_MANY_CONNECTIONS: "connections_max",
+    }
+)
+"""Limits that clients need not tell apart."""
+
+
+def reason_of(refusal: Refusal) -> str:
+    """What a refusal is counted under: its code, or the limit that was reached where several share one."""
+    return _LIMITS.get(refusal, refusal.code)
+
 
 _TRY_AGAIN = frozenset({429, 503})
 RETRY_AFTER_S = 1

@@ -51,6 +51,7 @@ class Exchange:
         "server",
         "side",
         "started",
+        "status",
         "tenant",
         "upstream",
         "watch",
@@ -68,6 +69,7 @@ class Exchange:
         self.started = False
         self.answered = False  # something of an answer went to the client
         self.ended = False
+        self.status: int | None = None  # that the client was answered
         self.refusal: Refusal | None = None
         self.identity: Identity | None = None
         self.tenant: str | None = None
@@ -203,6 +205,7 @@ class Exchange:
         """The answer's head was read: send ours."""
         self._drop_request()
         self.answered = True
+        self.status = answer.status
         if self._filter is not None and not (answer.is_stream() and answer.status == 200):
             self._filter = None
         client, version = self.client, self.head.version
@@ -262,6 +265,8 @@ class Exchange:
         if self.ended:
             return
         self.answered = True
+        self.status = refusal.status
+        self.server.figures.refused(refusal)
         client = self.client
         if not self.complete or how in (How.FAILED, How.BAD_REQUEST):
             client.keep_alive = False
@@ -275,9 +280,9 @@ class Exchange:
                 bare=self.head.method == b"HEAD",
             )
         )
-        self._end(how, refusal.status)
+        self._end(how)
 
-    def _end(self, how: How, status: int | None = None) -> None:
+    def _end(self, how: How) -> None:
         self.ended = True
         if not self.started:
             self.started = True
@@ -291,7 +296,7 @@ class Exchange:
         elif self.upstream is not None:
             self.server.pools[self.upstream.index].forget(self)
         self._leave_upstream()
-        self.server.close_exchange(self, how, status)
+        self.server.close_exchange(self, how)
         self.client.exchange_ended(self)
 
     def _drop_request(self) -> None:

@@ -14,14 +14,17 @@ from producers.proxy import errors, usage
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.exchange import Exchange
+from producers.proxy.figures import Figures
 from producers.proxy.identity import identity_of
 from producers.proxy.pool import Pool
 from producers.proxy.tenants import tenant_reader
 from producers.proxy.upstreams import Choice, Upstream
-from producers.proxy.watch import Watch, asked_of, read_json
+from producers.proxy.watch import Watch, asked_of
 from producers.proxy.wire import Answer, Refusal
+from producers.requests.asking import wanted_of
 from producers.requests.endings import How
 from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
 from runtime.proxy_config import ProxyConfig
 from schemas.errors import ConfigError
 
@@ -30,6 +33,8 @@ _log = logging.getLogger(__name__)
 OnRow = Callable[[dict[str, Any]], None]
 """Takes one finished row of ``llm.requests``; must not block."""
 _BACKLOG = 1_024
+STILL_MAX_S = 15.0
+"""A loop that has not turned for so long is stuck."""
 
 
 class ProxyServer:
@@ -43,6 +48,7 @@ class ProxyServer:
         host: str,
         tenant_secret: bytes,
         clock: Clock | None = None,
+        counters: Counters = COUNTERS,
     ) -> None:
         if not config.upstreams:
             raise ConfigError("proxy.upstreams", (), "must name at least one, as --upstream URL does")
@@ -51,6 +57,7 @@ class ProxyServer:
         self.pools = [Pool(self, upstream) for upstream in config.upstreams]
         weights = [(pool.name, upstream.weight) for pool, upstream in zip(self.pools, config.upstreams, strict=True)]
         self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
+        self.figures = Figures(counters, (pool.name for pool in self.pools))
         self.held_bytes = 0
         self.stopping = False
         self.port = 0
@@ -68,6 +75,7 @@ class ProxyServer:
         self._open_by_tenant: dict[str, int] = {}
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._listener: asyncio.AbstractServer | None = None
+        self._swept_s = self.now_s()
         self._sweeping: asyncio.TimerHandle | None = None
 
     # Life
@@ -118,11 +126,26 @@ class ProxyServer:
 
     def _sweep(self) -> None:
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
-        now_s = self.now_s()
+        self._swept_s = now_s = self.now_s()
         for client in list(self.clients):
             client.sweep(now_s)
         for pool in self.pools:
             pool.sweep(now_s)
+
+    # How it fares; asked from any thread
+
+    def why_dead(self) -> str | None:
+        """None while the loop turns."""
+        still_s = self.now_s() - self._swept_s
+        return f"the event loop has stood still for {still_s:.0f} s" if still_s > STILL_MAX_S else None
+
+    def why_not_ready(self) -> str | None:
+        """None while requests are taken and an upstream may be tried for them."""
+        if self._listener is None:
+            return "not listening yet"
+        if self.stopping:
+            return "stopping"
+        return "every upstream is down" if self.choice.none_to_try(self.now_s()) else None
 
     # Clients and their requests
 
@@ -138,6 +161,7 @@ class ProxyServer:
         exchange.tenant = self._tenant_of(head.values)
         exchange.refusal = exchange.refusal or self._over_limit(exchange.tenant)
         self._open.add(exchange)
+        self.figures.open_requests(len(self._open))
         if exchange.tenant is not None:
             self._open_by_tenant[exchange.tenant] = self._open_by_tenant.get(exchange.tenant, 0) + 1
 
@@ -151,9 +175,11 @@ class ProxyServer:
             return errors.TENANT_BUSY
         return None
 
-    def close_exchange(self, exchange: Exchange, how: How, status: int | None) -> None:
+    def close_exchange(self, exchange: Exchange, how: How) -> None:
         """The request has ended."""
         self._open.discard(exchange)
+        self.figures.open_requests(len(self._open))
+        self.figures.ended(exchange.api, exchange.status)
         if not self._open:
             self._all_ended.set()
         if exchange.tenant is not None:
@@ -163,16 +189,16 @@ class ProxyServer:
             else:
                 del self._open_by_tenant[exchange.tenant]
         if exchange.watch is not None:
-            self.look_at(exchange, time.monotonic_ns(), (how, status))
+            self.look_at(exchange, time.monotonic_ns(), how)
 
     def watch_request(self, exchange: Exchange, body: bytes) -> tuple[bytes | None, Watch]:
         """What to send instead of the body (None: the body), and what follows the request."""
         assert exchange.api is not None
         assert exchange.identity is not None
-        request = read_json(body)
-        asked = usage.with_usage_asked(body, request) if self.limits.ask_usage and exchange.api in _STREAMS else None
+        wanted = wanted_of(exchange.api, body)
+        asked = usage.with_usage_asked(body, wanted) if self.limits.ask_usage and exchange.api in _STREAMS else None
         told = asked_of(
-            request, exchange.api, exchange.identity, exchange.tenant, self.limits.slo_class, dict(self._labels)
+            wanted, exchange.api, exchange.identity, exchange.tenant, self.limits.slo_class, dict(self._labels)
         )
         received_ns = int(exchange.began_s * 1e9)
         return asked, Watch(told, received_ns, self.limits.watched_bytes_max, self.limits.decoded_bytes_max)
@@ -182,11 +208,13 @@ class ProxyServer:
     def upstream_connected(self, upstream: Upstream) -> None:
         """It was reached."""
         if self.choice.connected(upstream):
+            self.figures.upstream_down(upstream.name, down=False)
             _log.info("an upstream is back", extra={"upstream": upstream.name})
 
     def upstream_failed(self, upstream: Upstream, error: Exception) -> None:
         """It was not reached."""
         if self.choice.failed(upstream, self.now_s()):
+            self.figures.upstream_down(upstream.name, down=True)
             told = f"{type(error).__name__}: {error}"
             _log.warning("an upstream is down", extra={"upstream": upstream.name, "error": told})
 
@@ -212,10 +240,11 @@ class ProxyServer:
             else:
                 self._finish(exchange, watch, at_ns, what)
 
-    def _finish(self, exchange: Exchange, watch: Watch, at_ns: int, ending: tuple[How, int | None]) -> None:
-        row = watch.end(at_ns, self._clock.now_ms(), *ending)
+    def _finish(self, exchange: Exchange, watch: Watch, at_ns: int, how: How) -> None:
+        row = watch.end(at_ns, self._clock.now_ms(), how, exchange.status)
         if row is None:
             return
+        self.figures.unread(watch.tracker.reasons)
         where = exchange.where
         if where is not None:
             upstream = self.limits.upstreams[where]

@@ -55,6 +55,10 @@ class Choice:
         """Whether it failed so often that it is left alone, or on trial."""
         return upstream.failures >= self._failures_max
 
+    def none_to_try(self, now_s: float) -> bool:
+        """Whether every one is left alone now. False when a pause has ended: only requests can find out who is back."""
+        return all(self.is_down(upstream) and now_s < upstream.down_until_s for upstream in self.upstreams)
+
     def _may_try(self, upstream: Upstream, now_s: float) -> bool:
         return not self.is_down(upstream) or (now_s >= upstream.down_until_s and not upstream.on_trial)
 

@@ -7,28 +7,27 @@ Source: OpenAI API reference, chat/completions ``stream_options.include_usage``:
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import orjson
+
+from producers.requests.asking import Wanted
 
 HELD_BYTES_MAX = 64 * 1024
 """An event cut in two is held back up to here until its end comes; a longer one is no usage and passes on."""
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
 
 
-def with_usage_asked(body: bytes, request: Any) -> bytes | None:
+def with_usage_asked(body: bytes, wanted: Wanted) -> bytes | None:
     """The body with ``stream_options.include_usage`` added at its end, every other byte as it was; None where there
     is nothing to ask (no stream, or the client asks itself, or the body is no JSON object).
 
-    ``request`` is what the body says. A key that comes twice counts the last time in JSON parsers of engines (Python,
-    serde as vLLM and SGLang use them), so options of the client are repeated beside ours.
+    ``wanted`` is what the body asks for. A key that comes twice counts the last time in JSON parsers of engines
+    (Python, serde as vLLM and SGLang use them), so options of the client are repeated beside ours.
     """
-    if not isinstance(request, dict) or request.get("stream") is not True:
+    if not wanted.streamed or wanted.usage:
         return None
-    options = request.get("stream_options")
+    options = orjson.loads(body).get("stream_options")
     if options is not None and not isinstance(options, dict):
-        return None
-    if options and options.get("include_usage") is True:
         return None
     end = body.rstrip()
     if not end.endswith(b"}"):

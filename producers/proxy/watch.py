@@ -5,53 +5,45 @@ Text is read in passing and never kept: the core keeps times, counts and names.
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
-
 from producers.proxy.decoding import Decoding, Plain, decoding_of
 from producers.proxy.identity import Identity
 from producers.proxy.wire import Answer
 from producers.requests import reasons
+from producers.requests.asking import Wanted
 from producers.requests.endings import Ending, How
 from producers.requests.sse import SseReader
 from producers.requests.tracker import Asked, Row, Tracker
 
 LABEL_CHARACTERS_MAX = 64
 """Of a model's name as a client writes it, in characters of up to four bytes; a longer one is not believed."""
+CHOICES_MAX = 1_000_000
+"""The event's bound; more are unknown."""
 
 
 def asked_of(
-    request: Any, api: str, identity: Identity, tenant: str | None, slo_class: str | None, labels: dict[str, str | None]
+    wanted: Wanted,
+    api: str,
+    identity: Identity,
+    tenant: str | None,
+    slo_class: str | None,
+    labels: dict[str, str | None],
 ) -> Asked:
-    """What is known of a request from its body (None where that is no JSON) and its head."""
-    told = request if isinstance(request, dict) else {}
-    choices = told.get("n")
+    """What is known of a request from its body and its head."""
     return Asked(
         request_id=identity.request_id,
         api=api,
-        model=_model_of(told.get("model")),
-        streamed=told.get("stream") is True,
+        model=_model_of(wanted.model),
+        streamed=wanted.streamed,
         trace_id=identity.trace_id,
         tenant=tenant,
         slo_class=slo_class,
-        choices=choices if type(choices) is int and 0 < choices <= 65_536 else None,
+        choices=wanted.choices if wanted.choices is not None and wanted.choices <= CHOICES_MAX else None,
         labels=labels,
     )
 
 
-def _model_of(name: object) -> str | None:
-    if isinstance(name, str) and 0 < len(name) <= LABEL_CHARACTERS_MAX and name.isprintable():
-        return name
-    return None
-
-
-def read_json(body: bytes) -> Any:
-    """The body as JSON; None where it is none."""
-    try:
-        return orjson.loads(body) if body else None
-    except ValueError:
-        return None
+def _model_of(name: str | None) -> str | None:
+    return name if name is not None and len(name) <= LABEL_CHARACTERS_MAX and name.isprintable() else None
 
 
 class Watch:
@@ -94,6 +86,8 @@ class Watch:
         if self._sse is not None:
             for event in self._sse.close():
                 self.tracker.data(at_ns, event)
+            for _ in range(self._sse.oversize_events):
+                self.tracker.note(reasons.OVERSIZE_EVENT)
         elif self._body and how is How.COMPLETE:
             self.tracker.body(at_ns, b"".join(self._body))
         self._body.clear()

@@ -18,7 +18,10 @@ from producers.proxy.identity import Identity
 from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
 from producers.proxy.upstream_side import UpstreamSide
-from producers.proxy.watch import asked_of, read_json
+from producers.proxy.watch import CHOICES_MAX, asked_of
+from producers.requests.asking import wanted_of
+from producers.requests.sse import EVENT_BYTES_MAX
+from runtime.counters import Counters
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.build import block_from_rows, rows_of
 from schemas.events import LLM_REQUESTS
@@ -78,7 +81,8 @@ class Setting:
     def __init__(self, **limits: Any) -> None:
         self.rows: list[dict[str, Any]] = []
         config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1/base"),), **limits)
-        self.server = ProxyServer(config, self.rows.append, host="h", tenant_secret=b"s")
+        self.counters = Counters()
+        self.server = ProxyServer(config, self.rows.append, host="h", tenant_secret=b"s", counters=self.counters)
         self.client_wire, self.upstream_wire = Wire(), Wire()
         self.client = ClientSide(self.server)
         self.client.connection_made(self.client_wire)  # type: ignore[arg-type]
@@ -210,10 +214,46 @@ async def test_an_upstream_is_asked_by_its_url(url: str, host: str, port: int, a
 def test_what_is_asked_is_read_from_the_body() -> None:
     """Model, stream and n where they are what they should be."""
     names = Identity("r", None, [])
-    good = asked_of(read_json(BODY), "chat", names, None, None, {})
-    odd = asked_of(read_json(b'{"model":7,"stream":"yes","n":true}'), "chat", names, None, None, {})
-    none = asked_of(read_json(b"\xff"), "chat", names, None, None, {})
 
-    assert (good.model, good.streamed, good.choices) == ("m", True, 2)
-    assert (odd.model, odd.streamed, odd.choices) == (None, False, None)
-    assert (none.model, none.streamed, none.choices) == (None, False, None)
+    def asked(body: bytes, api: str = "chat") -> tuple[str | None, bool, int | None]:
+        found = asked_of(wanted_of(api, body), api, names, None, None, {})
+        return found.model, found.streamed, found.choices
+
+    assert asked(BODY) == ("m", True, 2)
+    assert asked(b'{"model":7,"stream":"yes","n":true}') == (None, False, 1)
+    assert asked(b'{"model":"%b"}' % (b"x" * 65)) == (None, False, 1)
+    assert asked(b"\xff") == (None, False, None)
+    assert asked(b'{"prompt":["a","b"],"n":3}', "completions") == (None, False, 6)
+    many = b'{"prompt":[%b],"n":%d}'
+    assert asked(many % (b",".join([b'"a"'] * 20), 50_000), "completions") == (None, False, CHOICES_MAX)
+    assert asked(many % (b",".join([b'"a"'] * 20), 50_001), "completions") == (None, False, None)
+
+
+async def test_several_prompts_are_several_choices() -> None:
+    """A list of prompts is answered ``n`` times for each; the first answer's end is not the end of all."""
+    setting = Setting()
+    body = b'{"model":"m","prompt":["a","b"],"n":2,"stream":true}'
+    head = REQUEST.replace(b"chat/completions", b"completions")
+    setting.client.data_received(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    setting.upstream.data_received(ANSWER)
+    await asyncio.sleep(0)
+
+    (row,) = setting.rows
+    assert (row["api"], row["choices"]) == ("completions", 4)
+
+
+async def test_an_event_too_large_to_look_at_is_told() -> None:
+    """It goes on like any other; the stream's missing end is no failure then, and the skip is counted."""
+    setting = Setting()
+    huge = b"data: " + b"x" * (EVENT_BYTES_MAX + 1) + b"\n\n"
+    setting.client.data_received(PLAIN)
+    setting.upstream.data_received(ANSWER_HEAD + b"\r\n")
+    for event in (TOKEN, huge, huge):
+        setting.upstream.data_received(b"%x\r\n%b\r\n" % (len(event), event))
+    setting.upstream.data_received(b"0\r\n\r\n")
+    await asyncio.sleep(0)
+
+    (row,) = setting.rows
+    assert huge in setting.client_wire.written
+    assert (row["status"], row["chunks"]) == ("ok", 1)
+    assert setting.counters.value("proxy_unread", reason="oversize_event") == 2

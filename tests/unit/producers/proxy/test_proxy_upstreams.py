@@ -86,3 +86,19 @@ def test_with_all_down_the_one_down_longest_is_tried() -> None:
             choosing.failed(choosing.upstreams[index], at_s)
 
     assert taken(choosing, 1.5) == 1
+
+
+def test_none_to_try_only_while_every_pause_lasts() -> None:
+    """When one ends a request may find out, so one is to be had: else nothing would ever find an upstream back."""
+    choosing = choice(1, 1)
+    first, second = choosing.upstreams
+
+    told = []
+    for upstream, at_s in ((first, 0.0), (first, 0.0), (second, 1.0), (second, 1.0)):
+        choosing.failed(upstream, at_s)
+        told.append(choosing.none_to_try(1.0))
+
+    assert told == [False, False, False, True]
+    assert (choosing.none_to_try(4.9), choosing.none_to_try(5.0)) == (True, False)
+    choosing.failed(first, 5.0)
+    assert (choosing.none_to_try(5.9), choosing.none_to_try(6.0)) == (True, False)

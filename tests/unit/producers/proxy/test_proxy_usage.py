@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.proxy.usage import HELD_BYTES_MAX, UsageFilter, is_usage, with_usage_asked
+from producers.requests.asking import wanted_of
 
 USAGE = b'data: {"id":"x","choices":[],"usage":{"prompt_tokens":1}}'
 KEPT = (
@@ -25,7 +26,7 @@ KEPT = (
 
 
 def asked(body: bytes) -> bytes | None:
-    return with_usage_asked(body, orjson.loads(body))
+    return with_usage_asked(body, wanted_of("chat", body))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,7 @@ def test_usage_is_asked_at_the_end_of_the_body(body: bytes, added: bytes) -> Non
         b'{"stream":true,"stream_options":{"include_usage":true}}',
         b'{"stream":true,"stream_options":7}',
         b"[1]",
+        b"no JSON",
     ],
 )
 def test_nothing_is_asked_where_nothing_is_to_ask(body: bytes) -> None:
