@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from producers.proxy.publishing import RowPublisher, telling
 from producers.proxy.server import ProxyServer
 from runtime import logs
 from runtime.config import Config, load
+from runtime.health import HealthServer
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from runtime.shutdown import on_stop_signal
 from schemas.errors import ConfigError
@@ -39,14 +40,42 @@ def upstream_of(told: str) -> dict[str, object]:
     return {"url": url, "weight": int(weight)}
 
 
-def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | None) -> None:
-    """Serve until SIGTERM."""
+class Watched:
+    """The proxy's checks, before and after there is one; asked from another thread."""
+
+    def __init__(self) -> None:
+        self.server: ProxyServer | None = None
+
+    def alive(self) -> str | None:
+        """None while the proxy's loop turns."""
+        return None if self.server is None else self.server.why_dead()
+
+    def ready(self) -> str | None:
+        """None while requests are taken and an upstream may be tried for them."""
+        return "starting" if self.server is None else self.server.why_not_ready()
+
+
+@contextlib.contextmanager
+def _health(port: int | None, watched: Watched) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    with HealthServer(port=port, alive=watched.alive, ready=watched.ready):
+        yield
+
+
+def run_proxy(
+    upstreams: Sequence[str], flags: dict[str, object], spool: Path | None, health_port: int | None = None
+) -> None:
+    """Serve until SIGTERM. Ready while at least one upstream is not known to be down."""
     told = tuple(upstream_of(upstream) for upstream in upstreams) or None
     config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": told})
     if not config.proxy.upstreams:
         raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
     logs.configure("proxy")
-    run_on_fast_loop(_serve(config, spool))
+    watched = Watched()
+    with _health(health_port, watched):
+        run_on_fast_loop(_serve(config, spool, watched))
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:
@@ -64,7 +93,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(config: Config, spool: Path | None) -> None:
+async def _serve(config: Config, spool: Path | None, watched: Watched) -> None:
     stop = on_stop_signal(asyncio.get_running_loop())
     secret = secret_of(config.proxy, config.data_dir)
     async with publishing(config, spool, "proxy") as publisher:
@@ -72,6 +101,7 @@ async def _serve(config: Config, spool: Path | None) -> None:
         take = telling(rows.take) if config.proxy.log_requests else rows.take
         server = ProxyServer(config.proxy, take, host=socket.gethostname(), tenant_secret=secret)
         await server.start()
+        watched.server = server
         quiet_collector()
         _tell(server, config.proxy.upstreams)
         running = asyncio.create_task(rows.run())

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fleetpulse.commands.edge import Spool
+from fleetpulse.commands.services import HealthPort
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +36,7 @@ def proxy(
         bool | None, typer.Option("--log-requests/--no-log-requests", help="One JSON line for each finished request.")
     ] = None,
     spool: Spool = None,
+    health_port: HealthPort = None,
 ) -> None:
     """Stand between clients and OpenAI-compatible engines: every byte passed on at once, every request counted.
 
@@ -51,4 +53,4 @@ def proxy(
         "tenant_from": tenant_from,
         "log_requests": log_requests,
     }
-    run_proxy(upstream or (), flags, spool)
+    run_proxy(upstream or (), flags, spool, health_port)

@@ -53,6 +53,13 @@ def lines_of(process: subprocess.Popen[str], until: str) -> dict[str, Any]:
     pytest.fail(f"the proxy ended before it said {until!r}")
 
 
+def text_of(url: str) -> str:
+    """What is told there, in good health."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
 def spooled(folder: Path) -> list[dict[str, Any]]:
     """The rows that wait in a spool."""
     spool = Spool.open(folder, SpoolLimits.of(DEFAULT_LIMITS))
@@ -69,14 +76,15 @@ def test_events_are_on_disk_when_the_proxy_is_asked_to_end(tmp_path: Path) -> No
     engine = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
     threading.Thread(target=engine.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{engine.server_address[1]}/v1"
-    words = ["proxy", "--upstream", f"{url}=2", "--port", "0", "--log-requests", "--spool", str(tmp_path / "spool")]
+    words = ["proxy", "--upstream", f"{url}=2", "--port", "0", "--log-requests", "--health-port", "0"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fleetpulse", *words],
+        [sys.executable, "-m", "fleetpulse", *words, "--spool", str(tmp_path / "spool")],
         env={**os.environ, "FLEETPULSE_DATA_DIR": str(tmp_path), "FLEETPULSE_KAFKA__BOOTSTRAP": "127.0.0.1:9"},
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
+        health = lines_of(process, "health endpoints are up")["port"]
         port = lines_of(process, "proxy is up")["port"]
         request = urllib.request.Request(
             f"http://127.0.0.1:{port}/v1/chat/completions",
@@ -86,6 +94,7 @@ def test_events_are_on_disk_when_the_proxy_is_asked_to_end(tmp_path: Path) -> No
         with urllib.request.urlopen(request, timeout=10) as answer:
             body = answer.read()
         told = lines_of(process, "request")["request"]
+        ready, figures = (text_of(f"http://127.0.0.1:{health}/{page}") for page in ("readyz", "metrics"))
         process.send_signal(signal.SIGTERM)
         lines_of(process, "stopping")
         wait_for_end(process, tmp_path / "spool")
@@ -101,6 +110,8 @@ def test_events_are_on_disk_when_the_proxy_is_asked_to_end(tmp_path: Path) -> No
     assert body == ANSWER
     assert (row["request_id"], row["status"], row["input_tokens"], row["output_tokens"]) == ("asked-1", "ok", 7, 3)
     assert (told["request_id"], told["tenant"], told["output_tokens"]) == ("asked-1", row["tenant"], 3)
+    assert json.loads(ready) == {"ok": True, "why": None}
+    assert 'fleetpulse_proxy_requests_total{api="chat",status="200"} 1.0' in figures
     assert "secret" not in json.dumps(told) + repr(row)
 
 

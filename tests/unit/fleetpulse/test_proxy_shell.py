@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.proxy import quiet_collector, run_on_fast_loop, run_proxy, secret_of, upstream_of
-from runtime.proxy_config import ProxyConfig
+from fleetpulse.proxy import Watched, quiet_collector, run_on_fast_loop, run_proxy, secret_of, upstream_of
+from producers.proxy.server import ProxyServer
+from runtime.counters import Counters
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.errors import ConfigError
 
 
@@ -68,3 +70,15 @@ def test_the_collector_is_quiet() -> None:
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+def test_before_there_is_a_proxy_it_lives_and_is_not_ready() -> None:
+    """Afterwards it is asked itself."""
+    watched = Watched()
+    before = (watched.alive(), watched.ready())
+    config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1"),))
+
+    watched.server = ProxyServer(config, [].append, host="h", tenant_secret=b"s", counters=Counters())
+
+    assert before == (None, "starting")
+    assert (watched.alive(), watched.ready()) == (None, "not listening yet")
