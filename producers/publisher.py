@@ -43,7 +43,8 @@ RECONNECT = RetryPolicy("reconnect", None, None, 0.1, 3.0, 0.5)
 """Like NEVER_LOSE, but a source that comes back late makes windows incomplete: so it asks more often."""
 HOLD_MIN_S, HOLD_MAX_S = 1.0, 60.0
 """Pauses of a lane whose batches the broker refuses; others go on. Doubled each time."""
-_LOOK_EVERY_S = 0.5
+_LOOK_EVERY_S = 2.0
+"""At lanes whose hold has ended, when no record comes."""
 _BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
 _YIELD_EVERY_PUTS = 32
 
@@ -231,12 +232,18 @@ class Publisher:
             self._work.clear()
             await self._sync()
             self._hand_over(sender, self.spool.take())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_EVERY_S):
-                    await self._work.wait()
-            await asyncio.sleep(self._settings.linger_ms / 1_000)
+            if await self._something_came(_LOOK_EVERY_S):
+                await asyncio.sleep(self._settings.linger_ms / 1_000)
         failure, self._books_failure = self._books_failure, None
         raise LaneError(_BOOKS_LANE, failure)
+
+    async def _something_came(self, within_s: float) -> bool:
+        try:
+            async with asyncio.timeout(within_s):
+                await self._work.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _hand_over(self, sender: Sender, records: Sequence[Spooled]) -> None:
         for record in records:
@@ -331,6 +338,7 @@ class Publisher:
             return
         except FAILURES as error:
             self._books_failure = error  # the producer is of no use any more
+            self._work.set()
             return
         self._told = books
         self._held.pop(_BOOKS_LANE, None)
