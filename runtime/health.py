@@ -73,7 +73,7 @@ class HealthServer:
             ) from error
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="health", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="health", daemon=True)
         self._thread.start()
         if port_file is not None:
             _write_whole(port_file, f"{self.port}\n")
