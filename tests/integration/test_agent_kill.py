@@ -1,143 +1,52 @@
 """The agent killed again and again while requests arrive and its Kafka comes and goes: the books stay exact.
 
-Four kills here; for the long run: ``FLEETPULSE_KILLS=50 python -m pytest tests/integration/test_agent_kill.py``.
+From the applications' own counts through spool, log, windows job and sink to every table. Four kills here; for the
+long run: ``FLEETPULSE_KILLS=50 python -m pytest -s tests/integration/test_agent_kill.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import json
 import os
 import random
-import secrets
-import signal
-import subprocess
 import sys
-import threading
-import time
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from fleetpulse import stack, track
-from fleetpulse.stack import manage, ports
-from runtime.local_stack import StackState, write_state
+from fleetpulse.database import Database
+from fleetpulse.track.handover import WAITING_MAX
 from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
+from schemas.events import HOST_SAMPLES, LLM_REQUESTS
 from schemas.headers import decode_headers
 from schemas.native import decode
-from schemas.tables import PRODUCER_BOOKS
-from schemas.topics import BOOKS_TOPIC, BY_NAME, SOURCE_TOPICS
+from schemas.stored import RAW
+from schemas.topics import BY_NAME, SOURCE_TOPICS
+from tests.integration.agent_kill_rig import JOB, SINK, Application, Stage, blows, runs_of, staged
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("FLEETPULSE_KILLS", "4"))
 SEED = 11
 TOPICS = [topic.name for topic in SOURCE_TOPICS]
 IN_FLIGHT_MAX = 1_000
 """Requests that one kill may find in the socket or gathering: a fifth of a second of them, with room."""
+_KEPT = "FLEETPULSE_CACHE_DIR"
 
-
-class Application:
-    """Hands over a request every millisecond, from a thread, until told to stop."""
-
-    def __init__(self, socket: Path) -> None:
-        self.sent = 0
-        self._client = track.Client(str(socket))
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.001):
-            track.report(client=self._client, model="m", request_id=f"r-{self.sent}", output_tokens=self.sent % 7)
-            self.sent += 1
-
-    def stop(self) -> None:
-        """Send what waits, and say how many were dropped."""
-        self._stop.set()
-        self._thread.join()
-        self._client.close()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[StackState]:
-    """A Kafka of this test's own: others would not like it to be killed."""
-    folder = tmp_path / "stack"
-    (folder / "log").mkdir(parents=True)
-    cluster = base64.urlsafe_b64encode(b"\x01" + secrets.token_bytes(15)).decode().rstrip("=")
-    write_state(StackState(folder, cluster, ports.choose(folder), secrets.token_hex(8), secrets.token_hex(8)))
-    state = manage.start_kafka(folder)
-    try:
-        yield state
-    finally:
-        stack.down(folder)
-
-
-async def make_topics(bootstrap: str) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(name, BY_NAME[name].partitions, 1) for name in (*TOPICS, BOOKS_TOPIC)])
-    await admin.close()
-
-
-def agent(spool: Path, socket: Path, state: StackState, log: Path) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
-    environment |= {
-        "FLEETPULSE_KAFKA__BOOTSTRAP": state.kafka_bootstrap,
-        "FLEETPULSE_KAFKA__REQUEST_TIMEOUT_MS": "5000",
-        "FLEETPULSE_AGENT__RECEIVER__SOCKET": str(socket),
-        "FLEETPULSE_AGENT__PERIOD_MS": "100",
-        "FLEETPULSE_AGENT__DRAIN_MS": "60000",
-    }
-    with log.open("ab") as out:
-        command = [sys.executable, "-m", "fleetpulse", "agent", "--spool", str(spool)]
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
-
-
-def await_socket(process: subprocess.Popen[bytes], socket: Path) -> None:
-    """Until the agent listens: there is a socket under the name that its predecessor's is not."""
-    end_s = time.monotonic() + 60
-    before = socket.stat().st_ino if socket.exists() else None
-    while not socket.exists() or socket.stat().st_ino == before:
-        assert process.poll() is None, "the agent ended by itself"
-        assert time.monotonic() < end_s, "the agent does not listen"
-        time.sleep(0.02)
-
-
-def blows(broker: StackState, spool: Path, socket: Path, chance: random.Random) -> Application:
-    """Kill agents, and the broker under some of them, while an application sends; the last agent sends the rest."""
-    log = spool.parent / "agent.log"
-    process = agent(spool, socket, broker, log)
-    await_socket(process, socket)
-    application = Application(socket)
-    for number in range(KILLS):
-        if number % 3 == 1:
-            manage.kill(broker.data_dir, manage.KAFKA)
-        time.sleep(chance.uniform(0.3, 1.5))
-        process.kill()
-        process.wait()
-        if number % 3 == 2:
-            manage.start_kafka(broker.data_dir)
-        process = agent(spool, socket, broker, log)
-        await_socket(process, socket)
-    if (KILLS - 1) % 3 == 1:
-        manage.start_kafka(broker.data_dir)
-    time.sleep(1.0)
-    application.stop()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(90) == 0, log.read_text()[-3_000:]
-    return application
+Books = dict[tuple[int, str], tuple[int, int, int, int]]
+"""Records, events, acknowledged and shed events by (boot, topic)."""
+Landed = dict[tuple[int, int], tuple[str, int, bytes]]
 
 
 async def read_all(bootstrap: str) -> dict[TopicPartition, list[Any]]:
-    partitions = [TopicPartition(name, n) for name in (*TOPICS, BOOKS_TOPIC) for n in range(BY_NAME[name].partitions)]
+    partitions = [TopicPartition(name, n) for name in TOPICS for n in range(BY_NAME[name].partitions)]
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     consumer.assign(partitions)
@@ -151,10 +60,7 @@ async def read_all(bootstrap: str) -> dict[TopicPartition, list[Any]]:
     return read
 
 
-Landed = dict[tuple[int, int], tuple[str, int, bytes]]
-
-
-def landed_of(read: dict[TopicPartition, list[Any]]) -> Landed:
+def landed_of(read: Mapping[TopicPartition, list[Any]]) -> Landed:
     """(topic, events, value) by (boot, seq), as a reader that drops what it has seen, or is below ``low``, keeps it."""
     landed: Landed = {}
     for partition, records in read.items():
@@ -172,43 +78,106 @@ def landed_of(read: dict[TopicPartition, list[Any]]) -> Landed:
     return landed
 
 
-def told(books: list[Any]) -> dict[tuple[int, str], tuple[int, int, int, int]]:
-    """The last books of each (boot, topic): records, events, acknowledged, shed."""
-    rows = [row for each in books for row in rows_of(PRODUCER_BOOKS.fields, decode(each.value, PRODUCER_BOOKS.fields))]
-    best: dict[tuple[int, str], tuple[int, int, int, int]] = {}
-    for row in rows:
-        amounts = (row["records"], row["events"], row["acknowledged_events"], row["shed_events"])
-        key = (row["boot"], row["topic"])
-        best[key] = max(best.get(key, amounts), amounts)
-    return best
+def requests_of(landed: Landed) -> list[int]:
+    """The numbers of the applications' requests that are in the log."""
+    values = [value for topic, _, value in landed.values() if topic == LLM_REQUESTS.topic]
+    fields = LLM_REQUESTS.fields
+    return [
+        int(row["request_id"].removeprefix("r-")) for value in values for row in rows_of(fields, decode(value, fields))
+    ]
 
 
-async def test_the_books_are_exact_whoever_is_killed(broker: StackState, tmp_path: Path) -> None:
-    """Every record of the books is in Kafka once, of every boot; every request at most once; what is missing was in a
-    socket when its agent was killed."""
-    spool, socket = tmp_path / "spool", tmp_path / "agent.sock"
-    await make_topics(broker.kafka_bootstrap)
+def read_tables(stage: Stage) -> tuple[Books, list[int]]:
+    """The agents' books and the numbers of the requests, as the sink landed them."""
+    with closing(Database(stage.config.reading)) as database:
+        books = database.sql(
+            "SELECT boot, topic, max(records), max(events), max(acknowledged_events), max(shed_events)"
+            " FROM producer_books GROUP BY boot, topic"
+        ).rows
+        numbers = database.sql(f"SELECT substring(request_id, 3) FROM {RAW[LLM_REQUESTS.topic].name} FINAL").rows
+    return {(row[0], row[1]): tuple(row[2:]) for row in books}, sorted(int(number) for (number,) in numbers)
 
-    application = await asyncio.to_thread(blows, broker, spool, socket, random.Random(SEED))
 
-    read = await read_all(broker.kafka_bootstrap)
-    books = told([record for tp in list(read) if tp.topic == BOOKS_TOPIC for record in read.pop(tp)])
-    landed = landed_of(read)
+def declared_at_least(dropped: Sequence[int], landed: set[int], sent: int) -> int:
+    """Drops of which a request in the log tells: the next one that was handed over after them, or the farewell."""
+    return sum(len(run) for run in runs_of(dropped) if run.stop in landed or run.stop == sent)
+
+
+def tell(facts: Mapping[str, object]) -> None:
+    sys.stdout.write("\n" + "\n".join(f"{name}: {json.dumps(value)}" for name, value in facts.items()) + "\n")
+
+
+def check_log(books: Books, landed: Landed) -> None:
+    """Every record of the books is in Kafka once, of every boot, and acknowledged."""
     records, events = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
     for (boot, _), (topic, count, _) in landed.items():
         records[boot, topic] += 1
         events[boot, topic] += count
-    requests = [
-        row["request_id"]
-        for topic, _, value in landed.values()
-        if topic == LLM_REQUESTS.topic
-        for row in rows_of(LLM_REQUESTS.fields, decode(value, LLM_REQUESTS.fields))
-    ]
-    declared = sum(shed for (_, topic), (*_, shed) in books.items() if topic == LLM_REQUESTS.topic)
-    missing = application.sent - len(requests) - declared
     spooled = {key: amounts[:3] for key, amounts in books.items() if amounts[0]}
     assert spooled == {key: (records[key], events[key], events[key]) for key in records}
-    assert len({boot for boot, _ in records}) == KILLS + 1
-    assert len(requests) == len(set(requests)) > 100 * KILLS
-    assert set(requests) <= {f"r-{number}" for number in range(application.sent)}
-    assert 0 <= missing <= KILLS * IN_FLIGHT_MAX
+    assert KILLS // 2 < len({boot for boot, _ in records}) <= KILLS + 1
+
+
+def check_application(
+    stage: Stage, application: Application, requests: list[int], declared: int, figures: Mapping[str, float]
+) -> None:
+    """Sent = taken + dropped + what stood in a socket, or gathered, when its agent was killed; drops are declared."""
+    landed, dropped = set(requests), set(application.dropped)
+    handed = [number for number in range(application.sent) if number not in dropped]
+    gone = runs_of([place for place, number in enumerate(handed) if number not in landed])
+    kills = [bisect_left(handed, at) for at in stage.killed_at]
+
+    def waiting(run: range) -> list[int]:
+        """Requests between those that went with an agent and each kill: for the right one they wait in the client."""
+        return [place - run.stop for place in kills]
+
+    least = declared_at_least(application.dropped, landed, application.sent)
+    tell(
+        {
+            "sent": application.sent,
+            "taken": len(requests),
+            "dropped by the client": len(dropped),
+            "of these declared": declared,
+            "of these told of by a request in the log": least,
+            "in a socket or gathering at a kill": [len(run) for run in gone],
+        }
+    )
+    assert application.counts == (application.sent, len(dropped))
+    assert len(requests) == len(landed) > 100 * KILLS
+    assert landed.isdisjoint(dropped)
+    assert landed <= set(handed)
+    assert len(gone) <= KILLS
+    assert max((len(run) for run in gone), default=0) <= IN_FLIGHT_MAX
+    assert all(any(0 <= each <= WAITING_MAX + 1 for each in waiting(run)) for run in gone)
+    assert application.sent == len(requests) + len(dropped) + sum(len(run) for run in gone)
+    assert least <= declared <= len(dropped)
+    assert figures.get("missing", 0) == 0
+
+
+def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`reconcile` agrees from the agents' books to every table; the log has every record of every boot; every request
+    arrives at most once, in log and tables alike; what is missing was dropped by the client, or was in a socket or
+    gathering when its agent was killed."""
+    for name in [name for name in os.environ if name.startswith("FLEETPULSE_") and name != _KEPT]:
+        monkeypatch.delenv(name)
+    with staged(tmp_path / "stack") as stage:
+        application, figures = blows(stage, KILLS, random.Random(SEED))
+        code, report = stage.reconcile()
+        landed = landed_of(asyncio.run(read_all(stage.config.kafka.bootstrap)))
+        books, stored = read_tables(stage)
+        restarts = {name: stage.processes.restarts(name) for name in (JOB, SINK)}
+        logs = "\n".join(stage.processes.tail(name) for name in (JOB, SINK))
+
+    tell({"agents killed": KILLS, "Kafka killed": stage.kafka_kills, "restarts": restarts, "reconcile": code})
+    tell({each["topic"]: each for each in report["topics"] if each["produced"]})
+    topics = {each["topic"]: each for each in report["topics"]}
+    requests = requests_of(landed)
+    llm = {boot: amounts for (boot, topic), amounts in books.items() if topic == LLM_REQUESTS.topic}
+    assert (code, report["exact"], report["unchecked"], report["differences"]) == (0, True, 0, []), logs
+    assert topics[LLM_REQUESTS.topic]["produced"] == len(requests)
+    assert topics[HOST_SAMPLES.topic]["produced"] > 0
+    assert {each["topic"] for each in report["topics"] if each["unidentified"]} == set()
+    check_log(books, landed)
+    assert stored == sorted(requests)
+    assert figures["taken"] == llm[max(llm)][1]
+    check_application(stage, application, requests, sum(shed for *_, shed in llm.values()), figures)
