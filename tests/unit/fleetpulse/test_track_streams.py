@@ -249,7 +249,18 @@ class Odd:
 
 @pytest.mark.parametrize(
     "chunk",
-    [None, "text", b"", 7, [], {}, Odd(), {"choices": 5}, {"choices": [None]}, thing({"choices": [{"delta": {}}]})],
+    [
+        None,
+        "text",
+        b"",
+        7,
+        [],
+        {},
+        pytest.param(Odd(), id="odd"),
+        {"choices": 5},
+        {"choices": [None]},
+        thing({"choices": [{"delta": {}}]}),
+    ],
     ids=str,
 )
 def test_any_chunk_is_passed_on(client: sent.Recorded, chunk: Any) -> None:
