@@ -37,6 +37,7 @@ _FETCH_BYTES_MIN = 256 * 1024
 _FETCH_WAIT_MS = 200
 """The broker answers when it has this much, or after this long: fewer and larger fetches cost both sides less."""
 _BACK_OFF_S = (0.2, 5.0)
+_CONNECTED_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +178,40 @@ def _raw_group(
     )
 
 
+def _consumer(kafka: KafkaConfig, group: _Group) -> Any:
+    return AIOKafkaConsumer(
+        *group.topics,
+        **kafka.client_settings(),
+        group_id=group.name,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=8 * 1024 * 1024,
+        fetch_min_bytes=_FETCH_BYTES_MIN,
+        fetch_max_wait_ms=min(_FETCH_WAIT_MS, group.flush_ms),
+        session_timeout_ms=10_000,
+        heartbeat_interval_ms=2_000,
+    )
+
+
+async def _start(consumer: Any) -> None:
+    """Start it; who is cancelled meanwhile first lets it finish, if only for a moment: a client of aiokafka that is
+    cancelled while it connects leaves its connection open."""
+    starting = asyncio.create_task(consumer.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting}, timeout=_CONNECTED_WITHIN_S)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        raise
+
+
 async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        consumer = AIOKafkaConsumer(
-            *group.topics,
-            **kafka.client_settings(),
-            group_id=group.name,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=8 * 1024 * 1024,
-            fetch_min_bytes=_FETCH_BYTES_MIN,
-            fetch_max_wait_ms=min(_FETCH_WAIT_MS, group.flush_ms),
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=2_000,
-        )
+        consumer = _consumer(kafka, group)
         try:
-            await consumer.start()
+            await _start(consumer)
             group.joined()
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)

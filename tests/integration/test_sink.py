@@ -77,10 +77,6 @@ def test_of_copies_of_a_raw_event_the_first_in_the_log_stands(database: SinkData
     assert clickhouse.query(rows).result_rows == [(5, "accepted", 1)]
 
 
-# A sink that ends at once cancels a Kafka client while it connects; aiokafka leaves that transport to the collector.
-CANCELLED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-
-
 @contextlib.asynccontextmanager
 async def running(kafka: Any, config: ClickHouseConfig, settings: SinkSettings = SETTINGS) -> AsyncIterator[Any]:
     """A sink; what it raises is raised here."""
@@ -171,7 +167,6 @@ async def test_raw_events_land_beside_the_derived_ones(
         await until(lambda: clickhouse.query(query).result_rows == [(3, 1, SPOOL)])
 
 
-@CANCELLED
 async def test_a_missing_table_stops_the_sink_with_a_sentence(
     deployment: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any
 ) -> None:
@@ -184,7 +179,6 @@ async def test_a_missing_table_stops_the_sink_with_a_sentence(
             await task
 
 
-@CANCELLED
 async def test_a_wrong_password_stops_the_sink_with_a_sentence(
     deployment: Any, clickhouse_config: ClickHouseConfig
 ) -> None:
