@@ -339,7 +339,11 @@ def main() -> None:
     around = surroundings(told.seed) | {"command": " ".join(["python -m bench.counterparts", *sys.argv[1:]])}
     whole = {"measurement": "counterparts"} | around | {"comparisons": results}
     keep("counterparts", whole, None)
-    print(json.dumps(whole, indent=2)) if told.json else [tell(result) for result in results]
+    if told.json:
+        print(json.dumps(whole, indent=2))
+    else:
+        for result in results:
+            tell(result)
     sys.exit(0 if all(result["agrees"] for result in results) else 1)
 
 

@@ -77,7 +77,7 @@ def _seen(record: dict[str, Any], sent_us: Mapping[str, int]) -> Seen:
     ]
     bodies = [(at_ns, json.loads(text)) for at_ns, text in messages if text != "[DONE]"]
     chunk_ns = [at_ns for at_ns, body in bodies if _carries(body)]
-    usage = next((body["usage"] for _, body in reversed(bodies) if body.get("usage")), {})
+    usage: dict[str, Any] = next((body["usage"] for _, body in reversed(bodies) if body.get("usage")), {})
     output_tokens = usage.get("completion_tokens")
     return Seen(
         request_id=request_id,
@@ -151,6 +151,7 @@ def compare(seen: Sequence[Seen], ours: Ours) -> dict[str, Any]:
         "agrees": agrees,
         "counts": counts,
         "percentiles": percentiles,
+        "ours_without_sketch_us": exactly(ours.rows),
         "request_by_request": {point: differences(pairs, point) for point in POINTS},
         "client_sending_us": order_statistics([each.sent_us for each in seen]),
     }
@@ -179,6 +180,12 @@ def counted(seen: Sequence[Seen], rows: Sequence[Mapping[str, Any]], matched: in
     return {name: {"client": client[name], "ours": ours[name], "agrees": client[name] == ours[name]} for name in client}
 
 
+def exactly(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float | None]]:
+    """Order statistics of the rows' own values, no sketch between: what of a difference is the clocks' alone."""
+    known = {name: [row[name] for row in rows if row[name] is not None] for name in ("ttft_us", "e2e_us")}
+    return {name: order_statistics(values) for name, values in known.items()}
+
+
 def judged(client: Mapping[str, Sequence[int]], ours: Percentiles) -> list[dict[str, Any]]:
     """One entry for each figure and percentile: both values, and whether they differ by no more than is allowed."""
     return [
@@ -192,6 +199,7 @@ def _verdict(name: str, q: float, client_us: float | None, ours_us: float | None
     entry: dict[str, Any] = {"figure": name, "percentile": q * 100, "client_us": client_us, "ours_us": ours_us}
     if client_us is None or ours_us is None:
         return entry | {"difference_us": None, "allowed_us": None, "agrees": client_us is ours_us}
+    entry["ours_us"] = round(ours_us)
     difference_us, allowed_us = ours_us - client_us, client_us * ALLOWED_SHARE + ALLOWED_US
     agrees = abs(difference_us) <= allowed_us
     return entry | {"difference_us": round(difference_us), "allowed_us": round(allowed_us), "agrees": agrees}
