@@ -58,6 +58,12 @@ class Run:
     folder: Path
     """Logs, spool and export of this run."""
     environments: Path
+    realtime: bool
+
+    @property
+    def before(self) -> list[str]:
+        """What the command of a process begins with whose delays would be taken for the other's latency."""
+        return ["chrt", "--rr", "1"] if self.realtime else []
 
 
 def free_port() -> int:
@@ -141,7 +147,8 @@ def engine(run: Run) -> Iterator[int]:
             str(run.folder / "tiny.gguf"),
             str(port),
         ]
-    with child(command, run.folder / "engine.log") as process:
+    before = run.before if run.engine == "mock" else []
+    with child([*before, *command], run.folder / "engine.log") as process:
         await_port(port, process, "/v1/models")
         yield port
 
@@ -154,7 +161,8 @@ def proxy(run: Run, upstream: int, data: Path) -> Iterator[int]:
     if run.through == "spool":
         added["FLEETPULSE_KAFKA__BOOTSTRAP"] = f"{HOST}:{free_port()}"
     flags = ["--upstream", f"http://{HOST}:{upstream}", "--port", str(port), "--spool", str(run.folder / "spool")]
-    with child([sys.executable, "-m", "fleetpulse", "proxy", *flags], run.folder / "proxy.log", added) as process:
+    command = [*run.before, sys.executable, "-m", "fleetpulse", "proxy", *flags]
+    with child(command, run.folder / "proxy.log", added) as process:
         await_port(port, process)
         yield port
 
@@ -193,7 +201,7 @@ def load(run: Run, port: int) -> None:
     command += ["--output-artifact-dir", str(run.folder / "export")]
     if run.engine == "llama":
         command += ["--extra-inputs", f"max_tokens:{LLAMA_TOKENS}", "--extra-inputs", "ignore_eos:true"]
-    with child(command, run.folder / "client.log") as process:
+    with child([*run.before, *command], run.folder / "client.log") as process:
         if process.wait() != 0:
             raise SystemExit(f"the client failed; see {run.folder / 'client.log'}")
 
@@ -277,6 +285,7 @@ def measure(run: Run) -> dict[str, Any]:
     with (export / "profile_export_raw.jsonl").open() as raw, (export / "profile_export.jsonl").open() as metrics:
         seen = read_export(raw, metrics)
     facts = {"engine": pinned(run.engine), "client": pinned("aiperf"), "through": run.through, "streams": run.streams}
+    facts |= {"realtime": run.realtime}
     return facts | {"load_1m": round(os.getloadavg()[0], 2)} | compare(seen, ours)
 
 
@@ -311,6 +320,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--environments", type=Path, help="keep virtual environments here; default: made and removed")
     parser.add_argument("--logs", type=Path, help="keep logs and exports here; default: removed")
+    parser.add_argument("--realtime", action="store_true", help="mock, proxy and client before all else (root, chrt)")
     parser.add_argument("--json", action="store_true", help="print the whole result")
     return parser.parse_args()
 
@@ -322,20 +332,11 @@ def main() -> None:
         folder, environments = told.logs or Path(temporary), told.environments or Path(temporary) / "environments"
         folder, environments = folder.resolve(), environments.resolve()
         environments.mkdir(parents=True, exist_ok=True)
-        results = [
-            measure(
-                Run(
-                    name,
-                    told.through,
-                    told.requests,
-                    told.streams,
-                    told.seed,
-                    folder / f"{name}-{number}",
-                    environments,
-                )
-            )
-            for number, name in enumerate(told.engine or ("mock", "llama"))
-        ]
+        results = []
+        for number, name in enumerate(told.engine or ("mock", "llama")):
+            here = folder / f"{name}-{number}"
+            amounts = (told.requests, told.streams, told.seed)
+            results.append(measure(Run(name, told.through, *amounts, here, environments, told.realtime)))
     around = surroundings(told.seed) | {"command": " ".join(["python -m bench.counterparts", *sys.argv[1:]])}
     whole = {"measurement": "counterparts"} | around | {"comparisons": results}
     keep("counterparts", whole, None)

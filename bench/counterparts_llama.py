@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-WORDS, WIDTH, LAYERS, HEADS, INNER, CONTEXT = 8_192, 384, 6, 6, 1_024, 4_096
+WORDS, WIDTH, LAYERS, HEADS, INNER, CONTEXT = 8_192, 256, 4, 4, 768, 4_096
 SLOTS = 8
 TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
