@@ -61,6 +61,7 @@ class Processes:
         self._python = python
         self._children: dict[str, _Child] = {}
         self._stopping = False
+        self._ended: dict[str, int] = {}
         log_dir.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Processes:
@@ -85,6 +86,10 @@ class Processes:
             child.restarts, child.cpu_s = before.restarts + 1, before.cpu_s
         self._children[command.name] = child
         return process.pid
+
+    def command(self, name: str) -> Command:
+        """What a child was started as."""
+        return self._children[name].command
 
     def names(self) -> tuple[str, ...]:
         """Names of all children, running or not."""
@@ -116,8 +121,9 @@ class Processes:
         return hit
 
     def exit_code(self, name: str) -> int | None:
-        """Exit code of a child that has ended, else None."""
-        return self._children[name].process.poll()
+        """Exit code of a child that has ended or was stopped by name, else None."""
+        child = self._children.get(name)
+        return self._ended[name] if child is None else child.process.poll()
 
     def tend(self) -> list[str]:
         """Restart children that died and may be restarted; return the names of those started now."""
@@ -152,7 +158,7 @@ class Processes:
             child.log.close()
         if names:
             for name in names:
-                del self._children[name]
+                self._ended[name] = self._children.pop(name).process.wait()
         return taken
 
     def tail(self, name: str, lines: int = 15) -> str:

@@ -24,6 +24,8 @@ from schemas.errors import FleetpulseError
 
 WARM_UP_S = 10.0
 SETTLE_WITHIN_S = 120.0
+STOP_AFTER_S, STOPS_MAX = 5.0, 5
+"""So long the producer runs before it is stopped, and so often that is tried until it has ended by itself."""
 TICK_S = 0.2
 UP_WITHIN_S = 20.0
 _ONE, _TWO = "jobs-one", "jobs-two"
@@ -184,15 +186,23 @@ def _settle(stage: _Stage) -> Report:
     stage.tell("settling")
     if stage.thaw_at_s is not None:
         _pass_time(stage, max(0.0, stage.thaw_at_s - time.monotonic()) + TICK_S)
-    _pass_time(stage, 5.0)
-    if stage.processes.pid("producer") is None:
-        raise FleetpulseError(
-            f"the producer did not come back; the end of its log:\n{stage.processes.tail('producer')}"
-        )
-    stage.processes.stop("producer", within_s=60.0)
+    _stop_producer(stage)
     return reconcile(
         stage.config.kafka, stage.config.clickhouse, wait_s=SETTLE_WITHIN_S, while_waiting=stage.processes.tend
     )
+
+
+def _stop_producer(stage: _Stage) -> None:
+    """Let the producer end by itself, with its books told: one that was killed a moment ago, and is stopped before it
+    has opened its spool, would take them with it."""
+    command = stage.processes.command("producer")
+    for _ in range(STOPS_MAX):
+        _pass_time(stage, STOP_AFTER_S)
+        stage.processes.stop("producer", within_s=60.0)
+        if stage.processes.exit_code("producer") == 0:
+            return
+        stage.processes.start(command)
+    raise FleetpulseError(f"the producer does not end well; the end of its log:\n{stage.processes.tail('producer')}")
 
 
 def _records(config: Config) -> dict[tuple[str, int], dict[str, int]]:
