@@ -104,7 +104,8 @@ def tail(
     from fleetpulse.tail import tail_topic
     from runtime.config import load
 
-    asyncio.run(tail_topic(load().kafka, topic, records, follow=follow))
+    config = load()
+    asyncio.run(tail_topic(config.kafka, topic, records, follow=follow, limits=config.limits))
 
 
 def config(

@@ -45,6 +45,8 @@ def jobs(
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
 
+    Exit 70 means that a doubt ended it: a supervisor must start it again after 2 s, always (docs/running.md).
+
     Example: [bold]fleetpulse jobs windows --name worker-1[/bold]
     """
     from fleetpulse.services import run_job

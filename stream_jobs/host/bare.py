@@ -70,6 +70,7 @@ async def run_bare(
         partitions = Partitions(job, broker, names, policy, clock)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         consumer = _consumer(kafka, names.group, policy, worker)
+        partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
         open_.push_async_callback(stop_client, consumer.stop)
         await consumer.start()

@@ -298,6 +298,7 @@ async def _serve(
         partitions = Partitions(job, broker, job.names(kafka.deployment), policy, SystemClock())
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         app = make_app(job, kafka, policy, Host(partitions, watchdog, policy), worker, folder)
+        partitions.end_known = lambda topic, partition: app.consumer.highwater(TP(topic, partition))
         open_.push_async_callback(_stop_app, app)
         open_.push_async_callback(partitions.shut_down)
         partitions.start()
