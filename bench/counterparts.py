@@ -269,7 +269,7 @@ def landed(run: Run, data: Path) -> Ours:
 
 def measure(run: Run) -> dict[str, Any]:
     """Run everything once and compare."""
-    run.folder.mkdir(parents=True)
+    run.folder.mkdir(parents=True)  # never on top of an older run
     environment(run.environments, "aiperf")
     if run.through == "spool":
         with engine(run) as upstream, proxy(run, upstream, run.folder / "data") as port:
@@ -325,6 +325,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def command_of(told: argparse.Namespace) -> str:
+    """The command without its folders, which change no figure."""
+    flags = [f"--engine {name}" for name in told.engine or ()] + [f"--through {told.through}"]
+    flags += [f"--requests {told.requests} --streams {told.streams} --seed {told.seed}"]
+    return " ".join(["python -m bench.counterparts", *flags, *(["--realtime"] if told.realtime else [])])
+
+
 def main() -> None:
     told = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every child is ended
@@ -337,7 +344,7 @@ def main() -> None:
             here = folder / f"{name}-{number}"
             amounts = (told.requests, told.streams, told.seed)
             results.append(measure(Run(name, told.through, *amounts, here, environments, told.realtime)))
-    around = surroundings(told.seed) | {"command": " ".join(["python -m bench.counterparts", *sys.argv[1:]])}
+    around = surroundings(told.seed) | {"command": command_of(told)}
     whole = {"measurement": "counterparts"} | around | {"comparisons": results}
     keep("counterparts", whole, None)
     if told.json:
