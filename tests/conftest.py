@@ -20,12 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pytest_socket import disable_socket
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from runtime.config import ClickHouseConfig, KafkaConfig
+
+# No deadlines: the first call of compiled code loads or compiles it, on any machine at any load.
+settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any load")
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = ROOT / "tests" / "unit"
