@@ -8,6 +8,7 @@ be it an empty role chunk: ``ttft_us`` from here may be early by the time betwee
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from functools import cache
 from typing import Any
@@ -117,19 +118,24 @@ class Reporting:
         self._report(kwargs, response_obj)
 
     def _report(self, details: Any, answer: Any) -> None:
-        try:
+        """Tell one call, once. Whatever LiteLLM hands over, nothing is raised into it."""
+        with contextlib.suppress(Exception):
             fields = fields_of(details, answer)
             payload = details.get("standard_logging_object") or {}
-            call = (details.get("litellm_call_id") or fields["request_id"], fields["status"], payload.get("endTime"))
-        except Exception:
-            return
+            ended_s = payload.get("endTime")
+            if not self._is_new((details.get("litellm_call_id") or fields["request_id"], fields["status"], ended_s)):
+                return
+            at_ms = int(ended_s * 1_000) if isinstance(ended_s, int | float) and ended_s > 0 else None
+            report(at_ms=at_ms, **fields)
+
+    def _is_new(self, call: tuple[Any, ...]) -> bool:
+        """False for a call that was told before; one without an id is always new."""
         if call[0] is not None and call in self._seen:
-            return
+            return False
         self._seen[call] = None
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
-        ended_s = payload.get("endTime")
-        report(at_ms=int(ended_s * 1_000) if isinstance(ended_s, int | float) and ended_s > 0 else None, **fields)
+        return True
 
 
 @cache

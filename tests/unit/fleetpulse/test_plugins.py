@@ -326,7 +326,18 @@ def test_what_was_not_streamed_has_no_first_token() -> None:
     assert litellm.fields_of(details(stream=False), ANSWER)["ttft_us"] is None
 
 
-@pytest.mark.parametrize("given", [None, {}, {"standard_logging_object": None}, {"standard_logging_object": 5}, "x"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        {},
+        {"standard_logging_object": None},
+        {"standard_logging_object": 5},
+        "x",
+        {"litellm_call_id": ["no", "id"]},
+        {"standard_logging_object": {"endTime": float("inf")}},
+    ],
+)
 def test_details_of_another_shape_harm_nothing(reported: sent.Recorded, given: Any) -> None:
     """Nothing is raised into the gateway."""
     litellm.Reporting().log_success_event(given, None, None, None)
