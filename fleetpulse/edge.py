@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import socket
@@ -21,6 +20,7 @@ from producers.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
+from runtime.garbage import settle
 from runtime.health import HealthServer
 from runtime.shutdown import on_stop_signal
 from schemas.errors import ConfigError
@@ -116,12 +116,6 @@ def _health(port: int | None, watch: _Watch) -> Iterator[None]:
         yield
 
 
-def _settle() -> None:
-    """What was made by now lives as long as the process: the garbage collector need not walk over it every time."""
-    gc.collect()
-    gc.freeze()
-
-
 def run_agent_service(spool: Path | None, seconds: float | None, health_port: int | None = None) -> list[Report]:
     """Measure this host until the seconds are over or SIGTERM; how each collector fared."""
     from producers.agent.process import run_agent
@@ -133,7 +127,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
         stop = on_stop_signal(asyncio.get_running_loop())
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, stop.set)
-        asyncio.get_running_loop().call_later(SETTLED_AFTER_S, _settle)
+        asyncio.get_running_loop().call_later(SETTLED_AFTER_S, settle)
         async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000, QUIET) as publisher:
             state = config.data_dir / "agent"
             await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)

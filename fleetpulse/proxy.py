@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import secrets
@@ -18,6 +17,7 @@ from producers.proxy.publishing import RowPublisher, telling
 from producers.proxy.server import ProxyServer
 from runtime import logs
 from runtime.config import Config, load
+from runtime.garbage import settle
 from runtime.health import HealthServer
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from runtime.shutdown import on_stop_signal
@@ -123,9 +123,7 @@ async def _until(stop: asyncio.Event, running: asyncio.Task[None]) -> None:
 
 def quiet_collector() -> None:
     """Leave what start-up made out of every collection, and collect seldom."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_QUIET_GC)
+    settle(_QUIET_GC)
 
 
 def _tell(server: ProxyServer, upstreams: Sequence[UpstreamConfig]) -> None:

@@ -13,13 +13,17 @@ from itertools import pairwise
 from typing import Any
 
 from schemas.fields import Event, Role
+from schemas.limits import WINDOW_MS
 
 INTERVAL_MS_MAX = 3_600_000
 """Differences over a longer time (a machine that slept) belong to no window: they are left out."""
-WINDOW_MS = 10_000
 EDGE_SLACK_MS = 250
 """An interval that ends so little behind an edge (or begins so little before it) is not split there: readings come a
 few milliseconds after their tick, and a row for those would be noise."""
+
+
+Figures = dict[str, int | None]
+"""Numbers of a row by name; None is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,20 @@ def apportioned(amount: int, weights: list[int]) -> list[int]:
         shares.append(amount * passed // whole - given)
         given += shares[-1]
     return shares
+
+
+def split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[Figures]:
+    """``grown`` over the ``interval_ms`` before ``at_ms``, a row per window; every figure adds up over the rows."""
+    pieces = spans(at_ms - interval_ms, at_ms)
+    if len(pieces) == 1:
+        return [{"at_ms": at_ms, "interval_ms": interval_ms, **grown}]
+    rows: list[Figures] = [{"at_ms": piece.at_ms, "interval_ms": piece.interval_ms} for piece in pieces]
+    weights = [piece.interval_ms for piece in pieces]
+    for name, amount in grown.items():
+        shares = [None] * len(rows) if amount is None else apportioned(amount, weights)
+        for row, share in zip(rows, shares, strict=True):
+            row[name] = share
+    return rows
 
 
 def since(before: int | None, now: int | None) -> int | None:

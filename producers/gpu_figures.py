@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from producers.differences import INTERVAL_MS_MAX, since
-from producers.gpu.rows import CUT_TO_INTERVAL, Figures, split
+from producers.differences import INTERVAL_MS_MAX, Figures, since, split
+from producers.gpu.rows import CUT_TO_INTERVAL
 
 Nature = Literal["gauge", "counter", "rate"]
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from producers.differences import INTERVAL_MS_MAX, apportioned, since, spans
+from producers.differences import INTERVAL_MS_MAX, since, split
 from producers.engines.mappings import BY_KIND
 from producers.engines.reading import Identity, Reading, Series
 from schemas.events import ENGINE_SAMPLES
@@ -55,21 +55,9 @@ def engine_rows(before: Known | None, now: Reading, at_ms: int, moment_ms: int) 
         named: Row = {"model": identity[0], "model_version": identity[1], "engine_kind": now.kind}
         parts: list[Row] = [{"at_ms": at_ms}]
         if before is not None and 0 < interval_ms <= INTERVAL_MS_MAX:
-            parts = _split(at_ms, interval_ms, _grown(before, identity, figures, restarted))
+            parts = [*split(at_ms, interval_ms, _grown(before, identity, figures, restarted))]
         rows += [named | part for part in parts[:-1]] + [named | parts[-1] | _levels(now.kind, figures)]
     return rows, _known(None if restarted else before, now, moment_ms)
-
-
-def _split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[Row]:
-    """A row per window that the interval before ``at_ms`` touches; every figure adds up over them."""
-    pieces = spans(at_ms - interval_ms, at_ms)
-    weights = [piece.interval_ms for piece in pieces]
-    shares = {name: apportioned(total, weights) for name, total in grown.items() if total is not None}
-    return [
-        {"at_ms": piece.at_ms, "interval_ms": piece.interval_ms}
-        | {name: shares[name][at] if name in shares else None for name in grown}
-        for at, piece in enumerate(pieces)
-    ]
 
 
 def restart(before: Known, now: Reading) -> bool:

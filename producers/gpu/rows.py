@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from producers.differences import INTERVAL_MS_MAX, apportioned, since, spans
+from producers.differences import INTERVAL_MS_MAX, Figures, since, split
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS
 
 Parts = Mapping[str, tuple[str, ...]]
-Figures = dict[str, int | None]
 
 CUT_TO_INTERVAL = ("throttled_us", "throttled_power_us", "throttled_thermal_us")
 """Time that is counted once for each of several causes at the same moment."""
@@ -69,20 +68,6 @@ def sample_rows(shape: Shape, before: Reading | None, now: Reading) -> list[Figu
         return [{"at_ms": now.at_ms, **levels}]
     rows = split(now.at_ms, interval_ms, _grown(shape, before.values, now.values, interval_ms))
     return [*rows[:-1], {**levels, **rows[-1]}]
-
-
-def split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[Figures]:
-    """``grown`` over the ``interval_ms`` before ``at_ms``, a row per window; every figure adds up over the rows."""
-    pieces = spans(at_ms - interval_ms, at_ms)
-    if len(pieces) == 1:
-        return [{"at_ms": at_ms, "interval_ms": interval_ms, **grown}]
-    rows: list[Figures] = [{"at_ms": piece.at_ms, "interval_ms": piece.interval_ms} for piece in pieces]
-    weights = [piece.interval_ms for piece in pieces]
-    for name, amount in grown.items():
-        shares = [None] * len(rows) if amount is None else apportioned(amount, weights)
-        for row, share in zip(rows, shares, strict=True):
-            row[name] = share
-    return rows
 
 
 def _levels(shape: Shape, values: Mapping[str, int]) -> Figures:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
+from runtime.garbage import settle
 from runtime.shutdown import on_stop_signal
 from schemas.errors import ConfigError, ContractError, FleetpulseError
 from stream_jobs.host.bare import run_bare
@@ -67,9 +67,7 @@ def _collect_rarely() -> None:
     A fetch makes some hundred thousand small objects and lets all of them go, none in a cycle; searching them at
     Python's default pace costs a tenth of the job.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE_OBJECTS, 20, 20)
+    settle((GARBAGE_OBJECTS, 20, 20))
 
 
 def _shell(name: str) -> Callable[..., None]:
