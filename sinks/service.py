@@ -1,8 +1,8 @@
 """The sink: read, insert, wait for the answer, note what to roll up, and only then commit the offsets.
 
 Two consumer groups in one process: derived topics (read committed) and, unless switched off, the source topics for
-the raw tables. ClickHouse away: nothing more is read, what was read is kept and tried again for ever. A kill between
-insert and commit repeats rows that have an identity and count once.
+the raw tables. ClickHouse away: at most one more batch of each group is read, what was read is kept and tried again for
+ever. A kill between insert and commit repeats rows that have an identity and count once.
 """
 
 from __future__ import annotations

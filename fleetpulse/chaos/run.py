@@ -195,14 +195,21 @@ def _settle(stage: _Stage) -> Report:
 def _stop_producer(stage: _Stage) -> None:
     """Let the producer end by itself, with its books told: one that was killed a moment ago, and is stopped before it
     has opened its spool, would take them with it."""
-    command = stage.processes.command("producer")
+    processes = stage.processes
+    command = processes.command("producer")
     for _ in range(STOPS_MAX):
         _pass_time(stage, STOP_AFTER_S)
-        stage.processes.stop("producer", within_s=60.0)
-        if stage.processes.exit_code("producer") == 0:
+        is_up = processes.pid("producer") is not None
+        processes.stop("producer", within_s=60.0)
+        ended = processes.exit_code("producer")
+        if is_up and ended == 0:
             return
-        stage.processes.start(command)
-    raise FleetpulseError(f"the producer does not end well; the end of its log:\n{stage.processes.tail('producer')}")
+        if not is_up or ended != -signal.SIGTERM:
+            break  # it did not come back, had to be killed, or failed: starting it again would hide that
+        processes.start(command)  # it was ended before it could listen to the signal
+    raise FleetpulseError(
+        f"the producer did not come back, or does not end well; the end of its log:\n{processes.tail('producer')}"
+    )
 
 
 def _records(config: Config) -> dict[tuple[str, int], dict[str, int]]:

@@ -255,9 +255,9 @@ class Partitions:
     def _tell_lag(self, place: Place, owner: PartitionOwner) -> None:
         try:
             end = self.end_known(*place)
-        except (
-            Exception
-        ):  # a figure is no reason for a doubt: the client may be stopping, or know the partition no more
+        except Exception as error:
+            # A figure is no reason for a doubt: the client may be stopping, or know the partition no more.
+            self._counters.add("errors", where="lag", error=type(error).__name__)
             return
         if end is not None and place in self._live:
             self._behind.add(place)
