@@ -34,6 +34,12 @@ _PARTITIONS = {"llm.requests": 4, "gpu.samples": 4, "host.samples": 2, "engine.s
 WINDOW_PARTIALS = "window.partials"
 BOOKS_TOPIC = "books"
 REJECTED_TOPIC = "rejected"
+WINDOW_FINALS = "window.finals"
+"""One partition: what judges the fleet sees all of it in one order, so that one cause makes one alert."""
+ALERTS_TOPIC = "alerts"
+ALERT_COMMANDS = "alert.commands"
+"""What people tell the alert job: mutes. Read by the finals job, which passes them on in order."""
+DEAD_LETTERS = "alerts.undelivered"
 
 SOURCE_TOPICS = tuple(
     Topic(
@@ -83,19 +89,56 @@ DERIVED_TOPICS = (
     ),
 )
 
+INSIGHT_TOPICS = (
+    Topic(
+        WINDOW_FINALS,
+        1,
+        DEFAULT_LIMITS.partials_retention_ms,
+        False,
+        False,
+        "none",
+        "finals job",
+        "alert job, cost job",
+    ),
+    Topic(
+        ALERTS_TOPIC,
+        1,
+        -1,
+        False,
+        True,
+        "fingerprint",
+        "alert job",
+        "delivery, sink, anyone",
+    ),
+    Topic(ALERT_COMMANDS, 1, -1, True, False, "none", "command line", "finals job"),
+    Topic(DEAD_LETTERS, 1, 30 * 24 * 3_600_000, False, False, "fingerprint", "delivery", "people"),
+)
+"""Finals and what is made of them."""
+
 
 def state_topic(job: str, source_topic: str) -> str:
     """Name of the topic that holds a job's snapshots for one source topic."""
     return f"state.{job}.{source_topic}"
 
 
+_SOURCES_OF_JOBS = {t.name: t.partitions for t in (*SOURCE_TOPICS, *DERIVED_TOPICS, *INSIGHT_TOPICS)}
+
 STATE_TOPICS = tuple(
     Topic(state_topic("windows", t.name), t.partitions, -1, False, True, "part", "windows job", "windows job")
     for t in SOURCE_TOPICS
+) + tuple(
+    Topic(state_topic(job, t), _SOURCES_OF_JOBS[t], -1, False, True, "part", f"{job} job", f"{job} job")
+    for job, t in (
+        ("finals", WINDOW_PARTIALS),
+        ("finals", "gpu.events"),
+        ("finals", "engine.events"),
+        ("finals", ALERT_COMMANDS),
+        ("alerts", WINDOW_FINALS),
+    )
 )
 
 CONTRACT = Topic("contract", 1, -1, False, True, "topic", "migrate", "sink, reconcile")
 """The log id of every topic, written when the topic is made: a topic made anew begins at offset 0 again."""
 
-TOPICS = (CONTRACT, *SOURCE_TOPICS, *DERIVED_TOPICS, *STATE_TOPICS)
+TOPICS = (CONTRACT, *SOURCE_TOPICS, *DERIVED_TOPICS, *INSIGHT_TOPICS, *STATE_TOPICS)
 BY_NAME = {topic.name: topic for topic in TOPICS}

@@ -1,0 +1,1 @@
+"""The finals job: partial rows of a window merge, and are told once the watermark of every source has passed it."""

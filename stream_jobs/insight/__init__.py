@@ -1,0 +1,1 @@
+"""From finals to findings: measures by label, baselines, detectors. Pure and vectorised; event time is the only clock."""

@@ -1,0 +1,97 @@
+"""What a detector sees and says: one window of one rule as columns over series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Labels = tuple[tuple[str, str], ...]
+"""(dimension, value) of a series in the order of the rule's ``by``; what is null is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """``slots`` are the series present in this window: small whole numbers, each a row of every state array of the
+    rule, kept as long as the series lives. ``values[name]`` is the measure of that name per present series, NaN where
+    it is unknown; ``counts`` the events behind the first measure. ``firing`` tells which of them fire already."""
+
+    window_ms: int
+    length_ms: int
+    slots: Whole
+    values: Mapping[str, Floats]
+    counts: Whole
+    firing: Mask
+
+    @property
+    def end_ms(self) -> int:
+        """End of the window."""
+        return self.window_ms + self.length_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a detector thinks of series ``slots`` (not only those present: silence can be judged).
+
+    ``beyond``: past the entering level. ``within``: back within the leaving level; neither where it is between or not
+    judged. ``value``, ``baseline``, ``low`` and ``high`` (expected range) are NaN where there is none. ``note`` codes
+    into ``notes`` (0 is nothing): a likely cause in words.
+    """
+
+    slots: Whole
+    beyond: Mask
+    within: Mask
+    value: Floats
+    baseline: Floats
+    low: Floats
+    high: Floats
+    note: npt.NDArray[np.int16] | None = None
+    notes: tuple[str, ...] = ("",)
+
+
+class Detector(Protocol):
+    """One per rule. State is arrays indexed by slot; ``grow`` makes room, ``forget`` empties slots for new series.
+
+    ``judge`` is called once per window of the rule, in order of time, also when no series is present. ``dump`` and
+    ``load`` carry the whole state; equal states give equal arrays.
+    """
+
+    def grow(self, slots: int) -> None: ...
+
+    def judge(self, frame: Frame) -> Judgement: ...
+
+    def forget(self, slots: Whole) -> None: ...
+
+    def dump(self) -> dict[str, npt.NDArray[np.generic]]: ...
+
+    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A series of a rule that fires, told for every window in which it does and once (``firing`` False) when it has
+    cleared. ``since_ms`` is the start of the first window of the run that was beyond."""
+
+    rule: str
+    labels: Labels
+    window_ms: int
+    length_ms: int
+    firing: bool
+    since_ms: int
+    value: float | None
+    baseline: float | None
+    low: float | None
+    high: float | None
+    count: int
+    note: str = ""
+
+    @property
+    def end_ms(self) -> int:
+        """End of the window judged last."""
+        return self.window_ms + self.length_ms

@@ -1,0 +1,92 @@
+"""A rule, as data. ``stream_jobs.rules.load`` reads it from YAML, ``stream_jobs.insight`` judges by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from schemas.limits import WINDOW_MS
+
+
+class Function(StrEnum):
+    """How a measure is made of the columns of finals."""
+
+    PERCENTILE = "percentile"
+    """``p95(ttft_us)``: of a sketch, at rank floor(q (n - 1))."""
+    MEAN = "mean"
+    """``mean(temperature_c)``: sum / count of a gauge or sketch."""
+    MIN = "min"
+    MAX = "max"
+    LAST = "last"
+    SUM = "sum"
+    """``sum(preemptions)``: of a difference."""
+    RATE = "rate"
+    """``rate(output_tokens)``: sum of a difference, or events where no field is named, per second of the window."""
+    COUNT = "count"
+    """``count()``: events."""
+    SHARE = "share"
+    """``share(status in error,timeout)``: events that match / all events, 0 to 1."""
+    RATIO = "ratio"
+    """``ratio(throttled_us, interval_ms)``: sum / sum of differences, or mean / mean of gauges; times in one unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition on a dimension. ``None`` among ``one_of`` matches null; ``negated`` turns it round."""
+
+    dimension: str
+    one_of: tuple[str | None, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number per series and window. ``name`` is how detectors ask for it; the first of a rule is ``value``."""
+
+    name: str
+    topic: str
+    function: Function
+    field: str = ""
+    over: str = ""
+    """Denominator of a ratio."""
+    q: float = 0.0
+    match: Where | None = None
+    """Numerator of a share."""
+    where: tuple[Where, ...] = ()
+    text: str = ""
+    """As written, such as ``p95(ttft_us)``."""
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``kind`` names the detector, ``options`` are its own, checked when the rule was read.
+
+    Judged once per ``window_ms`` (a multiple of the grain, aligned to the epoch) and series (values of ``by``). Fires
+    when ``m`` of the last ``n`` windows are beyond the entering level; clears when ``clear_after`` windows in a row are
+    within the leaving level. A window with fewer than ``min_count`` events of the first measure is not judged.
+    """
+
+    name: str
+    kind: str
+    measures: tuple[Measure, ...]
+    by: tuple[str, ...]
+    severity: str
+    summary: str
+    """One sentence with ``{label}``, ``{value}``, ``{baseline}`` in it."""
+    advice: str = ""
+    window_ms: int = WINDOW_MS
+    m: int = 1
+    n: int = 1
+    clear_after: int = 3
+    min_count: int = 1
+    renotify_ms: int = 4 * 3_600_000
+    options: dict[str, Any] = field(default_factory=dict)
+    where_read: str = ""
+    """``file:line``."""
+
+    @property
+    def value(self) -> Measure:
+        """What the rule looks at first."""
+        return self.measures[0]
