@@ -4,11 +4,11 @@ The files in ``schemas/migrations`` hold what this module makes (``python -m sch
 
 Every table keeps one row per identity and is read with FINAL behind views:
 
-- partial, books and rejected rows: where they stood in the log (log id, partition, offset, row);
+- partial, books, rejected, exemplar and alert rows: where they stood in the log (log id, partition, offset, row);
 - raw rows: the edge's own identity (source, boot, seq, row), or the log position; of copies the first stands;
 - rollup rows: window, grouping set and dimensions; the version is the number of partial rows behind a row.
 
-``ddl_tables`` has the tables, ``ddl_views`` functions and views, ``merging`` how partial rows merge.
+``ddl_tables`` has the tables, ``ddl_views`` and ``ddl_alerts`` functions and views, ``merging`` how partial rows merge.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from schemas import ddl_tables, ddl_views
+from schemas import ddl_alerts, ddl_tables, ddl_views
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.tables import GROUPED
@@ -64,6 +64,8 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("books", books),
         ("rollups", (*ddl_tables.rollups(limits), ddl_tables.notes())),
         ("views", tuple(ddl_views.views())),
+        ("alerts", (ddl_tables.exemplars(limits), ddl_tables.alerts(limits))),
+        ("alert_views", tuple(ddl_alerts.views())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

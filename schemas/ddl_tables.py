@@ -1,4 +1,4 @@
-"""CREATE TABLE statements: raw events, partials, books, rejected, rollups, and the sink's own notes.
+"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, rollups, the sink's own notes.
 
 Sort keys begin with what people filter by (time, grouping set) and hold the row's identity, so that
 ``ReplacingMergeTree`` keeps one row per identity. Partitions are functions of identity or window alone: the same row
@@ -15,7 +15,16 @@ from schemas.fields import Event, Kind
 from schemas.limits import DAY_MS, MINUTE_MS, SECOND_MS, Limits
 from schemas.merging import BY_LEVEL, LEVELS, labels_of, measures_of, rollup_table
 from schemas.stored import LANDED, RAW, kept_of
-from schemas.tables import BOOKS, GROUPED, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
+from schemas.tables import (
+    ALERT_HISTORY,
+    BOOKS,
+    EXEMPLARS,
+    GROUPED,
+    PARTIALS,
+    PRODUCER_BOOKS,
+    REJECTED,
+    Table,
+)
 
 _SETTINGS = "SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0"
 _LOG_ORDER = "log_id, log_partition, log_offset, log_row"
@@ -68,12 +77,13 @@ def partials(event: Event, limits: Limits) -> str:
     return create("CREATE TABLE IF NOT EXISTS", table.name, columns, behind, f"{table.meaning}; read with FINAL")
 
 
-def _log_table(table: Table, order: str, limits: Limits) -> str:
+def _log_table(table: Table, order: str, limits: Limits, *, monthly: bool = False) -> str:
     stored = LANDED[table.schema]
     time, kept_ms = kept_of(table.name, limits)
     never_null = {"log_id", *order.split(", ")}
     columns = [column_of(field, never_null) for field in stored.fields]
-    behind = _engine("ReplacingMergeTree", _day(time), f"{order}, {_LOG_ORDER}", _ttl(time, kept_ms))
+    partition = _month(time) if monthly else _day(time)
+    behind = _engine("ReplacingMergeTree", partition, f"{order}, {_LOG_ORDER}", _ttl(time, kept_ms))
     return create("CREATE TABLE IF NOT EXISTS", table.name, columns, behind, f"{table.meaning}; read with FINAL")
 
 
@@ -102,6 +112,16 @@ def producer_books(limits: Limits) -> str:
 def rejected(limits: Limits) -> str:
     """What was refused, with reason and bytes."""
     return _log_table(REJECTED, "topic, appended_ms", limits)
+
+
+def exemplars(limits: Limits) -> str:
+    """Single requests that stand for the slow and the failed ones of a window."""
+    return _log_table(EXEMPLARS, "metric, window_ms, model", limits)
+
+
+def alerts(limits: Limits) -> str:
+    """Every transition of every alert."""
+    return _log_table(ALERT_HISTORY, "at_ms, fingerprint, number", limits, monthly=True)
 
 
 def rollup(event: Event, level: str, limits: Limits) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from schemas.events import EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import Limits
-from schemas.tables import BOOKS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
+from schemas.tables import ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
 
 
 def _number(name: str, kind: Kind, meaning: str, unit: str = "") -> Field:
@@ -70,7 +70,8 @@ def landed(table: Table) -> Table:
 RAW = {event.topic: raw_table(event) for event in EVENTS}
 """Raw table by source topic."""
 
-LANDED = {table.schema: landed(table) for table in (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED)}
+_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY)
+LANDED = {table.schema: landed(table) for table in _DERIVED}
 """Table of a derived record by its ``schema`` header."""
 
 
@@ -82,4 +83,6 @@ def kept_of(table: str, limits: Limits) -> tuple[str, int]:
         "books": ("committed_ms", limits.partials_ttl_ms),
         "rejected": ("appended_ms", limits.partials_ttl_ms),
         "producer_books": ("at_ms", limits.rollup_ttl_ms),
+        "exemplars": ("window_ms", limits.raw_ttl_ms),
+        "alerts": ("at_ms", limits.rollup_ttl_ms),
     }.get(table, ("appended_ms", limits.raw_ttl_ms))

@@ -1,4 +1,4 @@
-"""Rows between our own processes: partials, books, rejected, as field tables like the events.
+"""Rows between our own processes: partials, books, rejected, exemplars, alerts, as field tables like the events.
 
 Partials of an event type: one row per (window, grouping set, series) and commit, additive. Columns follow from the
 event's own table:
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.events import EVENTS
+from schemas.events import BY_TOPIC, EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.grouping import derived_of, sets_of
 
@@ -165,5 +165,65 @@ REJECTED = Table(
     ),
 )
 
-TABLES: tuple[Table, ...] = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED)
+EXEMPLARS_OF = "llm.requests"
+"""Source topic of exemplars."""
+EXEMPLAR_METRICS = ("ttft", "e2e", "failed")
+EXEMPLARS_MAX = {"ttft": 5, "e2e": 5, "failed": 10}
+"""How many requests of a window, engine and model stand for the slowest, and for those that failed."""
+
+
+def _exemplar_fields() -> tuple[Field, ...]:
+    names = ("cluster", "region", "host", "engine_id", "placement_group", "model", "model_version", "tenant")
+    names += ("slo_class", "status", "error_kind", "origin")
+    event = BY_TOPIC[EXEMPLARS_OF]
+    return (
+        Field("window_ms", Kind.INT64, Role.TIME, "ms", "start of the 10 s window, event time, UTC"),
+        _whole("value_us", "us", "ttft_us where the metric is ttft, else e2e_us; null where a failed one has none"),
+        event.field("http_status"),
+        Field(
+            "metric",
+            Kind.LABEL,
+            Role.DIMENSION,
+            "",
+            "what it is an example of: one of the slowest by ttft or e2e, or of those that failed",
+            allowed=EXEMPLAR_METRICS,
+            required=True,
+        ),
+        *(event.field(name) for name in names),
+        event.field("request_id"),
+        event.field("trace_id"),
+    )
+
+
+EXEMPLARS = Table(
+    "exemplars",
+    "exemplars/1",
+    "single requests of a window, engine and model: the slowest five by ttft and by e2e, up to ten that failed",
+    _exemplar_fields(),
+)
+"""Of every window, (engine_id, model) and metric the requests with the greatest (value_us, request_id); of failed ones
+(any status but ok) those with the greatest request_id. To merge: unite and keep the greatest again. They travel on
+``window.partials`` beside the partials of their commit, are no sums, and no part of the books."""
+
+ALERT_HISTORY = Table(
+    "alerts",
+    "alert_history/1",
+    "every transition of every alert, as told on topic alerts",
+    (
+        Field("at_ms", Kind.INT64, Role.TIME, "ms", "when the transition happened, event time, UTC"),
+        Field("opened_ms", Kind.INT64, Role.ATTRIBUTE, "ms", "when the alert was opened"),
+        Field("since_ms", Kind.INT64, Role.ATTRIBUTE, "ms", "when what it tells of began"),
+        _whole("resolved_ms", "ms", "when it was resolved; null while it is open"),
+        _number("number", "of this transition within the alert: 1 opens it"),
+        _name("fingerprint", "id of the alert: 16 hex digits, of the rule and labels that opened it"),
+        _name("transition", "opened, updated or resolved"),
+        _name("rule", "rule of the headline"),
+        _name("severity", "the worst so far: info, warning or critical"),
+        Field("summary", Kind.TEXT, Role.ATTRIBUTE, "", "one sentence for people"),
+        Field("record", Kind.TEXT, Role.ATTRIBUTE, "", "the whole record as JSON, as schemas.alerts describes it"),
+    ),
+)
+"""Rows made from the JSON records of topic ``alerts``, whose own schema is ``schemas.alerts.SCHEMA``."""
+
+TABLES: tuple[Table, ...] = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY)
 BY_TABLE_SCHEMA = {table.schema: table for table in TABLES}
