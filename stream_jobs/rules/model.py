@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Any
 
 from schemas.limits import WINDOW_MS
@@ -29,6 +30,8 @@ class Function(StrEnum):
     """``share(status in error,timeout)``: events that match / all events, 0 to 1."""
     RATIO = "ratio"
     """``ratio(throttled_us, interval_ms)``: sum / sum of differences, or mean / mean of gauges; times in one unit."""
+    ABOVE = "above"
+    """``share(ttft_us > 800ms)``: values of a sketch in bins above that of ``limit`` / values known, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,21 @@ class Measure:
     text: str = ""
     """As written, such as ``p95(ttft_us)``."""
     unit: str = ""
+    limit: float = 0.0
+    """Of ``above``, in the field's unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """A condition on another measure of the rule: ``low <= value <= high``.
+
+    A window in which it is unknown is not judged. One in which it does not hold trains nothing, is never beyond and
+    counts as within: what the rule describes is not there.
+    """
+
+    measure: str
+    low: float = -inf
+    high: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +103,8 @@ class Rule:
     options: dict[str, Any] = field(default_factory=dict)
     where_read: str = ""
     """``file:line``."""
+    only_while: tuple[While, ...] = ()
+    """All must hold; kept by the Judge for every kind, not by detectors."""
 
     @property
     def value(self) -> Measure:

@@ -1,0 +1,286 @@
+"""The kinds of detectors, as one table: which measures each needs, which options it has, and what they mean.
+
+Loading a rule checks its options against this table and fills in the defaults, so that detectors find every option of
+their kind. ``docs/rules.md`` holds the same table; a test compares them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+WEEK_S = 7 * 86_400
+
+
+class Form(Enum):
+    """How an option is written, and what detectors find."""
+
+    LEVEL = "level"
+    """A number in the unit of a measure, written with any unit of its family (``85C``, ``250ms``, ``90%``)."""
+    NUMBER = "number"
+    SHARE = "share"
+    """``15%`` or ``0.15``; detectors find 0.15."""
+    PERCENT = "percent"
+    """``15`` or ``15%``; detectors find 15."""
+    SECONDS = "duration"
+    """``30s``, ``5m``, ``2h``, ``1d``, or seconds; detectors find seconds."""
+    WHOLE = "whole number"
+    FLAG = "true or false"
+    CHOICE = "one of"
+    DIMENSION = "dimension"
+    PAIRS = "pairs"
+    """``[[1h, 5m, 14.4], ...]``; detectors find a tuple of (long s, short s, rate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a kind. ``low`` and ``high`` bound what detectors find; a level is bounded by measure ``of``."""
+
+    name: str
+    form: Form
+    default: Any
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    of: str = "value"
+    signed: bool = False
+    """A level that may be below zero, such as a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A measure that a detector asks for by name. ``value`` is what the rule's ``metric`` says."""
+
+    name: str
+    meaning: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorKind:
+    """``one_of``: groups of options of which exactly one must be given. ``state_bytes``: per series, about."""
+
+    name: str
+    meaning: str
+    measures: tuple[Slot, ...]
+    options: tuple[Option, ...]
+    one_of: tuple[tuple[str, ...], ...] = ()
+    state_bytes: int = 64
+
+    def option(self, name: str) -> Option:
+        """The option of that name; ``KeyError`` where there is none."""
+        return {option.name: option for option in self.options}[name]
+
+
+def _seconds(name: str, default: float | None, meaning: str, low: float = 10, high: float = 30 * 86_400) -> Option:
+    return Option(name, Form.SECONDS, default, meaning, low, high)
+
+
+def _direction(default: str) -> Option:
+    return Option(
+        "direction", Form.CHOICE, default, "which side is out of the ordinary", choices=("above", "below", "both")
+    )
+
+
+VALUE = Slot("value", "what is judged")
+_ABOVE = Option("above", Form.LEVEL, None, "fires above this; give this or `below`")
+_BELOW = Option("below", Form.LEVEL, None, "fires below this; give this or `above`")
+_LEAVE = Option("leave", Form.LEVEL, None, "is well again on the other side of this; without it the entering level")
+_ENTER_SIGMAS = Option("enter_sigmas", Form.NUMBER, 4.0, "fires so many deviations from the expected", 0.5, 100)
+_LEAVE_SIGMAS = Option("leave_sigmas", Form.NUMBER, 2.0, "is well again within so many", 0, 100)
+_FLOOR_RELATIVE = Option(
+    "floor_relative", Form.SHARE, 0.05, "the deviation is taken as at least this share of the expected", 0, 10
+)
+_FLOOR_ABSOLUTE = Option("floor_absolute", Form.LEVEL, 0.0, "the deviation is taken as at least this")
+_WARM_UP = Option("warm_up_windows", Form.WHOLE, 30, "windows a series must be seen before it is judged", 2, 100_000)
+_RELEARN = _seconds("relearn_after_s", 7_200.0, "a change that lasts so long is taken as the new normal", 60)
+
+
+def _relative(default: float) -> Option:
+    return Option("min_relative", Form.SHARE, default, "and at least this share away from the expected", 0, 100)
+
+
+_DETECTORS = (
+    DetectorKind(
+        "threshold",
+        "a fixed level",
+        (VALUE,),
+        (_ABOVE, _BELOW, _LEAVE),
+        (("above", "below"),),
+        state_bytes=32,
+    ),
+    DetectorKind(
+        "deviation",
+        "far from the series' own baseline (moving average and deviation, hour of week)",
+        (VALUE,),
+        (
+            _direction("above"),
+            _ENTER_SIGMAS,
+            _LEAVE_SIGMAS,
+            _relative(0.15),
+            _FLOOR_RELATIVE,
+            _FLOOR_ABSOLUTE,
+            _seconds("half_life_s", 3_600.0, "half of the baseline's weight is younger", 60),
+            _WARM_UP,
+            Option("log", Form.FLAG, True, "judges ratios, as latencies need it, rather than differences"),
+            Option("season", Form.FLAG, True, "expects by hour of the week where there is history"),
+            Option("season_weeks_min", Form.WHOLE, 2, "weeks of history before the season counts", 1, 52),
+            _RELEARN,
+        ),
+        state_bytes=1_024,
+    ),
+    DetectorKind(
+        "moving_average",
+        "so many percent from the moving average; the simplest baseline",
+        (VALUE,),
+        (
+            Option("percent", Form.PERCENT, 15.0, "fires so many percent away", 0.1, 10_000),
+            _direction("above"),
+            _seconds("half_life_s", 1_800.0, "half of the average's weight is younger", 60),
+            _WARM_UP,
+            Option("leave_percent", Form.PERCENT, 7.5, "is well again within so many percent", 0, 10_000),
+            _RELEARN,
+        ),
+    ),
+    DetectorKind(
+        "rate_of_change",
+        "rises or falls too fast",
+        (VALUE,),
+        (
+            Option("above", Form.LEVEL, None, "fires when it rises by more than this `per`", signed=True),
+            Option("below", Form.LEVEL, None, "fires when it rises by less than this (negative: falls)", signed=True),
+            Option("per", Form.CHOICE, "hour", "of which time the change is told", choices=("hour", "minute")),
+            _seconds("over_s", 600.0, "the change is taken over this", 20, 86_400),
+            Option("leave", Form.LEVEL, None, "is well again beyond this; default the level", signed=True),
+        ),
+        (("above", "below"),),
+        state_bytes=1_024,
+    ),
+    DetectorKind(
+        "no_data",
+        "nothing comes any more from a series that was there",
+        (VALUE,),
+        (
+            _seconds("after_s", 30.0, "fires when nothing came for so long", 10),
+            _seconds("forget_after_s", 86_400.0, "a series silent for so long was taken away on purpose", 60),
+        ),
+        state_bytes=32,
+    ),
+    DetectorKind(
+        "burn_rate",
+        "an error budget is used up too fast, over a long and a short range at once",
+        (Slot("value", "share of bad requests"),),
+        (
+            Option("objective", Form.SHARE, 0.999, "share of requests that must be good", 0.5, 0.999_999),
+            Option(
+                "pairs",
+                Form.PAIRS,
+                ((3_600.0, 300.0, 14.4), (21_600.0, 1_800.0, 6.0), (259_200.0, 21_600.0, 1.0)),
+                "long range, short range, times the budget; any pair that is exceeded on both ranges fires",
+            ),
+            Option("min_events", Form.WHOLE, 50, "requests in the short range before it is judged", 1, 10**9),
+        ),
+        state_bytes=2_048,
+    ),
+    DetectorKind(
+        "trend",
+        "rises steadily over hours: a leak",
+        (
+            VALUE,
+            Slot("limit", "what there is at most; slopes are then shares of the headroom", required=False),
+            Slot("load", "rising work that would explain it: then it is no leak", required=False),
+        ),
+        (
+            _seconds("horizon_s", 7_200.0, "the slope is taken over this", 300, WEEK_S),
+            Option("min_r2", Form.NUMBER, 0.8, "share of the variance that the line must explain", 0, 1),
+            Option(
+                "min_slope_per_hour",
+                Form.NUMBER,
+                0.01,
+                "least rise an hour: share of the headroom with `limit`, else in the metric's unit",
+                0,
+            ),
+            Option("leave", Form.NUMBER, None, "is well again below this rise an hour; default half of it", 0),
+        ),
+        state_bytes=1_024,
+    ),
+    DetectorKind(
+        "straggler",
+        "far from its peers in a group at the same moment (robust z-score)",
+        (VALUE,),
+        (
+            Option("group", Form.DIMENSION, "engine_id", "series that share this label are peers"),
+            Option("enter_z", Form.NUMBER, 6.0, "fires so many robust deviations from the peers' median", 1, 1_000),
+            _relative(0.1),
+            _direction("both"),
+        ),
+        state_bytes=64,
+    ),
+    DetectorKind(
+        "given",
+        "out of the ordinary for this much load",
+        (VALUE, Slot("load", "what explains it, such as requests running")),
+        (
+            _direction("above"),
+            _ENTER_SIGMAS,
+            _LEAVE_SIGMAS,
+            _relative(0.15),
+            _FLOOR_RELATIVE,
+            _FLOOR_ABSOLUTE,
+            _seconds("half_life_s", 3_600.0, "half of the regression's weight is younger", 60),
+            _WARM_UP,
+            Option("log", Form.FLAG, True, "judges ratios rather than differences"),
+            _RELEARN,
+        ),
+        state_bytes=512,
+    ),
+    DetectorKind(
+        "saturation",
+        "value and load rise together, both significantly: more comes in than is served",
+        (VALUE, Slot("load", "waiting or running requests")),
+        (
+            _seconds("over_s", 300.0, "slopes are taken over this", 30, 86_400),
+            Option("min_t", Form.NUMBER, 4.0, "t statistic that each slope must reach", 1, 1_000),
+            Option("min_rise", Form.SHARE, 0.5, "share by which each must have risen over the range", 0, 1_000),
+        ),
+        state_bytes=1_024,
+    ),
+    DetectorKind(
+        "starved",
+        "the GPU idles while requests wait",
+        (
+            Slot("value", "how busy the GPU is"),
+            Slot("waiting", "requests in the queue"),
+            Slot("cpu", "how busy the processors are: named as the cause when high", required=False),
+            Slot("pcie", "bytes a second over PCIe: named as the cause when high", required=False),
+        ),
+        (
+            Option("below", Form.LEVEL, None, "the GPU idles below this; must be given"),
+            Option("leave", Form.LEVEL, None, "is well again above this; default the level"),
+            Option("waiting_above", Form.LEVEL, 1.0, "and more requests than this wait", of="waiting"),
+            Option("cpu_above", Form.LEVEL, None, "the processors are the likely cause above this", of="cpu"),
+            Option("pcie_above", Form.LEVEL, None, "PCIe is the likely cause above this", of="pcie"),
+        ),
+        (("below",),),
+        state_bytes=32,
+    ),
+    DetectorKind(
+        "regression",
+        "a model version is worse than the versions before it",
+        (VALUE,),
+        (
+            _direction("above"),
+            _relative(0.1),
+            Option("min_count", Form.WHOLE, 200, "requests of each version before they are compared", 1, 10**9),
+            Option("version", Form.DIMENSION, "model_version", "the label that tells versions apart"),
+            _seconds("half_life_s", 3_600.0, "half of what is known of a version is younger", 60),
+            _RELEARN,
+        ),
+        state_bytes=512,
+    ),
+)
+
+KINDS: dict[str, DetectorKind] = {kind.name: kind for kind in _DETECTORS}
+"""By name."""
