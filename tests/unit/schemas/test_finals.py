@@ -1,0 +1,73 @@
+"""Headers of window.finals: what is written is read again, what is not ours is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import finals
+from schemas.errors import ContractError
+from schemas.finals import FinalsHeaders, PassedOnHeaders
+from schemas.tables import EXEMPLARS, PARTIALS
+
+WHOLE = st.integers(0, 10**15)
+
+
+def test_a_schema_of_finals_is_named_after_its_topic() -> None:
+    """Every topic has one, and it leads back to the topic and to the fields of its partials."""
+    assert finals.finals_schema("llm.requests") == "llm_requests_finals/1"
+    assert {topic: finals.TOPIC_BY_SCHEMA[finals.finals_schema(topic)] for topic in PARTIALS} == {t: t for t in PARTIALS}
+    assert finals.TABLE_BY_SCHEMA["gpu_samples_finals/1"] is PARTIALS["gpu.samples"]
+    assert finals.TABLE_BY_SCHEMA["exemplars/1"] is EXEMPLARS
+
+
+@given(
+    st.builds(
+        FinalsHeaders,
+        st.sampled_from([*finals.TABLE_BY_SCHEMA, finals.PROGRESS_SCHEMA]),
+        WHOLE,
+        WHOLE,
+        WHOLE,
+        st.booleans(),
+        WHOLE,
+        WHOLE,
+    )
+    | st.builds(PassedOnHeaders, st.sampled_from([*finals.PASSED_ON_SCHEMAS, finals.COMMANDS_SCHEMA]), WHOLE, WHOLE)
+)
+def test_what_is_encoded_is_decoded(headers: FinalsHeaders | PassedOnHeaders) -> None:
+    """Headers that a later version adds do no harm."""
+    assert finals.decode((*headers.encode(), ("later", b"?")), "here") == headers
+
+
+def test_the_headers_are_text() -> None:
+    """So that any client can read them."""
+    headers = FinalsHeaders("gpu_samples_finals/1", 3, 1_800_000_000_000, 12, True, 1_800_000_010_000, 5)
+
+    assert headers.encode() == (
+        ("schema", b"gpu_samples_finals/1"),
+        ("content-type", b"application/vnd.clickhouse.native"),
+        ("upstream", b"3"),
+        ("window", b"1800000000000"),
+        ("revision", b"12"),
+        ("complete", b"1"),
+        ("through", b"1800000010000"),
+        ("rows", b"5"),
+    )
+    assert dict(PassedOnHeaders("alert.commands/1", 7, 1).encode())["content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ((), "schema ''"),
+        ((("schema", b"gpu.samples/1"),), "does not know"),
+        ((("schema", b"gpu.events/1"),), "'at'"),
+        ((("schema", b"gpu_samples_finals/1"), ("upstream", b"x")), "no number"),
+    ],
+    ids=["nothing", "a topic that is not passed on", "a header that is missing", "a header that is no number"],
+)
+def test_what_is_not_ours_is_refused(headers: tuple[tuple[str, bytes], ...], told: str) -> None:
+    """With the place of the record."""
+    with pytest.raises(ContractError, match=r"window\.finals\[0\] offset 4.*" + told):
+        finals.decode(headers, "window.finals[0] offset 4")
