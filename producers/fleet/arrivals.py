@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from producers.fleet.engine_state import ABORTED, CLIENT, LENGTH, REQUEST, SERVER, STOP, TOOL_CALLS
 from producers.fleet.load import Arrivals
-from producers.fleet.plan import FleetPlan, Habits
+from producers.fleet.plan import FleetPlan, Habits, Tenant
 
 BLOCK_TOKENS = 16
 """Prefix caches keep whole blocks of this many tokens (vLLM's default)."""
@@ -56,6 +56,27 @@ def surge(arrivals: Arrivals, levels: Floats, random: np.random.Generator) -> Ar
     )
 
 
+def overrun(arrivals: Arrivals, levels: Floats, tenants: tuple[Tenant, ...], random: np.random.Generator) -> Arrivals:
+    """The arrivals and, of each tenant, on average ``levels[tenant]`` times as many more as it has of these."""
+    if not levels.any():
+        return arrivals
+    weights = np.array([tenant.weight for tenant in tenants])
+    extra = levels * weights / weights.sum()
+    count = len(arrivals.at_us)
+    copies = (extra[:, None] + random.random((len(extra), count))).astype(np.int64)
+    source = np.concatenate([np.arange(count), np.repeat(np.tile(np.arange(count), len(extra)), copies.ravel())])
+    who = np.concatenate([np.full(count, -1), np.repeat(np.arange(len(extra)), copies.sum(axis=1))])
+    order = np.argsort(arrivals.at_us[source], kind="stable")
+    source = source[order]
+    return Arrivals(
+        arrivals.at_us[source],
+        arrivals.model[source],
+        arrivals.input_tokens[source],
+        arrivals.output_tokens[source],
+        who[order],
+    )
+
+
 def requests_of(
     arrivals: Arrivals,
     engine: Ints,
@@ -75,7 +96,8 @@ def requests_of(
     requests["deadline_us"] = arrivals.at_us + round(habits.timeout_s * 1e6)
     requests["input_tokens"] = np.maximum(arrivals.input_tokens, 1)
     requests["cached_tokens"] = _cached(arrivals.input_tokens, habits, random)
-    requests["tenant"] = _tenants(plan, count, random)
+    tenant = _tenants(plan, count, random)
+    requests["tenant"] = tenant if arrivals.tenant is None else np.where(arrivals.tenant < 0, tenant, arrivals.tenant)
     fate = _fates(habits, error_share[engine], random)
     requests["fate"] = fate
     full = np.clip(arrivals.output_tokens, 1, plan.output_tokens_max)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Any
 
 from schemas.errors import ConfigError
@@ -19,23 +20,30 @@ class Scope(Enum):
 
     ENGINE = "engine"
     GPU = "gpu"
+    HOST = "host"
     LOAD = "load"
+    TENANT = "tenant"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``ramp``: the strength grows evenly from 0 at ``from_ms`` to its full value at ``to_ms``."""
+    """``ramp``: the strength grows evenly from 0 at ``from_ms`` to its full value at ``to_ms``. Its values lie in
+    ``(least, most]``."""
 
     knob: str
     scope: Scope
     ramp: bool
     strength: str
     meaning: str
+    most: float = 1.0
+    least: float = 0.0
 
 
 KINDS = {
-    "latency_regression": Kind("slowdown", Scope.ENGINE, False, "added share of step time", "every step is slower"),
-    "slow_drift": Kind("slowdown", Scope.ENGINE, True, "added share of step time at the end", "steps get slower"),
+    "latency_regression": Kind(
+        "slowdown", Scope.ENGINE, False, "added share of step time", "every step is slower", inf
+    ),
+    "slow_drift": Kind("slowdown", Scope.ENGINE, True, "added share of step time at the end", "steps get slower", inf),
     "error_burst": Kind("error_share", Scope.ENGINE, False, "share of requests, 0 to 1", "requests fail with 500"),
     "kv_pressure": Kind("cache_lost", Scope.ENGINE, False, "share of the cache, 0 to 1", "cache blocks are gone"),
     "cold_start": Kind("restart", Scope.ENGINE, False, "any", "the engine is stopped at the start and loads again"),
@@ -44,14 +52,29 @@ KINDS = {
     "power_brake": Kind("brake", Scope.GPU, False, "share of the clock lost", "clocks are held down by the supply"),
     "straggler": Kind("brake", Scope.GPU, False, "share of the clock lost", "one GPU slows its whole group"),
     "memory_leak": Kind("leak", Scope.GPU, True, "share of free memory at the end", "memory fills without load"),
-    "traffic_surge": Kind("surge", Scope.LOAD, False, "added share of arrivals", "more requests; healthy"),
+    "ecc_storm": Kind(
+        "ecc", Scope.GPU, False, "corrected errors a second", "memory errors are corrected at a high rate", inf
+    ),
+    "host_down": Kind("down", Scope.HOST, False, "any", "all telemetry of the host stops, its engines fail"),
+    "network_partition": Kind(
+        "cut", Scope.HOST, False, "any", "telemetry of the host arrives when it is over, with its own times"
+    ),
+    "clock_skew": Kind(
+        "skew_s", Scope.HOST, False, "seconds fast; below 0 slow", "the clock of the host is off", inf, -inf
+    ),
+    "traffic_surge": Kind("surge", Scope.LOAD, False, "added share of arrivals", "more requests; healthy", inf),
+    "budget_overrun": Kind(
+        "overrun", Scope.TENANT, False, "added share of its requests", "one tenant asks for more; healthy", inf
+    ),
 }
 
 _ENGINE_LABELS = ("fleet", "cluster", "region", "host", "engine_id", "model", "model_version")
 TARGETS = {
     Scope.ENGINE: (*_ENGINE_LABELS, "precision"),
     Scope.GPU: (*_ENGINE_LABELS, "gpu", "gpu_uuid", "gpu_model"),
+    Scope.HOST: ("fleet", "cluster", "region", "host"),
     Scope.LOAD: ("fleet", "model"),
+    Scope.TENANT: ("fleet", "tenant"),
 }
 
 
@@ -76,8 +99,10 @@ class Fault:
             )
         if self.to_ms <= self.from_ms:
             raise ConfigError("faults.to_ms", self.to_ms, "must be above from_ms")
-        if self.strength <= 0 or (self.strength > 1 and KINDS[self.kind].knob not in ("slowdown", "surge")):
-            raise ConfigError("faults.strength", self.strength, "must be above 0, and at most 1 where it is a share")
+        kind = KINDS[self.kind]
+        if not self.strength or not kind.least < self.strength <= kind.most:
+            bound = f"must be {kind.strength}: not 0, above {kind.least:g}, at most {kind.most:g}"
+            raise ConfigError("faults.strength", self.strength, bound)
 
     def level(self, at_ms: int) -> float:
         """How strong the fault is at a moment; 0 outside its interval."""

@@ -15,18 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from producers.fleet import engine_kernel as kernel
-from producers.fleet.arrivals import Router, requests_of, surge
+from producers.fleet.arrivals import Router, overrun, requests_of, surge
 from producers.fleet.engine_state import BINS, ENGINE, SINCE_LAST_SAMPLE, Output, new_output, new_state
 from producers.fleet.entities import Directory, directory_of
 from producers.fleet.equipment import STEP_OVERHEAD_US
 from producers.fleet.faults import Fault
+from producers.fleet.gpu_events import EccStorms, gpu_event_wide
 from producers.fleet.gpus import GpuMeters, gpus_of
 from producers.fleet.knobs import Knobs, Positions
 from producers.fleet.load import Arrivals
 from producers.fleet.plan import FleetPlan, engine_rates
 from producers.fleet.requests import request_wide
-from producers.fleet.samples import Reading, engine_wide, gpu_event_wide, gpu_wide, host_wide
+from producers.fleet.samples import Reading, engine_wide, gpu_wide, host_wide
 from producers.fleet.wide import Wide
+from producers.fleet.wires import Wires
 from schemas.block import Block
 from schemas.errors import ConfigError
 
@@ -48,7 +50,8 @@ class Emission:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """All that the fleet emits in ``[from_ms, to_ms)``: at most one wide batch per topic."""
+    """All that the fleet tells in ``[from_ms, to_ms)``: one wide batch per topic at most, and before them what hosts
+    that were cut off had kept."""
 
     from_ms: int
     to_ms: int
@@ -72,10 +75,12 @@ class _Streams(NamedTuple):
     fate: np.random.Generator
     trace: np.random.Generator
     host: np.random.Generator
+    overrun: np.random.Generator
 
 
 def _streams(seed: int) -> _Streams:
-    return _Streams(*(np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(6)))
+    children = np.random.SeedSequence(seed).spawn(len(_Streams._fields))
+    return _Streams(*(np.random.default_rng(child) for child in children))
 
 
 class Fleet:
@@ -93,11 +98,13 @@ class Fleet:
         self._load_us = self._state.engines["load_us"]
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
         self._directory: Directory = directory_of(plan, self._gpus)
+        self._wires = Wires(len(plan.hosts))
         self._tag = int.from_bytes(self._streams.build.bytes(6))
         self._number = 0
         self._open_gaps = 0
         self._down = np.zeros(len(plan.engines), np.bool_)
         self._lost = np.zeros(len(self._gpus.host), np.bool_)
+        self._ecc = EccStorms(len(self._gpus.host))
         self._restarting = np.zeros(len(plan.engines), np.bool_)
         self._started = False
 
@@ -127,6 +134,7 @@ class Fleet:
     def _step(self, begin_ms: int, end_ms: int, arrivals: Arrivals) -> Step:
         positions = self._knobs.at(begin_ms)
         arrivals = surge(arrivals, positions.load["surge"], self._streams.surge)
+        arrivals = overrun(arrivals, positions.tenant["overrun"], self._plan.tenants, self._streams.overrun)
         self._turn(positions)
         output = self._output(len(arrivals.at_us))
         events = self._lose_and_find(begin_ms, positions, output)
@@ -136,7 +144,7 @@ class Fleet:
         self._open_gaps -= int(np.minimum(output.rows["target_tokens"][: output.cursor[0]], BINS).sum())
         wides = [wide for wide in (events, self._finished(output)) if wide is not None and wide.rows]
         wides += self._samples(begin_ms, end_ms, positions)
-        return Step(begin_ms, end_ms, self._directory.hosts, tuple(wides))
+        return Step(begin_ms, end_ms, self._directory.hosts, tuple(self._wires.pass_on(wides, positions.host)))
 
     def _turn(self, positions: Positions) -> None:
         """Set the engines' knobs; a group is as slow as its slowest GPU."""
@@ -161,6 +169,7 @@ class Fleet:
         restart = positions.engine["restart"] > 0
         down = np.zeros(len(engines), np.bool_)
         down[self._gpus.engine[lost & (self._gpus.engine >= 0)]] = True
+        down |= (positions.host["down"] > 0)[self._directory.engine_host]
         stopped = (down & ~self._down) | (restart & ~self._restarting)
         for e in np.flatnonzero(stopped):
             kernel.stop_engine(self._state, int(e), output)
@@ -169,9 +178,8 @@ class Fleet:
         engines["lost"] = down
         gone, found = lost & ~self._lost, self._lost & ~lost
         self._down, self._lost, self._restarting = down, lost, restart
-        if not (gone | found).any():
-            return None
-        return gpu_event_wide(self._directory, begin_ms, gone, found)
+        storm = self._ecc.due(begin_ms, positions.gpu["ecc"] > 0) & ~lost
+        return gpu_event_wide(self._directory, begin_ms, gone, found, storm)
 
     def _dispatch(self, arrivals: Arrivals, positions: Positions) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
         """Requests sorted by engine, and where each engine's end."""

@@ -17,22 +17,32 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """By knob name; 0 is untouched. Engines and GPUs as in the plan, ``surge`` by model of the load."""
+    """By knob name; 0 is untouched. Engines, GPUs, hosts and tenants as in the plan, ``surge`` by model of the load."""
 
     engine: dict[str, Floats]
     gpu: dict[str, Floats]
+    host: dict[str, Floats]
     load: dict[str, Floats]
+    tenant: dict[str, Floats]
 
 
 class Knobs:
     """Who is hit by which fault, worked out once."""
 
     def __init__(self, plan: FleetPlan, gpus: Gpus) -> None:
-        self._sizes = {Scope.ENGINE: len(plan.engines), Scope.GPU: len(gpus.host), Scope.LOAD: len(plan.load.models())}
+        self._sizes = {
+            Scope.ENGINE: len(plan.engines),
+            Scope.GPU: len(gpus.host),
+            Scope.HOST: len(plan.hosts),
+            Scope.LOAD: len(plan.load.models()),
+            Scope.TENANT: len(plan.tenants),
+        }
         labels = {
             Scope.ENGINE: _engine_labels(plan),
             Scope.GPU: _gpu_labels(plan, gpus),
+            Scope.HOST: _host_labels(plan),
             Scope.LOAD: {"model": list(plan.load.models())},
+            Scope.TENANT: {"tenant": [tenant.name for tenant in plan.tenants]},
         }
         self._faults = [(fault, self._hit(fault, labels[KINDS[fault.kind].scope])) for fault in plan.faults]
 
@@ -53,11 +63,20 @@ class Knobs:
             positions[kind.scope].setdefault(kind.knob, np.zeros(self._sizes[kind.scope]))
         for fault, hit in self._faults:
             level = fault.level(at_ms)
-            if level > 0:
+            if level:
                 kind = KINDS[fault.kind]
                 knob = positions[kind.scope][kind.knob]
-                knob[hit] = np.maximum(knob[hit], level)
-        return Positions(positions[Scope.ENGINE], positions[Scope.GPU], positions[Scope.LOAD])
+                knob[hit] = np.where(np.abs(knob[hit]) < abs(level), level, knob[hit])
+        return Positions(**{scope.value: knobs for scope, knobs in positions.items()})
+
+
+def _host_labels(plan: FleetPlan) -> dict[str, list[Any]]:
+    hosts = plan.hosts
+    return {
+        "cluster": [host.cluster for host in hosts],
+        "region": [host.region for host in hosts],
+        "host": [host.name for host in hosts],
+    }
 
 
 def _engine_labels(plan: FleetPlan) -> dict[str, list[Any]]:

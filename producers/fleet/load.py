@@ -27,12 +27,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Requests in order of arrival; ``model`` indexes ``Load.models()``. Token counts before any limit."""
+    """Requests in order of arrival; ``model`` indexes ``Load.models()``. Token counts before any limit. ``tenant``
+    says who asks, -1 for whoever it falls to; None: that is all of them."""
 
     at_us: Ints
     model: npt.NDArray[np.int16]
     input_tokens: Ints
     output_tokens: Ints
+    tenant: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)

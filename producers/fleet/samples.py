@@ -12,12 +12,10 @@ from producers.fleet.entities import Directory
 from producers.fleet.gpus import GpuMeters, Gpus, Work
 from producers.fleet.knobs import Positions
 from producers.fleet.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
-from schemas.block import Labels, Numbers, Texts
-from schemas.events import ENGINE_SAMPLES, GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES
+from schemas.block import Numbers
+from schemas.events import ENGINE_SAMPLES, GPU_SAMPLES, HOST_SAMPLES
 from schemas.fields import Event
 
-XID_FALLEN_OFF = 79
-"""GPU has fallen off the bus (NVIDIA, "XID Errors", r570)."""
 HOST_PROCESSORS = 192
 HOST_MEMORY_BYTES = 2 * 1024**4
 WIRE_BYTES_PER_TOKEN = 180
@@ -58,6 +56,8 @@ def gpu_wide(directory: Directory, reading: Reading, meters: GpuMeters) -> Wide:
         "nvlink_tx_bytes": gpus.has_link,
         "nvlink_rx_bytes": gpus.has_link,
     }
+    if (storms := reading.positions.gpu["ecc"]).any():  # without one, nobody looks at the counter
+        values["ecc_corrected"], known["ecc_corrected"] = storms * reading.interval_ms / 1_000.0, storms > 0
     entity = np.flatnonzero(~reading.lost)
     return _wide(GPU_SAMPLES, reading.to_ms, directory.gpu, directory.gpu_host, entity, values, known, directory)
 
@@ -138,35 +138,6 @@ def host_wide(directory: Directory, reading: Reading, random: np.random.Generato
     return _wide(HOST_SAMPLES, reading.to_ms, directory.host, entity, entity, values, {}, directory)
 
 
-def gpu_event_wide(directory: Directory, at_ms: int, gone: npt.NDArray[np.bool_], found: npt.NDArray[np.bool_]) -> Wide:
-    """XID 79 and ``gpu_lost`` for every GPU that is gone, ``gpu_found`` for every one that came back."""
-    gpus = np.concatenate([np.repeat(np.flatnonzero(gone), 2), np.flatnonzero(found)])
-    lost = 2 * int(gone.sum())
-    sort = np.argsort(gpus, kind="stable")
-    kinds = [b"xid", b"gpu_lost"] * int(gone.sum()) + [b"gpu_found"] * int(found.sum())
-    texts = {b"xid": b"GPU has fallen off the bus", b"gpu_lost": b"GPU is lost", b"gpu_found": b"GPU is back"}
-    words: list[bytes | None] = [None, *texts]
-    codes = np.array([words.index(kind) for kind in kinds], np.uint8)[sort]
-    said = [texts[kinds[index]] for index in sort]
-    is_xid = codes == 1
-    severity = np.where(np.arange(len(gpus)) < lost, 1, 2).astype(np.uint8)[sort]
-    entity = gpus[sort]
-    columns: dict[str, WideColumn] = {
-        "at_ms": Numbers(np.full(len(entity), at_ms, np.int64)),
-        "code": Numbers(np.where(is_xid, XID_FALLEN_OFF, 0).astype(np.uint32), is_xid),
-        "kind": Labels(codes, words),
-        "severity": Labels(severity, [None, b"critical", b"info"]),
-        "origin": constant_label("simulated", len(entity)),
-        "message": Texts(b"".join(said), np.cumsum([len(text) for text in said], dtype=np.int64)),
-    }
-    return Wide(
-        GPU_EVENTS.topic,
-        entity,
-        _ends(directory.gpu_host[entity], directory),
-        _order(GPU_EVENTS, columns, directory.gpu, len(entity)),
-    )
-
-
 def _wide(
     event: Event,
     at_ms: int,
@@ -190,14 +161,15 @@ def _wide(
             mask = mask[entity]
             whole = np.where(mask, whole, 0)
         columns[name] = Numbers(whole.astype(event.field(name).kind.numpy), mask)
-    return Wide(event.topic, entity, _ends(host_of[entity], directory), _order(event, columns, labels, len(entity)))
+    return Wide(event.topic, entity, ends_of(host_of[entity], directory), in_order(event, columns, labels, len(entity)))
 
 
-def _ends(host: npt.NDArray[np.int64], directory: Directory) -> npt.NDArray[np.int64]:
+def ends_of(host: npt.NDArray[np.int64], directory: Directory) -> npt.NDArray[np.int64]:
+    """Where the rows of each host end; ``host`` of every row, rising."""
     return np.cumsum(np.bincount(host, minlength=len(directory.hosts)))
 
 
-def _order(
+def in_order(
     event: Event, columns: dict[str, WideColumn], labels: dict[str, EntityLabel], rows: int
 ) -> dict[str, WideColumn]:
     """All fields of the event in wire order: those told, labels of who emitted, and null."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.fields import Event, Field, Kind
+from schemas.select import select as block_select
 
 Codes = npt.NDArray[np.uint16]
 HEX = np.frombuffer(b"".join(b"%02x" % value for value in range(256)), "S2")
@@ -87,6 +88,17 @@ class Wide:
             return column.label.codes[self.entity], column.label.words
         assert isinstance(column, Labels)
         return column.codes.astype(np.uint16), column.words
+
+
+def select(wide: Wide, keep: npt.NDArray[np.bool_]) -> Wide:
+    """The rows where ``keep`` holds, in order; the batch itself when that is all of them."""
+    if keep.all():
+        return wide
+    own = Block(wide.rows, {name: column for name, column in wide.columns.items() if not isinstance(column, Of)})
+    kept = block_select(own, keep).columns
+    columns = {name: column if isinstance(column, Of) else kept[name] for name, column in wide.columns.items()}
+    ends = np.concatenate([[0], np.cumsum(keep)])[wide.ends]
+    return Wide(wide.topic, wide.entity[keep], ends, columns)
 
 
 def _cut(columns: dict[str, Any], host: int, first: int, last: int) -> Block:

@@ -11,9 +11,11 @@ import pytest
 
 from producers.fleet.faults import KINDS, Fault, faults_of
 from producers.fleet.fleet import Fleet, Step
+from producers.fleet.gpu_events import EccStorms
 from producers.fleet.gpus import REASON_BRAKE, REASON_THERMAL, gpus_of
 from producers.fleet.knobs import Knobs
 from producers.fleet.plan import FleetPlan, Habits
+from producers.fleet.wires import Wires
 from schemas.errors import ConfigError
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -242,6 +244,8 @@ def test_a_target_that_is_not_there_is_refused(small_plan: Callable[..., FleetPl
         ({"to_ms": 0}, "faults.to_ms"),
         ({"strength": 0.0}, "faults.strength"),
         ({"strength": 1.5}, "faults.strength"),
+        ({"strength": -0.5}, "faults.strength"),
+        ({"kind": "clock_skew", "strength": 0.0}, "faults.strength"),
     ],
 )
 def test_a_wrong_fault_is_refused_by_name(change: dict[str, Any], key: str) -> None:
@@ -254,6 +258,110 @@ def test_a_wrong_fault_is_refused_by_name(change: dict[str, Any], key: str) -> N
         Fault(**{**good, **change})
 
     assert raised.value.key == key
+
+
+def test_a_storm_of_memory_errors_is_told_and_counted(run: Callable[..., Rows]) -> None:
+    """An event at once and every minute, the corrected errors in each sample while it lasts, nothing else changed."""
+    lost = next(row["gpu_uuid"] for row in run()["gpu.samples"] if row["engine_id"] == CODE_ENGINE)
+    rows = run(Fault("ecc_storm", "gpu", "h-1:1", ON_MS, OFF_MS, 40.0))
+
+    told = [(r["at_ms"], r["kind"], r["severity"], r["action"], r["gpu_uuid"]) for r in rows["gpu.events"]]
+    assert told == [(ON_MS, "ecc", "warning", "watch", lost)]
+    counted = {(r["at_ms"], r["ecc_corrected"]) for r in rows["gpu.samples"] if r["ecc_corrected"] is not None}
+    assert counted == {(at_ms, 40) for at_ms in range(ON_MS + 1_000, OFF_MS + 1, 1_000)}
+    assert rows["llm.requests"] == run()["llm.requests"]
+
+
+def test_a_storm_that_goes_on_is_told_every_minute() -> None:
+    """Told at its begin, then after a minute; one that begins anew is told at once."""
+    storms, on, off = EccStorms(1), np.ones(1, np.bool_), np.zeros(1, np.bool_)
+
+    told = [bool(storms.due(at_ms, on)[0]) for at_ms in (0, 1_000, 59_999, 60_000, 61_000)]
+    silent = bool(storms.due(62_000, off)[0])
+
+    assert (told, silent, bool(storms.due(63_000, on)[0])) == ([True, False, False, True, False], False, True)
+
+
+def test_a_host_that_is_down_is_silent_and_its_load_moves(run: Callable[..., Rows]) -> None:
+    """Nothing of it from the moment it goes down until it is back, then its engines load; no event tells of it."""
+    rows = run(Fault("host_down", "host", "h-1", ON_MS, OFF_MS))
+
+    for topic in ("llm.requests", "gpu.samples", "engine.samples", "host.samples"):
+        mine = [row["at_ms"] for row in rows[topic] if row["host"] == "h-1"]
+        assert mine
+        assert not [at_ms for at_ms in mine if ON_MS < at_ms <= OFF_MS]
+    assert rows["gpu.events"] == []
+    chat = [r for r in rows["llm.requests"] if ON_MS < r["at_ms"] <= OFF_MS and r["model"] == "llama-3.1-8b-instruct"]
+    assert {row["engine_id"] for row in chat} == {"h-0/0"}
+    back = [row for row in rows["engine.samples"] if row["engine_id"] == CODE_ENGINE and row["at_ms"] > OFF_MS]
+    assert [row["at_ms"] for row in back] == list(range(OFF_MS + 1_000, START_MS + 51_000, 1_000))
+    assert {row["running"] for row in back} == {0}
+    assert back[-1]["waiting"] > 10
+
+
+def test_a_partition_delays_telemetry_and_loses_nothing(
+    small_plan: Callable[..., FleetPlan], steps_of: Callable[..., list[Step]], rows_by_topic: Callable[..., Rows]
+) -> None:
+    """While it lasts nothing of the host comes; then all of it with its own times, before what is new."""
+    cut = Fault("network_partition", "host", "h-1", ON_MS, OFF_MS)
+    healthy, ill = steps_of(small_plan(), 9, SECONDS), steps_of(small_plan(cut), 9, SECONDS)
+
+    silent = [step for step in ill if ON_MS <= step.from_ms < OFF_MS]
+    after = next(step for step in ill if step.from_ms == OFF_MS)
+    assert {emission.host for step in silent for emission in step.emissions()} == {"h-0"}
+    assert {at for at, in_host in _times(after, rows_by_topic) if in_host == "h-1"} >= set(
+        range(ON_MS + 1_000, OFF_MS + 2_000, 1_000)
+    )
+    for topic, rows in rows_by_topic(ill).items():
+        assert sorted(rows, key=repr) == sorted(rows_by_topic(healthy)[topic], key=repr)
+
+
+def test_without_trouble_batches_pass_untouched(
+    small_plan: Callable[..., FleetPlan], steps_of: Callable[..., list[Step]]
+) -> None:
+    """The very same objects: a healthy fleet pays nothing for the way out."""
+    (step,) = steps_of(small_plan(), 9, 1)
+    wires = Wires(2)
+
+    passed = wires.pass_on(step.wides, {"down": np.zeros(2), "cut": np.zeros(2), "skew_s": np.zeros(2)})
+
+    assert [id(wide) for wide in passed] == [id(wide) for wide in step.wides]
+
+
+def _times(step: Step, rows_by_topic: Callable[..., Rows]) -> list[tuple[int, str]]:
+    return [(row["at_ms"], row["host"]) for row in rows_by_topic([step])["gpu.samples"]]
+
+
+@pytest.mark.parametrize("seconds", [30.0, -30.0, 0.5])
+def test_a_skewed_clock_moves_times_and_nothing_else(run: Callable[..., Rows], seconds: float) -> None:
+    """Every event of the host is as without it, but for its time."""
+    healthy, ill = run(), run(Fault("clock_skew", "host", "h-1", ON_MS, OFF_MS, seconds))
+
+    for topic, rows in healthy.items():
+        for before, after in zip(rows, ill[topic], strict=True):
+            assert {**after, "at_ms": before["at_ms"]} == before
+            moved = after["at_ms"] - before["at_ms"]
+            assert moved in (0, round(seconds * 1_000))
+            assert before["host"] == "h-1" or moved == 0
+    assert {row["at_ms"] - at["at_ms"] for row, at in zip(ill["gpu.samples"], healthy["gpu.samples"], strict=True)} == {
+        0,
+        round(seconds * 1_000),
+    }
+
+
+def test_an_overrun_is_more_of_one_tenant(run: Callable[..., Rows]) -> None:
+    """Three times the requests of one tenant, within five standard deviations; those of all others as they were."""
+    healthy, ill = run(), run(Fault("budget_overrun", "tenant", "globex", ON_MS, OFF_MS, 2.0))
+
+    def count(rows: Rows, mine: bool) -> int:
+        return sum(
+            ON_MS <= row["at_ms"] - row["e2e_us"] / 1_000 < OFF_MS and (row["tenant"] == "globex") == mine
+            for row in rows["llm.requests"]
+        )
+
+    expected = count(healthy, mine=True) + 2 * sum(count(healthy, mine) for mine in (True, False)) * 3 / 12
+    assert abs(count(ill, mine=True) - expected) < 5 * expected**0.5
+    assert abs(count(ill, mine=False) - count(healthy, mine=False)) < 5 * count(healthy, mine=False) ** 0.5
 
 
 def test_every_kind_says_what_it_does() -> None:

@@ -11,11 +11,12 @@ import pytest
 from producers.fleet.engine_state import CLIENT, NO_ENGINE
 from producers.fleet.entities import directory_of
 from producers.fleet.fleet import Step
+from producers.fleet.gpu_events import gpu_event_wide
 from producers.fleet.gpus import gpus_of
 from producers.fleet.plan import FleetPlan
 from producers.fleet.requests import ENDINGS
 from producers.fleet.run import next_begin_ms, warm_up
-from producers.fleet.samples import PROMPT_BYTES_PER_TOKEN, WIRE_BYTES_PER_TOKEN, gpu_event_wide
+from producers.fleet.samples import PROMPT_BYTES_PER_TOKEN, WIRE_BYTES_PER_TOKEN
 from producers.fleet.wide import entity_label
 from runtime.clock import VirtualClock
 from schemas.build import rows_of
@@ -61,8 +62,10 @@ def test_gpu_events_stand_under_their_gpus(small_plan: Callable[..., FleetPlan])
     plan = small_plan()
     directory = directory_of(plan, gpus_of(plan, np.random.default_rng(1)))
 
-    wide = gpu_event_wide(directory, 77, np.array([0, 1, 0, 0, 1], bool), np.array([1, 0, 0, 0, 0], bool))
+    gone, found, none = np.array([0, 1, 0, 0, 1], bool), np.array([1, 0, 0, 0, 0], bool), np.zeros(5, bool)
+    wide = gpu_event_wide(directory, 77, gone, found, none)
 
+    assert wide is not None
     rows = [row for _, block in wide.blocks(9) for row in rows_of(BY_TOPIC["gpu.events"].fields, block)]
     found = [(row["host"], row["engine_id"], row["kind"], row["code"], row["severity"]) for row in rows]
     assert found == [
@@ -74,6 +77,7 @@ def test_gpu_events_stand_under_their_gpus(small_plan: Callable[..., FleetPlan])
     ]
     assert rows[1]["message"] == "GPU has fallen off the bus"
     assert {row["at_ms"] for row in rows} == {77}
+    assert gpu_event_wide(directory, 77, none, none, none) is None
 
 
 def test_a_hosts_network_carries_the_tokens_of_its_engines(
