@@ -1,1 +1,4 @@
-"""From finals to findings: measures by label, baselines, detectors. Pure and vectorised; event time is the only clock."""
+"""From finals to findings: measures by label, baselines, detectors.
+
+Pure and vectorised; event time is the only clock.
+"""
