@@ -1,0 +1,141 @@
+"""Which incident a signal belongs to. Keys connect: what an incident *holds* and what a signal *seeks* must meet.
+
+============ ==================================== ============================================
+key          held by                              sought by
+============ ==================================== ============================================
+gpu, engine, the GPU or engine it is about, the   the same
+group        engine and group a GPU stands in
+under        host of a GPU or engine              what is about the whole host
+host         what is about the whole host         its GPUs, its engines, the host itself
+serves       machines: models of their engines    models, tenants that ask them
+model        models, tenants                      models, tenants; machines, if no machine is in it
+like         one rule, one host or one model      the same, once half of the machines there have it
+silent       what fell silent, by host; hosts by  the same, when the whole host is silent; hosts
+             cluster                              that fell silent together
+============ ==================================== ============================================
+
+So a model that two faulty engines serve glues nothing: an engine never seeks another engine through it, unless half of
+the model's engines show the same (``like``): then the cause is what they share. Among several incidents that a symptom
+could belong to it joins the one whose newest cause began nearest to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stream_jobs.alerts.incidents import Incident
+from stream_jobs.alerts.policy import AlertPolicy
+from stream_jobs.alerts.signals import MACHINE, Level, Rank, Signal
+from stream_jobs.alerts.topology import Topology
+
+LIKE_MIN = 2
+"""So many machines with the same trouble are the least that is taken for a shared cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """``holds`` go into the incident; the others find one. ``weak`` find only incidents without a machine."""
+
+    holds: tuple[str, ...]
+    seeks: tuple[str, ...]
+    weak: tuple[str, ...] = ()
+    like: tuple[str, ...] = ()
+
+
+def keys_of(signal: Signal, topology: Topology) -> Keys:
+    """The keys of a signal by what it is about."""
+    if signal.level in MACHINE:
+        return _host_keys(signal, topology) if signal.level is Level.HOST else _engine_keys(signal, topology)
+    if signal.level is Level.FLEET:
+        return Keys(("fleet",), ("fleet",))
+    models = models_of(signal, topology)
+    own = tuple(f"model\x1f{model}" for model in models)
+    if signal.level is Level.TENANT and "tenant" in signal.labels:
+        own += (f"tenant\x1f{signal.labels['tenant']}",)
+    return Keys(own, (*own, *(f"serves\x1f{model}" for model in models)))
+
+
+def models_of(signal: Signal, topology: Topology) -> list[str]:
+    """The models a signal is about: named, served by its machines or asked by its tenant; sorted."""
+    labels = signal.labels
+    if "model" in labels:
+        return [labels["model"]]
+    if signal.level is Level.HOST:
+        engines = topology.engines_on(labels["host"])
+        return sorted({model for name in engines for model in topology.engines[name].models})
+    if signal.level is Level.TENANT:
+        tenant = topology.tenants.get(labels["tenant"])
+        return sorted(tenant.models) if tenant is not None else []
+    engine = topology.engines.get(labels.get("engine_id", ""))
+    return sorted(engine.models) if engine is not None else []
+
+
+def _host_keys(signal: Signal, topology: Topology) -> Keys:
+    labels = signal.labels
+    host = labels["host"]
+    models = models_of(signal, topology)
+    holds = [f"host\x1f{host}", f"under\x1f{host}", *(f"serves\x1f{model}" for model in models)]
+    seeks = [f"host\x1f{host}", f"under\x1f{host}"]
+    like = []
+    if signal.rank is Rank.LOST:
+        holds.append(f"silent\x1f{host}")
+        like.append(f"silent-cluster\x1f{labels.get('cluster', '')}")
+    return Keys((*holds, *like), tuple(seeks), tuple(f"model\x1f{model}" for model in models), tuple(like))
+
+
+def _engine_keys(signal: Signal, topology: Topology) -> Keys:
+    labels = signal.labels
+    host, group = labels.get("host"), labels.get("placement_group")
+    own = [f"gpu\x1f{labels['gpu_uuid']}"] if "gpu_uuid" in labels else []
+    if "engine_id" in labels:
+        own.append(f"engine\x1f{labels['engine_id']}")
+    if group is not None and group != host:
+        own.append(f"group\x1f{group}")
+    models = models_of(signal, topology)
+    like = [f"like\x1f{signal.rule}\x1f{shared}" for shared, _ in shared_of(signal, topology)]
+    holds = [*own, *(f"serves\x1f{model}" for model in models), *like]
+    seeks = list(own)
+    if host is not None:
+        holds.append(f"under\x1f{host}")
+        seeks.append(f"host\x1f{host}")
+        if signal.kind == "no_data":
+            holds.append(f"silent\x1f{host}")
+            seeks += [f"silent\x1f{host}"] if signal.rank is Rank.SYMPTOM else []
+    return Keys(tuple(holds), tuple(seeks), tuple(f"model\x1f{model}" for model in models), tuple(like))
+
+
+def shared_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
+    """What a GPU or engine shares with others of its kind, and how many there are: its host, its model."""
+    host = signal.labels.get("host")
+    found = []
+    if host is not None:
+        others = topology.gpus_on(host) if signal.level is Level.GPU else topology.engines_on(host)
+        found.append((f"host\x1f{host}", len(others)))
+    if signal.level is Level.ENGINE:
+        found += [(f"model\x1f{m}", len(topology.engines_of(m))) for m in models_of(signal, topology)]
+    return found
+
+
+def is_wide(having: int, known: int) -> bool:
+    """So many of those known have the same trouble that what they share is the likelier cause."""
+    return having >= LIKE_MIN and 2 * having >= known
+
+
+def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
+    """Whether the signal began close enough to what the incident is about."""
+    apart_ms = abs(signal.since_ms - incident.joined_ms)
+    if signal.id in incident.parts:
+        return True
+    if incident.slow or signal.kind == "trend":
+        return apart_ms <= policy.join_trend_ms
+    if signal.machine:
+        return True
+    return apart_ms <= (policy.join_burn_ms if signal.kind == "burn_rate" else policy.join_ms)
+
+
+def nearest(signal: Signal, incidents: Iterable[Incident]) -> Incident | None:
+    """The incident whose newest cause began nearest to the signal; then the one opened first."""
+    return min(
+        incidents, key=lambda one: (abs(signal.since_ms - one.joined_ms), one.opened_ms, one.fingerprint), default=None
+    )

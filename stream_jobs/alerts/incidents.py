@@ -1,0 +1,215 @@
+"""An incident: one cause and everything it does. What an alert is made of; who joins whom stands in ``connect``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from schemas.alerts import SEVERITIES, Alert, Member
+from stream_jobs.alerts.signals import Level, Rank, Signal
+
+FINGERPRINT_CHARS = 16
+
+
+def fingerprint_of(signal: Signal) -> str:
+    """16 hex digits of the rule and the labels that identify a signal."""
+    return sha256(signal.id.encode()).hexdigest()[:FINGERPRINT_CHARS]
+
+
+@dataclass(slots=True)
+class Part:
+    """A signal as it was told last. ``since_ms`` of its first run, ``until_ms`` None while it goes on. ``wide``: one of
+    many of its kind, which says more about what they share than about this one."""
+
+    signal: Signal
+    since_ms: int
+    until_ms: int | None = None
+    wide: bool = False
+
+    @property
+    def order(self) -> tuple[int, int, int, int, str]:
+        """The likeliest cause first."""
+        rank, *rest = self.signal.order
+        return (max(rank, Rank.MODEL + 1) if self.wide else rank, *rest)  # type: ignore[return-value]
+
+    def member(self) -> Member:
+        """As the alert tells it."""
+        one = self.signal
+        return Member(one.rule, one.severity, one.labels, self.since_ms, self.until_ms, one.value, one.summary)
+
+
+@dataclass(slots=True)
+class Told:
+    """What the last record said, so that only what changed is told again."""
+
+    at_ms: int
+    severity: str
+    headline: str
+    members: int
+    muted_until_ms: int | None
+
+
+@dataclass(slots=True)
+class Incident:
+    """``parts`` by id of their signals; ``keys`` are what may connect others with it. ``joined_ms``: beginning of the
+    newest part that may be a cause. ``calm_ms``: when the last part was over."""
+
+    fingerprint: str
+    opened_ms: int
+    headline: str
+    joined_ms: int
+    parts: dict[str, Part] = field(default_factory=dict)
+    keys: dict[str, None] = field(default_factory=dict)
+    number: int = 0
+    severity: str = "info"
+    calm_ms: int | None = None
+    resolved_ms: int | None = None
+    returns: int = 0
+    into: str = ""
+    """Of the incident that this one turned out to be a part of."""
+    told: Told | None = None
+    muted_until_ms: int | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence_ms: int = 0
+
+    @property
+    def head(self) -> Part:
+        """The likeliest cause seen so far."""
+        return self.parts[self.headline]
+
+    @property
+    def since_ms(self) -> int:
+        """When it began."""
+        return min(part.since_ms for part in self.parts.values())
+
+    @property
+    def anchored(self) -> bool:
+        """A machine is among the parts, alone of its kind."""
+        return any(part.signal.machine and not part.wide for part in self.parts.values())
+
+    @property
+    def lost(self) -> bool:
+        """What is told of its machines follows from their being gone."""
+        head = self.head.signal
+        return head.rank is Rank.LOST or head.rule in ("gpu_lost", "engine_lost")
+
+    @property
+    def slow(self) -> bool:
+        """Nothing but trends over hours."""
+        return all(part.signal.kind == "trend" for part in self.parts.values())
+
+    @property
+    def soft(self) -> bool:
+        """Its machines only differ from their own past: their cause may be what they share."""
+        return all(part.signal.rank >= Rank.SYMPTOM for part in self.parts.values() if part.signal.machine)
+
+    def goes_on(self) -> bool:
+        """A part is not over; burn rates count only where there is nothing else, because they look back for hours."""
+        parts = list(self.parts.values())
+        causes = [part for part in parts if part.signal.kind != "burn_rate"] or parts
+        return any(part.until_ms is None for part in causes)
+
+    def take(self, signal: Signal, *, wide: bool = False) -> Part:
+        """Put a signal in, or tell a part anew; the headline moves to a likelier cause only."""
+        part = self.parts.get(signal.id)
+        if part is None:
+            part = self.parts[signal.id] = Part(signal, signal.since_ms)
+            if signal.level is not Level.TENANT:
+                self.joined_ms = max(self.joined_ms, signal.since_ms)
+        part.signal, part.until_ms, part.wide = signal, None, part.wide or wide
+        self.calm_ms = None
+        self.severity = worse(self.severity, signal.severity)
+        self.settle()
+        return part
+
+    def settle(self) -> None:
+        """Choose the headline: what stands there stays unless another ranks, or weighs in severity, before it."""
+        best = min(self.parts.values(), key=lambda part: part.order)
+        if best.order[:2] < self.head.order[:2]:
+            self.headline = best.signal.id
+
+    def end(self, signal_id: str, at_ms: int) -> None:
+        """A part is over."""
+        part = self.parts[signal_id]
+        if part.until_ms is None:
+            part.until_ms = at_ms
+        if not self.goes_on() and self.calm_ms is None:
+            self.calm_ms = at_ms
+
+    def trim(self, parts_max: int) -> list[str]:
+        """Forget the oldest parts that are over, then the least likely causes, beyond ``parts_max``; their ids."""
+        excess = len(self.parts) - parts_max
+        if excess <= 0:
+            return []
+        others = [part for part in self.parts.values() if part.signal.id != self.headline]
+        others.sort(key=lambda part: (part.until_ms is None, part.until_ms or 0, *(-n for n in part.order[:2])))
+        gone = [part.signal.id for part in others[:excess]]
+        for signal_id in gone:
+            del self.parts[signal_id]
+        return gone
+
+    def alert(self, transition: str, at_ms: int, members_max: int) -> Alert:
+        """The whole state as a record."""
+        head = self.head.signal
+        others = sorted((p for p in self.parts.values() if p is not self.head), key=lambda p: p.order)
+        return Alert(
+            fingerprint=self.fingerprint,
+            transition=transition,
+            number=self.number,
+            rule=head.rule,
+            severity=self.severity,
+            summary=head.summary,
+            advice=head.advice,
+            labels=head.labels,
+            opened_ms=self.opened_ms,
+            since_ms=self.since_ms,
+            at_ms=at_ms,
+            resolved_ms=self.resolved_ms,
+            value=head.value,
+            baseline=head.baseline,
+            low=head.low,
+            high=head.high,
+            unit=head.unit,
+            count=head.count,
+            note=self._note(),
+            muted_until_ms=self.muted_until_ms,
+            members=tuple(part.member() for part in others[:members_max]),
+            evidence=self.evidence,
+        )
+
+    def _note(self) -> str:
+        said = [self.head.signal.note] if self.head.signal.note else []
+        if self.returns:
+            said.append(f"came back {self.returns} times" if self.returns > 1 else "came back once")
+        if self.into:
+            said.append(f"same cause as {self.into}")
+        return "; ".join(said)
+
+    def dump(self) -> dict[str, Any]:
+        """As plain values."""
+        found = {name: getattr(self, name) for name in self.__slots__ if name not in ("parts", "keys", "told")}
+        parts = [asdict(part) for part in self.parts.values()]
+        return {**found, "parts": parts, "keys": list(self.keys), "told": asdict(self.told) if self.told else None}
+
+    @classmethod
+    def load(cls, found: Mapping[str, Any]) -> Incident:
+        """Of a dump."""
+        parts = [_part(one) for one in found["parts"]]
+        told = Told(**found["told"]) if found["told"] else None
+        rest = {name: value for name, value in found.items() if name not in ("parts", "keys", "told")}
+        by_id = {part.signal.id: part for part in parts}
+        return cls(**rest, parts=by_id, keys=dict.fromkeys(found["keys"]), told=told)
+
+
+def _part(found: Mapping[str, Any]) -> Part:
+    told = dict(found["signal"])
+    told["key"] = tuple((name, value) for name, value in told["key"])
+    told["level"], told["rank"] = Level(told["level"]), Rank(told["rank"])
+    return Part(Signal(**told), found["since_ms"], found["until_ms"], found["wide"])
+
+
+def worse(one: str, other: str) -> str:
+    """The worse of two severities."""
+    return max(one, other, key=SEVERITIES.index)

@@ -1,0 +1,67 @@
+"""How long alerts wait, live and are remembered: every interval and limit of their life, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.alert_commands import Command
+from schemas.errors import ConfigError
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+_OTHER = frozenset({"gpu_events", "mutes"})
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPolicy:
+    """Names end in their unit; all of them event time. None may be 0."""
+
+    hold_ms: int = 2 * MINUTE_MS
+    """An alert whose members are all over is resolved when none came back or joined for this long."""
+    hold_max_ms: int = 30 * MINUTE_MS
+    """Each return after a resolve doubles the hold, up to this."""
+    flap_ms: int = 10 * MINUTE_MS
+    """What comes back this soon after its alert was resolved takes that alert up again."""
+    join_ms: int = 15 * MINUTE_MS
+    """A symptom of a model joins a cause that had a new member within this time of the symptom's beginning."""
+    join_burn_ms: int = 6 * HOUR_MS
+    """The same for burn rates, which look back for hours; also how long one may outlive its cause in silence."""
+    join_trend_ms: int = 30 * MINUTE_MS
+    """What goes on slowly for hours is no cause of what begins later than this."""
+    together_ms: int = 15_000
+    """Hosts of one cluster that fall silent within this time have one cause."""
+    members_every_ms: int = MINUTE_MS
+    """New members alone are told at most this often."""
+    evidence_every_ms: int = 10 * MINUTE_MS
+    """Evidence of an alert that changed is looked up again at most this often."""
+    untold_ms: int = 10 * MINUTE_MS
+    """A finding that nobody tells any more is over after three of its windows and this."""
+    lost_ms: int = DAY_MS
+    """A GPU or engine that was lost and never comes back is no longer an alert after this."""
+    mark_ms: int = HOUR_MS
+    """A deployment is evidence for alerts that begin this long after it."""
+    open_max: int = 5_000
+    """Alerts open at once; beyond it new causes are counted and not told until there is room."""
+    parts_max: int = 2_000
+    """Findings that one alert remembers; beyond it those that are over are forgotten first."""
+    members_max: int = 50
+    """Members told in a record, the likeliest causes first."""
+    mutes_max: int = 1_000
+    marks_max: int = 1_000
+    topology_max: int = 200_000
+    """GPUs, engines, hosts or tenants remembered, each; later ones are not connected to anything."""
+    forget_ms: int = DAY_MS
+    """What was not seen for so long is no longer part of the topology."""
+    gpu_events: Mapping[str, str] = field(default_factory=dict)
+    """Severity by ``kind`` or ``kind/code``, in place of the event's own; ``none`` leaves it out."""
+    mutes: tuple[Command, ...] = ()
+    """Of the rule file."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if name not in _OTHER and (not isinstance(value, int) or value <= 0):
+                raise ConfigError(f"alerts.{name}", value, "must be a whole number above 0")
+
+
+DEFAULT_POLICY = AlertPolicy()

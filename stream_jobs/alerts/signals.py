@@ -1,0 +1,177 @@
+"""One form for whatever may raise an alert: findings of the judge, GPU events, engines that went away.
+
+A signal has a *rank*: how specific a cause it names. The best rank among the members of an alert is its headline:
+
+======== ============================================================================================
+rank     what
+======== ============================================================================================
+EVENT    something happened to a GPU or engine, told by the driver or the agent
+LOST     a host that fell silent
+GPU      a figure of one GPU
+HOST     a figure of one host
+ENGINE   a figure of one engine that is bad by itself: errors, KV pressure, silence
+VERSION  a version of a model compared with the ones before it
+SYMPTOM  an engine that differs from its own past: slower, busier
+MODEL    a figure of a model
+TENANT   a figure of a tenant: objectives that burn
+FLEET    any other
+======== ============================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from schemas.alerts import SEVERITIES
+from stream_jobs.alerts.words import summary_of
+from stream_jobs.insight.frame import Finding, Labels
+from stream_jobs.rules.model import Function, Rule
+
+
+class Rank(IntEnum):
+    """Of a cause, the likeliest first."""
+
+    EVENT = 0
+    LOST = 1
+    GPU = 2
+    HOST = 3
+    ENGINE = 4
+    VERSION = 5
+    SYMPTOM = 6
+    MODEL = 7
+    TENANT = 8
+    FLEET = 9
+
+
+class Level(IntEnum):
+    """What a signal is about, by its labels."""
+
+    GPU = 0
+    ENGINE = 1
+    HOST = 2
+    MODEL = 3
+    TENANT = 4
+    FLEET = 5
+
+
+MACHINE = frozenset({Level.GPU, Level.ENGINE, Level.HOST})
+RELATIVE = frozenset({"deviation", "moving_average", "rate_of_change", "given", "saturation"})
+"""Kinds of rules that compare an engine with its own past or load."""
+_LEVELS = (
+    (Level.GPU, ("gpu_uuid",)),
+    (Level.ENGINE, ("engine_id", "placement_group")),
+    (Level.HOST, ("host",)),
+    (Level.TENANT, ("tenant",)),
+    (Level.MODEL, ("model", "model_version")),
+)
+_WEIGHT_ERRORS, _WEIGHT_LATENCY = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """``key`` identifies it among those of its rule; ``labels`` are all that is known about where. ``lasts_ms``: it is
+    over by itself this long after ``at_ms``; None: somebody says so."""
+
+    rule: str
+    kind: str
+    """Of the rule; ``event``."""
+    key: Labels
+    labels: Mapping[str, str]
+    level: Level
+    rank: Rank
+    weight: int
+    """Among equals the lowest is the likeliest cause: machines before errors before latencies."""
+    severity: str
+    since_ms: int
+    at_ms: int
+    firing: bool
+    lasts_ms: int | None = None
+    value: float | None = None
+    baseline: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    count: int = 0
+    note: str = ""
+    summary: str = ""
+    advice: str = ""
+    renotify_ms: int = 4 * 3_600_000
+
+    @property
+    def id(self) -> str:
+        """Rule and key: the same for as long as it is the same trouble."""
+        return identity(self.rule, self.key)
+
+    @property
+    def machine(self) -> bool:
+        """About a GPU, an engine or a host."""
+        return self.level in MACHINE
+
+    @property
+    def order(self) -> tuple[int, int, int, int, str]:
+        """The likeliest cause sorts first: rank, severity, weight, beginning."""
+        return (self.rank, -SEVERITIES.index(self.severity), self.weight, self.since_ms, self.id)
+
+
+def identity(rule: str, key: Labels) -> str:
+    """A text that is the same for the same rule and labels in any order."""
+    return "\x1f".join((rule, *(f"{name}={value}" for name, value in sorted(key))))
+
+
+def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silent_host: bool = False) -> Signal:
+    """The finding as a signal; ``labels`` are its own and what the topology adds. ``silent_host``: a host of which
+    nothing at all is heard."""
+    level = level_of(finding.labels)
+    return Signal(
+        rule.name,
+        rule.kind,
+        finding.labels,
+        labels,
+        level,
+        rank_of(rule, level, silent_host=silent_host),
+        weight_of(rule),
+        rule.severity,
+        finding.since_ms,
+        finding.end_ms,
+        finding.firing,
+        lasts_ms=None,
+        value=finding.value,
+        baseline=finding.baseline,
+        low=finding.low,
+        high=finding.high,
+        unit=rule.value.unit,
+        count=finding.count,
+        note=finding.note,
+        summary=summary_of(rule, finding, labels),
+        advice=rule.advice,
+        renotify_ms=rule.renotify_ms,
+    )
+
+
+def level_of(labels: Labels) -> Level:
+    """The most specific thing that the labels name."""
+    names = {name for name, _ in labels}
+    return next((level for level, needed in _LEVELS if names.intersection(needed)), Level.FLEET)
+
+
+def rank_of(rule: Rule, level: Level, *, silent_host: bool = False) -> Rank:
+    """How specific a cause a rule names at this level."""
+    if level is Level.HOST:
+        return Rank.LOST if rule.kind == "no_data" else Rank.HOST
+    if silent_host:
+        return Rank.SYMPTOM
+    if level is Level.ENGINE:
+        relative = rule.kind in RELATIVE and rule.value.function is not Function.SHARE
+        return Rank.SYMPTOM if relative or rule.kind == "burn_rate" else Rank.ENGINE
+    if level is Level.MODEL:
+        return Rank.VERSION if rule.kind == "regression" else Rank.MODEL
+    return {Level.GPU: Rank.GPU, Level.TENANT: Rank.TENANT}.get(level, Rank.FLEET)
+
+
+def weight_of(rule: Rule) -> int:
+    """What machines measure comes before errors of requests, these before latencies."""
+    if rule.value.topic != "llm.requests":
+        return 0
+    return _WEIGHT_ERRORS if rule.value.function in (Function.SHARE, Function.COUNT) else _WEIGHT_LATENCY

@@ -1,0 +1,301 @@
+"""What stands on what: GPU -> engine -> host, engine -> model, tenant -> model; learned from windows and events.
+
+Bounded: at ``topology_max`` entries of a kind later ones are not learned, and what was not seen for ``forget_ms`` is
+forgotten. A placement group that is only the host's name (nothing better was known) connects nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from schemas.block import Block, Labels
+from schemas.grouping import OTHER
+from schemas.limits import HOUR_MS
+from stream_jobs.alerts.policy import AlertPolicy
+from stream_jobs.insight.window import Window
+
+Word = str | None
+
+
+@dataclass(slots=True)
+class Gpu:
+    """Where a GPU is."""
+
+    host: Word
+    engine: Word
+    group: Word
+    cluster: Word
+    region: Word
+    seen_ms: int
+
+
+@dataclass(slots=True)
+class Engine:
+    """Where an engine is and what it serves: models by when they were seen, and the version seen last."""
+
+    host: Word
+    group: Word
+    cluster: Word
+    region: Word
+    seen_ms: int
+    models: dict[str, int] = field(default_factory=dict)
+    version: Word = None
+
+
+@dataclass(slots=True)
+class Host:
+    """``seen_ms``: end of the last window in which anything came from it."""
+
+    cluster: Word
+    region: Word
+    seen_ms: int
+
+
+@dataclass(slots=True)
+class Tenant:
+    """The models a tenant asked, by when."""
+
+    models: dict[str, int]
+    seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which combinations of labels of a topic's rows are learned, of one grouping set."""
+
+    topic: str
+    grouping: str
+    names: tuple[str, ...]
+
+
+READINGS = (
+    Reading("gpu.samples", "gpu", ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region")),
+    Reading(
+        "engine.samples",
+        "engine_sample",
+        ("engine_id", "host", "placement_group", "cluster", "region", "model", "model_version"),
+    ),
+    Reading(
+        "llm.requests",
+        "engine",
+        ("engine_id", "host", "placement_group", "cluster", "region", "model", "model_version"),
+    ),
+    Reading("host.samples", "host", ("host", "cluster", "region")),
+    Reading("llm.requests", "service", ("tenant", "model")),
+)
+
+
+class Topology:
+    """The graph, and questions to it. Learning the same again changes only when it was seen."""
+
+    def __init__(self, policy: AlertPolicy) -> None:
+        self._policy = policy
+        self.gpus: dict[str, Gpu] = {}
+        self.engines: dict[str, Engine] = {}
+        self.hosts: dict[str, Host] = {}
+        self.tenants: dict[str, Tenant] = {}
+        self.swept_ms = 0
+        self._on_host: dict[str, set[str]] = {}
+        self._gpus_on: dict[str, set[str]] = {}
+        self._serving: dict[str, set[str]] = {}
+
+    # learning
+
+    def learn(self, window: Window, end_ms: int) -> None:
+        """Take over what the rows of a window say about who is where."""
+        takers = (self._learn_gpu, self._learn_engine, self._learn_engine, self._learn_host, self._learn_tenant)
+        for reading, take in zip(READINGS, takers, strict=True):
+            block = window.tables.get(reading.topic)
+            for combination in combinations(block, reading) if block is not None else ():
+                take(combination, end_ms)
+        if end_ms - self.swept_ms >= HOUR_MS:
+            self.swept_ms = end_ms
+            self.forget(end_ms - self._policy.forget_ms)
+
+    def learn_row(self, row: Mapping[str, Any], at_ms: int) -> None:
+        """Take over what an event of a GPU or engine says."""
+        where = tuple(row.get(name) for name in ("host", "engine_id", "placement_group", "cluster", "region"))
+        host, engine, group, cluster, region = where
+        if row.get("gpu_uuid") is not None:
+            self._learn_gpu((row["gpu_uuid"], *where), at_ms)
+        if engine is not None:
+            models = (row.get("model"), row.get("model_version"))
+            self._learn_engine((engine, host, group, cluster, region, *models), at_ms)
+
+    def _learn_gpu(self, told: Sequence[Word], at_ms: int) -> None:
+        uuid, host, engine, group, cluster, region = told
+        if uuid is None:
+            return
+        known = self.gpus.get(uuid)
+        if known is None:
+            if self._full(self.gpus):
+                return
+            known = self.gpus[uuid] = Gpu(host, None, None, cluster, region, at_ms)
+        if known.host != host and known.host is not None:
+            self._gpus_on.get(known.host, set()).discard(uuid)
+        known.host, known.cluster, known.region = host, cluster or known.cluster, region or known.region
+        known.engine, known.group = engine or known.engine, group or known.group
+        known.seen_ms = max(known.seen_ms, at_ms)
+        if host is not None:
+            self._gpus_on.setdefault(host, set()).add(uuid)
+            self._learn_host((host, cluster, region), at_ms)
+
+    def _learn_engine(self, told: Sequence[Word], at_ms: int) -> None:
+        name, host, group, cluster, region, model, version = told
+        if name is None:
+            return
+        known = self.engines.get(name)
+        if known is None:
+            if self._full(self.engines):
+                return
+            known = self.engines[name] = Engine(host, None, cluster, region, at_ms)
+        if known.host != host and known.host is not None:
+            self._on_host.get(known.host, set()).discard(name)
+        known.host, known.cluster, known.region = host, cluster or known.cluster, region or known.region
+        known.group, known.version = group or known.group, version or known.version
+        known.seen_ms = max(known.seen_ms, at_ms)
+        if model is not None:
+            known.models[model] = max(known.models.get(model, 0), at_ms)
+            self._serving.setdefault(model, set()).add(name)
+        if host is not None:
+            self._on_host.setdefault(host, set()).add(name)
+            self._learn_host((host, cluster, region), at_ms)
+
+    def _learn_host(self, told: Sequence[Word], at_ms: int) -> None:
+        name, cluster, region = told
+        if name is None:
+            return
+        known = self.hosts.get(name)
+        if known is None:
+            if self._full(self.hosts):
+                return
+            known = self.hosts[name] = Host(cluster, region, at_ms)
+        known.cluster, known.region = cluster or known.cluster, region or known.region
+        known.seen_ms = max(known.seen_ms, at_ms)
+
+    def _learn_tenant(self, told: Sequence[Word], at_ms: int) -> None:
+        name, model = told
+        if name is None or model is None:
+            return
+        known = self.tenants.get(name)
+        if known is None:
+            if self._full(self.tenants):
+                return
+            known = self.tenants[name] = Tenant({}, at_ms)
+        known.models[model] = known.seen_ms = at_ms
+
+    def _full(self, entries: Mapping[str, object]) -> bool:
+        return len(entries) >= self._policy.topology_max
+
+    # forgetting
+
+    def forget(self, before_ms: int) -> None:
+        """Forget what was last seen before this."""
+        for engine in self.engines.values():
+            engine.models = {model: at_ms for model, at_ms in engine.models.items() if at_ms >= before_ms}
+        for tenant in self.tenants.values():
+            tenant.models = {model: at_ms for model, at_ms in tenant.models.items() if at_ms >= before_ms}
+        self.gpus = {name: one for name, one in self.gpus.items() if one.seen_ms >= before_ms}
+        self.engines = {name: one for name, one in self.engines.items() if one.seen_ms >= before_ms}
+        self.hosts = {name: one for name, one in self.hosts.items() if one.seen_ms >= before_ms}
+        self.tenants = {name: one for name, one in self.tenants.items() if one.seen_ms >= before_ms}
+        self._index()
+
+    def _index(self) -> None:
+        self._on_host, self._gpus_on, self._serving = {}, {}, {}
+        for uuid, gpu in self.gpus.items():
+            if gpu.host is not None:
+                self._gpus_on.setdefault(gpu.host, set()).add(uuid)
+        for name, engine in self.engines.items():
+            if engine.host is not None:
+                self._on_host.setdefault(engine.host, set()).add(name)
+            for model in engine.models:
+                self._serving.setdefault(model, set()).add(name)
+
+    # questions
+
+    def engines_on(self, host: str) -> list[str]:
+        """The engines of a host, sorted."""
+        return sorted(self._on_host.get(host, ()))
+
+    def gpus_on(self, host: str) -> list[str]:
+        """The GPUs of a host, sorted."""
+        return sorted(self._gpus_on.get(host, ()))
+
+    def engines_of(self, model: str) -> list[str]:
+        """The engines that serve a model, sorted."""
+        return sorted(self._serving.get(model, ()))
+
+    def is_silent(self, host: str, since_ms: int) -> bool:
+        """Nothing at all came from the host in windows that end after this."""
+        known = self.hosts.get(host)
+        return known is not None and known.seen_ms <= since_ms
+
+    def where(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """The labels and what follows from them: of a GPU its engine and host, of an engine its host and model."""
+        found: dict[str, Word] = dict(labels)
+        gpu = self.gpus.get(labels.get("gpu_uuid", ""))
+        if gpu is not None:
+            _add(found, engine_id=gpu.engine, placement_group=gpu.group, host=gpu.host)
+            _add(found, cluster=gpu.cluster, region=gpu.region)
+        engine = self.engines.get(found.get("engine_id") or "")
+        if engine is not None:
+            only = next(iter(engine.models)) if len(engine.models) == 1 else None
+            _add(found, placement_group=engine.group, host=engine.host, model=only)
+            _add(found, cluster=engine.cluster, region=engine.region)
+        host = self.hosts.get(found.get("host") or "")
+        if host is not None:
+            _add(found, cluster=host.cluster, region=host.region)
+        return {name: value for name, value in found.items() if value is not None}
+
+    # state
+
+    def dump(self) -> dict[str, Any]:
+        """As plain values, in the order in which they were learned."""
+        kinds: dict[str, Mapping[str, Any]] = {
+            "gpus": self.gpus,
+            "engines": self.engines,
+            "hosts": self.hosts,
+            "tenants": self.tenants,
+        }
+        told = {kind: [[name, asdict(one)] for name, one in entries.items()] for kind, entries in kinds.items()}
+        return {**told, "swept_ms": self.swept_ms}
+
+    def load(self, found: Mapping[str, Any]) -> None:
+        """Take over a dump."""
+        self.gpus = {name: Gpu(**one) for name, one in found["gpus"]}
+        self.engines = {name: Engine(**one) for name, one in found["engines"]}
+        self.hosts = {name: Host(**one) for name, one in found["hosts"]}
+        self.tenants = {name: Tenant(**one) for name, one in found["tenants"]}
+        self.swept_ms = found["swept_ms"]
+        self._index()
+
+
+def _add(found: dict[str, Word], **more: Word) -> None:
+    for name, value in more.items():
+        found.setdefault(name, value)
+
+
+def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:
+    """The distinct combinations of labels in the rows of one grouping set, without those of ``__other__``."""
+    grouping = block.columns["grouping"]
+    assert isinstance(grouping, Labels)
+    wanted = reading.grouping.encode()
+    rows = np.isin(grouping.codes, [code for code, word in enumerate(grouping.words) if word == wanted])
+    columns = [block.columns[name] for name in reading.names]
+    codes: list[Any] = []
+    key = np.zeros(int(rows.sum()), np.int64)
+    for column in columns:
+        assert isinstance(column, Labels)
+        codes.append(column.codes[rows].astype(np.int64))
+        key = np.unique(key * len(column.words) + codes[-1], return_inverse=True)[1]
+    _, first = np.unique(key, return_index=True)
+    words = [[None if word is None else word.decode() for word in column.words] for column in columns]  # type: ignore[union-attr]
+    for row in np.sort(first).tolist():
+        found = tuple(of[code[row]] for of, code in zip(words, codes, strict=True))
+        if found[0] != OTHER:
+            yield found
