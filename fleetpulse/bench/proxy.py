@@ -4,6 +4,9 @@ Engine, client and proxy are processes of their own; the proxy has a core to its
 goes once straight to the engine and once through the proxy, in rounds that take turns. *Added* is the difference
 within such a pair: of the time to the first token, and of the way of the n-th token from its writing to its reading.
 What machine and loops do to both shows in the quantiles of *direct*; a pair's difference holds the noise of both.
+
+The yardstick is a bare relay, which passes bytes on and looks at nothing: every stream goes once through it too, in the
+same rounds. What it adds, any process in between adds on this machine.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +60,40 @@ def pairs_of(direct: Sequence[dict[str, Any]], proxied: Sequence[dict[str, Any]]
     }
 
 
+@dataclass(slots=True)
+class Way:
+    """What was seen of all rounds on one way; ``cpu_s`` of the process in between, ``seconds`` of its rounds."""
+
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    cpu_s: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def chunks_per_cpu_s(self) -> int | None:
+        """Chunks passed on per second of processor time."""
+        chunks = sum(len(stream["transit_ns"]) for stream in self.seen)
+        return round(chunks / self.cpu_s) if self.cpu_s else None
+
+
+def beside_the_relay(direct: Sequence[dict[str, Any]], proxied: Way, relayed: Way) -> dict[str, Any]:
+    """What the bare relay adds and costs, and the proxy's figures as ratios of it."""
+    relay, proxy = pairs_of(direct, relayed.seen), pairs_of(direct, proxied.seen)
+    ttft, chunk = quantiles_us(relay["ttft_ns"]), quantiles_us(relay["chunk_ns"])
+    own, bare = proxied.chunks_per_cpu_s, relayed.chunks_per_cpu_s
+    return {
+        "relay_added_ttft": ttft,
+        "relay_added_chunk": chunk,
+        "relay_chunks_per_cpu_s": bare,
+        "added_ttft_p99_to_relay": _ratio(quantiles_us(proxy["ttft_ns"])["p99_us"], ttft["p99_us"]),
+        "added_chunk_p99_to_relay": _ratio(quantiles_us(proxy["chunk_ns"])["p99_us"], chunk["p99_us"]),
+        "chunks_per_cpu_s_to_relay": _ratio(own, bare),
+    }
+
+
+def _ratio(ours: float | None, theirs: float | None) -> float | None:
+    return round(ours / theirs, 2) if ours and theirs else None
+
+
 def report(direct: list[dict[str, Any]], proxied: list[dict[str, Any]], cpu_s: float, seconds: float) -> dict[str, Any]:
     """The figures of all rounds. ``cpu_s`` of the proxy's process, and ``seconds`` of the rounds it served."""
     pairs = pairs_of(direct, proxied)
@@ -89,17 +127,20 @@ def run(
     *,
     ask_usage: bool = False,
 ) -> dict[str, Any]:
-    """Measure, after one round of each to warm up; some 6 s for each round of the default."""
+    """Measure, after one round of each to warm up; some 9 s for each round of the default."""
     pace = {"tokens": tokens, "first_ms": FIRST_MS, "gap_ms": gap_ms}
     with ExitStack() as running:
         engine, engine_port = _started(running, "proxy_engine", pace)
         served, proxy_port = _started(
             running, "proxy_served", {"upstream": f"http://127.0.0.1:{engine_port}", "ask_usage": ask_usage}
         )
-        told = {"ports": [engine_port, proxy_port], "streams": streams, "apart_ms": apart_ms(streams, gap_ms)}
-        client = _process(running, "proxy_load", told)
-        _give_cores(served.pid, (engine.pid, client.pid))
-        figures = _rounds(client, psutil.Process(served.pid), rounds)
+        relay, relay_port = _started(running, "proxy_relay", {"upstream": f"http://127.0.0.1:{engine_port}"})
+        ports = [engine_port, proxy_port, relay_port]
+        client = _process(
+            running, "proxy_load", {"ports": ports, "streams": streams, "apart_ms": apart_ms(streams, gap_ms)}
+        )
+        _give_cores((served.pid, relay.pid), (engine.pid, client.pid))
+        figures = _rounds(client, (None, psutil.Process(served.pid), psutil.Process(relay.pid)), rounds)
         figures["proxy_memory_mib"] = round(psutil.Process(served.pid).memory_info().rss / 2**20, 1)
         served.terminate()
         assert served.stdout is not None
@@ -109,23 +150,22 @@ def run(
         return figures
 
 
-def _rounds(client: subprocess.Popen[str], proxy: psutil.Process, rounds: int) -> dict[str, Any]:
-    direct: list[dict[str, Any]] = []
-    proxied: list[dict[str, Any]] = []
-    spent_s = seconds = 0.0
-    _round(client, 0)
-    _round(client, 1)
+def _rounds(client: subprocess.Popen[str], between: tuple[psutil.Process | None, ...], rounds: int) -> dict[str, Any]:
+    """Direct, through the proxy and through the relay, in an order that turns; ``between`` are their processes."""
+    ways = [Way() for _ in between]
+    for which in range(len(ways)):
+        _round(client, which)
     for number in range(rounds):
-        for which in (0, 1) if number % 2 == 0 else (1, 0):
-            before_s, began_s = _cpu_s(proxy), time.monotonic()
-            seen = _round(client, which)
-            if which == 0:
-                direct += seen
-                continue
-            proxied += seen
-            spent_s += _cpu_s(proxy) - before_s
-            seconds += time.monotonic() - began_s
-    return report(direct, proxied, spent_s, seconds)
+        for turn in range(len(ways)):
+            which = (number + turn) % len(ways)
+            way, process = ways[which], between[which]
+            before_s, began_s = _cpu_s(process), time.monotonic()
+            way.seen += _round(client, which)
+            way.cpu_s += _cpu_s(process) - before_s
+            way.seconds += time.monotonic() - began_s
+    direct, proxied, relayed = ways
+    figures = report(direct.seen, proxied.seen, proxied.cpu_s, proxied.seconds)
+    return figures | beside_the_relay(direct.seen, proxied, relayed)
 
 
 def _round(client: subprocess.Popen[str], which: int) -> list[dict[str, Any]]:
@@ -140,7 +180,9 @@ def _round(client: subprocess.Popen[str], which: int) -> list[dict[str, Any]]:
     return seen
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def _cpu_s(process: psutil.Process | None) -> float:
+    if process is None:
+        return 0.0
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -169,11 +211,12 @@ def _ended(process: subprocess.Popen[str]) -> None:
             stream.close()
 
 
-def _give_cores(proxy: int, others: Sequence[int]) -> None:
-    """The proxy on the last core, the rest on all others, where there is more than one."""
+def _give_cores(between: Sequence[int], others: Sequence[int]) -> None:
+    """Proxy and relay, which take turns, on the last core, the rest on all others, where there is more than one."""
     cores = cpu.cores()
     if len(cores) < 2:
         return
-    cpu.pin(proxy, {cores[-1]})
+    for pid in between:
+        cpu.pin(pid, {cores[-1]})
     for pid in others:
         cpu.pin(pid, set(cores[:-1]))

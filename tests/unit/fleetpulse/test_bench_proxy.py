@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from fleetpulse.bench.proxy import apart_ms, pairs_of, quantiles_us, report
+from fleetpulse.bench.proxy import Way, apart_ms, beside_the_relay, pairs_of, quantiles_us, report
 from fleetpulse.bench.proxy_engine import END, HEAD, chunk, last_events, length_of, token
 from fleetpulse.bench.proxy_load import REQUEST, Seen, seen_of
 
@@ -48,6 +48,21 @@ def test_the_report_adds_up() -> None:
     assert (good["chunks"], good["chunks_per_cpu_s"], good["proxy_core_share"]) == (2, 4, 0.25)
     assert (good["streams_identical"], broken["streams_identical"]) == (True, False)
     assert broken["added_chunk_p99_us"] == good["added_chunk_p99_us"]
+
+
+def test_the_proxy_stands_beside_a_bare_relay() -> None:
+    """Added times and cost as ratios; no ratio where nothing was spent."""
+    direct = [stream(1_000, 1_000, 1_000)]
+    proxied = Way([stream(5_000, 4_000, 4_000)], cpu_s=0.5, seconds=1.0)
+    relayed = Way([stream(3_000, 2_000, 3_000)], cpu_s=0.25, seconds=1.0)
+
+    found = beside_the_relay(direct, proxied, relayed)
+
+    assert found["relay_added_ttft"]["p99_us"] == 2.0
+    assert found["relay_added_chunk"] == {"p50_us": 1.0, "p90_us": 1.0, "p99_us": 1.0, "max_us": 2.0}
+    assert (found["added_ttft_p99_to_relay"], found["added_chunk_p99_to_relay"]) == (2.0, 3.0)
+    assert (found["relay_chunks_per_cpu_s"], found["chunks_per_cpu_s_to_relay"]) == (8, 0.5)
+    assert beside_the_relay(direct, proxied, Way(relayed.seen))["chunks_per_cpu_s_to_relay"] is None
 
 
 def test_streams_never_come_together() -> None:
