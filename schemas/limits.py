@@ -36,6 +36,7 @@ class Limits:
     skew_ms: int = 5 * SECOND_MS  # newer than the append time by more: future
     horizon_ms: int = 6 * HOUR_MS  # older than the append time by more: late
     hot_ms: int = 2 * MINUTE_MS  # finals are emitted again for this long
+    final_wait_ms: int = 30 * SECOND_MS  # a window waits so long for sources that are silent, then it is incomplete
     edge_linger_ms: int = 1 * SECOND_MS  # the longest an event waits for its batch
     network_delay_ms: int = 500  # edge to broker, usual
     outage_ms: int = 12 * HOUR_MS  # longest outage of a job or sink that loses nothing
@@ -86,6 +87,11 @@ class Limits:
                 "hot_ms",
                 self.hot_ms >= self.lateness_ms + self.network_delay_ms,
                 "must be at least lateness_ms + network_delay_ms",
+            ),
+            (
+                "final_wait_ms",
+                self.final_wait_ms >= self.lateness_ms,
+                "must be at least lateness_ms, else windows are closed before any source has passed them",
             ),
             (
                 "horizon_ms",

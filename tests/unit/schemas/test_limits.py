@@ -13,6 +13,7 @@ BROKEN = [
     ({"batch_bytes_max": 2 * DEFAULT_LIMITS.record_bytes_max - 1}, "limits.batch_bytes_max"),
     ({"lateness_ms": 1_499}, "limits.lateness_ms"),
     ({"hot_ms": 2_499}, "limits.hot_ms"),
+    ({"final_wait_ms": 1_999}, "limits.final_wait_ms"),
     ({"spool_age_ms": DEFAULT_LIMITS.horizon_ms + 1}, "limits.horizon_ms"),
     ({"source_retention_ms": DEFAULT_LIMITS.horizon_ms + DEFAULT_LIMITS.outage_ms - 1}, "limits.source_retention_ms"),
     ({"partials_retention_ms": DEFAULT_LIMITS.outage_ms + DEFAULT_LIMITS.hot_ms - 1}, "limits.partials_retention_ms"),
@@ -36,6 +37,7 @@ def test_a_relation_that_does_not_hold_is_named(change: dict[str, int], key: str
     [
         {"lateness_ms": 1_500},
         {"hot_ms": 2_500},
+        {"final_wait_ms": 2_000},
         {"spool_age_ms": DEFAULT_LIMITS.horizon_ms},
         {"source_expiry_ms": DEFAULT_LIMITS.spool_age_ms + 1},
     ],
