@@ -103,6 +103,18 @@ METRICS: tuple[Metric, ...] = (
     _level("sink_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
     # every process
     _total("errors", "errors", ("where", "error"), "caught and recovered from"),
+    # delivery of alerts
+    _total(
+        "deliver_transitions",
+        "transitions",
+        ("target", "what"),
+        "taken = delivered + undelivered + held (muted) + waiting; retried: tried again; not_kept: open beyond open_max",
+    ),
+    _total("deliver_undelivered", "transitions", ("target", "reason"), "given up and put on alerts.undelivered"),
+    _total("deliver_requests", "requests", ("target", "status"), "by status of the answer; none: no answer"),
+    _level("deliver_waiting", "transitions", ("target",), "not delivered yet"),
+    _level("deliver_oldest_ms", "ms", ("target",), "age of the oldest transition that waits"),
+    _level("deliver_open", "alerts", ("target",), "open alerts that the target knows"),
 )
 CATALOGUE: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in METRICS})
 

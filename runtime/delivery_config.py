@@ -1,0 +1,186 @@
+"""Section ``delivery``: whom alerts are sent to, how often is tried, when it is given up.
+
+Addresses count as secrets, because those of chat services hold their token. Every secret may come from a file
+instead: ``endpoint_url_file``, ``bearer_token_file``, ``hmac_key_file``, ``routing_key_file``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
+_LEAST_KEY_BYTES = 16
+PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
+ALERTMANAGER_PATH = "/api/v2/alerts"
+
+Severity = Literal["info", "warning", "critical"]
+Kind = Literal["alertmanager", "webhook", "slack", "pagerduty"]
+_RATES: dict[str, float] = {"alertmanager": 20.0, "webhook": 20.0, "slack": 1.0, "pagerduty": 2.0}
+"""Requests per second where nothing is said: Slack takes one a second and webhook, PagerDuty 120 a minute."""
+
+
+def _as_list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Values = Annotated[tuple[Annotated[str, Field(max_length=256)], ...], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class TargetConfig(BaseModel):
+    """One receiver of alerts."""
+
+    model_config = _STRICT
+
+    name: str = Field(default="default", pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
+    """Unique. Under this name it is remembered what the target was told: a new name is a new target."""
+    kind: Kind
+    """Shape of what is sent: Alertmanager's API v2, the record as it is, a Slack message, a PagerDuty event v2."""
+    endpoint_url: SecretStr = SecretStr("")
+    """http:// or https://. Of Alertmanager without a path: /api/v2/alerts is put behind it. Empty: PagerDuty's own."""
+    bearer_token: SecretStr | None = None
+    """Sent as ``Authorization: Bearer ...``. None: no such header."""
+    hmac_key: SecretStr | None = None
+    """Key of the signature header, 16 bytes or more. None: requests are not signed."""
+    routing_key: SecretStr | None = None
+    """PagerDuty's integration key."""
+    ca_file: Path | None = None
+    """PEM file of the authorities that may vouch for the target. None: the system's. TLS is always verified."""
+
+    severities: tuple[Severity, ...] = Field(default=("info", "warning", "critical"), min_length=1)
+    match: dict[str, Values] = Field(default_factory=dict, max_length=16)
+    """Labels an alert must have, each with one of these values. Empty: every alert."""
+    send_muted: bool = False
+    """True: mutes are not heeded; for machines."""
+
+    rate_per_s: float | None = Field(default=None, gt=0, le=1_000)
+    """Requests per second in the long run; more wait. None: by kind (20, Slack 1, PagerDuty 2)."""
+    burst: int = Field(default=10, ge=1, le=10_000)
+    """Requests at once after a pause."""
+    parallel_max: int = Field(default=4, ge=1, le=64)
+    """Requests under way. Those of one alert are always one after the other."""
+    timeout_s: float = Field(default=10.0, gt=0, le=300)
+    """For a whole request; longer counts as no answer."""
+    retry_initial_s: float = Field(default=1.0, gt=0, le=60)
+    retry_max_s: float = Field(default=60.0, gt=0, le=3_600)
+    """Pauses double from the first to the second of these."""
+    age_max_s: float = Field(default=6 * 3_600.0, gt=0, le=7 * 86_400)
+    """A transition that could not be delivered for so long is put on topic alerts.undelivered (too_old)."""
+    queue_max: int = Field(default=10_000, ge=1, le=1_000_000)
+    """Transitions waiting; for more the oldest goes to alerts.undelivered (queue_full)."""
+    resend_s: float = Field(default=60.0, ge=0.1, le=3_600)
+    """Alertmanager: open alerts are told again this often."""
+    valid_s: float = Field(default=300.0, gt=0, le=86_400)
+    """Alertmanager: an open alert that is not told again for so long resolves by itself."""
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.rate_per_s if self.rate_per_s is not None else _RATES[self.kind]
+
+    @property
+    def url(self) -> str:
+        """Where to post to. A secret."""
+        return self.endpoint_url.get_secret_value()
+
+    @property
+    def place(self) -> str:
+        """Scheme, host and port, for people: no path, which may hold a token."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be seen in any text."""
+        kept = (self.endpoint_url, self.bearer_token, self.hmac_key, self.routing_key)
+        path = self.url.removeprefix(self.place)
+        plain = [one.get_secret_value() for one in kept if one is not None]
+        return tuple(text for text in (*plain, path) if len(text) > 1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files(cls, given: Any) -> Any:
+        """Secrets from files; the address made whole. All here, so that no error shows a secret value."""
+        if not isinstance(given, dict):
+            return given
+        tree = dict(given)
+        for name in _SECRETS:
+            path = tree.pop(f"{name}_file", None)
+            if path is not None:
+                tree[name] = _read(f"{name}_file", path)
+            if tree.get(name) is not None and not isinstance(tree[name], str | SecretStr):
+                raise ValueError(f"{name} must be text")
+        if unknown := sorted(set(tree) - set(cls.model_fields)):
+            raise ValueError(f"{unknown[0]} is not a setting of a target")  # its value may be a secret, misspelt
+        if len(_plain(tree.get("hmac_key") or "x" * _LEAST_KEY_BYTES).encode()) < _LEAST_KEY_BYTES:
+            raise ValueError(f"hmac_key must have at least {_LEAST_KEY_BYTES} bytes")
+        if "endpoint_url" in tree or tree.get("kind") != "pagerduty":
+            tree["endpoint_url"] = _whole_url(_plain(tree.get("endpoint_url") or ""), tree.get("kind"))
+        else:
+            tree["endpoint_url"] = PAGERDUTY_URL
+        return tree
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if (self.kind == "pagerduty") != (self.routing_key is not None):
+            raise ValueError("routing_key must be given for kind pagerduty, and for no other")
+        if self.valid_s < 3 * self.resend_s:
+            raise ValueError("valid_s must be at least three times resend_s, else one lost request resolves alerts")
+        if self.retry_max_s < self.retry_initial_s:
+            raise ValueError("retry_max_s must be at least retry_initial_s")
+        return self
+
+
+def _plain(value: str | SecretStr) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+
+def _read(name: str, path: Any) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{name} must be a readable file ({error})") from None
+
+
+def _whole_url(url: str, kind: Any) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url or parts.fragment:
+        raise ValueError("endpoint_url must be http://host:port/path or https://host:port/path")
+    if parts.username or parts.password:
+        raise ValueError("endpoint_url must not hold a login; set bearer_token")
+    bare = url.rstrip("/")
+    return bare if kind != "alertmanager" or bare.endswith(ALERTMANAGER_PATH) else bare + ALERTMANAGER_PATH
+
+
+class DeliveryConfig(BaseModel):
+    """Section ``delivery``."""
+
+    model_config = _STRICT
+
+    targets: tuple[TargetConfig, ...] = Field(default=(), max_length=16)
+    default: TargetConfig | None = None
+    """One more target, easy to set from the environment: FLEETPULSE_DELIVERY__DEFAULT__KIND, ..__ENDPOINT_URL."""
+    open_max: int = Field(default=20_000, ge=1, le=1_000_000)
+    """Open alerts a target's state holds; what is more is sent, but not told again, and counted as an error."""
+    drain_s: float = Field(default=5.0, ge=0, le=300)
+    """At the end, for requests under way; what is left is sent by the next start."""
+
+    @property
+    def all_targets(self) -> tuple[TargetConfig, ...]:
+        """Every target."""
+        return (*self.targets, self.default) if self.default is not None else self.targets
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        names = [target.name for target in self.all_targets]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"targets must have names of their own; {twice[0]!r} is there twice")
+        return self

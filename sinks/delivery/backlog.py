@@ -1,0 +1,126 @@
+"""What waits for one target: a lane per alert, of which only the oldest transition may go out.
+
+Among lanes that are due the one that waits longest since it became due goes first, so that an alert a target chokes on
+never holds up the others. Every operation is O(log lanes).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+
+from schemas.alerts import Alert
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A record of topic ``alerts``: what it says, its bytes, where it stood, when it was appended."""
+
+    alert: Alert
+    record: bytes
+    partition: int
+    offset: int
+    appended_ms: int
+
+    @property
+    def resolved(self) -> bool:
+        return self.alert.transition == "resolved"
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """A transition on its way to one target. ``fresh``: read from the topic just now; else an alert that is told
+    late (a mute that ended, a new target), whose offset was passed long ago."""
+
+    transition: Transition
+    number: int
+    due_ms: int
+    deadline_ms: int
+    fresh: bool = True
+    attempts: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        return self.transition.alert.fingerprint
+
+
+class Backlog:
+    """Lanes of deliveries by fingerprint."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, deque[Delivery]] = {}
+        self._busy: set[str] = set()
+        self._due: list[tuple[int, int, str]] = []
+        self._by_age: OrderedDict[int, Delivery] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._by_age)
+
+    def __contains__(self, fingerprint: str) -> bool:
+        return fingerprint in self._lanes
+
+    def add(self, delivery: Delivery) -> None:
+        """Put it at the end of its lane."""
+        lane = self._lanes.setdefault(delivery.fingerprint, deque())
+        lane.append(delivery)
+        self._by_age[delivery.number] = delivery
+        if len(lane) == 1:
+            self._push(delivery)
+
+    def head(self, now_ms: int) -> Delivery | None:
+        """The delivery that is to go out next; None while none is due."""
+        self._drop_stale()
+        if not self._due or self._due[0][0] > now_ms:
+            return None
+        return self._lanes[self._due[0][2]][0]
+
+    def next_due_ms(self) -> int | None:
+        """When the next one is due; None when none waits (or all are under way)."""
+        self._drop_stale()
+        return self._due[0][0] if self._due else None
+
+    def start(self, delivery: Delivery) -> None:
+        """It is under way: its lane waits for it."""
+        self._busy.add(delivery.fingerprint)
+
+    def again(self, delivery: Delivery, due_ms: int) -> None:
+        """It has to go out once more, then."""
+        self._busy.discard(delivery.fingerprint)
+        delivery.due_ms = due_ms
+        self._push(delivery)
+
+    def remove(self, delivery: Delivery) -> None:
+        """The first of its lane is done with; the next one may go."""
+        lane = self._lanes[delivery.fingerprint]
+        assert lane[0] is delivery, "only the first of a lane can be done"
+        lane.popleft()
+        del self._by_age[delivery.number]
+        self._busy.discard(delivery.fingerprint)
+        if lane:
+            self._push(lane[0])
+        else:
+            del self._lanes[delivery.fingerprint]
+
+    def last(self, fingerprint: str) -> Delivery | None:
+        """The newest of a lane."""
+        lane = self._lanes.get(fingerprint)
+        return lane[-1] if lane else None
+
+    def oldest(self) -> Delivery | None:
+        """The oldest that is not under way; it is the first of its lane."""
+        return next((one for one in self._by_age.values() if one.fingerprint not in self._busy), None)
+
+    def _push(self, delivery: Delivery) -> None:
+        heapq.heappush(self._due, (delivery.due_ms, delivery.number, delivery.fingerprint))
+
+    def _drop_stale(self) -> None:
+        """Take entries away that stand for nothing any more: their delivery is gone, under way or due later."""
+        while self._due and not self._stands(*self._due[0]):
+            heapq.heappop(self._due)
+
+    def _stands(self, due_ms: int, number: int, fingerprint: str) -> bool:
+        lane = self._lanes.get(fingerprint)
+        if not lane or fingerprint in self._busy:
+            return False
+        return (lane[0].number, lane[0].due_ms) == (number, due_ms)

@@ -1,0 +1,77 @@
+"""The door to one target: one POST, its answer in bounds. Redirects are not followed, TLS is always verified."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+
+import httpx
+
+from runtime.clock import Clock
+from runtime.delivery_config import TargetConfig
+from schemas.errors import ConfigError
+from sinks.delivery.schedule import Answer, retry_after_ms
+from sinks.delivery.shaping import Post
+
+ANSWER_BYTES_MAX = 4_096
+"""Of an answer's body that are read; then the connection is closed."""
+DETAIL_MAX = 200
+HIDDEN = "***"
+for _name in ("httpx", "httpcore"):
+    logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO it logs every address, and addresses hold tokens
+
+
+class Client:
+    """Posts to one target. Use as an async context manager."""
+
+    def __init__(self, config: TargetConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        limits = httpx.Limits(max_connections=config.parallel_max, max_keepalive_connections=config.parallel_max)
+        self._http = httpx.AsyncClient(
+            verify=_context(config), timeout=config.timeout_s, limits=limits, follow_redirects=False
+        )
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._http.aclose()
+
+    async def post(self, post: Post) -> Answer:
+        """Post it; whatever the network does is an answer too (status 0)."""
+        headers = post.headers(self._config, self._clock.now_ms())
+        try:
+            async with asyncio.timeout(self._config.timeout_s):
+                return await self._post(post.body, headers)
+        except TimeoutError:
+            return Answer(0, f"no answer within {self._config.timeout_s:g} s")
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            return Answer(0, self._said(f"{type(error).__name__}: {error}"))
+
+    async def _post(self, body: bytes, headers: dict[str, str]) -> Answer:
+        async with self._http.stream("POST", self._config.url, content=body, headers=headers) as response:
+            said = b""
+            async for chunk in response.aiter_raw():
+                said += chunk[: ANSWER_BYTES_MAX - len(said)]
+                if len(said) >= ANSWER_BYTES_MAX:
+                    break
+            pause_ms = retry_after_ms(response.headers.get("Retry-After"), self._clock.now_ms())
+            return Answer(response.status_code, self._said(said.decode("utf-8", "replace")), pause_ms)
+
+    def _said(self, text: str) -> str:
+        """One line without what must stay secret."""
+        for secret in self._config.secrets:
+            text = text.replace(secret, HIDDEN)
+        line = " ".join(text.split())
+        return "".join(c for c in line if c.isprintable())[:DETAIL_MAX]
+
+
+def _context(config: TargetConfig) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=config.ca_file)
+    except OSError as error:
+        raise ConfigError(
+            f"delivery.targets.{config.name}.ca_file", str(config.ca_file), f"must be a readable PEM file ({error})"
+        ) from error

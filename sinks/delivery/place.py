@@ -1,0 +1,84 @@
+"""How far each target is, as it is kept with the group's committed offset.
+
+The offset committed is that of the target furthest behind: nothing is lost by a crash. Where each target stood is kept
+in the offset's metadata, so that a target that is away does not make the others hear everything twice.
+
+``released_ms``: mutes that ended up to then were dealt with. -1: the target is new, and every alert that was open when
+it came is still to be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NEW = -1
+METADATA_CHARACTERS_MAX = 4_096
+"""``offset.metadata.max.bytes`` of a broker, unless changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Transitions before ``offset`` are done with."""
+
+    offset: int
+    released_ms: int
+
+
+class Progress:
+    """The place in one partition while deliveries end in any order."""
+
+    __slots__ = ("_next", "_unfinished", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self._next = start
+        self._unfinished: dict[int, None] = {}
+
+    def read(self, offset: int) -> None:
+        """This record was seen."""
+        self._next = max(self._next, offset + 1)
+
+    def begin(self, offset: int) -> None:
+        """It has to be delivered."""
+        self._unfinished[offset] = None
+
+    def finish(self, offset: int) -> None:
+        """It was, or is on the topic of undelivered ones."""
+        self._unfinished.pop(offset, None)
+
+    @property
+    def at(self) -> int:
+        """The offset of the oldest unfinished delivery, else behind the last record seen."""
+        return min(self._unfinished, default=self._next)
+
+
+def encode(places: Mapping[str, Place]) -> str:
+    """Places by target as metadata."""
+    return json.dumps(
+        {name: [one.offset, one.released_ms] for name, one in sorted(places.items())}, separators=(",", ":")
+    )
+
+
+def places_of(targets: tuple[str, ...], committed: int | None, metadata: str, begin: int, end: int) -> dict[str, Place]:
+    """Where each target goes on, given the committed offset and the log's ends ``[begin, end)``.
+
+    Nothing committed, or a target that metadata does not name: it is new and begins at the end, with the open alerts.
+    A committed offset without readable metadata was set by a person: every target goes on there. An offset behind
+    the end is that of another log of this name: everything is new.
+    """
+    if committed is None or committed > end:
+        return dict.fromkeys(targets, Place(end, NEW))
+    known = _decode(metadata)
+    if known is None:
+        return dict.fromkeys(targets, Place(max(committed, begin), 0))
+    return {name: known.get(name, Place(end, NEW)) for name in targets}
+
+
+def _decode(metadata: str) -> dict[str, Place] | None:
+    try:
+        found = json.loads(metadata)
+        return {str(name): Place(int(offset), int(released)) for name, (offset, released) in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        return None
