@@ -108,7 +108,7 @@ METRICS: tuple[Metric, ...] = (
         "deliver_transitions",
         "transitions",
         ("target", "what"),
-        "taken = delivered + undelivered + held (muted) + waiting; retried: tried again; not_kept: open beyond open_max",
+        "taken = delivered + undelivered + held (muted) + waiting; retried: once more; not_kept: beyond open_max",
     ),
     _total("deliver_undelivered", "transitions", ("target", "reason"), "given up and put on alerts.undelivered"),
     _total("deliver_requests", "requests", ("target", "status"), "by status of the answer; none: no answer"),
