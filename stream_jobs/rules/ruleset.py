@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.alert_commands import Command
 from stream_jobs.rules.model import Rule
-
-
-@dataclass(frozen=True, slots=True)
-class Mute:
-    """Nobody is woken before ``until_ms`` for an alert that has all of ``labels``."""
-
-    labels: tuple[tuple[str, str], ...]
-    until_ms: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +45,11 @@ class RuleSet:
     """``disabled`` are rules that were read and checked, but do not judge. ``gpu_events``: the first that covers."""
 
     rules: tuple[Rule, ...]
-    mutes: tuple[Mute, ...] = ()
+    mutes: tuple[Command, ...] = ()
     slo_classes: tuple[SloClass, ...] = ()
     gpu_events: tuple[GpuEvent, ...] = ()
     disabled: tuple[Rule, ...] = ()
 
     def gpu_event(self, kind: str, code: int | None, told: str | None) -> GpuEvent | None:
-        """What to do about an event; None for one that nothing covers."""
-        return first_covering(self.gpu_events, kind, code, told)
-
-
-def first_covering(events: Sequence[GpuEvent], kind: str, code: int | None, told: str | None) -> GpuEvent | None:
-    """The first that covers the event."""
-    return next((event for event in events if event.covers(kind, code, told)), None)
+        """What to do about an event: the first that covers it; None for one that nothing covers."""
+        return next((event for event in self.gpu_events if event.covers(kind, code, told)), None)

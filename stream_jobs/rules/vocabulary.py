@@ -1,0 +1,124 @@
+"""What a rule may name: columns with the functions that fit them, dimensions, and which of them go together.
+
+Everything follows from the tables of events and grouping sets: a new column or set is known here at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schemas.event_fields import AMOUNT_MAX
+from schemas.events import BY_TOPIC
+from schemas.fields import Field, Role
+from schemas.grouping import GroupingSet, derived_of, sets_of
+from schemas.tables import GROUPED
+from stream_jobs.rules.model import Function, Measure
+from stream_jobs.rules.units import PER_SECOND, SCALE, SHARE
+
+FITTING: dict[Role, tuple[Function, ...]] = {
+    Role.SKETCH: (Function.PERCENTILE, Function.MEAN, Function.MIN, Function.MAX, Function.ABOVE),
+    Role.SKETCH_BINS: (Function.PERCENTILE, Function.ABOVE),
+    Role.GAUGE: (Function.MEAN, Function.MIN, Function.MAX, Function.LAST, Function.RATIO),
+    Role.DIFFERENCE: (Function.SUM, Function.RATE, Function.RATIO),
+}
+"""Which functions a column of a role takes."""
+
+ENDS: dict[Function, tuple[str, ...]] = {
+    Function.PERCENTILE: ("bins",),
+    Function.ABOVE: ("bins",),
+    Function.MEAN: ("sum", "count"),
+    Function.MIN: ("min",),
+    Function.MAX: ("max",),
+    Function.LAST: ("last",),
+    Function.SUM: ("sum",),
+    Function.RATE: ("sum",),
+}
+"""Which columns of finals a function of a field reads."""
+
+RATIO_MAX = 10.0
+"""No share of one thing in another is larger: a bare ``85`` where 85 % was meant is refused."""
+ANY_MAX = 1e12
+
+TOPICS: tuple[str, ...] = tuple(event.topic for event in GROUPED)
+
+
+def columns(topic: str) -> dict[str, Field]:
+    """The columns a measure may name, by name."""
+    return {field.name: field for field in BY_TOPIC[topic].of(*FITTING)}
+
+
+def functions_of(field: Field) -> tuple[Function, ...]:
+    """What may be asked of a column."""
+    return FITTING[field.role]
+
+
+def dimensions(topic: str) -> tuple[str, ...]:
+    """Every dimension that some grouping set of the topic keeps, in their order."""
+    return tuple(dict.fromkeys(name for grouping in sets_of(topic) for name in grouping.dimensions))
+
+
+def allowed(topic: str, dimension: str) -> tuple[str, ...]:
+    """The closed set of a dimension's values; empty when anything may come."""
+    for derived in derived_of(topic):
+        if derived.name == dimension:
+            return derived.words
+    return BY_TOPIC[topic].field(dimension).allowed
+
+
+def answering(topic: str, wanted: Iterable[str]) -> GroupingSet | None:
+    """The smallest grouping set that keeps all dimensions wanted; None when none does."""
+    needed = set(wanted)
+    fitting = [grouping for grouping in sets_of(topic) if needed <= set(grouping.dimensions)]
+    return min(fitting, key=lambda grouping: len(grouping.dimensions), default=None)
+
+
+def needed(measure: Measure, by: Iterable[str]) -> tuple[str, ...]:
+    """The dimensions that must stand in one grouping set."""
+    match = (measure.match.dimension,) if measure.match else ()
+    return tuple(dict.fromkeys([*by, *(where.dimension for where in measure.where), *match]))
+
+
+def columns_read(measure: Measure) -> tuple[str, ...]:
+    """Columns of finals behind a measure."""
+    if not measure.field:
+        return ("event_count",)
+    topic = columns(measure.topic)
+    if measure.function is Function.RATIO:
+        role = topic[measure.field].role
+        ends = ENDS[Function.MEAN] if role is Role.GAUGE else ENDS[Function.SUM]
+        return tuple(f"{name}_{end}" for name in (measure.field, measure.over) for end in ends)
+    if topic[measure.field].role is Role.SKETCH_BINS:
+        return (measure.field,)
+    return tuple(f"{measure.field}_{end}" for end in ENDS[measure.function])
+
+
+def unit_of(topic: str, function: Function, field: str, over: str = "") -> str:
+    """Unit of a measure. Ratios of one family are a share: 0.85 of the memory, 0.5 of the time."""
+    known = columns(topic)
+    if function in (Function.SHARE, Function.ABOVE):
+        return SHARE
+    if function is Function.COUNT:
+        return ""
+    unit = known[field].unit if field else ""
+    if function is Function.RATE:
+        return f"{unit or '1'}{PER_SECOND}"
+    if function is Function.RATIO:
+        below = known[over].unit
+        return SHARE if _family(unit) == _family(below) else f"{unit or '1'}/{below or '1'}"
+    return unit
+
+
+def _family(unit: str) -> str:
+    return SCALE[unit][0] if unit in SCALE else unit
+
+
+def bounds(measure: Measure) -> tuple[float, float]:
+    """Between what the measure can lie at all; a level outside can never be passed."""
+    if measure.function in (Function.SHARE, Function.ABOVE):
+        return 0.0, 1.0
+    if measure.function is Function.RATIO:
+        return 0.0, RATIO_MAX if measure.unit == SHARE else ANY_MAX
+    if measure.function in (Function.SUM, Function.RATE, Function.COUNT):
+        return 0.0, float(AMOUNT_MAX)
+    field = columns(measure.topic)[measure.field]
+    return float(field.low or 0), float(ANY_MAX if field.high is None else field.high)
