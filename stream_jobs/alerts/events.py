@@ -12,40 +12,43 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.signals import Level, Rank, Signal
+from stream_jobs.insight.frame import Labels
+from stream_jobs.rules.ruleset import GpuEvent, RuleSet
 
 Row = Mapping[str, Any]
 
 
+LOST_MS = DAY_MS
+"""What was lost and never comes back is no longer an alert after this."""
+_FOUND = ("gpu_found",)
+
+
 @dataclass(frozen=True, slots=True)
 class EventKind:
-    """``lasts_ms``: over by itself after this; ``by_code``: each code is a trouble of its own."""
+    """What holds where the rules say nothing of a kind. ``lasts_ms``: over by itself after this; ``ended_by``: kinds of
+    events that end it sooner; ``by_code``: each code is a trouble of its own."""
 
     rule: str
     says: str
     lasts_ms: int
+    ended_by: tuple[str, ...] = ()
     by_code: bool = False
 
 
-_LOST_MS = DAY_MS
 GPU_KINDS = {
     "xid": EventKind("gpu_xid", "XID {code}", 5 * MINUTE_MS, by_code=True),
     "ecc": EventKind("gpu_ecc", "memory errors", 5 * MINUTE_MS),
-    "recovery": EventKind("gpu_recovery", "the driver asks for a recovery action", HOUR_MS),
-    "clocks": EventKind("gpu_clocks", "clocks are held down", 30 * MINUTE_MS, by_code=True),
-    "gpu_lost": EventKind("gpu_lost", "the GPU is lost", _LOST_MS),
-    "gpu_unresponsive": EventKind("gpu_unresponsive", "the GPU does not answer", _LOST_MS),
+    "recovery": EventKind("gpu_recovery", "the driver asks for a recovery action", HOUR_MS, _FOUND),
+    "clocks": EventKind("gpu_clocks", "clocks are held down", 30 * MINUTE_MS, _FOUND, by_code=True),
+    "gpu_lost": EventKind("gpu_lost", "the GPU is lost", LOST_MS, _FOUND),
+    "gpu_unresponsive": EventKind("gpu_unresponsive", "the GPU does not answer", LOST_MS, _FOUND),
     "driver_restart": EventKind("gpu_driver_restart", "the driver was restarted", 5 * MINUTE_MS),
 }
-ENGINE_LOST = EventKind("engine_lost", "the engine does not answer any more", _LOST_MS)
-FOUND_ENDS = ("gpu_lost", "gpu_unresponsive", "gpu_recovery", "gpu_clocks")
-"""Rules that a GPU's ``gpu_found`` ends, whatever the code."""
+ENGINE_LOST = "engine_lost"
+ENGINE_LOST_SEVERITY = "warning"
 ENGINE_BACK = frozenset({"found", "registered", "changed"})
 MARKS = frozenset({"changed", "marked"})
-EVENT_RULES = frozenset({ENGINE_LOST.rule, *(kind.rule for kind in GPU_KINDS.values())})
-ENGINE_LOST_SEVERITY = "warning"
-NO_SEVERITY = "none"
 
 ADVICE = {
     "reset_gpu": "Drain the GPU's workload and reset the GPU.",
@@ -62,40 +65,63 @@ ADVICE = {
 _WHERE = ("cluster", "region", "host", "engine_id", "placement_group", "gpu_uuid", "gpu_model")
 
 
-def ends_of(row: Row) -> tuple[str, str | None] | None:
-    """(rule or "", code or None) of what a GPU event ends: "" is everything ``FOUND_ENDS``; None: it ends nothing."""
-    kind, code = row["kind"], row.get("code")
-    if kind == "gpu_found":
-        return "", None
-    if kind == "clocks" and row["severity"] == "info":
-        return GPU_KINDS[kind].rule, None if code is None else str(code)
-    if kind == "recovery" and code == 0:
-        return GPU_KINDS[kind].rule, None
-    return None
+def handling_of(row: Row, rules: RuleSet) -> GpuEvent:
+    """What to do about an event: as the rules say, else as its kind is known, with the severity it came with."""
+    kind, code, told = str(row["kind"]), row.get("code"), str(row["severity"])
+    covered = rules.gpu_event(kind, code, told)
+    if covered is not None:
+        return covered
+    known = GPU_KINDS.get(kind)
+    if known is None:
+        return GpuEvent((kind,), (), (), None, "", (), MINUTE_MS)
+    return GpuEvent((kind,), (), (), told, "", known.ended_by, known.lasts_ms)
 
 
-def severity_of(row: Row, policy: AlertPolicy) -> str:
-    """By ``kind/code``, else ``kind`` in the policy, else the event's own."""
-    kind, code = row["kind"], row.get("code")
-    told = policy.gpu_events.get(f"{kind}/{code}") or policy.gpu_events.get(kind)
-    return str(told or row["severity"])
+def is_over(row: Row) -> bool:
+    """The event tells the end of what an event of the same kind and code began."""
+    kind = row["kind"]
+    return (kind == "clocks" and row["severity"] == "info") or (kind == "recovery" and row.get("code") == 0)
 
 
-def of_gpu_event(row: Row, severity: str, labels: Mapping[str, str]) -> Signal | None:
+def gpu_rule(kind: str) -> str:
+    """The name that an alert about events of this kind has as its rule."""
+    known = GPU_KINDS.get(kind)
+    return known.rule if known is not None else kind
+
+
+def gpu_key(row: Row) -> Labels:
+    """What identifies the trouble: the GPU, and the code where each is one of its own."""
+    known, code = GPU_KINDS.get(row["kind"]), row.get("code")
+    gpu = ("gpu_uuid", str(row["gpu_uuid"]))
+    return (gpu, ("code", str(code))) if known is not None and known.by_code and code is not None else (gpu,)
+
+
+def of_gpu_event(row: Row, handling: GpuEvent, labels: Mapping[str, str]) -> Signal | None:
     """The event as a signal; None when it opens nothing."""
-    kind = GPU_KINDS.get(row["kind"])
-    if kind is None or severity in ("info", NO_SEVERITY):
+    known = GPU_KINDS.get(row["kind"])
+    if known is None or is_over(row) or handling.severity in (None, "info"):
         return None
-    code = row.get("code")
-    key = [("gpu_uuid", str(row["gpu_uuid"]))]
-    if kind.by_code and code is not None:
-        key.append(("code", str(code)))
-    labels = {**labels, **dict(key), "kind": row["kind"]}
+    key = gpu_key(row)
     message = row.get("message") or ""
     where = f"GPU {row['gpu_uuid']} on {row['host']}"
-    summary = f"{where}: {kind.says.format(code=code)}" + (f" ({message})" if message else "")
-    advice = ADVICE.get(row.get("action") or "", "")
-    return _signal(kind, tuple(key), labels, Level.GPU, severity, row, summary, advice)
+    return Signal(
+        known.rule,
+        "event",
+        key,
+        {**labels, **dict(key), "kind": row["kind"]},
+        Level.GPU,
+        Rank.EVENT,
+        0,
+        str(handling.severity),
+        int(row["at_ms"]),
+        int(row["at_ms"]),
+        True,
+        handling.lasts_ms,
+        ended_by=handling.ended_by,
+        count=1,
+        summary=f"{where}: {known.says.format(code=row.get('code'))}" + (f" ({message})" if message else ""),
+        advice=handling.advice or ADVICE.get(row.get("action") or "", ""),
+    )
 
 
 def of_engine_lost(row: Row, labels: Mapping[str, str]) -> Signal | None:
@@ -103,42 +129,30 @@ def of_engine_lost(row: Row, labels: Mapping[str, str]) -> Signal | None:
     engine_id = row.get("engine_id")
     if engine_id is None:
         return None
-    summary = f"Engine {engine_id} on {row['host']}: {ENGINE_LOST.says}"
-    key = (("engine_id", str(engine_id)),)
-    advice = "Look at the engine's process and its last lines of log."
-    return _signal(ENGINE_LOST, key, labels, Level.ENGINE, ENGINE_LOST_SEVERITY, row, summary, advice)
+    return Signal(
+        ENGINE_LOST,
+        "event",
+        engine_key(str(engine_id)),
+        labels,
+        Level.ENGINE,
+        Rank.EVENT,
+        0,
+        ENGINE_LOST_SEVERITY,
+        int(row["at_ms"]),
+        int(row["at_ms"]),
+        True,
+        LOST_MS,
+        count=1,
+        summary=f"Engine {engine_id} on {row['host']} does not answer any more",
+        advice="Look at the engine's process and its last lines of log.",
+    )
+
+
+def engine_key(engine_id: str) -> Labels:
+    """What identifies the trouble of an engine."""
+    return (("engine_id", engine_id),)
 
 
 def where_of(row: Row) -> dict[str, str]:
     """The labels of the row that say where, as far as they are known."""
     return {name: str(row[name]) for name in _WHERE if row.get(name) is not None}
-
-
-def _signal(
-    kind: EventKind,
-    key: tuple[tuple[str, str], ...],
-    labels: Mapping[str, str],
-    level: Level,
-    severity: str,
-    row: Row,
-    summary: str,
-    advice: str,
-) -> Signal:
-    at_ms = int(row["at_ms"])
-    return Signal(
-        kind.rule,
-        "event",
-        key,
-        labels,
-        level,
-        Rank.EVENT,
-        0,
-        severity,
-        at_ms,
-        at_ms,
-        True,
-        kind.lasts_ms,
-        count=1,
-        summary=summary,
-        advice=advice,
-    )

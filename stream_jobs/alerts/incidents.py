@@ -49,6 +49,7 @@ class Told:
     headline: str
     members: int
     muted_until_ms: int | None
+    open: bool
 
 
 @dataclass(slots=True)
@@ -116,10 +117,11 @@ class Incident:
         part = self.parts.get(signal.id)
         if part is None:
             part = self.parts[signal.id] = Part(signal, signal.since_ms)
-            if signal.level is not Level.TENANT:
+            if signal.machine or signal.rank is Rank.VERSION:
                 self.joined_ms = max(self.joined_ms, signal.since_ms)
         part.signal, part.until_ms, part.wide = signal, None, part.wide or wide
-        self.calm_ms = None
+        if self.goes_on():
+            self.calm_ms = None
         self.severity = worse(self.severity, signal.severity)
         self.settle()
         return part
@@ -206,6 +208,7 @@ class Incident:
 def _part(found: Mapping[str, Any]) -> Part:
     told = dict(found["signal"])
     told["key"] = tuple((name, value) for name, value in told["key"])
+    told["ended_by"] = tuple(told["ended_by"])
     told["level"], told["rank"] = Level(told["level"]), Rank(told["rank"])
     return Part(Signal(**told), found["since_ms"], found["until_ms"], found["wide"])
 

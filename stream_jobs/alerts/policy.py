@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from schemas.alert_commands import Command
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-
-_OTHER = frozenset({"gpu_events", "mutes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +48,11 @@ class AlertPolicy:
     """GPUs, engines, hosts or tenants remembered, each; later ones are not connected to anything."""
     forget_ms: int = DAY_MS
     """What was not seen for so long is no longer part of the topology."""
-    gpu_events: Mapping[str, str] = field(default_factory=dict)
-    """Severity by ``kind`` or ``kind/code``, in place of the event's own; ``none`` leaves it out."""
-    mutes: tuple[Command, ...] = ()
-    """Of the rule file."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if name not in _OTHER and (not isinstance(value, int) or value <= 0):
+            if not isinstance(value, int) or value <= 0:
                 raise ConfigError(f"alerts.{name}", value, "must be a whole number above 0")
 
 

@@ -66,13 +66,15 @@ _LEVELS = (
     (Level.TENANT, ("tenant",)),
     (Level.MODEL, ("model", "model_version")),
 )
+_ERRORS = frozenset({Function.SHARE, Function.COUNT})
 _WEIGHT_ERRORS, _WEIGHT_LATENCY = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
     """``key`` identifies it among those of its rule; ``labels`` are all that is known about where. ``lasts_ms``: it is
-    over by itself this long after ``at_ms``; None: somebody says so."""
+    over by itself this long after ``at_ms``; None: somebody says so. ``length_ms`` is the window's, 0 of events;
+    ``ended_by`` are kinds of GPU events that end it."""
 
     rule: str
     kind: str
@@ -88,6 +90,8 @@ class Signal:
     at_ms: int
     firing: bool
     lasts_ms: int | None = None
+    length_ms: int = 0
+    ended_by: tuple[str, ...] = ()
     value: float | None = None
     baseline: float | None = None
     low: float | None = None
@@ -136,7 +140,7 @@ def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silen
         finding.since_ms,
         finding.end_ms,
         finding.firing,
-        lasts_ms=None,
+        length_ms=finding.length_ms,
         value=finding.value,
         baseline=finding.baseline,
         low=finding.low,
@@ -174,4 +178,4 @@ def weight_of(rule: Rule) -> int:
     """What machines measure comes before errors of requests, these before latencies."""
     if rule.value.topic != "llm.requests":
         return 0
-    return _WEIGHT_ERRORS if rule.value.function in (Function.SHARE, Function.COUNT) else _WEIGHT_LATENCY
+    return _WEIGHT_ERRORS if rule.value.function in _ERRORS else _WEIGHT_LATENCY

@@ -107,7 +107,7 @@ class Topology:
 
     def learn(self, window: Window, end_ms: int) -> None:
         """Take over what the rows of a window say about who is where."""
-        takers = (self._learn_gpu, self._learn_engine, self._learn_engine, self._learn_host, self._learn_tenant)
+        takers = (self._learn_gpu, self._learn_engine, self._learn_served, self._learn_host, self._learn_tenant)
         for reading, take in zip(READINGS, takers, strict=True):
             block = window.tables.get(reading.topic)
             for combination in combinations(block, reading) if block is not None else ():
@@ -153,9 +153,9 @@ class Topology:
             if self._full(self.engines):
                 return
             known = self.engines[name] = Engine(host, None, cluster, region, at_ms)
-        if known.host != host and known.host is not None:
+        if host is not None and known.host is not None and known.host != host:
             self._on_host.get(known.host, set()).discard(name)
-        known.host, known.cluster, known.region = host, cluster or known.cluster, region or known.region
+        known.host, known.cluster, known.region = host or known.host, cluster or known.cluster, region or known.region
         known.group, known.version = group or known.group, version or known.version
         known.seen_ms = max(known.seen_ms, at_ms)
         if model is not None:
@@ -164,6 +164,19 @@ class Topology:
         if host is not None:
             self._on_host.setdefault(host, set()).add(name)
             self._learn_host((host, cluster, region), at_ms)
+
+    def _learn_served(self, told: Sequence[Word], at_ms: int) -> None:
+        """Requests are measured where they pass: of their host nothing is learned about an engine that is known, and
+        they are no sign of life of it."""
+        name, _, _, _, _, model, version = told
+        known = self.engines.get(name or "")
+        if known is None or name is None:
+            self._learn_engine((name, None, *told[2:]), at_ms)
+        elif model is not None:
+            known.version = version or known.version
+            known.models[model] = max(known.models.get(model, 0), at_ms)
+            known.seen_ms = max(known.seen_ms, at_ms)
+            self._serving.setdefault(model, set()).add(name)
 
     def _learn_host(self, told: Sequence[Word], at_ms: int) -> None:
         name, cluster, region = told
@@ -231,7 +244,7 @@ class Topology:
         return sorted(self._serving.get(model, ()))
 
     def is_silent(self, host: str, since_ms: int) -> bool:
-        """Nothing at all came from the host in windows that end after this."""
+        """No sample at all came from the host in windows that end after this."""
         known = self.hosts.get(host)
         return known is not None and known.seen_ms <= since_ms
 

@@ -21,6 +21,9 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 }
 
 
+_SHARES = frozenset({Function.SHARE, Function.ABOVE})
+
+
 class _Known(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return UNKNOWN
@@ -47,7 +50,7 @@ def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str]) -> str:
 def unit_of(rule: Rule) -> str:
     """The unit of a rule's first measure; shares are shown in per cent."""
     value = rule.value
-    shares = value.function is Function.SHARE or (value.function is Function.RATIO and not value.unit)
+    shares = value.function in _SHARES or (value.function is Function.RATIO and not value.unit)
     return "share" if shares else value.unit
 
 

@@ -1,0 +1,285 @@
+"""The life of alerts: ``opened`` -> ``updated`` ... -> ``resolved``, as a fold over windows, events and commands.
+
+- **One cause, one alert**: who joins whom is decided in ``book`` and ``connect``. A symptom seen first may open it; a
+  likelier cause that comes later becomes its headline.
+- **Opened** at once. **Updated** when the headline or the severity changed, a mute began or ended, or new members came
+  (at most once a minute); again every ``renotify_ms`` of its rule while nobody is muted. Members that follow from
+  their machine being gone, and mere new figures, are in the next record but cause none.
+- **Resolved** when every member is over and none came back or joined for ``hold_ms``; ``resolved_ms`` is when the last
+  was over. Burn rates look back for hours: they hold no alert open that has another member.
+- **Flapping**: what comes back within ``flap_ms`` of its resolve takes the same alert up again (``updated``, numbers go
+  on, the note counts returns), and each return doubles the hold.
+- **Late consequences**: what began while an alert went on and comes when it is resolved opens nothing unless it
+  outlives ``flap_ms`` (burn rates ``join_burn_ms``).
+
+Time is event time: the end of the window judged last, or an event's own. Ids follow from the input alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from schemas.alert_commands import Command
+from schemas.alerts import Alert
+from schemas.limits import WINDOW_MS
+from stream_jobs.alerts import events
+from stream_jobs.alerts.book import Book
+from stream_jobs.alerts.incidents import Incident, Told
+from stream_jobs.alerts.marks import Marks, mark_of
+from stream_jobs.alerts.mutes import Mutes
+from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
+from stream_jobs.alerts.signals import Level, Signal, identity, level_of, of_finding
+from stream_jobs.alerts.topology import Topology
+from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.window import Window
+from stream_jobs.rules.ruleset import RuleSet
+
+EvidenceOf = Callable[[Alert], Mapping[str, Any]]
+
+
+class Life:
+    """``evidence_of`` is asked when an alert opens or changes. ``unknown`` counts findings of rules we do not have."""
+
+    def __init__(
+        self, ruleset: RuleSet, evidence_of: EvidenceOf = lambda alert: {}, policy: AlertPolicy = DEFAULT_POLICY
+    ) -> None:
+        self._ruleset = ruleset
+        self._rules = {rule.name: rule for rule in ruleset.rules}
+        self._policy = policy
+        self._evidence_of = evidence_of
+        self.topology = Topology(policy)
+        self.book = Book(policy, self.topology)
+        self.mutes = Mutes(ruleset.mutes, policy.mutes_max)
+        self.marks = Marks(policy.marks_max, policy.mark_ms)
+        self.now_ms = 0
+        self.unknown = 0
+        self._found_ms: dict[str, int] = {}
+
+    # what comes
+
+    def window(self, window: Window, findings: Sequence[Finding], length_ms: int = WINDOW_MS) -> list[Alert]:
+        """A judged window: its findings, and time moves on to its end."""
+        end_ms = window.window_ms + length_ms
+        self.now_ms = max(self.now_ms, end_ms)
+        self.topology.learn(window, end_ms)
+        self.book.take(self._signals(findings, end_ms - length_ms))
+        self._settle(end_ms)
+        return self._tell(list(self.book.incidents.values()), end_ms, renotify=True)
+
+    def gpu_events(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
+        """GPU events of one record, as rows of ``gpu.events``."""
+        told: list[Alert] = []
+        for row in sorted(rows, key=lambda one: int(one["at_ms"])):
+            at_ms = int(row["at_ms"])
+            self.topology.learn_row(row, min(at_ms, self.now_ms) if self.now_ms else at_ms)
+            touched = self._end_by(row, at_ms)
+            signal = self._of_gpu_event(row, at_ms)
+            if signal is not None:
+                touched |= self.book.take([signal])
+            told += self._tell(list(touched.values()), at_ms)
+        return told
+
+    def engine_events(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
+        """Engine events of one record, as rows of ``engine.events``."""
+        told: list[Alert] = []
+        for row in sorted(rows, key=lambda one: int(one["at_ms"])):
+            at_ms, kind = int(row["at_ms"]), row["kind"]
+            if kind in events.MARKS:
+                self.marks.add(mark_of(row))
+            if kind != "marked":
+                self.topology.learn_row(row, min(at_ms, self.now_ms) if self.now_ms else at_ms)
+            touched = self._engine_event(row, at_ms)
+            told += self._tell(list(touched.values()), at_ms)
+        return told
+
+    def command(self, command: Command) -> list[Alert]:
+        """A mute begins or ends; in force from the last window on."""
+        self.mutes.take(command)
+        return self._tell(self._remuted(), self.now_ms)
+
+    # signals
+
+    def _signals(self, findings: Sequence[Finding], since_ms: int) -> list[Signal]:
+        signals = []
+        for finding in findings:
+            rule = self._rules.get(finding.rule)
+            if rule is None:
+                self.unknown += 1
+                continue
+            labels = self.topology.where(dict(finding.labels))
+            machine = rule.kind == "no_data" and level_of(finding.labels) in (Level.GPU, Level.ENGINE)
+            silent = machine and self.topology.is_silent(labels.get("host", ""), since_ms)
+            signals.append(of_finding(rule, finding, labels, silent_host=silent))
+        return signals
+
+    def _of_gpu_event(self, row: Mapping[str, Any], at_ms: int) -> Signal | None:
+        handling = events.handling_of(row, self._ruleset)
+        if at_ms + handling.lasts_ms <= self.now_ms:
+            return None  # it came late and is over by now
+        if any(self._found_ms.get(f"{kind}\x1f{row['gpu_uuid']}", -1) >= at_ms for kind in handling.ended_by):
+            return None  # it came after what ended it
+        labels = self.topology.where(events.where_of(row))
+        return events.of_gpu_event(row, handling, labels)
+
+    def _end_by(self, row: Mapping[str, Any], at_ms: int) -> dict[str, Incident]:
+        """What of this GPU is over because of the event."""
+        kind, uuid = row["kind"], str(row["gpu_uuid"])
+        touched: dict[str, Incident] = {}
+        if kind == "gpu_found":
+            key = f"{kind}\x1f{uuid}"
+            self._found_ms[key] = max(at_ms, self._found_ms.get(key, 0))
+        for incident in self.book.about_gpu(uuid):
+            for part in list(incident.parts.values()):
+                one = part.signal
+                mine = one.kind == "event" and one.labels.get("gpu_uuid") == uuid and part.until_ms is None
+                same = events.is_over(row) and one.rule == events.gpu_rule(kind) and _same_code(one, row)
+                if mine and one.at_ms <= at_ms and (kind in one.ended_by or same):
+                    touched.update({each.fingerprint: each for each in self.book.end(one.id, at_ms)})
+        return touched
+
+    def _engine_event(self, row: Mapping[str, Any], at_ms: int) -> dict[str, Incident]:
+        kind, engine_id = row["kind"], row.get("engine_id")
+        if engine_id is None:
+            return {}
+        signal_id = identity(events.ENGINE_LOST, events.engine_key(str(engine_id)))
+        if kind in events.ENGINE_BACK:
+            self._found_ms[signal_id] = max(at_ms, self._found_ms.get(signal_id, 0))
+            incident = self.book.of_part(signal_id)
+            if incident is None or incident.parts[signal_id].signal.at_ms > at_ms:
+                return {}
+            return {one.fingerprint: one for one in self.book.end(signal_id, at_ms)}
+        late = self._found_ms.get(signal_id, -1) >= at_ms or at_ms + events.LOST_MS <= self.now_ms
+        if kind != "lost" or late:
+            return {}
+        signal = events.of_engine_lost(row, self.topology.where(events.where_of(row)))
+        return self.book.take([signal] if signal is not None else [])
+
+    # time
+
+    def _settle(self, now_ms: int) -> None:
+        """What time alone changes: parts that are over, alerts that are resolved or forgotten."""
+        policy = self._policy
+        for incident in self.book.open():
+            for part in incident.parts.values():
+                if part.until_ms is None and (over_ms := _over_ms(part.signal, policy)) <= now_ms:
+                    self.book.end(part.signal.id, over_ms)
+            hold_ms = min(policy.hold_ms * 2**incident.returns, policy.hold_max_ms)
+            if incident.into:
+                incident.resolved_ms = now_ms
+            elif incident.calm_ms is not None and now_ms - incident.calm_ms >= hold_ms:
+                incident.resolved_ms = incident.calm_ms
+                self.book.spend(incident, now_ms)
+        for incident in list(self.book.incidents.values()):
+            told = incident.told
+            if incident.resolved_ms is None or (told is not None and told.open):
+                continue
+            if told is None or now_ms - told.at_ms > policy.flap_ms:
+                self.book.drop(incident)
+        self.book.forget_spent(now_ms)
+        self.mutes.forget(now_ms)
+        self.marks.forget(now_ms)
+        self._found_ms = {key: at for key, at in self._found_ms.items() if now_ms - at <= events.LOST_MS}
+        self._remuted()
+
+    def _remuted(self) -> list[Incident]:
+        """The open incidents, with their mutes as they are now."""
+        incidents = self.book.open()
+        for incident in incidents:
+            incident.muted_until_ms = self._muted(incident)
+        return incidents
+
+    # telling
+
+    def _tell(self, incidents: Sequence[Incident], now_ms: int, *, renotify: bool = False) -> list[Alert]:
+        told = []
+        for incident in sorted(incidents, key=lambda one: (one.opened_ms, one.fingerprint)):
+            if incident.into and incident.resolved_ms is None:
+                incident.resolved_ms = now_ms
+            transition = self._transition(incident, now_ms, renotify=renotify)
+            if transition is not None:
+                told.append(self._record(incident, transition, now_ms))
+        return told
+
+    def _transition(self, incident: Incident, now_ms: int, *, renotify: bool) -> str | None:
+        told = incident.told
+        if told is None:
+            return "opened" if incident.resolved_ms is None else None
+        if incident.resolved_ms is not None:
+            return "resolved" if told.open else None
+        state = (incident.severity, incident.headline, incident.muted_until_ms)
+        if not told.open or state != (told.severity, told.headline, told.muted_until_ms):
+            return "updated"
+        waited_ms = now_ms - told.at_ms
+        grown = len(incident.parts) > told.members and not incident.lost
+        if grown and waited_ms >= self._policy.members_every_ms:
+            return "updated"
+        again = renotify and incident.muted_until_ms is None and waited_ms >= incident.head.signal.renotify_ms
+        return "updated" if again else None
+
+    def _record(self, incident: Incident, transition: str, now_ms: int) -> Alert:
+        told, policy = incident.told, self._policy
+        at_ms = max(now_ms, told.at_ms if told is not None else 0)
+        incident.number += 1
+        if told is None:
+            incident.muted_until_ms = self._muted(incident)
+        changed = told is None or told.headline != incident.headline
+        aged = at_ms - incident.evidence_ms >= policy.evidence_every_ms
+        if transition != "resolved" and (changed or aged):
+            bare = incident.alert(transition, at_ms, policy.members_max)
+            incident.evidence, incident.evidence_ms = self._evidence(bare), at_ms
+        incident.told = Told(
+            at_ms,
+            incident.severity,
+            incident.headline,
+            len(incident.parts),
+            incident.muted_until_ms,
+            transition != "resolved",
+        )
+        return incident.alert(transition, at_ms, policy.members_max)
+
+    def _muted(self, incident: Incident) -> int | None:
+        if not self.mutes.any:
+            return None
+        labels = {**incident.head.signal.labels, "rule": incident.head.signal.rule}
+        labels |= {"severity": incident.severity, "fingerprint": incident.fingerprint}
+        return self.mutes.until_ms(labels, self.now_ms)
+
+    def _evidence(self, alert: Alert) -> dict[str, Any]:
+        found = dict(self._evidence_of(alert))
+        deployed = self.marks.of(alert.labels.get("model"), alert.labels.get("engine_id"), alert.since_ms)
+        return {**found, "deployment": deployed} if deployed else found
+
+    # state
+
+    def dump(self) -> dict[str, Any]:
+        """As plain values that JSON can hold."""
+        return {
+            "now_ms": self.now_ms,
+            "unknown": self.unknown,
+            "found_ms": self._found_ms,
+            "topology": self.topology.dump(),
+            "book": self.book.dump(),
+            "mutes": self.mutes.dump(),
+            "marks": self.marks.dump(),
+        }
+
+    def load(self, found: Mapping[str, Any]) -> None:
+        """Take over a dump."""
+        self.now_ms, self.unknown, self._found_ms = found["now_ms"], found["unknown"], dict(found["found_ms"])
+        self.topology.load(found["topology"])
+        self.book.load(found["book"])
+        self.mutes.load(found["mutes"])
+        self.marks.load(found["marks"])
+
+
+def _over_ms(signal: Signal, policy: AlertPolicy) -> int:
+    """When a signal is over by itself: events last a time, findings that nobody tells any more were forgotten."""
+    if signal.lasts_ms is not None:
+        return signal.at_ms + signal.lasts_ms
+    return signal.at_ms + 3 * signal.length_ms + policy.untold_ms
+
+
+def _same_code(signal: Signal, row: Mapping[str, Any]) -> bool:
+    code = dict(signal.key).get("code")
+    return code is None or code == str(row.get("code"))

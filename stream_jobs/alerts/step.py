@@ -1,0 +1,211 @@
+"""The alert job as a step: one fold over ``window.finals``, nothing else. See ``stream_jobs.step`` for its rules.
+
+Finals wait at the barrier (``gather``); a window that is ready goes through the judge (rules), the evidence (what is
+worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and mutes
+act at once, where they stand in the log. Nothing that can be read makes the fold raise: what cannot be read is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from schemas import alert_commands, finals, native
+from schemas.alerts import SCHEMA, Alert, encode
+from schemas.block import Block
+from schemas.build import rows_of
+from schemas.errors import ContractError, RejectedError
+from schemas.events import BY_TOPIC
+from schemas.finals import FinalsHeaders, PassedOnHeaders
+from schemas.record import Output, Record
+from schemas.tables import EXEMPLARS
+from schemas.topics import ALERTS_TOPIC
+from stream_jobs.alerts import snapshot
+from stream_jobs.alerts.gather import Gather, Piece, Ready
+from stream_jobs.alerts.life import Life
+from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
+from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.window import Window
+from stream_jobs.rules.model import Rule
+from stream_jobs.rules.ruleset import RuleSet
+from stream_jobs.step import Commit
+
+
+class JudgeLike(Protocol):
+    """``stream_jobs.insight.judge.Judge``, as far as it is needed here."""
+
+    def judge(self, window: Window) -> list[Finding]: ...
+
+    def dump(self) -> list[bytes]: ...
+
+    def load(self, parts: Sequence[bytes]) -> None: ...
+
+
+class EvidenceLike(Protocol):
+    """``stream_jobs.alerts.evidence.Evidence``, as far as it is needed here."""
+
+    def remember(self, window: Window, findings: Sequence[Finding]) -> None: ...
+
+    def of(self, alert: Alert) -> Mapping[str, Any]: ...
+
+    def dump(self) -> list[bytes]: ...
+
+    def load(self, parts: Sequence[bytes]) -> None: ...
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that the alerts to come hang on."""
+
+    topic: str
+    partition: int
+    gather: Gather
+    judge: JudgeLike
+    evidence: EvidenceLike
+    life: Life
+    skipped: int = 0
+    """Records and pieces that could not be read."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """Transitions since the last commit, and what was counted."""
+
+    alerts: list[Alert] = field(default_factory=list)
+    judged: int = 0
+    incomplete: int = 0
+    late: int = 0
+    skipped: int = 0
+
+
+class AlertStep:
+    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one each."""
+
+    name = "alerts"
+
+    def __init__(
+        self,
+        upstreams: int,
+        ruleset: RuleSet,
+        judge: Callable[[tuple[Rule, ...]], JudgeLike],
+        evidence: Callable[[], EvidenceLike],
+        policy: AlertPolicy = DEFAULT_POLICY,
+        topic: str = ALERTS_TOPIC,
+    ) -> None:
+        assert upstreams > 0
+        self._upstreams = upstreams
+        self._ruleset = ruleset
+        self._judge = judge
+        self._evidence = evidence
+        self._policy = policy
+        self._topic = topic
+
+    def new(self, topic: str, partition: int) -> State:
+        evidence = self._evidence()
+        life = Life(self._ruleset, evidence.of, self._policy)
+        return State(topic, partition, Gather([0] * self._upstreams), self._judge(self._ruleset.rules), evidence, life)
+
+    def changes(self) -> Changes:
+        return Changes()
+
+    def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
+        for record in records:
+            late, skipped = state.gather.late, state.skipped
+            try:
+                self._take(state, record, changes)
+            except (ContractError, RejectedError):
+                state.skipped += 1
+            changes.late += state.gather.late - late
+            changes.skipped += state.skipped - skipped
+
+    def _take(self, state: State, record: Record, changes: Changes) -> None:
+        headers = finals.decode(record.headers, f"{record.topic}/{record.partition} @ {record.offset}")
+        if isinstance(headers, FinalsHeaders):
+            state.gather.add(headers, record.value or b"")
+            for ready in state.gather.ready():
+                self._judge_window(state, ready, changes)
+            return
+        changes.alerts += _passed_on(state.life, headers, record.value or b"")
+
+    def _judge_window(self, state: State, ready: Ready, changes: Changes) -> None:
+        window, unread = window_of(ready)
+        findings = state.judge.judge(window)
+        state.evidence.remember(window, findings)
+        changes.alerts += state.life.window(window, findings)
+        changes.judged += 1
+        changes.incomplete += not window.complete
+        state.skipped += unread
+
+    def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
+        state.skipped += 1
+        changes.skipped += 1
+
+    def due(self, state: State, changes: Changes) -> bool:
+        return bool(changes.alerts)
+
+    def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        return [output_of(alert, self._topic) for alert in changes.alerts]
+
+    def dump(self, state: State) -> list[bytes]:
+        head = {"gather": state.gather.head(), "life": state.life.dump(), "skipped": state.skipped}
+        sections = {
+            "gather": state.gather.values(),
+            "judge": state.judge.dump(),
+            "evidence": state.evidence.dump(),
+        }
+        return snapshot.dump(head, sections)
+
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
+        state = self.new(topic, partition)
+        head, sections = snapshot.load(parts)
+        state.gather.load(head["gather"], b"".join(sections["gather"]))
+        state.judge.load(sections["judge"])
+        state.evidence.load(sections["evidence"])
+        state.life.load(head["life"])
+        state.skipped = head["skipped"]
+        return state
+
+
+def output_of(alert: Alert, topic: str = ALERTS_TOPIC) -> Output:
+    """The record of a transition."""
+    headers = (
+        ("schema", SCHEMA.encode()),
+        ("content-type", b"application/json"),
+        ("transition_id", alert.transition_id.encode()),
+        ("severity", alert.severity.encode()),
+    )
+    return Output(topic, 0, alert.fingerprint.encode(), encode(alert), headers)
+
+
+def window_of(ready: Ready) -> tuple[Window, int]:
+    """The window of what was gathered, and how many of its pieces could not be read: without them it is incomplete."""
+    blocks: dict[str, list[Block]] = {}
+    unread = 0
+    for piece in ready.pieces:
+        try:
+            blocks.setdefault(piece.schema, []).append(_block(piece))
+        except RejectedError:
+            unread += 1
+    whole = {schema: _joined(schema, found) for schema, found in blocks.items() if found}
+    exemplars = whole.pop(EXEMPLARS.schema, None)
+    tables = {finals.TOPIC_BY_SCHEMA[schema]: block for schema, block in whole.items()}
+    return Window(ready.window_ms, tables, exemplars, ready.complete and not unread), unread
+
+
+def _block(piece: Piece) -> Block:
+    return native.decode(piece.value, finals.TABLE_BY_SCHEMA[piece.schema].fields)
+
+
+def _joined(schema: str, blocks: Sequence[Block]) -> Block:
+    return blocks[0] if len(blocks) == 1 else native.concat(finals.TABLE_BY_SCHEMA[schema].fields, blocks)
+
+
+def _passed_on(life: Life, headers: PassedOnHeaders, value: bytes) -> Iterable[Alert]:
+    """What an event or a command does at once. Raises ``RejectedError`` for what cannot be read."""
+    if headers.schema == finals.COMMANDS_SCHEMA:
+        return life.command(alert_commands.decode(value))
+    topic = finals.PASSED_ON_SCHEMAS[headers.schema]
+    fields = BY_TOPIC[topic].fields
+    rows = rows_of(fields, native.decode(value, fields))
+    return life.gpu_events(rows) if topic == "gpu.events" else life.engine_events(rows)
