@@ -1,0 +1,90 @@
+"""The windows that are held: rows as they came, and what they were merged to.
+
+Rows of a window are kept as blocks until they are merged; what is merged and not needed for now is kept packed: as
+Native bytes, compressed, an eighth of its size in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import zstandard
+
+from schemas import native
+from schemas.block import Block
+from schemas.native_walk import decode_many
+from schemas.select import select
+from schemas.tables import EXEMPLARS, Table
+from stream_jobs.finals.exemplars import merge_exemplars
+from stream_jobs.finals.merge import Merged, merge
+
+_LEVEL = 1
+_RARE = 4
+
+
+def merged(table: Table, blocks: Sequence[Block]) -> Merged:
+    """The blocks of one window and table as one."""
+    return merge_exemplars(blocks) if table is EXEMPLARS else merge(table, blocks)
+
+
+@dataclass(slots=True)
+class Pile:
+    """Rows of one window and table: what was merged (packed or not) and the blocks that came since."""
+
+    table: Table
+    base: Block | None = None
+    packed: bytes = b""
+    parts: list[Block] = field(default_factory=list)
+    rows: int = 0
+    """Of the base."""
+
+    def whole(self) -> Block:
+        """All rows merged; they are the base from now on."""
+        if self.parts:
+            self.base = merged(self.table, [*self._base(), *self.parts]).block
+            self.rows, self.packed, self.parts = self.base.rows, b"", []
+        (block,) = self._base()
+        return block
+
+    def changed(self, parts: int) -> Block:
+        """The rows, merged, that any of the last ``parts`` blocks went into; all is the base from now on."""
+        blocks = [*self._base(), *self.parts]
+        first_new = sum(block.rows for block in blocks[: len(blocks) - parts])
+        found = merged(self.table, blocks)
+        self.base, self.rows, self.packed, self.parts = found.block, found.block.rows, b"", []
+        return select(found.block, found.newest >= first_new)
+
+    def settle(self) -> None:
+        """Merge and pack; little that came to much is left for later."""
+        if self.parts and sum(block.rows for block in self.parts) * _RARE >= self.rows:
+            self.whole()
+        if self.base is not None:
+            compressed = zstandard.ZstdCompressor(level=_LEVEL).compress(native.encode(self.table.fields, self.base))
+            self.packed, self.base = compressed, None
+
+    def _base(self) -> list[Block]:
+        if self.base is None and self.packed:
+            return [decode_many(self.table.fields, [zstandard.ZstdDecompressor().decompress(self.packed)])]
+        return [] if self.base is None else [self.base]
+
+
+@dataclass(slots=True)
+class Held:
+    """A window. ``first_offset`` is where its first rows stand, ``revision`` where its last; ``came`` counts rows."""
+
+    window_ms: int
+    first_offset: int
+    revision: int = 0
+    came: int = 0
+    closed: bool = False
+    piles: dict[str, Pile] = field(default_factory=dict)
+
+    def add(self, table: Table, block: Block) -> None:
+        """Keep these rows."""
+        self.piles.setdefault(table.schema, Pile(table)).parts.append(block)
+
+    def settle(self) -> None:
+        """Merge and pack what came."""
+        for pile in self.piles.values():
+            pile.settle()

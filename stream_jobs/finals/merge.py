@@ -1,0 +1,138 @@
+"""Many blocks of partial rows of one window into one: a row per grouping set and series, in canonical order.
+
+Order: grouping set by name, then the labels in wire order by their bytes, null first. The rules are those of
+``schemas.merging``: counts, sums and bins add, min and max take the extreme, ``_last`` comes from the row with the
+greatest last time, of several the greatest known one, null where none of those knows it. Whole numbers throughout, so
+equal rows give equal bytes, in whatever order and cut they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.block import Bins, Block, Column, Labels, Numbers
+from schemas.fields import Kind
+from schemas.native import concat
+from schemas.tables import Table
+from stream_jobs.finals import kernels
+from stream_jobs.windows import bin_kernels
+from stream_jobs.windows.emit import compacted
+
+Whole = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_ROOM = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """``newest`` tells for each row of ``block`` the last of the input rows that went into it."""
+
+    block: Block
+    newest: Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Input rows by what they are about: group ``g`` is ``order[firsts[g]:firsts[g + 1]]``, rising."""
+
+    order: Whole
+    firsts: Whole
+
+    def __len__(self) -> int:
+        return len(self.firsts) - 1
+
+
+def merge(table: Table, blocks: Sequence[Block]) -> Merged:
+    """All rows of ``blocks``, which must be some and of one window; for tables of ``schemas.tables.PARTIALS``."""
+    block = concat(table.fields, blocks)
+    assert block.rows > 0, "nothing to merge"
+    names = [field.name for field in table.fields if field.kind is Kind.LABEL]
+    labels = {name: sorted_labels(block.columns[name]) for name in names}
+    groups = groups_of(list(labels.values()), block.rows)
+    heads = groups.order[groups.firsts[:-1]]
+    at, all_known = _values(block.columns["last_at_ms"]), np.ones(block.rows, np.bool_)
+    columns: dict[str, Column] = {}
+    for field in table.fields:
+        name, column = field.name, block.columns[field.name]
+        if isinstance(column, Labels):
+            columns[name] = Labels(labels[name].codes[heads], labels[name].words)
+        elif isinstance(column, Bins):
+            columns[name] = _bins(column, groups)
+        else:
+            columns[name] = _numbers(name, column, groups, at, all_known)
+    return Merged(Block(len(groups), columns), groups.order[groups.firsts[1:] - 1])
+
+
+def sorted_labels(column: Column) -> Labels:
+    """The same labels by sorted words, so that codes compare as the words do; null first."""
+    assert isinstance(column, Labels)
+    return Labels(*compacted(column.codes, column.words))
+
+
+def groups_of(labels: Sequence[Labels], rows: int) -> Groups:
+    """Rows of equal labels together, groups in the order of the (sorted) labels."""
+    keys = _packed(labels, rows)
+    order = np.lexsort(keys[::-1])
+    begins = np.zeros(rows, np.bool_)
+    begins[0] = True
+    for key in keys:
+        line = key[order]
+        begins[1:] |= line[1:] != line[:-1]
+    return Groups(order, np.append(np.flatnonzero(begins), rows))
+
+
+def _packed(labels: Sequence[Labels], rows: int) -> list[Whole]:
+    """As few sort keys of the same order as fit: neighbours share a number while there is room."""
+    packed: list[Whole] = [np.zeros(rows, np.int64)]
+    room = _ROOM
+    for column in labels:
+        size = len(column.words)
+        if size > room:
+            packed.append(np.zeros(rows, np.int64))
+            room = _ROOM
+        if size > 1:
+            packed[-1] = packed[-1] * size + column.codes
+            room //= size
+    return packed
+
+
+def _values(column: Column) -> Whole:
+    """The numbers as signed ones of 64 bits; sums of unsigned ones are the same bits."""
+    assert isinstance(column, Numbers)
+    values = column.values
+    return values.view(np.int64) if values.itemsize == 8 else values.astype(np.int64)
+
+
+def _numbers(name: str, column: Column, groups: Groups, at: Whole, all_known: Mask) -> Numbers:
+    assert isinstance(column, Numbers)
+    out, out_known = np.empty(len(groups), np.int64), np.empty(len(groups), np.bool_)
+    known = all_known if column.known is None else column.known
+    if name.endswith("_last"):
+        kernels.latest(groups.order, groups.firsts, at, _values(column), known, out, out_known)
+    else:
+        _loop_of(name)(groups.order, groups.firsts, _values(column), known, out, out_known)
+    dtype = column.values.dtype
+    values = out.view(dtype) if dtype.itemsize == 8 else out.astype(dtype)
+    return Numbers(values, None if column.known is None else out_known)
+
+
+def _loop_of(name: str) -> Callable[..., None]:
+    """By the end of a column's name, as ``schemas.merging`` has it."""
+    if name.endswith(("_count", "_sum")):
+        return kernels.add
+    return kernels.least if name.endswith("_min") else kernels.greatest
+
+
+def _bins(column: Bins, groups: Groups) -> Bins:
+    ends = np.empty(len(groups), np.int64)
+    keys, counts = np.empty(len(column.keys), np.int16), np.empty(len(column.keys), np.uint64)
+    every = np.arange(len(groups))
+    used = bin_kernels.merge_ready(
+        every, groups.firsts, groups.order, column.ends, column.keys, column.counts, ends, keys, counts
+    )
+    return Bins(ends, keys[:used].copy(), counts[:used].copy())

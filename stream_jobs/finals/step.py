@@ -1,0 +1,211 @@
+"""The finals job as a step: partial rows of a window are merged and told once the window has passed.
+
+Source is ``window.partials``, one state per partition of it. Rows are kept until their window has passed
+(``stream_jobs.finals.progress``) and ``hot_ms`` longer; rows that come to a window that has passed are told again, the
+changed series alone and whole; what comes later still is counted and dropped (the tables have it).
+
+What is held is large and can be read again, so a dump holds none of it: it is the progress at a mark, and
+``replay_from`` names the offset of the mark, before the first row that is still held. The replay ignores what had gone
+by the time of the dump: ``passed_ms`` in it is that of the dump.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from schemas.errors import ContractError
+from schemas.limits import WINDOW_MS, Limits
+from schemas.record import Output, Record
+from stream_jobs.finals import emit
+from stream_jobs.finals.changes import Changes, Mark, State
+from stream_jobs.finals.decode import Decoded, decode
+from stream_jobs.finals.figures import Figures
+from stream_jobs.finals.held import Held
+from stream_jobs.finals.progress import Progress, sources_of
+from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
+from stream_jobs.step import Commit
+
+OPEN_ROWS_MAX = 4_000_000
+"""Rows that came to windows not yet closed, per upstream partition; beyond, the oldest are closed as they are."""
+SETTLED_AFTER_MS = 3 * WINDOW_MS
+"""Rows of a window so much older than the newest are merged and packed, though it is open."""
+VERSION = 1
+
+
+def _nobody(figures: Figures) -> None:
+    """Figures that nobody wants."""
+
+
+class FinalsStep:
+    """Finals of a partition of ``window.partials``. ``partitions`` tells those of each source topic; ``observe`` gets
+    the figures of every commit when its records are made (a commit that fails ends the process)."""
+
+    name = "finals"
+
+    def __init__(
+        self,
+        limits: Limits,
+        partitions: Mapping[str, int],
+        observe: Callable[[Figures], None] = _nobody,
+        open_rows_max: int = OPEN_ROWS_MAX,
+    ) -> None:
+        self.limits = limits
+        self._sources: tuple[Source, ...] = sources_of(partitions)
+        self._observe = observe
+        self._open_rows_max = open_rows_max
+
+    def new(self, topic: str, partition: int) -> State:
+        return State(partition, Progress.new(self._sources))
+
+    def changes(self) -> Changes:
+        return Changes()
+
+    def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
+        if state.rejected:
+            records = [record for record in records if record.offset not in state.rejected]
+        heads = [read(record) for record in records]
+        decoded = decode(records, [head.schema for head in heads])
+        self._settle(state, changes)
+        Intake(self, state, changes, decoded).take(records, heads)
+
+    def _settle(self, state: State, changes: Changes) -> None:
+        old_ms = state.progress.newest_ms - SETTLED_AFTER_MS
+        for window_ms, held in state.windows.items():
+            if (held.closed or window_ms < old_ms) and not changes.holds(window_ms):
+                held.settle()
+
+    def hear(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> None:
+        """Take what the record says of its source's progress, and close what it lets pass."""
+        progress, before_ms = state.progress, state.progress.through_ms
+        if not progress.is_next(head) and record.offset >= state.replay_to:
+            changes.gaps += 1
+        progress.hear(head, record.timestamp_ms, self.limits.final_wait_ms)
+        self._make_room(state)
+        if progress.through_ms > before_ms:
+            self._close(state, changes, live=record.offset >= state.replay_to)
+
+    def _make_room(self, state: State) -> None:
+        """Let the oldest open windows pass while all that are open have too many rows."""
+        came = sum(held.came for held in state.windows.values() if not held.closed)
+        if came <= self._open_rows_max:
+            return
+        for window_ms in sorted(window_ms for window_ms, held in state.windows.items() if not held.closed):
+            came -= state.windows[window_ms].came
+            state.progress.passed_ms = max(state.progress.passed_ms, window_ms + WINDOW_MS)
+            if came <= self._open_rows_max:
+                return
+
+    def _close(self, state: State, changes: Changes, *, live: bool) -> None:
+        changes.passed |= live
+        passed_ms = state.progress.passed_ms
+        for window_ms in sorted(state.windows):
+            held = state.windows[window_ms]
+            if window_ms + WINDOW_MS > passed_ms:
+                break
+            if not held.closed:
+                held.closed = True
+                if live:
+                    changes.closed[window_ms] = held
+            if self.is_cold(state, window_ms):
+                del state.windows[window_ms]
+        state.forget_marks()
+
+    def is_cold(self, state: State, window_ms: int) -> bool:
+        """Whether the window has passed so long ago that rows of it are not told any more."""
+        return window_ms + WINDOW_MS <= state.progress.through_ms - self.limits.hot_ms
+
+    def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
+        """The record's rows are missing from now on; whoever folds from an earlier offset passes it over."""
+        state.rejected.add(record.offset)
+        state.position = record.offset + 1
+        changes.rejected += 1
+
+    def due(self, state: State, changes: Changes) -> bool:
+        return changes.passed
+
+    def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        outputs, figures = emit.outputs(state, changes)
+        self._observe(figures)
+        return outputs
+
+    def replay_from(self, state: State) -> int | None:
+        """The offset from which folding must begin again; None: the one behind the last record folded."""
+        return state.checkpoint().offset if state.marks else None
+
+    def dump(self, state: State) -> list[bytes]:
+        offset, progress = state.checkpoint()
+        found = {
+            "version": VERSION,
+            "partition": state.partition,
+            "marked": bool(state.marks),
+            "from": offset,
+            "position": state.position,
+            "passed_ms": state.progress.passed_ms,
+            "rejected": sorted(number for number in state.rejected if number >= offset),
+            "mark": progress.dump(),
+        }
+        return [json.dumps(found, separators=(",", ":")).encode()]
+
+    def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
+        found = json.loads(b"".join(parts))
+        if (found["version"], found["partition"]) != (VERSION, partition):
+            raise ContractError(f"snapshot of partition {found['partition']} version {found['version']} is not ours")
+        progress, position = Progress.load(found["mark"], found["passed_ms"], self._sources), found["position"]
+        marks = [Mark(found["from"], progress.copy())] if found["marked"] else []
+        rejected = set(found["rejected"])
+        return State(partition, progress, marks=marks, rejected=rejected, position=position, replay_to=position)
+
+
+class Intake:
+    """Records of one fold on their way into the state."""
+
+    def __init__(self, step: FinalsStep, state: State, changes: Changes, decoded: Sequence[Decoded]) -> None:
+        self._step = step
+        self._state = state
+        self._changes = changes
+        self._decoded = decoded
+        self._held: dict[int, Held] = {}
+        self._dropped: dict[int, list[int]] = {}
+
+    def take(self, records: Sequence[Record], heads: Sequence[UpstreamHeaders]) -> None:
+        """Decide record by record, then move the rows window by window."""
+        pieces: dict[int, list[tuple[int, int]]] = {}
+        for decoded in self._decoded:
+            for number, window_ms, rows in decoded.pieces():
+                pieces.setdefault(number, []).append((window_ms, rows))
+        for number, (record, head) in enumerate(zip(records, heads, strict=True)):
+            for window_ms, rows in pieces.get(number, ()):
+                self._admit(number, record, window_ms, rows)
+            self._step.hear(self._state, self._changes, record, head)
+            self._state.position = max(self._state.position, record.offset + 1)
+        self._move()
+
+    def _admit(self, number: int, record: Record, window_ms: int, rows: int) -> None:
+        """Note that rows of a window came, or that they came too late."""
+        state, live = self._state, record.offset >= self._state.replay_to
+        is_cold = self._step.is_cold(state, window_ms)
+        if window_ms > state.progress.newest_ms or not (state.marks or is_cold):
+            state.mark(record.offset)
+            state.progress.newest_ms = max(state.progress.newest_ms, window_ms)
+        if is_cold:
+            self._dropped.setdefault(window_ms, []).append(number)
+            self._changes.late_rows += rows if live else 0
+            return
+        held = state.windows.get(window_ms)
+        if held is None:
+            closed = window_ms + WINDOW_MS <= state.progress.passed_ms
+            held = state.windows[window_ms] = Held(window_ms, record.offset, closed=closed)
+        held.revision, held.came = record.offset, held.came + rows
+        self._held[window_ms] = held
+        if held.closed and live:
+            self._changes.touched[window_ms] = held
+
+    def _move(self) -> None:
+        for window_ms, held in self._held.items():
+            for decoded in self._decoded:
+                block = decoded.of(window_ms, self._dropped.get(window_ms, ()))
+                if block.rows:
+                    held.add(decoded.table, block)
+                    if window_ms in self._changes.touched:
+                        self._changes.parts[window_ms, decoded.table.schema] += 1

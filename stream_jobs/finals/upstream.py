@@ -1,0 +1,86 @@
+"""What a record of ``window.partials`` says of the commit that it belongs to, and whether commits follow one another.
+
+Every commit of the windows job sends one or more records (*parts*) to every partition: offsets ``[FROM, TO)`` where the
+next commit begins at this TO, parts ``1/N`` to ``N/N`` without another between, numbers that rise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.errors import ContractError
+from schemas.record import Record
+from schemas.tables import EXEMPLARS, PARTIALS, Table
+
+Source = tuple[str, int]
+"""A source topic and a partition of it."""
+
+TABLES: dict[str, Table] = {
+    **{table.schema: table for table in PARTIALS.values()},
+    EXEMPLARS.schema: EXEMPLARS,
+}
+"""What may stand in ``window.partials``, by schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamHeaders:
+    """The headers of a partials record, see ``stream_jobs.windows.messages``. ``watermark_ms`` is 0 where nothing new
+    is told."""
+
+    schema: str
+    source: Source
+    offset_from: int
+    offset_to: int
+    part: int
+    parts: int
+    number: int
+    watermark_ms: int
+
+
+def read(record: Record) -> UpstreamHeaders:
+    """The headers. Raises ``ContractError`` for a record that the windows job of this version did not write."""
+    found = dict(record.headers)
+    where = f"{record.topic}[{record.partition}] offset {record.offset}"
+    schema = found.get("schema", b"").decode("ascii", "replace")
+    if schema not in TABLES:
+        raise ContractError(f"{where} has schema {schema!r}, which no table of this version takes; upgrade the job")
+    try:
+        first, _, end = found["offsets"].partition(b"-")
+        part, _, parts = found.get("part", b"1/1").partition(b"/")
+        return UpstreamHeaders(
+            schema=schema,
+            source=(found["source-topic"].decode(), int(found["source-partition"])),
+            offset_from=int(first),
+            offset_to=int(end),
+            part=int(part),
+            parts=int(parts),
+            number=int(found.get("number", b"0")),
+            watermark_ms=int(found.get("watermark", b"0")),
+        )
+    except (KeyError, ValueError) as error:
+        raise ContractError(f"{where}: a header is missing or no number: {error}; who wrote it?") from error
+
+
+class Place(NamedTuple):
+    """Where a source's last record stood: the commit's end, its part of how many, its number."""
+
+    offset_to: int
+    part: int
+    parts: int
+    number: int
+
+
+def place_of(headers: UpstreamHeaders) -> Place:
+    """Where this record stands."""
+    return Place(headers.offset_to, headers.part, headers.parts, headers.number)
+
+
+def follows(before: Place | None, headers: UpstreamHeaders) -> bool:
+    """Whether nothing is missing between the source's last record and this one. Before the first all is well."""
+    if before is None:
+        return True
+    if headers.part > 1:
+        goes_on = headers.part == before.part + 1 and headers.parts == before.parts
+        return goes_on and headers.offset_to == before.offset_to and headers.number == before.number + 1
+    return before.part == before.parts and headers.offset_from == before.offset_to and headers.number > before.number
