@@ -6,6 +6,7 @@ instead: ``endpoint_url_file``, ``bearer_token_file``, ``hmac_key_file``, ``rout
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -81,6 +82,10 @@ class TargetConfig(BaseModel):
     def rate(self) -> float:
         """Requests per second."""
         return self.rate_per_s if self.rate_per_s is not None else _RATES[self.kind]
+
+    def asks_for(self, severity: str, labels: Mapping[str, str]) -> bool:
+        """Whether an alert of this severity with these labels is one for this target."""
+        return severity in self.severities and all(labels.get(name) in found for name, found in self.match.items())
 
     @property
     def url(self) -> str:

@@ -145,9 +145,7 @@ class Target:
         self._held[fingerprint] = (transition, until_ms)
 
     def _matches(self, alert: Alert) -> bool:
-        if alert.severity not in self.config.severities:
-            return False
-        return all(alert.labels.get(name) in values for name, values in self.config.match.items())
+        return self.config.asks_for(alert.severity, alert.labels)
 
     def _wants(self, alert: Alert) -> bool:
         known = alert.fingerprint in self._told or alert.fingerprint in self._backlog

@@ -1,0 +1,204 @@
+"""The shell of ``fleetpulse deliver``: targets from the configuration, alerts from the topic, until SIGTERM.
+
+``check_targets`` sends every target a test alert; ``would_send`` tells what the alerts open now would look like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from pydantic import ValidationError
+
+from fleetpulse.services import partitions_of
+from runtime import config as configuration
+from runtime import logs
+from runtime.clock import SystemClock
+from runtime.config import Config, KafkaConfig
+from runtime.delivery_config import DeliveryConfig, TargetConfig
+from runtime.health import HealthServer, Readiness
+from runtime.shutdown import on_stop_signal
+from schemas.alerts import Alert, encode
+from schemas.errors import ConfigError, ContractError, RejectedError
+from schemas.record import Record
+from schemas.topics import ALERTS_TOPIC
+from sinks.delivery.backlog import Delivery as Waiting
+from sinks.delivery.backlog import Transition
+from sinks.delivery.client import HIDDEN, Client
+from sinks.delivery.intake import tells_to_forget, transition_of
+from sinks.delivery.schedule import Answer
+from sinks.delivery.service import Delivery, run_delivery
+from sinks.delivery.shaping import post_of
+from sinks.delivery.target import Send
+
+READ_WITHIN_S = 60.0
+TEST_RULE = "fleetpulse_delivery_check"
+
+
+class DeliverConfig(Config):
+    """The configuration with its section ``delivery``."""
+
+    delivery: DeliveryConfig = DeliveryConfig()
+
+
+def load_with_targets(only: Sequence[str] = ()) -> DeliverConfig:
+    """The configuration; of ``only`` names those targets are kept. Raises ConfigError without a target."""
+    try:
+        config = DeliverConfig()
+    except ValidationError as error:
+        raise configuration._explain(error) from None
+    targets = config.delivery.all_targets
+    names = [target.name for target in targets]
+    if not targets:
+        raise ConfigError("delivery.targets", [], "must name at least one target; see docs/alerts.md")
+    if missing := sorted(set(only) - set(names)):
+        raise ConfigError("--target", missing[0], f"must be one of {', '.join(names)}")
+    kept = tuple(target for target in targets if not only or target.name in only)
+    delivery = config.delivery.model_copy(update={"targets": kept, "default": None})
+    return config.model_copy(update={"delivery": delivery})
+
+
+@contextlib.contextmanager
+def _health(port: int | None, readiness: Readiness) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    with HealthServer(port=port, ready=readiness.why):
+        yield
+
+
+def run_deliver(health_port: int | None) -> None:
+    """Deliver until SIGTERM. Ready once the open alerts were read; a target that is away does not change that."""
+    config = load_with_targets()
+    logs.configure("deliver")
+    readiness = Readiness(group="delivery is starting")
+
+    async def body() -> None:
+        stop = on_stop_signal(asyncio.get_running_loop())
+        await run_delivery(Delivery(config.kafka, config.delivery, stop, readiness=readiness), config.limits)
+
+    with _health(health_port, readiness):
+        asyncio.run(body())
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a target answered to one test alert."""
+
+    target: TargetConfig
+    transition: str
+    answer: Answer
+    took_ms: float
+
+
+def check_targets(targets: Sequence[TargetConfig]) -> list[Checked]:
+    """Send each target a test alert and its end (severity info, rule ``fleetpulse_delivery_check``), once."""
+    return asyncio.run(_check(targets))
+
+
+async def _check(targets: Sequence[TargetConfig]) -> list[Checked]:
+    clock, found = SystemClock(), []
+    for target in targets:
+        async with Client(target, clock) as client:
+            for alert in _test_alerts(target.name, clock.now_ms()):
+                began_s = time.perf_counter()
+                answer = await client.post(post_of(target, _sending(alert), clock.now_ms()))
+                found.append(Checked(target, alert.transition, answer, (time.perf_counter() - began_s) * 1_000))
+    return found
+
+
+def _test_alerts(target: str, now_ms: int) -> tuple[Alert, Alert]:
+    opened = Alert(
+        fingerprint=f"{now_ms:016x}",
+        transition="opened",
+        number=1,
+        rule=TEST_RULE,
+        severity="info",
+        summary=f"Test of delivery to {target}",
+        advice="Nothing to do: somebody ran `fleetpulse deliver --check`.",
+        labels={"target": target},
+        opened_ms=now_ms,
+        since_ms=now_ms,
+        at_ms=now_ms,
+    )
+    return opened, replace(opened, transition="resolved", number=2, resolved_ms=now_ms)
+
+
+def _sending(alert: Alert, record: bytes | None = None) -> Send:
+    transition = Transition(alert, record or encode(alert), 0, 0, alert.at_ms)
+    return Send(Waiting(transition, 0, 0, 0))
+
+
+def would_send(config: DeliverConfig) -> list[dict[str, Any]]:
+    """For each alert that is open on the topic and each target that asks for it: what would be posted, and where.
+    Secrets are masked."""
+    now_ms = SystemClock().now_ms()
+    found = asyncio.run(_open_alerts(config.kafka, partitions_of(config)[ALERTS_TOPIC]))
+    return [
+        _shown(target, transition, now_ms)
+        for transition in found
+        for target in config.delivery.all_targets
+        if target.asks_for(transition.alert.severity, transition.alert.labels)
+    ]
+
+
+def _shown(target: TargetConfig, transition: Transition, now_ms: int) -> dict[str, Any]:
+    alert = transition.alert
+    post = post_of(target, _sending(alert, transition.record), now_ms)
+    text = post.body.decode()
+    for secret in target.secrets:
+        text = text.replace(secret, HIDDEN)
+    muted = not target.send_muted and alert.muted_until_ms is not None and alert.muted_until_ms > now_ms
+    return {
+        "target": target.name,
+        "to": target.place,
+        "idempotency_key": post.key,
+        "muted_until_ms": alert.muted_until_ms if muted else None,
+        "body": orjson.loads(text),
+    }
+
+
+async def _open_alerts(kafka: KafkaConfig, partitions: int) -> list[Transition]:
+    """Every alert that is open, by reading the topic from its beginning to where it ends now."""
+    found: dict[str, Transition] = {}
+    async with asyncio.timeout(READ_WITHIN_S):
+        async for record in _records(kafka, partitions):
+            _fold(found, record)
+    return sorted(found.values(), key=lambda one: (one.alert.opened_ms, one.alert.fingerprint))
+
+
+def _fold(found: dict[str, Transition], record: Record) -> None:
+    if (gone := tells_to_forget(record)) is not None:
+        found.pop(gone, None)
+        return
+    with contextlib.suppress(RejectedError):
+        transition = transition_of(record)
+        found.pop(transition.alert.fingerprint, None)
+        if not transition.resolved:
+            found[transition.alert.fingerprint] = transition
+
+
+async def _records(kafka: KafkaConfig, count: int) -> AsyncIterator[Record]:
+    consumer = AIOKafkaConsumer(
+        **kafka.client_settings(), enable_auto_commit=False, isolation_level="read_committed", group_id=None
+    )
+    try:
+        await consumer.start()
+        if ALERTS_TOPIC not in await consumer.topics():
+            raise ContractError(f"topic {ALERTS_TOPIC} does not exist; run `fleetpulse migrate`")
+        partitions = [TopicPartition(ALERTS_TOPIC, number) for number in range(count)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
+            for records in (await consumer.getmany(*partitions, timeout_ms=200)).values():
+                for r in records:
+                    yield Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ())
+    finally:
+        await consumer.stop()
