@@ -138,7 +138,7 @@ def spread(groups: Any, rows: Any, firsts: Any, members: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def quantiles(ends: Any, keys: Any, counts: Any, q: float, out: Any) -> None:
-    """Value at rank ``floor(q (n - 1))`` of each row's sketch, as ``schemas.sketch.quantile``; untouched where empty."""
+    """Value at rank ``floor(q (n - 1))`` of each row's sketch, as ``schemas.sketch.quantile``; left where empty."""
     first = 0
     for i in range(ends.shape[0]):
         total = np.int64(0)

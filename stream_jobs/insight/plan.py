@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from schemas.errors import ConfigError
 from schemas.grouping import GroupingSet, sets_of
 from stream_jobs.insight.measures import columns_of
-from stream_jobs.insight.project import View
-from stream_jobs.rules.model import Measure, Rule
+from stream_jobs.insight.project import View, match_name
+from stream_jobs.rules.model import Measure, Rule, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,12 @@ def _united(views: Iterable[View]) -> dict[object, View]:
         other = whole.get(view.key)
         columns = dict.fromkeys((*(other.columns if other else ()), *view.columns))
         matches = dict.fromkeys((*(other.matches if other else ()), *view.matches))
-        whole[view.key] = View(view.topic, view.grouping, view.by, view.where, tuple(sorted(columns)), tuple(matches))
+        whole[view.key] = View(view.topic, view.grouping, view.by, view.where, tuple(sorted(columns)), _sorted(matches))
     return whole
+
+
+def _sorted(matches: Iterable[Where]) -> tuple[Where, ...]:
+    return tuple(sorted(matches, key=match_name))
 
 
 def _view(rule: Rule, measure: Measure) -> View:

@@ -34,8 +34,7 @@ _OTHER = OTHER.encode()
 
 def match_name(match: Where) -> str:
     """Name of the column that counts the events which match."""
-    words = ",".join("null" if word is None else word for word in match.one_of)
-    return f"match:{match.dimension}{' not' if match.negated else ''} in {words}"
+    return f"match:{match.dimension}{' not' if match.negated else ''} in {match.one_of!r}"
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Registry:
     def slots_of(self, labels: Sequence[Labels], rows: int, end_ms: int) -> tuple[Whole, Whole]:
         """The slot of each row, -1 where there is no place; and those that were given out anew. Rows are distinct."""
         slots = np.full(rows, kernels.NOWHERE, np.int64)
-        kernels.find_lines(self.known_codes(labels, rows), self.lines, self._index, slots)
+        kernels.find_lines(self.known_codes(labels, rows, range(len(labels))), self.lines, self._index, slots)
         strangers = np.flatnonzero(slots < 0)
         room = self.series_max - self.count
         taken = strangers[:0]
@@ -83,13 +83,13 @@ class Registry:
         self.seen_ms[slots[slots >= 0]] = end_ms
         return slots, taken
 
-    def known_codes(self, labels: Sequence[Labels], rows: int) -> npt.NDArray[np.int32]:
-        """Our codes of these labels (rows, labels); -1 for a word that no series has."""
+    def known_codes(self, labels: Sequence[Labels], rows: int, places: Sequence[int]) -> npt.NDArray[np.int32]:
+        """Our codes of columns that stand at ``places`` of ``by`` (rows, labels); -1 for a word that no series has."""
         out = np.empty((rows, len(labels)), np.int32)
-        for place, column in enumerate(labels):
+        for number, (column, place) in enumerate(zip(labels, places, strict=True)):
             get = self.words[place].codes.get
             ours = np.array([get(word, kernels.NOWHERE) for word in column.words], np.int32)
-            out[:, place] = ours[column.codes]
+            out[:, number] = ours[column.codes]
         return out
 
     def idle(self, before_ms: int, kept: Mask) -> Whole:

@@ -13,11 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stream_jobs.insight.detectors.deviation import Deviation
+from stream_jobs.insight.detectors.moving_average import MovingAverage
+from stream_jobs.insight.detectors.no_data import NoData
+from stream_jobs.insight.detectors.rate_of_change import RateOfChange
 from stream_jobs.insight.detectors.threshold import Threshold
 from stream_jobs.insight.frame import Detector
 from stream_jobs.rules.model import Rule
 
 DETECTORS: dict[str, Callable[[Rule], Detector]] = {
+    "deviation": Deviation,
+    "moving_average": MovingAverage,
+    "no_data": NoData,
+    "rate_of_change": RateOfChange,
     "threshold": Threshold,
 }
 """Kinds that are not here (``gpu_event``) are judged elsewhere."""

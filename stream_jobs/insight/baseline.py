@@ -1,0 +1,243 @@
+"""What a series is usually like, learned as it goes.
+
+Exponentially weighted mean and variance (West 1979; Finch 2009) with a half-life in event time. The first windows
+count equally, so that mean and variance start as the plain ones. A gap counts as at most ``GAP_SHARE`` of a half-life:
+a series that comes back is not thrown over by its first window.
+
+Robust: a window beyond the limits does not train, nor does any while the series fires; one that is far off on the
+side that nobody judges trains as if it lay at the limit. What lasts is accepted: a series that has been off for
+``relearn_after_ms`` gets the level it had in that time. It is off from its first window beyond until it was within
+for ``well_windows`` in a row.
+
+With a season (``season``), a second mean and variance follow what the hour of the week leaves over. The expectation
+nearer to the value counts: a rise that comes every Monday at nine is none, and neither is a Monday without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.limits import HOUR_MS
+from stream_jobs.insight import season
+from stream_jobs.insight.frame import Floats, Mask, Whole
+from stream_jobs.insight.scale import Scale
+from stream_jobs.insight.season import NO_ROW, Pool
+from stream_jobs.insight.slotted import Column, Slotted
+
+GAP_SHARE = 0.15
+
+COLUMNS = (
+    Column("level", "f8"),
+    Column("variance", "f8"),
+    Column("samples", "i4"),
+    Column("at_ms", "i8"),
+    Column("off_since_ms", "i8"),
+    Column("well", "i4"),
+    Column("new_level", "f8"),
+    Column("new_variance", "f8"),
+    Column("new_samples", "i4"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a baseline learns. ``season_weeks_min`` 0: without a season."""
+
+    half_life_ms: int
+    warm_up_windows: int
+    relearn_after_ms: int
+    well_windows: int = 3
+    season_weeks_min: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """On the scale of the baseline, per row: ``level``, ``sigma``; ``warm`` where there is enough history."""
+
+    level: Floats
+    sigma: Floats
+    warm: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A window of some series: ``slots``, their values on the scale (all finite), and what was thought of them.
+
+    ``limit`` is how far from the expected level a value may lie and still train as it is.
+    """
+
+    slots: Whole
+    values: Floats
+    beyond: Mask
+    within: Mask
+    firing: Mask
+    expected: Expected
+    limit: Floats
+    window_ms: int
+    length_ms: int
+
+
+class Baseline(Slotted):
+    """Arrays of all series of a rule. 60 bytes per series, with a season 100 and 840 in its pool."""
+
+    def __init__(self, terms: Terms, scale: Scale) -> None:
+        super().__init__((*COLUMNS, *(season.COLUMNS if terms.season_weeks_min else ())))
+        self.terms, self.scale = terms, scale
+        self.pool = Pool()
+
+    def expected(self, slots: Whole, values: Floats, window_ms: int) -> Expected:
+        """What was to be expected of these series in this window, before it trains anything."""
+        state = self.state
+        level = state["level"][slots]
+        sigma = self.scale.sigma(level, state["variance"][slots])
+        warm = state["samples"][slots] >= self.terms.warm_up_windows
+        if not self.terms.season_weeks_min:
+            return Expected(level, sigma, warm)
+        seasonal = self._seasonal(slots, values, window_ms)
+        seasonal_sigma = self.scale.sigma(seasonal, state["season_variance"][slots])
+        known = (state["season_samples"][slots] >= self.terms.warm_up_windows) & ~np.isnan(seasonal)
+        nearer = known & (np.abs(values - seasonal) * sigma < np.abs(values - level) * seasonal_sigma)
+        return Expected(np.where(nearer, seasonal, level), np.where(nearer, seasonal_sigma, sigma), warm)
+
+    def learn(self, seen: Seen) -> Mask:
+        """Trains what may train; returns where a new level was accepted."""
+        fit = ~seen.beyond & ~seen.firing
+        self._train(seen, fit)
+        if self.terms.season_weeks_min:
+            self._train_season(seen, fit)
+        self._follow(seen)
+        return self._accept(seen)
+
+    def forget(self, slots: Whole) -> None:
+        """Empty these slots; their places in the season become free."""
+        if self.terms.season_weeks_min:
+            rows = self.state["season_row"][slots]
+            self.pool.clear(rows[rows != NO_ROW])
+        super().forget(slots)
+
+    def dump(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The whole state, the season's rows up to the last in use."""
+        if not self.terms.season_weeks_min:
+            return super().dump()
+        used = int(self.state["season_row"].max(initial=NO_ROW)) + 1
+        kept = super().dump()
+        kept["season_means"], kept["season_visits"] = self.pool.means[:used].copy(), self.pool.visits[:used].copy()
+        return kept
+
+    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Takes over a dump. Raises ``KeyError`` when a column is missing."""
+        super().load(arrays)
+        if self.terms.season_weeks_min:
+            self.pool.means = np.array(arrays["season_means"], np.float32)
+            self.pool.visits = np.array(arrays["season_visits"], np.uint8)
+
+    def bytes_kept(self) -> int:
+        """Memory of all arrays."""
+        return self.size * self.bytes_per_slot() + self.pool.means.nbytes + self.pool.visits.nbytes
+
+    def _seasonal(self, slots: Whole, values: Floats, window_ms: int) -> Floats:
+        """Level that the season expects, NaN without one: of its band, what explains the value best."""
+        rows = self.state["season_row"][slots]
+        out = np.full(len(slots), np.nan)
+        has = np.flatnonzero(rows != NO_ROW)
+        if len(has):
+            low, high = self.pool.band(rows[has], window_ms, self.terms.season_weeks_min)
+            left_over = self.state["season_level"][slots[has]]
+            started = self.state["season_samples"][slots[has]] > 0
+            best = np.clip(values[has] - left_over, low, high)
+            out[has] = np.where(started, best + left_over, (low + high) / 2)
+        return out
+
+    def _weight(self, slots: Whole, samples: npt.NDArray[np.int32], seen: Seen) -> Floats:
+        half_life_ms = self.terms.half_life_ms
+        gap = np.minimum(seen.window_ms + seen.length_ms - self.state["at_ms"][slots], half_life_ms * GAP_SHARE)
+        decay = 1.0 - np.exp2(-np.maximum(gap, seen.length_ms) / half_life_ms)
+        return np.maximum(decay, 1.0 / (samples + 1.0))
+
+    def _train(self, seen: Seen, fit: Mask) -> None:
+        slots, state = seen.slots[fit], self.state
+        expected, limit = seen.expected.level[fit], seen.limit[fit]
+        near = np.clip(seen.values[fit], expected - limit, expected + limit)
+        values = np.where(seen.expected.warm[fit], near, seen.values[fit])
+        weight = self._weight(slots, state["samples"][slots], seen)
+        _move(state, "", slots, values, weight)
+        state["at_ms"][slots] = seen.window_ms + seen.length_ms
+
+    def _train_season(self, seen: Seen, fit: Mask) -> None:
+        slots, values, state = seen.slots[fit], seen.values[fit], self.state
+        seasonal = self._seasonal(slots, values, seen.window_ms)
+        known = ~np.isnan(seasonal)
+        warm = known & (state["season_samples"][slots] >= self.terms.warm_up_windows)
+        limit = np.where(warm, seen.limit[fit], np.inf)
+        left_over = np.clip(values - seasonal, -limit, limit) + state["season_level"][slots]
+        weight = self._weight(slots, state["season_samples"][slots], seen)
+        _move(state, "season_", slots[known], left_over[known], weight[known])
+        self._run_hour(slots, values, seen.window_ms // HOUR_MS)
+
+    def _run_hour(self, slots: Whole, values: Floats, hour: int) -> None:
+        state = self.state
+        over = slots[(state["hour"][slots] != hour) & (state["hour_samples"][slots] > 0)]
+        if len(over):
+            self._give_rows(over[state["season_row"][over] == NO_ROW])
+            means = state["hour_sum"][over] / state["hour_samples"][over]
+            self.pool.enter(state["season_row"][over].astype(np.int64), state["hour"][over], means)
+            state["hour_sum"][over] = 0
+            state["hour_samples"][over] = 0
+        state["hour"][slots] = hour
+        state["hour_sum"][slots] += values
+        state["hour_samples"][slots] += 1
+
+    def _give_rows(self, slots: Whole) -> None:
+        rows = self.state["season_row"]
+        rows[slots] = self.pool.take(len(slots), rows[rows != NO_ROW].astype(np.int64))
+
+    def _follow(self, seen: Seen) -> None:
+        """Where a series is off, learn what it is like now; where it has been well long enough, it is off no more."""
+        slots, state = seen.slots, self.state
+        state["well"][slots] = np.where(seen.within, state["well"][slots] + 1, 0)
+        back = slots[state["well"][slots] >= self.terms.well_windows]
+        state["off_since_ms"][back] = 0
+        state["new_samples"][back] = 0
+        starts = slots[seen.beyond & (state["off_since_ms"][slots] == 0)]
+        state["off_since_ms"][starts] = seen.window_ms
+        state["new_samples"][starts] = 0
+        off = ~seen.within & (state["off_since_ms"][slots] > 0)
+        weight = self._weight(slots[off], state["new_samples"][slots[off]], seen)
+        _move(state, "new_", slots[off], seen.values[off], weight)
+
+    def _accept(self, seen: Seen) -> Mask:
+        """Half of the time must have been seen: silence proves no new level."""
+        slots, state, after_ms = seen.slots, self.state, self.terms.relearn_after_ms
+        since, samples = state["off_since_ms"][slots], state["new_samples"][slots].astype(np.int64)
+        lasted = seen.window_ms + seen.length_ms - since >= after_ms
+        accepted: Mask = (since > 0) & lasted & (2 * samples * seen.length_ms >= after_ms)
+        chosen = slots[accepted]
+        if len(chosen):
+            self._take_new(chosen)
+        return accepted
+
+    def _take_new(self, slots: Whole) -> None:
+        state = self.state
+        if self.terms.season_weeks_min:
+            state["season_level"][slots] += state["new_level"][slots] - state["level"][slots]
+        for name in ("level", "variance"):
+            state[name][slots] = state[f"new_{name}"][slots]
+        for name in ("off_since_ms", "well", "new_level", "new_variance", "new_samples"):
+            state[name][slots] = 0
+
+
+def _move(state: dict[str, npt.NDArray[Any]], prefix: str, slots: Whole, values: Floats, weight: Floats) -> None:
+    """Move mean and variance by one window. Without a sample before, the value is the mean and the variance 0."""
+    level, variance = state[f"{prefix}level"], state[f"{prefix}variance"]
+    first = state[f"{prefix}samples"][slots] == 0
+    old = np.where(first, values, level[slots])
+    away = values - old
+    step = weight * away
+    level[slots] = old + step
+    variance[slots] = np.where(first, 0.0, (1.0 - weight) * (variance[slots] + away * step))
+    state[f"{prefix}samples"][slots] += 1

@@ -1,0 +1,61 @@
+"""Nothing comes any more from a series that was there.
+
+Silence is the time of the windows in which it was missing while others were told; a gap in the windows themselves, or
+one that nobody heard of in full, is not held against a series. After ``forget_after_s`` it counts as taken away on
+purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from stream_jobs.insight.frame import Frame, Judgement, Whole
+from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.rules.model import Rule
+
+NEVER_SEEN = -1
+GONE = "silent for so long that it counts as taken away"
+
+
+class NoData:
+    """Judges every series seen before; the value is its silence in seconds. 8 bytes per series."""
+
+    STATE_OPTIONS: tuple[str, ...] = ()
+
+    def __init__(self, rule: Rule) -> None:
+        self._after_s, self._forget_s = float(rule.options["after_s"]), float(rule.options["forget_after_s"])
+        self._kept = Slotted((Column("silent_ms", "i8", NEVER_SEEN),))
+
+    def grow(self, slots: int) -> None:
+        """Makes room."""
+        self._kept.grow(slots)
+
+    def judge(self, frame: Frame) -> Judgement:
+        """All series ever seen, present or not."""
+        silent_ms = self._kept.state["silent_ms"]
+        silent_ms[silent_ms != NEVER_SEEN] += frame.length_ms
+        silent_ms[frame.slots] = 0
+        slots = np.flatnonzero(silent_ms != NEVER_SEEN)
+        silent_s = silent_ms[slots] / 1_000
+        gone = silent_s >= self._forget_s
+        beyond = (silent_s >= self._after_s) & ~gone
+        unknown = np.full(len(slots), np.nan)
+        high = np.full(len(slots), self._after_s)
+        return Judgement(
+            slots, beyond, (silent_s == 0) | gone, silent_s, unknown, unknown, high, gone.astype(np.int16), ("", GONE)
+        )
+
+    def forget(self, slots: Whole) -> None:
+        """Empties these slots."""
+        self._kept.forget(slots)
+
+    def dump(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The silences."""
+        return self._kept.dump()
+
+    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """What was dumped."""
+        self._kept.load(arrays)

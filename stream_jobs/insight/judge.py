@@ -1,0 +1,151 @@
+"""What is out of the ordinary in the fleet: one window after the other in, findings out.
+
+A window is projected once per view that any rule needs; rules with longer windows keep those rows until theirs is
+over (``spans``). Then each rule makes its measures, its detector judges them, and m of n windows make a finding
+(``rule_judge``). A window that is not complete trains nothing, begins nothing and ends nothing; one that is not newer
+than the last is left out and counted. Nothing hangs on a clock or on the order of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from schemas import native
+from schemas.block import Block
+from schemas.limits import WINDOW_MS
+from stream_jobs.insight import judge_dump
+from stream_jobs.insight.detectors import DETECTORS
+from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.plan import plan
+from stream_jobs.insight.project import View, project
+from stream_jobs.insight.rule_judge import RuleJudge, Tally
+from stream_jobs.insight.series import SERIES_MAX
+from stream_jobs.insight.spans import Span
+from stream_jobs.insight.window import Window
+from stream_jobs.rules.model import Rule
+
+
+@dataclass(slots=True)
+class Counters:
+    """Since the process started. ``windows_ignored`` were not newer than the last one judged."""
+
+    windows: int = 0
+    windows_incomplete: int = 0
+    windows_ignored: int = 0
+    judged: int = 0
+    """Windows of series whose value was known."""
+    unjudged: dict[str, int] = field(default_factory=dict)
+    """By reason: ``unknown``, ``below_count``, ``beyond_limit``, ``incomplete``."""
+    series_forgotten: int = 0
+    series: dict[str, int] = field(default_factory=dict)
+    """By rule: those that have a slot."""
+
+
+class Judge:
+    """All rules of a deployment. Rules of kinds without a detector are left to others."""
+
+    def __init__(self, rules: Sequence[Rule], series_max: int = SERIES_MAX) -> None:
+        self.rules = tuple(rule for rule in rules if rule.kind in DETECTORS)
+        asked = plan(self.rules)
+        self.judges = {rule.name: RuleJudge(rule, asked[rule.name], series_max) for rule in self.rules}
+        lengths = sorted({rule.window_ms for rule in self.rules})
+        self.spans = {length_ms: Span(length_ms, self._views(length_ms)) for length_ms in lengths}
+        self.last_ms: int | None = None
+        self.given_up: list[Finding] = []
+        """Of rules that were changed or removed while they fired; told with the next window."""
+        self._windows = self._incomplete = self._ignored = 0
+
+    def judge(self, window: Window) -> list[Finding]:
+        """Every series that fires in rule windows that this window ends, and once those that have cleared.
+
+        In order of rule window end, rule and labels. A window not newer than the last gives nothing.
+        """
+        self._windows += 1
+        self._incomplete += not window.complete
+        if self.last_ms is not None and window.window_ms <= self.last_ms:
+            self._ignored += 1
+            return []
+        rows = Projected(window)
+        findings, self.given_up = self.given_up, []
+        for span in self.spans.values():
+            findings += self._step(span, window, rows)
+        self.last_ms = window.window_ms
+        return sorted(findings, key=lambda one: (one.end_ms, one.rule, one.labels, one.firing))
+
+    @property
+    def counters(self) -> Counters:
+        """As plain numbers."""
+        tallies = [judge.tally for judge in self.judges.values()]
+        reasons = ("unknown", "below_count", "beyond_limit", "incomplete")
+        return Counters(
+            self._windows,
+            self._incomplete,
+            self._ignored,
+            judged=_total(tallies, "judged"),
+            unjudged={reason: _total(tallies, reason) for reason in reasons},
+            series_forgotten=_total(tallies, "forgotten"),
+            series={name: judge.registry.count for name, judge in self.judges.items()},
+        )
+
+    def dump(self) -> list[bytes]:
+        """The state in parts, compressed; equal for equal states. Give all of them to ``load``."""
+        return judge_dump.dump(self)
+
+    def load(self, parts: Sequence[bytes]) -> None:
+        """Takes over a dump into a judge that has not judged yet, as far as the rules are the same.
+
+        Rules are matched by name and what their state depends on; a new one starts anew, and what a lost one had
+        firing is told as cleared with the next window. Raises ``ContractError`` for parts that are none of ours.
+        """
+        judge_dump.load(self, parts)
+
+    def _views(self, length_ms: int) -> list[View]:
+        judges = (judge for judge in self.judges.values() if judge.rule.window_ms == length_ms)
+        return [one.view for judge in judges for one in judge.asked]
+
+    def _step(self, span: Span, window: Window, rows: Projected) -> list[Finding]:
+        start_ms = window.window_ms - window.window_ms % span.length_ms
+        findings = []
+        if span.start_ms is not None and span.start_ms != start_ms:
+            findings += self._close(span)
+        if span.start_ms is None:
+            span.begin(window.window_ms, from_start=self.last_ms is not None)
+        span.add([(view, rows.of(view)) for view in span.views], window.complete)
+        if window.window_ms + WINDOW_MS >= start_ms + span.length_ms:
+            findings += self._close(span)
+        return findings
+
+    def _close(self, span: Span) -> list[Finding]:
+        start_ms, whole = span.start_ms, {view: parts.whole(view) for view, parts in span.parts.items()}
+        assert start_ms is not None
+        findings = []
+        for rule in self.rules:
+            if rule.window_ms == span.length_ms:
+                findings += self._judged(self.judges[rule.name], span, start_ms, whole.__getitem__)
+        span.start_ms, span.parts = None, {}
+        return findings
+
+    def _judged(self, judge: RuleJudge, span: Span, start_ms: int, rows_of: Callable[[View], Block]) -> list[Finding]:
+        if all(span.heard_all(one.view) for one in judge.asked):
+            return judge.judge(start_ms, rows_of)
+        return judge.pass_by(start_ms, rows_of(judge.asked[0].view).rows)
+
+
+class Projected:
+    """Views of one window, each made when it is first asked for."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._found: dict[View, Block] = {}
+
+    def of(self, view: View) -> Block:
+        """Rows of the view; none where the topic has none."""
+        if view not in self._found:
+            table = self._window.tables.get(view.topic)
+            self._found[view] = native.concat(view.fields, ()) if table is None else project(view, table)
+        return self._found[view]
+
+
+def _total(tallies: Sequence[Tally], name: str) -> int:
+    return sum(getattr(tally, name) for tally in tallies)

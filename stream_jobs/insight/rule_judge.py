@@ -1,0 +1,183 @@
+"""One rule over time: its series, its detector, and which of them fire."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.errors import ConfigError
+from schemas.limits import MINUTE_MS
+from stream_jobs.insight.detectors import DETECTORS
+from stream_jobs.insight.firing import BITS, Firing
+from stream_jobs.insight.frame import Detector, Finding, Mask, Whole
+from stream_jobs.insight.frames import Made, Rows, make
+from stream_jobs.insight.plan import Asked
+from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
+from stream_jobs.rules.model import Measure, Rule
+
+VERSION = 1
+"""Of what is kept; another one begins anew."""
+SWEEP_MS = MINUTE_MS
+"""How often series that were long not seen are looked for."""
+CHANGED = "the rule was changed or removed"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of windows of series, since the process started. ``unknown``: the value could not be told, or not yet."""
+
+    judged: int = 0
+    unknown: int = 0
+    below_count: int = 0
+    beyond_limit: int = 0
+    incomplete: int = 0
+    forgotten: int = 0
+
+
+class RuleJudge:
+    """State of a rule. ``judge`` is called once per window of the rule, in order of time."""
+
+    def __init__(self, rule: Rule, asked: Sequence[Asked], series_max: int) -> None:
+        if not 1 <= rule.m <= rule.n <= BITS:
+            raise ConfigError(f"rule {rule.name}", f"{rule.m} of {rule.n}", f"must be 1 <= m <= n <= {BITS}")
+        self.rule, self.asked = rule, asked
+        self.detector: Detector = DETECTORS[rule.kind](rule)
+        self.registry = Registry(rule.by, series_max)
+        self.firing = Firing(rule.m, rule.n, rule.clear_after, rule.window_ms)
+        self.tally = Tally()
+        self.last_ms: int | None = None
+        self._idle_ms = round(1_000 * rule.options.get("forget_after_s", IDLE_MS / 1_000))
+
+    def judge(self, window_ms: int, rows_of: Rows) -> list[Finding]:
+        """Findings of a window that is complete."""
+        rule = self.rule
+        self._sweep(window_ms)
+        made = make(self.asked, rows_of, self.registry, self._grow, (window_ms, rule.window_ms), rule.min_count)
+        self._name(made.taken)
+        judgement = self.detector.judge(made.frame)
+        elapsed = 1 if self.last_ms is None else (window_ms - self.last_ms) // rule.window_ms
+        self.last_ms = window_ms
+        cleared = self.firing.step(made.frame, judgement, elapsed)
+        self._count(made, judgement.value, len(judgement.slots))
+        findings = self._findings(window_ms, cleared)
+        self.firing.drop(cleared)
+        return findings
+
+    def pass_by(self, window_ms: int, series: int) -> list[Finding]:
+        """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends."""
+        self.tally.incomplete += series
+        return self._findings(window_ms, np.empty(0, np.int64))
+
+    def ended(self) -> list[Finding]:
+        """A clearing for all that fires: the rule is given up."""
+        firing = np.flatnonzero(self.firing.firing)
+        self.firing.notes = dict.fromkeys(firing.tolist(), CHANGED)
+        return self._findings(self.last_ms or 0, firing)
+
+    def dump(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Head and arrays; equal for equal states."""
+        words, series = self.registry.dump()
+        parts: dict[str, Mapping[str, npt.NDArray[Any]]] = {
+            "series": series,
+            "firing": self.firing.dump(),
+            "detector": self.detector.dump(),
+        }
+        notes = {str(slot): note for slot, note in sorted(self.firing.notes.items())}
+        head = {
+            "rule": self.rule.name,
+            "by": self.rule.by,
+            "window_ms": self.rule.window_ms,
+            "hash": state_hash(self.rule),
+            "last_ms": self.last_ms,
+            "words": words,
+            "notes": notes,
+        }
+        return head, {f"{part}.{name}": array for part, found in parts.items() for name, array in sorted(found.items())}
+
+    def load(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], *, learned: bool = True) -> None:
+        """What was dumped; without what the detector ``learned`` when it is only to be ended."""
+        self.last_ms = head["last_ms"]
+        self.registry.load(head["words"], _part(arrays, "series"))
+        self.firing.load(_part(arrays, "firing"))
+        self.firing.notes = {int(slot): note for slot, note in head["notes"].items()}
+        if learned:
+            self.detector.load(_part(arrays, "detector"))
+            self.detector.grow(self.registry.room)
+            self._name(np.flatnonzero(self.registry.alive))
+
+    def _grow(self, slots: int) -> Mask:
+        self.detector.grow(slots)
+        self.firing.grow(slots)
+        return self.firing.firing
+
+    def _name(self, slots: Whole) -> None:
+        named: Callable[[Whole, list[Any]], None] | None = getattr(self.detector, "named", None)
+        if named is not None and len(slots):
+            named(slots, [self.registry.labels(slot) for slot in slots.tolist()])
+
+    def _sweep(self, window_ms: int) -> None:
+        if self.last_ms is None or window_ms // SWEEP_MS == self.last_ms // SWEEP_MS:
+            return
+        pressed = self.registry.count >= self.registry.series_max
+        idle_ms = min(self._idle_ms, PRESSED_IDLE_MS) if pressed else self._idle_ms
+        slots = self.registry.idle(window_ms - max(idle_ms, self.rule.window_ms), self.firing.firing)
+        if len(slots):
+            self.tally.forgotten += len(slots)
+            self.registry.forget(slots)
+            self.detector.forget(slots)
+            self.firing.forget(slots)
+
+    def _count(self, made: Made, values: npt.NDArray[np.float64], judged: int) -> None:
+        known = int((~np.isnan(values)).sum())
+        self.tally.judged += known
+        self.tally.unknown += max(len(made.frame.slots), judged) - known
+        self.tally.below_count += made.below_count
+        self.tally.beyond_limit += made.beyond_limit
+
+    def _findings(self, window_ms: int, cleared: Whole) -> list[Finding]:
+        ended = set(cleared.tolist())
+        found = [
+            self._finding(slot, window_ms, slot not in ended) for slot in np.flatnonzero(self.firing.firing).tolist()
+        ]
+        return sorted(found, key=lambda finding: finding.labels)
+
+    def _finding(self, slot: int, window_ms: int, firing: bool) -> Finding:
+        value, baseline, low, high = self.firing.told(slot)
+        return Finding(
+            self.rule.name,
+            self.registry.labels(slot),
+            window_ms,
+            self.rule.window_ms,
+            firing,
+            int(self.firing.state["since_ms"][slot]),
+            value,
+            baseline,
+            low,
+            high,
+            int(self.firing.state["count"][slot]),
+            self.firing.notes.get(slot, ""),
+        )
+
+
+def state_hash(rule: Rule) -> str:
+    """Equal where what was learned under one rule holds under the other."""
+    names = getattr(DETECTORS[rule.kind], "STATE_OPTIONS", None)
+    options = {name: value for name, value in rule.options.items() if names is None or name in names}
+    what = [VERSION, rule.kind, rule.by, rule.window_ms, [_meaning(one) for one in rule.measures], options]
+    text = json.dumps(what, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _meaning(measure: Measure) -> str:
+    parts = (measure.name, measure.topic, str(measure.function), measure.field, measure.over, measure.q)
+    return repr((parts, measure.match, measure.where))
+
+
+def _part(arrays: Mapping[str, npt.NDArray[Any]], part: str) -> dict[str, npt.NDArray[Any]]:
+    return {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{part}.")}
