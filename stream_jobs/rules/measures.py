@@ -120,14 +120,17 @@ def _topic(call: _Call, text: str, wanted: Sequence[str], at: str, said: Scalar 
     if not taking:
         raise WrongError(at, _does_not_take(call, fitting[0], text))
     named = [*wanted, *([call.match.dimension] if call.match else [])]
-    knowing = [topic for topic in taking if set(named) <= set(vocabulary.dimensions(topic))]
-    if len(knowing or taking) == 1:
-        return (knowing or taking)[0]
-    if not knowing and len(named) > 0:
-        raise WrongError(at, _no_dimension(named, taking))
-    raise WrongError(
-        at, f"metric {quoted(text)} may be of {' or '.join(knowing or taking)}; say which: topic: {taking[0]}"
-    )
+    if len(taking) == 1:
+        return taking[0]
+    missing = {topic: len(set(named) - set(vocabulary.dimensions(topic))) for topic in taking}
+    knowing = [topic for topic in taking if missing[topic] == min(missing.values())]
+    if len(knowing) == 1:
+        return knowing[0]
+    every = {name for topic in taking for name in vocabulary.dimensions(topic)}
+    unknown = [name for name in named if name not in every]
+    if unknown:
+        raise WrongError(at, f"dimension {quoted(unknown[0])} is not known; {nearest(unknown[0], every)}")
+    raise WrongError(at, f"metric {quoted(text)} may be of {' or '.join(knowing)}; say which: topic: {knowing[0]}")
 
 
 def _takes(call: _Call, topic: str) -> bool:
@@ -156,14 +159,6 @@ def _does_not_take(call: _Call, topic: str, text: str) -> str:
 def _written(function: Function) -> str:
     special = {Function.PERCENTILE: "p95", Function.ABOVE: "share(... > ...)"}
     return special.get(function, function.value)
-
-
-def _no_dimension(named: Sequence[str], topics: Sequence[str]) -> str:
-    every = {name for topic in topics for name in vocabulary.dimensions(topic)}
-    unknown = [name for name in named if name not in every]
-    if unknown:
-        return f"dimension {quoted(unknown[0])} is not known; {nearest(unknown[0], every)}"
-    return f"no topic has all of {', '.join(named)}"
 
 
 def _limit(call: _Call, measure: Measure, at: str) -> float:
@@ -213,13 +208,18 @@ def _checked(topic: str, where: Where, at: str) -> tuple[str | None, ...]:
 
 
 def answerable(measure: Measure, by: Sequence[str], at: str) -> None:
-    """Raise unless one grouping set keeps all dimensions that the measure needs."""
-    wanted = vocabulary.needed(measure, by)
-    if vocabulary.answering(measure.topic, wanted) is not None:
+    """Raise unless one grouping set keeps all dimensions that the measure needs. Of ``by`` only what a rule looks at
+    first needs all: another measure holds for every series with the labels it knows."""
+    first = measure.name == "value"
+    wanted = tuple(dict.fromkeys([*(by if first else ()), *vocabulary.conditions(measure)]))
+    grouping = vocabulary.answering(measure.topic, wanted, by)
+    if grouping is not None and (first or not by or set(by) & set(grouping.dimensions)):
         return
     known = vocabulary.dimensions(measure.topic)
     for name in wanted:
         if name not in known:
             raise WrongError(at, f"dimension {quoted(name)} is not one of {measure.topic}; {nearest(name, known)}")
     together = "; ".join(f"{one.name}: {', '.join(one.dimensions)}" for one in sets_of(measure.topic))
-    raise WrongError(at, f"{measure.topic} has no rows by {', '.join(wanted)} together; what can be had: {together}")
+    raise WrongError(
+        at, f"{measure.topic} has no rows by {', '.join(wanted or by)} together; what can be had: {together}"
+    )

@@ -77,7 +77,8 @@ def level(text: str, unit: str) -> float | None:
     words = family(unit)
     if found is None or found[1] not in words:
         return None
-    return found[0] * words[found[1]]
+    factor = words[found[1]]
+    return found[0] * factor if factor >= 1 else found[0] / round(1 / factor)
 
 
 def seconds(text: str) -> float | None:
@@ -92,9 +93,9 @@ def seconds(text: str) -> float | None:
 def level_text(value: float, unit: str) -> str:
     """As people would write it: the shortest writing that is read back as the same number."""
     words = family(unit)
-    written = [f"{_plain(value / factor)}{word}" for word, factor in words.items()]
+    written = [f"{_plain(float(f'{value / factor:.12g}'))}{word}" for word, factor in words.items()]
     exact = [text for text in written if level(text, unit) == value]
-    return min(exact or [f"{value!r}{_base(words)}"], key=len)
+    return min(exact or [f"{value!r}{_base(words)}"], key=lambda text: (len(text), "%" not in text))
 
 
 def duration_text(value_s: float) -> str:

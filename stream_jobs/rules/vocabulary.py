@@ -65,17 +65,18 @@ def allowed(topic: str, dimension: str) -> tuple[str, ...]:
     return BY_TOPIC[topic].field(dimension).allowed
 
 
-def answering(topic: str, wanted: Iterable[str]) -> GroupingSet | None:
-    """The smallest grouping set that keeps all dimensions wanted; None when none does."""
-    needed = set(wanted)
-    fitting = [grouping for grouping in sets_of(topic) if needed <= set(grouping.dimensions)]
-    return min(fitting, key=lambda grouping: len(grouping.dimensions), default=None)
+def answering(topic: str, wanted: Iterable[str], by: Iterable[str] = ()) -> GroupingSet | None:
+    """The grouping set that keeps all dimensions wanted and most of ``by``, among those the smallest; None when none
+    keeps what is wanted."""
+    needed, liked = set(wanted), set(by)
+    fitting = [one for one in sets_of(topic) if needed <= set(one.dimensions)]
+    return min(fitting, key=lambda one: (-len(liked & set(one.dimensions)), len(one.dimensions)), default=None)
 
 
-def needed(measure: Measure, by: Iterable[str]) -> tuple[str, ...]:
-    """The dimensions that must stand in one grouping set."""
+def conditions(measure: Measure) -> tuple[str, ...]:
+    """The dimensions that a measure's own conditions need."""
     match = (measure.match.dimension,) if measure.match else ()
-    return tuple(dict.fromkeys([*by, *(where.dimension for where in measure.where), *match]))
+    return tuple(dict.fromkeys([*(where.dimension for where in measure.where), *match]))
 
 
 def columns_read(measure: Measure) -> tuple[str, ...]:

@@ -1,0 +1,146 @@
+"""A set of rules as YAML again: what is in force, with every default filled in, readable as a file of its own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from math import isinf
+from typing import Any
+
+import yaml
+
+from schemas.alert_commands import Command
+from stream_jobs.rules.kinds import KINDS, Form, Option
+from stream_jobs.rules.model import Measure, Rule, Where, While
+from stream_jobs.rules.ruleset import GpuEvent, RuleSet, SloClass
+from stream_jobs.rules.units import duration_text, level_text
+
+
+def as_yaml(found: RuleSet) -> str:
+    """The set as a file: reading it gives the same rules, mutes, classes and events."""
+    return yaml.dump(as_plain(found), Dumper=_Plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def as_plain(found: RuleSet) -> dict[str, Any]:
+    """The set as mappings and lists of words, as they are written."""
+    rules = [*(as_rule(rule) for rule in found.rules), *(as_rule(rule) | {"enabled": False} for rule in found.disabled)]
+    return {
+        "rules": rules,
+        "mutes": [_mute(mute) for mute in found.mutes],
+        "slo_classes": {one.name: _slo_class(one) for one in found.slo_classes},
+        "gpu_events": [_gpu_event(event) for event in found.gpu_events],
+    }
+
+
+def as_rule(rule: Rule) -> dict[str, Any]:
+    """A rule as it would be written."""
+    value = rule.value
+    measures = {measure.name: measure for measure in rule.measures}
+    written: dict[str, Any] = {
+        "name": rule.name,
+        "kind": rule.kind,
+        "metric": value.text,
+        "topic": value.topic,
+        "where": {where.dimension: _where(where) for where in value.where},
+        "measures": {measure.name: _measure(measure) for measure in rule.measures[1:]},
+        "while": {one.measure: _while(one, measures[one.measure]) for one in rule.only_while},
+        "by": list(rule.by),
+        "window": duration_text(rule.window_ms / 1_000),
+        "for": for_text(rule),
+        "clear_after": rule.clear_after,
+        "min_count": rule.min_count,
+        "severity": rule.severity,
+        "renotify": duration_text(rule.renotify_ms / 1_000),
+        "summary": rule.summary,
+        "advice": rule.advice,
+        "options": options_text(rule),
+    }
+    return {key: found for key, found in written.items() if found not in ({}, "")}
+
+
+def for_text(rule: Rule) -> str:
+    """``3 of 5``."""
+    return f"{rule.m} of {rule.n}"
+
+
+def options_text(rule: Rule) -> dict[str, Any]:
+    """Options that are set, with units."""
+    measures = {measure.name: measure for measure in rule.measures}
+    return {
+        option.name: option_text(option, rule.options[option.name], measures.get(option.of))
+        for option in KINDS[rule.kind].options
+        if rule.options[option.name] is not None and (option.form is not Form.LEVEL or option.of in measures)
+    }
+
+
+def option_text(option: Option, value: Any, measure: Measure | None = None) -> Any:
+    """An option's value as it would be written; levels in the unit of ``measure``, without one the bare number."""
+    if option.form is Form.LEVEL:
+        return level_text(float(value), measure.unit if measure else "")
+    if option.form is Form.SHARE:
+        return level_text(float(value), "share")
+    if option.form is Form.SECONDS:
+        return duration_text(float(value))
+    if option.form is Form.PAIRS:
+        return [[duration_text(long_s), duration_text(short_s), rate] for long_s, short_s, rate in value]
+    return value
+
+
+def _where(where: Where) -> Any:
+    return {"not": list(where.one_of)} if where.negated else list(where.one_of)
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    written: dict[str, Any] = {"metric": measure.text, "topic": measure.topic}
+    if measure.where:
+        written["where"] = {where.dimension: _where(where) for where in measure.where}
+    return written
+
+
+def _while(one: While, measure: Measure) -> dict[str, str]:
+    ends = (("above", one.low), ("below", one.high))
+    return {end: level_text(bound, measure.unit) for end, bound in ends if not isinf(bound)}
+
+
+def _mute(mute: Command) -> dict[str, Any]:
+    moments = {"from": _moment(mute.from_ms), "until": _moment(mute.until_ms)}
+    return {"labels": dict(mute.labels), **moments, "reason": mute.reason}
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+def _slo_class(one: SloClass) -> dict[str, str]:
+    limits = {"ttft": one.ttft_us, "tpot": one.tpot_us, "e2e": one.e2e_us}
+    told = {name: level_text(float(limit), "us") for name, limit in limits.items() if limit is not None}
+    return told | {"share": level_text(one.share, "share")}
+
+
+def _gpu_event(event: GpuEvent) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "kind": list(event.kinds),
+        "code": list(event.codes),
+        "told": list(event.told),
+        "severity": event.severity or "none",
+        "advice": event.advice,
+        "ended_by": list(event.ended_by),
+        "lasts": duration_text(event.lasts_ms / 1_000),
+    }
+    return {key: value for key, value in written.items() if value not in ([], "")}
+
+
+class _Plain(yaml.SafeDumper):
+    """Without anchors, short lists in one line."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Every value is written where it stands."""
+        return True
+
+
+def _short(dumper: _Plain, values: Sequence[Any]) -> yaml.Node:
+    flow = all(not isinstance(value, dict | list) for value in values) or all(isinstance(v, list) for v in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
+
+
+_Plain.add_representer(list, _short)
