@@ -26,6 +26,8 @@ class AlertPolicy:
     """What goes on slowly for hours is no cause of what begins later than this."""
     together_ms: int = 15_000
     """Hosts of one cluster that fall silent within this time have one cause."""
+    alike_ms: int = 2 * MINUTE_MS
+    """The same trouble of half the machines of a host or model has one cause if it began within this time."""
     members_every_ms: int = MINUTE_MS
     """New members alone are told at most this often."""
     evidence_every_ms: int = 10 * MINUTE_MS
