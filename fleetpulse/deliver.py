@@ -33,7 +33,7 @@ from sinks.delivery.backlog import Transition
 from sinks.delivery.client import HIDDEN, Client
 from sinks.delivery.intake import tells_to_forget, transition_of
 from sinks.delivery.schedule import Answer
-from sinks.delivery.service import Delivery, run_delivery
+from sinks.delivery.service import Delivery, delivery_readiness, run_delivery
 from sinks.delivery.shaping import post_of
 from sinks.delivery.target import Send
 
@@ -73,15 +73,16 @@ def _health(port: int | None, readiness: Readiness) -> Iterator[None]:
         yield
 
 
-def run_deliver(health_port: int | None) -> None:
+def run_deliver(worker: str, health_port: int | None) -> None:
     """Deliver until SIGTERM. Ready once the open alerts were read; a target that is away does not change that."""
     config = load_with_targets()
     logs.configure("deliver")
-    readiness = Readiness(group="delivery is starting")
+    readiness = delivery_readiness()
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
-        await run_delivery(Delivery(config.kafka, config.delivery, stop, readiness=readiness), config.limits)
+        delivery = Delivery(config.kafka, config.delivery, stop, readiness=readiness, worker=worker)
+        await run_delivery(delivery, config.limits)
 
     with _health(health_port, readiness):
         asyncio.run(body())

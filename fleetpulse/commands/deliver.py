@@ -29,6 +29,9 @@ def deliver(
         list[str] | None, typer.Option(metavar="NAME", help="With --check or --dry-run: only this target.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
+    name: Annotated[
+        str, typer.Option(help="Name of this process; keep it over restarts, give a stand-by one of its own.")
+    ] = "deliver-0",
     health_port: HealthPort = None,
 ) -> None:
     """Send alerts to Alertmanager, webhooks, Slack and PagerDuty, until SIGTERM.
@@ -50,7 +53,7 @@ def deliver(
     elif dry_run:
         print_json(shell.would_send(shell.load_with_targets(target or ())))
     else:
-        shell.run_deliver(health_port)
+        shell.run_deliver(name, health_port)
 
 
 def _show(found: list[Checked], json: bool) -> None:

@@ -40,6 +40,7 @@ COMMIT_S = 1.0
 _FETCH_MS = 100
 _RECORDS_MAX = 500
 _AGAIN_S = 1.0
+_STAND_BY_S = 0.2
 _DEAD_MAX = 1_000
 """Given up and not yet on their topic; with more of them nothing is read."""
 Places = dict[TopicPartition, dict[str, Place]]
@@ -58,6 +59,11 @@ class _Assignment(ConsumerRebalanceListener):
         self.changes += 1
 
 
+def delivery_readiness() -> Readiness:
+    """What a delivery waits for at first."""
+    return Readiness(group="delivery joins its group", history="the open alerts are being read")
+
+
 @dataclass(slots=True)
 class Delivery:
     """What the service works with. ``readiness`` may be asked from another thread."""
@@ -66,8 +72,10 @@ class Delivery:
     config: DeliveryConfig
     stop: asyncio.Event
     clock: Clock = field(default_factory=SystemClock)
-    readiness: Readiness = field(default_factory=lambda: Readiness(group="delivery is starting"))
-    topic: str = ALERTS_TOPIC
+    readiness: Readiness = field(default_factory=delivery_readiness)
+    worker: str | None = None
+    """Name within the group, kept over restarts: who comes back under it takes its partitions back at once. None: any
+    name; the group then waits ten seconds for one that was killed."""
 
     @property
     def group(self) -> str:
@@ -92,22 +100,28 @@ async def _consume(delivery: Delivery) -> None:
     consumer = AIOKafkaConsumer(
         **delivery.kafka.client_settings(),
         group_id=delivery.group,
+        group_instance_id=delivery.worker,
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         session_timeout_ms=10_000,
         heartbeat_interval_ms=2_000,
     )
-    consumer.subscribe([delivery.topic], listener=assignment)
+    consumer.subscribe([ALERTS_TOPIC], listener=assignment)
     producer = AIOKafkaProducer(**delivery.kafka.client_settings(), enable_idempotence=True, acks="all")
     try:
         await consumer.start()
         await producer.start()
-        delivery.readiness.release("group")
         while not delivery.stop.is_set():
-            await consumer.getmany(timeout_ms=_FETCH_MS, max_records=1)  # joins; what it brings is read again
-            if partitions := sorted(consumer.assignment()):
+            partitions = sorted(consumer.assignment())
+            if not partitions:  # another process of the group delivers; this one stands by
+                delivery.readiness.release("history")
+            delivery.readiness.release("group")
+            if partitions:
                 await _Session(delivery, consumer, producer, assignment, partitions).run()
+            else:
+                await consumer.getmany(timeout_ms=0)  # the group gives up on members that never ask
+                await _sleep(_STAND_BY_S, delivery.stop)
     finally:
         await producer.stop()
         await consumer.stop()

@@ -1,0 +1,222 @@
+"""Delivery on a real Kafka, with receivers that fail, refuse and go away: at least once, in order, nobody blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.migrate import _migrate_topics
+from runtime.config import KafkaConfig
+from runtime.delivery_config import DeliveryConfig, TargetConfig
+from schemas.alerts import Alert, encode
+from sinks.delivery.service import Delivery, run_delivery
+from sinks.delivery.signature import HEADER, verify
+from tests.integration.delivery_rig import Receiver, Request, an_alert, tell, undelivered, until
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "0123456789abcdef"
+
+
+@pytest.fixture
+async def kafka(stack: Any) -> KafkaConfig:
+    """Kafka under a name of its own: groups of this test are new."""
+    await _migrate_topics(stack.kafka, {}, dry_run=False)
+    return stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
+
+
+@pytest.fixture
+def test() -> str:
+    """Value of the label ``test``: targets of a test take no alerts of others."""
+    return secrets.token_hex(6)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with Receiver().standing() as standing:
+        yield standing
+
+
+def webhook(receiver: Receiver, test: str, **settings: Any) -> TargetConfig:
+    fast = {"retry_initial_s": 0.05, "retry_max_s": 0.2, "rate_per_s": 1_000, "burst": 1_000, "match": {"test": test}}
+    return TargetConfig(**{"name": "hook", "kind": "webhook", "endpoint_url": receiver.url, **fast, **settings})
+
+
+@contextlib.asynccontextmanager
+async def delivering(kafka: KafkaConfig, *targets: TargetConfig) -> AsyncIterator[Delivery]:
+    """The service, from ready until its clean end."""
+    delivery = Delivery(kafka, DeliveryConfig(targets=targets), asyncio.Event(), worker="deliver-0")
+    task = asyncio.create_task(run_delivery(delivery))
+    try:
+        await until(partial(_ready, delivery, task))
+        yield delivery
+    finally:
+        delivery.stop.set()
+        await asyncio.wait_for(task, 30.0)
+
+
+async def _ready(delivery: Delivery, task: asyncio.Task[None]) -> bool:
+    return delivery.readiness.why() is None or task.done()
+
+
+def life_of(test: str, fingerprint: str) -> list[Alert]:
+    return [
+        an_alert(test, fingerprint),
+        an_alert(test, fingerprint, 2, "updated"),
+        an_alert(test, fingerprint, 3, "resolved"),
+    ]
+
+
+def ids(alerts: Sequence[Alert]) -> list[str]:
+    return [alert.transition_id for alert in alerts]
+
+
+async def test_a_receiver_that_fails_five_times_gets_each_alert_once_more_and_no_more(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """Five requests are answered 503 and repeated with the same key and body; everything else goes out once."""
+    failed: list[str] = []
+
+    def answers(request: Request) -> tuple[int, dict[str, str]]:
+        if len(failed) < 5:
+            failed.append(request.key)
+            return 503, {}
+        return 200, {}
+
+    receiver.answers = answers
+    alerts = [alert for name in ("a", "b", "c") for alert in life_of(test, f"{test}{name}")]
+    async with delivering(kafka, webhook(receiver, test, hmac_key=KEY)):
+        await tell(kafka, *alerts, transaction=f"{kafka.deployment}-tx")
+        await receiver.until(lambda: len(receiver.requests) >= len(alerts) + 5)
+        await asyncio.sleep(0.5)
+
+    assert sorted(receiver.keys) == sorted([*ids(alerts), *failed])
+    assert {(one.key, one.body) for one in receiver.requests} == {(a.transition_id, encode(a)) for a in alerts}
+    for name in ("a", "b", "c"):
+        taken = list(dict.fromkeys(key for key in receiver.keys if key.startswith(f"{test}{name}-")))
+        assert taken == ids(life_of(test, f"{test}{name}"))
+    for one in receiver.requests:
+        header = one.headers[HEADER.lower()]
+        assert verify(KEY.encode(), one.body, header, int(header[2:].split(",")[0]))
+
+
+async def test_a_dead_target_blocks_no_other_and_hears_everything_when_it_is_back(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """Its transitions wait, over a restart too; the other target hears nothing twice by that."""
+    away = Receiver()
+    async with away.standing():
+        pass  # the port is known, nobody listens
+    alerts = life_of(test, f"{test}a")
+    targets = (webhook(receiver, test), webhook(away, test, name="away"))
+    async with delivering(kafka, *targets):
+        await tell(kafka, *alerts)
+        await receiver.until(lambda: len(receiver.requests) >= len(alerts))
+    async with away.standing(), delivering(kafka, *targets):
+        await away.until(lambda: len(away.requests) >= len(alerts))
+
+    assert away.keys == receiver.keys == ids(alerts)
+
+
+async def test_what_is_refused_goes_to_the_undelivered_ones_at_once(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """Status 400 is not tried again; what comes after it is delivered."""
+    receiver.answers = lambda request: (400 if request.key.endswith("-1") else 200, {})
+    alerts = life_of(test, f"{test}a")
+    async with delivering(kafka, webhook(receiver, test)):
+        await tell(kafka, *alerts)
+        await receiver.until(lambda: len(receiver.requests) >= len(alerts))
+        await until(lambda: _some(kafka, f"{test}a"))
+
+    told = [json.loads(value) for value in await undelivered(kafka, {f"{test}a"})]
+    assert receiver.keys == ids(alerts)
+    assert [(one["target"], one["reason"], one["detail"], one["attempts"]) for one in told] == [
+        ("hook", "refused", "status 400: ", 0)
+    ]
+    assert told[0]["record"] == json.loads(encode(alerts[0]))
+
+
+async def _some(kafka: KafkaConfig, fingerprint: str) -> bool:
+    return bool(await undelivered(kafka, {fingerprint}))
+
+
+async def test_a_new_target_is_told_what_is_open(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
+    """Of the past only what goes on; from then on everything, and after a restart nothing again."""
+    open_, over = an_alert(test, f"{test}a", 2, "updated"), life_of(test, f"{test}b")
+    await tell(kafka, an_alert(test, f"{test}a"), *over, open_)
+    async with delivering(kafka, webhook(receiver, test)):
+        await receiver.until(lambda: len(receiver.requests) >= 1)
+    async with delivering(kafka, webhook(receiver, test)):
+        end = an_alert(test, f"{test}a", 3, "resolved")
+        await tell(kafka, end)
+        await receiver.until(lambda: len(receiver.requests) >= 2)
+
+    assert receiver.keys == ids([open_, end])
+
+
+async def test_killed_halfway_every_transition_arrives(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
+    """kill -9 of the command, twice: no transition is missing, all are in order, repeats have the same key and body."""
+    lives = {f"{test}{n:02}": life_of(test, f"{test}{n:02}") for n in range(30)}
+    alerts = [lives[name][number] for number in range(3) for name in lives]
+    target = {
+        "name": "hook",
+        "kind": "webhook",
+        "endpoint_url": receiver.url,
+        "match": {"test": test},
+        "rate_per_s": 60,
+    }
+    with started(kafka, target) as first:
+        await ready(first)
+        await tell(kafka, *alerts)
+        await receiver.until(lambda: len(receiver.requests) >= 20)
+        first.kill()
+    with started(kafka, target) as second:
+        await receiver.until(lambda: len(set(receiver.keys)) >= 50)
+        second.kill()
+    with started(kafka, target) as third:
+        await receiver.until(lambda: set(receiver.keys) >= set(ids(alerts)))
+        third.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(third.wait, 20) == 0
+
+    assert {(one.key, one.body) for one in receiver.requests} == {(a.transition_id, encode(a)) for a in alerts}
+    for name, life in lives.items():
+        assert list(dict.fromkeys(key for key in receiver.keys if key.startswith(f"{name}-"))) == ids(life)
+
+
+@contextlib.contextmanager
+def started(kafka: KafkaConfig, target: dict[str, Any]) -> Any:
+    """``fleetpulse deliver`` with this target."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
+    ours = {
+        "FLEETPULSE_KAFKA__BOOTSTRAP": kafka.bootstrap,
+        "FLEETPULSE_KAFKA__DEPLOYMENT": kafka.deployment,
+        "FLEETPULSE_DELIVERY__TARGETS": json.dumps([target]),
+    }
+    command = [sys.executable, "-m", "fleetpulse", "deliver"]
+    process = subprocess.Popen(command, cwd=ROOT, env={**kept, **ours}, stderr=subprocess.PIPE, text=True)
+    try:
+        with process:
+            yield process
+    finally:
+        process.kill()
+
+
+async def ready(process: Any) -> None:
+    """Until it says that it reads."""
+    async with asyncio.timeout(30):
+        while "delivery reads" not in (line := await asyncio.to_thread(process.stderr.readline)):
+            assert line, "it ended"
