@@ -57,7 +57,7 @@ def parse_set(data: bytes, path: str) -> RuleSet:
     base = _root(shipped(), DEFAULTS, told) if root is not None and _includes(root, told) else None
     made = RuleSet(()) if root is None else _set(root, base, told)
     if told.lines:
-        raise RulesError(path, tuple(told.lines))
+        raise RulesError(path, told.in_order())
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -10,6 +11,7 @@ from schemas.errors import ConfigError
 
 LISTED_MAX = 12
 SHOWN_MAX = 60
+_PLACE = re.compile(r"(.*?):(\d+): ", re.DOTALL)
 PROBLEMS_MAX = 100
 """More are counted, not listed."""
 
@@ -39,6 +41,10 @@ class Problems:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
+    def in_order(self) -> tuple[str, ...]:
+        """Sorted by file and line."""
+        return tuple(sorted(self.lines, key=_place))
+
     def add(self, at: str, what: str, rule: str = "") -> None:
         """One more; the same line is told once."""
         line = f"{at}: rule {rule}: {what}" if rule else f"{at}: {what}"
@@ -52,6 +58,11 @@ class Problems:
             yield
         except WrongError as error:
             self.add(error.at, error.what, rule)
+
+
+def _place(line: str) -> tuple[str, int]:
+    found = _PLACE.match(line)
+    return (found[1], int(found[2])) if found else (line, 0)
 
 
 def quoted(text: str) -> str:

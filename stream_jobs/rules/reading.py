@@ -124,8 +124,12 @@ def _needed(node: Table, key: str) -> Node:
 def _looking(node: Table, told: Problems) -> dict[str, Any]:
     """What the rule looks at and by which detector: kind, measures, by, options, conditions."""
     kind = KINDS[choice(_needed(node, "kind"), "kind", tuple(KINDS))]
-    by = _by(node)
+    by: tuple[str, ...] = ()
+    with told.collected():
+        by = _by(node)
     measures = _measures(node, kind, by, told)
+    if told.lines:
+        return {}
     whiles = node.get("while")
     only_while = whiles_of(whiles, measures) if whiles is not None else ()
     with told.collected():
@@ -166,14 +170,12 @@ def _measures(node: Table, kind: DetectorKind, by: tuple[str, ...], told: Proble
         with told.collected():
             beside = (topic, None if where is None else table(where, "where")) if first else (None, None)
             measure = measure_of(called, inner, by, *beside)
-            answerable(measure, by, inner.at)
+            answerable(measure, by, node.key("by").at if first and node.get("by") is not None else inner.at)
             found[called] = measure
-    if len(found) < len(nodes):
-        raise WrongError(nodes["value"].at, "the rule is not looked at further before its measures can be read")
     if "value" in (key.text for key, _ in (more.pairs if isinstance(more, Table) else ())):
         raise WrongError(nodes["value"].at, "measures: value is what metric says; name it once")
     for slot in kind.measures:
-        if slot.required and slot.name not in found:
+        if slot.required and slot.name not in nodes:
             raise WrongError(
                 node.at, f"{kind.name} needs the measure {slot.name} ({slot.meaning}); add it under measures"
             )
