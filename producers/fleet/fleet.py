@@ -113,6 +113,11 @@ class Fleet:
         """The labels: what goes wrong, where and when."""
         return self._plan.faults
 
+    @property
+    def gpu_uuids(self) -> list[str]:
+        """Of all GPUs, host by host and slot by slot."""
+        return self._gpus.uuid
+
     def run(self, from_ms: int, to_ms: int, step_ms: int = STEP_MS) -> Iterator[Emission]:
         """All records of ``[from_ms, to_ms)`` in order of time."""
         for step in self.steps(from_ms, to_ms, step_ms):

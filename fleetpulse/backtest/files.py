@@ -1,0 +1,104 @@
+"""Rules over series in files: one CSV, or a directory in the layout of the Numenta Anomaly Benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fleetpulse.backtest.labelled import Found, Run, Runs, compare, together
+from fleetpulse.backtest.nab import Series, Spans, is_labelled, result_path, series_of, write_result
+from fleetpulse.backtest.one_series import Judged, judged, rule_of
+from fleetpulse.backtest.series_file import interval_ms, read_series, time_ms
+from schemas.errors import ConfigError
+
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A detector and what differs from its defaults. ``m`` of ``n`` points begin an alert."""
+
+    kind: str
+    options: dict[str, Any] = field(default_factory=dict)
+    m: int = 1
+    n: int = 1
+
+    def judge(self, path: Path) -> Iterator[Judged]:
+        """Every point of a file."""
+        return judged(rule_of(self.kind, interval_ms(path), self.options, self.m, self.n), read_series(path))
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesResult:
+    """What a rule said of one series; ``found`` is None without labels."""
+
+    name: str
+    points: int
+    runs: tuple[Run, ...]
+    found: Found | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        alerts = [
+            {"since": run.since, "since_ms": run.since_ms, "until_ms": run.until_ms, "value": run.value,
+             "baseline": None if run.baseline != run.baseline else run.baseline}
+            for run in self.runs
+        ]  # fmt: skip
+        labelled = {} if self.found is None else self.found.as_dict()
+        return {"series": self.name, "points": self.points, "alerts": alerts} | {
+            name: value for name, value in labelled.items() if name != "alerts"
+        }
+
+
+def backtest_csv(path: Path, preset: Preset, labels: Path | None = None) -> SeriesResult:
+    """One file. ``labels``: a JSON list of [begin, end]."""
+    runs = Runs()
+    for one in preset.judge(path):
+        runs.take(one)
+    return _result(path.name, runs, None if labels is None else spans_of(labels))
+
+
+def spans_of(path: Path) -> Spans:
+    """Labelled spans of a file. Raises ``ConfigError`` where it holds none."""
+    try:
+        return tuple((time_ms(str(a)), time_ms(str(b))) for a, b in orjson.loads(path.read_bytes()))
+    except (OSError, orjson.JSONDecodeError, ValueError, TypeError) as error:
+        raise ConfigError("--labels", str(path), f"must hold [[begin, end], ...] as JSON: {error}") from error
+
+
+def backtest_nab(folder: Path, preset: Preset, detector: str, out: Path, tell: Tell) -> list[SeriesResult]:
+    """Every series of a directory; scores are written below ``out`` as they come."""
+    every = series_of(folder)
+    results = []
+    for number, series in enumerate(every):
+        tell(number, len(every))
+        results.append(_one(series, preset, result_path(out, detector, series)))
+    return results
+
+
+def _one(series: Series, preset: Preset, path: Path) -> SeriesResult:
+    runs, spans = Runs(), series.labelled or ()
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for one in preset.judge(series.path):
+            runs.take(one)
+            point = one.point
+            yield point.text, point.value, round(one.score, 6), int(is_labelled(point.at_ms, spans))
+
+    write_result(path, rows())
+    return _result(f"{series.category}/{series.path.name}", runs, series.labelled)
+
+
+def _result(name: str, runs: Runs, spans: Spans | None) -> SeriesResult:
+    found = runs.close()
+    return SeriesResult(name, runs.points, tuple(found), None if spans is None else compare(found, spans))
+
+
+def total(results: list[SeriesResult]) -> Found | None:
+    """Over all series with labels; None when there is none."""
+    found = [result.found for result in results if result.found is not None]
+    return together(found) if found else None

@@ -1,0 +1,132 @@
+"""What the database kept, as records of ``window.finals`` in order of time: the alert job cannot tell them from live.
+
+Partial rows are merged per window and series by the server, in stretches of time that hold about ``ROWS_WANTED`` rows,
+so memory stays bounded whatever the range. GPU and engine events stand between the windows by when they were appended,
+as they did in the log. A window of the past is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas import native
+from schemas.block import Block, Numbers
+from schemas.events import BY_TOPIC
+from schemas.fields import Event
+from schemas.finals import PASSED_ON_TOPICS, PROGRESS_SCHEMA, FinalsHeaders, PassedOnHeaders, finals_schema
+from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.merging import labels_of, measures_of
+from schemas.record import Headers, Record
+from schemas.select import select
+from schemas.stored import RAW
+from schemas.tables import GROUPED, PARTIALS
+from schemas.topics import WINDOW_FINALS
+
+ROWS_WANTED = 200_000
+_FIRST_STRETCH_MS = 10 * MINUTE_MS
+
+Fetch = Callable[[str], bytes]
+"""Runs a query and returns its result as Native."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Records of ``[from_ms, to_ms)`` of event time."""
+
+    from_ms: int
+    to_ms: int
+    records: list[Record]
+
+
+def merged_sql(event: Event, from_ms: int, to_ms: int) -> str:
+    """The rows of a source topic's partials in ``[from_ms, to_ms)``, one per window, grouping set and series."""
+    labels = ["grouping", *(field.name for field in labels_of(event))]
+    columns = [*(f"p.{name} AS {name}" for name in ("window_ms", *labels))]
+    columns += [f"{measure.sql} AS {measure.name}" for measure in measures_of(event)]
+    return (
+        f"SELECT {', '.join(columns)}\nFROM {PARTIALS[event.topic].name} AS p FINAL\n"
+        f"WHERE p.window_ms >= {from_ms} AND p.window_ms < {to_ms}\n"
+        f"GROUP BY {', '.join(f'p.{name}' for name in ('window_ms', *labels))}\nORDER BY p.window_ms"
+    )
+
+
+def events_sql(event: Event, from_ms: int, to_ms: int) -> str:
+    """The accepted events of a raw table appended in ``[from_ms, to_ms)``, with when that was."""
+    columns = ", ".join(field.name for field in event.fields)
+    return (
+        f"SELECT {columns}, appended_ms FROM {event.topic.replace('.', '_')} FINAL\n"
+        f"WHERE verdict = 'accepted' AND appended_ms >= {from_ms} AND appended_ms < {to_ms}\n"
+        "ORDER BY appended_ms, at_ms"
+    )
+
+
+def stretches(fetch: Fetch, from_ms: int, to_ms: int) -> Iterator[Stretch]:
+    """The range in order of time, window by window from the grid; stretches grow and shrink with the rows in them."""
+    begin = from_ms - from_ms % WINDOW_MS
+    length = _FIRST_STRETCH_MS
+    offset = 0
+    while begin < to_ms:
+        end = min(begin + length, -(-to_ms // WINDOW_MS) * WINDOW_MS)
+        parts, rows = _parts(fetch, begin, end)
+        records = [Record(WINDOW_FINALS, 0, offset + i, at, None, *part) for i, (at, part) in enumerate(parts)]
+        offset += len(records)
+        yield Stretch(begin, end, records)
+        begin = end
+        wanted = int(length * min(2.0, ROWS_WANTED / max(rows, 1)))
+        length = min(max(wanted - wanted % WINDOW_MS, WINDOW_MS), HOUR_MS)
+
+
+Part = tuple[bytes, Headers]
+
+
+def _parts(fetch: Fetch, from_ms: int, to_ms: int) -> tuple[list[tuple[int, Part]], int]:
+    """(time of appending, value and headers), by that time; and how many rows were read."""
+    found: list[tuple[int, int, Part]] = []
+    rows = 0
+    for event in GROUPED:
+        block = native.decode(fetch(merged_sql(event, from_ms, to_ms)), PARTIALS[event.topic].fields)
+        rows += block.rows
+        found += [(_final_ms(window), 1, part) for window, part in _finals(event, block)]
+    for topic in PASSED_ON_TOPICS:
+        found += [(at, 0, part) for at, part in _passed_on(fetch, BY_TOPIC[topic], from_ms, to_ms)]
+    found += [(_final_ms(window), 2, _progress(window)) for window in range(from_ms, to_ms, WINDOW_MS)]
+    found.sort(key=lambda part: part[:2])
+    return [(at, part) for at, _, part in found], rows
+
+
+def _final_ms(window_ms: int) -> int:
+    return window_ms + WINDOW_MS + DEFAULT_LIMITS.lateness_ms
+
+
+def _finals(event: Event, block: Block) -> Iterator[tuple[int, Part]]:
+    if not block.rows:
+        return
+    windows = block.columns["window_ms"]
+    assert isinstance(windows, Numbers)
+    fields = PARTIALS[event.topic].fields
+    for window in np.unique(windows.values).tolist():
+        rows = select(block, windows.values == window)
+        headers = FinalsHeaders(finals_schema(event.topic), 0, window, 0, True, 0, rows.rows)
+        yield window, (native.encode(fields, rows), headers.encode())
+
+
+def _passed_on(fetch: Fetch, event: Event, from_ms: int, to_ms: int) -> Iterator[tuple[int, Part]]:
+    late = DEFAULT_LIMITS.lateness_ms
+    data = fetch(events_sql(event, from_ms + late, to_ms + late))
+    appended_field = next(field for field in RAW[event.topic].fields if field.name == "appended_ms")
+    fields = (*event.fields, appended_field)
+    block = native.decode(data, fields)
+    if not block.rows:
+        return
+    appended = block.columns["appended_ms"]
+    assert isinstance(appended, Numbers)
+    for at_ms in np.unique(appended.values).tolist():
+        rows = select(block, appended.values == at_ms)
+        yield at_ms, (native.encode(event.fields, rows), PassedOnHeaders(event.schema, at_ms, rows.rows).encode())
+
+
+def _progress(window_ms: int) -> Part:
+    return b"", FinalsHeaders(PROGRESS_SCHEMA, 0, 0, 0, True, window_ms + WINDOW_MS, 0).encode()

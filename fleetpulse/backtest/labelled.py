@@ -1,0 +1,97 @@
+"""Alerts against labels: what was found, how soon, what was not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fleetpulse.backtest.nab import Spans
+from fleetpulse.backtest.one_series import Judged
+from fleetpulse.evaluate.report import percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of firing of a series. ``until_ms`` of its last point; ``value`` and ``baseline`` where it began."""
+
+    since_ms: int
+    since: str
+    until_ms: int
+    value: float
+    baseline: float
+
+
+class Runs:
+    """Collects runs point by point."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.points = 0
+        self._begun: Run | None = None
+
+    def take(self, one: Judged) -> None:
+        """The next point."""
+        self.points += 1
+        point, begun = one.point, self._begun
+        if one.firing:
+            since = begun or Run(point.at_ms, point.text, point.at_ms, point.value, one.baseline)
+            self._begun = Run(since.since_ms, since.since, point.at_ms, since.value, since.baseline)
+        elif begun is not None:
+            self.runs.append(begun)
+            self._begun = None
+
+    def close(self) -> list[Run]:
+        """All runs, the one that goes on included."""
+        return [*self.runs, *([self._begun] if self._begun else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``late_ms`` from the begin of each span that was found to the first alert in it."""
+
+    runs: int
+    right: int
+    spans: int
+    found: int
+    late_ms: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Shares; None of nothing."""
+        late_s = [late / 1_000 for late in self.late_ms]
+        return {
+            "alerts": self.runs,
+            "labelled": self.spans,
+            "found": self.found,
+            "precision": self.right / self.runs if self.runs else None,
+            "recall": self.found / self.spans if self.spans else None,
+            "late_p50_s": percentile(late_s, 0.5),
+            "late_p95_s": percentile(late_s, 0.95),
+        }
+
+
+def compare(runs: Iterable[Run], spans: Spans) -> Found:
+    """An alert is right when it overlaps a span; a span is found when an alert overlaps it."""
+    listed = list(runs)
+    right = sum(any(_overlap(run, span) for span in spans) for run in listed)
+    late = []
+    for span in spans:
+        hits = [max(0, run.since_ms - span[0]) for run in listed if _overlap(run, span)]
+        late += [min(hits)] if hits else []
+    return Found(len(listed), right, len(spans), len(late), tuple(late))
+
+
+def _overlap(run: Run, span: tuple[int, int]) -> bool:
+    return run.since_ms <= span[1] and run.until_ms >= span[0]
+
+
+def together(found: Iterable[Found]) -> Found:
+    """All of them as one."""
+    listed = list(found)
+    return Found(
+        sum(one.runs for one in listed),
+        sum(one.right for one in listed),
+        sum(one.spans for one in listed),
+        sum(one.found for one in listed),
+        tuple(late for one in listed for late in one.late_ms),
+    )

@@ -1,0 +1,87 @@
+"""One series of numbers under one detector: what it expects, how far away each value is, when it fires.
+
+The detector and the counting of m in n windows are those of the alert job; the frame has one slot. The score is in
+[0, 1): a half at the entering level, zero at the baseline, unknown values score zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fleetpulse.backtest.series_file import Point
+from stream_jobs.insight.detectors import DETECTORS
+from stream_jobs.insight.firing import Firing
+from stream_jobs.insight.frame import Frame, Judgement
+from stream_jobs.rules.kinds import KINDS
+from stream_jobs.rules.model import Function, Measure, Rule
+
+PRESETS = ("deviation", "moving_average", "threshold", "rate_of_change")
+HALF_LIFE_INTERVALS = 300
+"""What a baseline remembers, where nothing is said: a day of five-minute values."""
+
+
+def rule_of(kind: str, interval_ms: int, options: dict[str, Any], m: int = 1, n: int = 1, clear_after: int = 3) -> Rule:
+    """A rule of a kind over one value every ``interval_ms``; what ``options`` leave out has its default.
+
+    Time-like defaults follow the interval: they are made for windows of seconds.
+    """
+    known = {option.name: option.default for option in KINDS[kind].options}
+    if "half_life_s" in known:
+        known["half_life_s"] = HALF_LIFE_INTERVALS * interval_ms / 1_000
+    if "relearn_after_s" in known:
+        known["relearn_after_s"] = HALF_LIFE_INTERVALS * interval_ms / 1_000
+    measure = Measure("value", "", Function.LAST, "value", text="value")
+    return Rule(
+        kind, kind, (measure,), (), "warning", "{value}", window_ms=interval_ms, m=m, n=n, clear_after=clear_after,
+        options={**known, **options},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A point, what was expected of it, and whether the rule fires after it. NaN where there is no expectation."""
+
+    point: Point
+    baseline: float
+    low: float
+    high: float
+    score: float
+    firing: bool
+
+
+def judged(rule: Rule, points: Iterable[Point]) -> Iterator[Judged]:
+    """Every point in order. Memory does not grow."""
+    detector, firing = DETECTORS[rule.kind](rule), Firing(rule.m, rule.n, rule.clear_after, rule.window_ms)
+    detector.grow(1)
+    firing.grow(1)
+    slots, counts = np.zeros(1, np.int64), np.ones(1, np.int64)
+    last_ms: int | None = None
+    for point in points:
+        frame = Frame(point.at_ms, rule.window_ms, slots, {"value": np.array([point.value])}, counts, firing.firing[:1])
+        judgement = detector.judge(frame)
+        elapsed = 1 if last_ms is None else max(1, round((point.at_ms - last_ms) / rule.window_ms))
+        last_ms = point.at_ms
+        firing.drop(firing.step(frame, judgement, elapsed))
+        yield _told(point, judgement, bool(firing.firing[0]))
+
+
+def _told(point: Point, judgement: Judgement, fires: bool) -> Judged:
+    baseline, low, high = float(judgement.baseline[0]), float(judgement.low[0]), float(judgement.high[0])
+    return Judged(point, baseline, low, high, score(point.value, baseline, low, high), fires)
+
+
+def score(value: float, baseline: float, low: float, high: float) -> float:
+    """How far out of the expected a value is: 0 at the baseline, 0.5 at the edge, towards 1 far beyond."""
+    centre = baseline if not np.isnan(baseline) else value
+    edge = high if value >= centre else low
+    if np.isnan(value) or np.isnan(edge):
+        return 0.0
+    if np.isnan(baseline):  # a level without an expectation
+        beyond = (low if not np.isnan(low) else -np.inf) > value or value > high
+        return 1.0 if beyond else 0.0
+    distance, reach = abs(value - baseline), abs(edge - baseline)
+    return float(distance / (distance + reach)) if distance + reach > 0 else 0.0

@@ -1,0 +1,1 @@
+"""Does it find what is wrong, and nothing else: faults with known truth through the real steps, on a virtual clock."""

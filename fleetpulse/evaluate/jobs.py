@@ -1,0 +1,30 @@
+"""The jobs under evaluation, as stages: the same steps, rules and evidence that run live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stream_jobs.alerts.evidence import Evidence
+
+from fleetpulse.evaluate.log import Stage
+from schemas.limits import DEFAULT_LIMITS
+from stream_jobs.alerts.step import AlertStep
+from stream_jobs.finals.forward import ForwardStep
+from stream_jobs.finals.step import FinalsStep
+from stream_jobs.insight.judge import Judge
+from stream_jobs.rules.load import load_set
+
+
+def finals_stage(partitions: dict[str, int]) -> Stage:
+    """The finals job over ``window.partials``; ``partitions`` of the source topics."""
+    return Stage(FinalsStep(DEFAULT_LIMITS, partitions))
+
+
+def forward_stage() -> Stage:
+    """The finals job over what it passes on as it happens."""
+    return Stage(ForwardStep(DEFAULT_LIMITS))
+
+
+def alert_stage(rules: Path | None = None) -> Stage:
+    """The alert job over ``window.finals``. Raises ``RulesError`` for a file of rules that cannot be read."""
+    return Stage(AlertStep(1, load_set(rules), Judge, Evidence))

@@ -1,0 +1,101 @@
+"""The whole path in one process, on a virtual clock: fleet, windows, finals, alerts; the very steps that run live.
+
+Telemetry is committed when the watermark has passed a window, as the live job does; GPU and engine events go through
+at once. Days pass in minutes, because nothing waits and no record leaves the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import process_time
+
+from fleetpulse.evaluate.batches import records_of
+from fleetpulse.evaluate.log import Log, Stage
+from producers.fleet.fleet import Step
+from producers.fleet.wide import Wide
+from schemas.alerts import Alert, decode
+from schemas.events import EVENTS
+from schemas.finals import PASSED_ON_TOPICS
+from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
+from schemas.record import Record
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_FINALS, WINDOW_PARTIALS
+from stream_jobs.windows.step import WindowsStep
+
+ONE_EACH = {**{event.topic: 1 for event in EVENTS}, WINDOW_PARTIALS: 1, BOOKS_TOPIC: 1, REJECTED_TOPIC: 1}
+"""A fleet in one process needs no second partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A transition and when the virtual clock stood as it was written."""
+
+    now_ms: int
+    alert: Alert
+
+
+@dataclass(slots=True)
+class Spent:
+    """Processor seconds by part."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _since: float = field(default_factory=process_time)
+
+    def on(self, part: str) -> None:
+        """Book what passed since the last call."""
+        now = process_time()
+        self.seconds[part] = self.seconds.get(part, 0.0) + now - self._since
+        self._since = now
+
+
+class Windows:
+    """From steps of a fleet to records of ``window.finals``, in the order in which they are appended."""
+
+    def __init__(self, finals: Stage, forward: Stage, spent: Spent) -> None:
+        self._log = Log()
+        self._windows = Stage(WindowsStep(DEFAULT_LIMITS, ONE_EACH))
+        self._finals = finals
+        self._forward = forward
+        self._spent = spent
+        self._waiting: dict[str, list[Wide]] = {event.topic: [] for event in EVENTS}
+
+    def take(self, step: Step) -> list[Record]:
+        """What a step of the fleet makes the finals job write."""
+        self._spent.on("fleet")
+        written: list[Record] = []
+        for wide in step.wides:
+            self._waiting[wide.topic].append(wide)
+            if wide.topic in PASSED_ON_TOPICS:
+                written += self._commit(wide.topic, step.from_ms)
+        if self._passes(step):
+            for topic in self._waiting:
+                written += self._commit(topic, step.to_ms)
+        return written
+
+    def _passes(self, step: Step) -> bool:
+        """True for the step in which the watermark passes the end of a window."""
+        late = DEFAULT_LIMITS.lateness_ms
+        return (step.from_ms - late) // WINDOW_MS != (step.to_ms - late) // WINDOW_MS
+
+    def _commit(self, topic: str, now_ms: int) -> list[Record]:
+        waiting, self._waiting[topic] = self._waiting[topic], []
+        pairs = records_of(topic, waiting) if waiting else ()
+        records = [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
+        self._spent.on("encode")
+        partials = self._log.append_all(self._windows.take(topic, 0, records, now_ms), now_ms)
+        self._spent.on("windows")
+        written = self._forward.take(topic, 0, records, now_ms) if topic in PASSED_ON_TOPICS and records else []
+        mine = [record for record in partials if record.topic == WINDOW_PARTIALS]
+        written += self._finals.take(WINDOW_PARTIALS, 0, mine, now_ms)
+        self._spent.on("finals")
+        return [record for record in self._log.append_all(written, now_ms) if record.topic == WINDOW_FINALS]
+
+
+def alerts_of(stage: Stage, records: list[Record]) -> Iterator[Told]:
+    """The transitions that these records of ``window.finals``, appended together, make the alert job write."""
+    if not records:
+        return
+    now_ms = records[-1].timestamp_ms
+    for out in stage.take(WINDOW_FINALS, 0, records, now_ms):
+        if out.topic == ALERTS_TOPIC:
+            yield Told(now_ms, decode(out.value))

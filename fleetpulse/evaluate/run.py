@@ -1,0 +1,82 @@
+"""Evaluate seeds: each a process of its own, with a bar; a run is pure, so seeds can be shared out in any way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from fleetpulse.evaluate.jobs import alert_stage, finals_stage, forward_stage
+from fleetpulse.evaluate.pipeline import ONE_EACH, Spent, Told, Windows, alerts_of
+from fleetpulse.evaluate.scenario import STEP_MS, Scenario, scenario
+from fleetpulse.evaluate.score import Score, score
+from fleetpulse.evaluate.table import BY_NAME, CASES, Case
+from schemas.errors import ConfigError
+from schemas.record import Record
+
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `fleetpulse evaluate` was asked for. ``cases`` empty: all."""
+
+    hours: float = 24.0
+    cases: tuple[str, ...] = ()
+    rules: Path | None = None
+    processes: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A seed's result and what it cost."""
+
+    score: Score
+    told: tuple[Told, ...]
+    spent_s: dict[str, float]
+
+
+def records_of(case: Scenario, spent: Spent, step_ms: int = STEP_MS) -> Iterator[list[Record]]:
+    """What the fleet of a scenario makes stand in ``window.finals``, step by step."""
+    windows = Windows(finals_stage(ONE_EACH), forward_stage(), spent)
+    for step in case.fleet().steps(case.begin_ms, case.end_ms, step_ms):
+        yield windows.take(step)
+
+
+def run(case: Scenario, rules: Path | None = None) -> Ran:
+    """Run a scenario to its end and score it."""
+    spent = Spent()
+    alerts = alert_stage(rules)
+    told: list[Told] = []
+    for records in records_of(case, spent):
+        told += alerts_of(alerts, records)
+        spent.on("alerts")
+    return Ran(score(case.seed, case.troubles, told), tuple(told), spent.seconds)
+
+
+def run_seed(seed: int, options: Options) -> Ran:
+    """The day of a seed."""
+    return run(scenario(seed, options.hours, chosen(options.cases)), options.rules)
+
+
+def chosen(names: Iterable[str]) -> list[Case]:
+    """The cases of these names; all where none is named. Raises ``ConfigError`` for one there is not."""
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        raise ConfigError("--faults", unknown[0], f"must be one of {', '.join(BY_NAME)}")
+    return [BY_NAME[name] for name in names] or list(CASES)
+
+
+def evaluate(seeds: Sequence[int], options: Options, tell: Tell = lambda done, total: None) -> list[Ran]:
+    """All seeds, in the order given. One seed runs in this process."""
+    if len(seeds) == 1:
+        return [run_seed(seeds[0], options)]
+    found: dict[int, Ran] = {}
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        jobs = {pool.submit(run_seed, seed, options): seed for seed in seeds}
+        for job in as_completed(jobs):
+            found[jobs[job]] = job.result()
+            tell(len(found), len(seeds))
+    return [found[seed] for seed in seeds]

@@ -1,0 +1,147 @@
+"""Which alert is about which trouble, and what that is worth. Pure.
+
+An alert is about a trouble when they overlap in time (until it has settled) and share a label. A trouble takes
+the first such alert; a further one is a *double*. What is left over are false alarms. The cause is right when the most
+specific label of the headline is the dimension and value that were hit, or what explains most of the change is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetpulse.evaluate.pipeline import Told
+from fleetpulse.evaluate.scenario import Trouble
+from schemas.alerts import Alert
+
+SPECIFIC = ("gpu_uuid", "engine_id", "host", "model_version", "model", "tenant", "cluster", "region")
+"""Dimensions, the most specific first: a GPU has an engine, which has a host."""
+
+
+@dataclass(slots=True)
+class Story:
+    """All transitions of one alert, in order."""
+
+    told: list[Told] = field(default_factory=list)
+
+    @property
+    def opened_ms(self) -> int:
+        """When it opened, event time."""
+        return self.told[0].alert.opened_ms
+
+    @property
+    def last(self) -> Alert:
+        """Its state at the end."""
+        return self.told[-1].alert
+
+    @property
+    def resolved_ms(self) -> int | None:
+        """When it was resolved; None while it is open."""
+        return self.last.resolved_ms if self.last.transition == "resolved" else None
+
+    def labels(self) -> set[tuple[str, str]]:
+        """Of all its headlines and members."""
+        found: set[tuple[str, str]] = set()
+        for told in self.told:
+            found |= set(told.alert.labels.items())
+            for member in told.alert.members:
+                found |= set(member.labels.items())
+        return found
+
+    def headlines(self) -> list[Alert]:
+        """Its states while it was open: what people saw."""
+        return [told.alert for told in self.told if told.alert.transition != "resolved"]
+
+
+def stories_of(told: Iterable[Told]) -> list[Story]:
+    """The alerts by when they opened."""
+    found: dict[tuple[str, int], Story] = {}
+    for one in told:
+        found.setdefault((one.alert.fingerprint, one.alert.opened_ms), Story()).told.append(one)
+    return sorted(found.values(), key=lambda story: (story.opened_ms, story.told[0].alert.fingerprint))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one trouble. ``late_s`` is onset to opening; None where nothing opened."""
+
+    trouble: Trouble
+    story: Story | None
+    doubles: tuple[Story, ...]
+    late_s: float | None
+    cause_first: bool
+    resolved: bool
+
+    @property
+    def found(self) -> bool:
+        """It was told."""
+        return self.story is not None
+
+    @property
+    def on_time(self) -> bool:
+        """It was told soon enough."""
+        return self.late_s is not None and self.late_s <= self.trouble.case.within_s
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One run. ``false_alarms`` are alerts about no trouble."""
+
+    seed: int
+    outcomes: tuple[Outcome, ...]
+    false_alarms: tuple[Story, ...]
+
+
+def score(seed: int, troubles: Sequence[Trouble], told: Iterable[Told]) -> Score:
+    """Match alerts to troubles, in order of time."""
+    left = stories_of(told)
+    outcomes = []
+    for trouble in troubles:
+        if trouble.case.cause is None:
+            continue
+        mine = [story for story in left if _about(trouble, story)]
+        left = [story for story in left if story not in mine]
+        outcomes.append(_outcome(trouble, mine))
+    return Score(seed, tuple(outcomes), tuple(left))
+
+
+def _about(trouble: Trouble, story: Story) -> bool:
+    fault = trouble.fault
+    in_time = fault.from_ms <= story.opened_ms <= fault.to_ms + trouble.case.settles_s * 1_000
+    return in_time and bool(story.labels() & trouble.touched)
+
+
+def _outcome(trouble: Trouble, mine: list[Story]) -> Outcome:
+    if not mine:
+        return Outcome(trouble, None, (), None, False, False)
+    story = mine[0]
+    by_ms = trouble.fault.to_ms + trouble.case.settles_s * 1_000
+    return Outcome(
+        trouble=trouble,
+        story=story,
+        doubles=tuple(mine[1:]),
+        late_s=(story.opened_ms - trouble.fault.from_ms) / 1_000,
+        cause_first=names(story.headlines()[-1], trouble),
+        resolved=story.resolved_ms is not None and story.resolved_ms <= by_ms,
+    )
+
+
+def names(alert: Alert, trouble: Trouble) -> bool:
+    """True when the alert names what was hit before anything else."""
+    expected = (trouble.case.cause, trouble.value)
+    return cause_of(alert) == expected or explained_by(alert) == expected
+
+
+def cause_of(alert: Alert) -> tuple[str, str] | None:
+    """The most specific label of the headline."""
+    return next(((name, alert.labels[name]) for name in SPECIFIC if name in alert.labels), None)
+
+
+def explained_by(alert: Alert) -> tuple[str, str] | None:
+    """The dimension and value that explain most of the change; None where the alert does not say."""
+    found: Any = alert.evidence.get("explained_by")
+    if not found:
+        return None
+    first = found[0]
+    return str(first.get("dimension")), str(first.get("value"))
