@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fleetpulse.bench.alerting_command import alerts
 from fleetpulse.bench.edge_command import edge
 from fleetpulse.bench.telling import DataDir, Json, Keep, Results, Seed, finish
 from fleetpulse.commands.output import out
@@ -20,6 +21,7 @@ app = typer.Typer(
     "Example: [bold]fleetpulse bench throughput --profile fleet --against clickhouse[/bold]",
 )
 app.command()(edge)
+app.command()(alerts)
 
 
 class ProfileName(StrEnum):

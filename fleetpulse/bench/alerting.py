@@ -1,0 +1,209 @@
+"""``bench alerts``: how soon an alert stands on its topic, measured from outside while a fleet runs and GPUs fail.
+
+Two delays, by the observer's clock, which is the machine's:
+
+- *events*: from the moment a GPU was lost (the event's own time) to its alert;
+- *rules*: from the moment all of a window's finals could be read to the alert of a rule that judged it.
+
+GPUs of ever other hosts are lost, others are throttled, all through the run, so that every delay is measured many times
+and on every phase of the commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from fleetpulse.bench import cpu, live
+from fleetpulse.bench.progress import Progress
+from fleetpulse.bench.stand import Stand, fresh_stand
+from fleetpulse.processes import Command, Processes
+from runtime.clock import SystemClock
+from runtime.config import Config
+from schemas.alerts import Alert, decode
+from schemas.errors import FleetpulseError
+from schemas.finals import FinalsHeaders
+from schemas.finals import decode as headers_of
+from schemas.topics import ALERTS_TOPIC, BY_NAME, WINDOW_FINALS, WINDOW_PARTIALS
+from stream_jobs.rules.load import load_set
+
+SETTLE_S = 60
+"""The fleet runs so long before the first fault: services start, series become known."""
+APART_S = 1.1
+LASTS_S = 25.0
+TAIL_S = 25.0
+TARGETS = {"events_p99_s": 1.0, "rules_p99_s": 1.0}
+_READY_WITHIN_S = 90.0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the observer read and when (ms). ``final_ms``: by end of window, when its last finals could be read."""
+
+    opened: list[tuple[int, Alert]] = field(default_factory=list)
+    resolved: int = 0
+    through: dict[int, int] = field(default_factory=dict)
+    final_ms: dict[int, int] = field(default_factory=dict)
+    newest_end_ms: int = 0
+
+    def finals(self, now_ms: int, headers: FinalsHeaders, upstreams: int) -> None:
+        """A record of window.finals."""
+        self.through[headers.upstream] = max(self.through.get(headers.upstream, 0), headers.through_ms)
+        if len(self.through) < upstreams:
+            return
+        end_ms = min(self.through.values()) // 10_000 * 10_000
+        if end_ms > self.newest_end_ms:
+            for passed_ms in range(max(self.newest_end_ms + 10_000, end_ms - 600_000), end_ms + 1, 10_000):
+                self.final_ms[passed_ms] = now_ms
+            self.newest_end_ms = end_ms
+
+    def alert(self, now_ms: int, alert: Alert) -> None:
+        """A record of alerts."""
+        if alert.transition == "opened":
+            self.opened.append((now_ms, alert))
+        self.resolved += alert.transition == "resolved"
+
+
+def delays_s(seen: Seen, rules: frozenset[str]) -> tuple[list[float], list[float]]:
+    """Delays of alerts opened by events and by ``rules``. What opened in a window not seen final is left out."""
+    events, judged = [], []
+    for at_ms, alert in seen.opened:
+        if alert.rule not in rules:
+            events.append((at_ms - alert.opened_ms) / 1_000)
+        elif alert.opened_ms in seen.final_ms:
+            judged.append((at_ms - seen.final_ms[alert.opened_ms]) / 1_000)
+    return events, judged
+
+
+def schedule(hosts: int, seconds: int) -> list[dict[str, Any]]:
+    """Faults in turn, each on a host of its own: a GPU is lost, a GPU is throttled."""
+    faults: list[dict[str, Any]] = []
+    number = 0
+    while SETTLE_S + number * APART_S + LASTS_S < seconds and number < hosts:
+        kind, strength = (("gpu_lost", 1.0), ("thermal_throttle", 0.5))[number % 2]
+        from_s = SETTLE_S + number * APART_S
+        target = f"gpu-{number:05d}:{number % 8}"
+        faults.append(
+            {"kind": kind, "field": "gpu", "value": target, "from_s": from_s, "to_s": from_s + LASTS_S}
+            | {"strength": strength}
+        )
+        number += 1
+    return faults
+
+
+def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress: Progress) -> dict[str, Any]:
+    """Run it; delays in seconds."""
+    faults = schedule(hosts, seconds)
+    with fresh_stand(data_dir, progress.say) as stand, Processes(stand.log_dir) as processes:
+        environment = {"FLEETPULSE_DATA_DIR": str(stand.data_dir)}
+        with progress.task("starting the jobs (Faust) and the sink"):
+            live.start_services(stand, processes, environment)
+            for job in ("finals", "alerts"):
+                processes.start(Command(job, ("jobs", job, "--name", f"bench-{job}"), environment))
+        path = stand.data_dir / "faults.json"
+        path.write_bytes(orjson.dumps(faults))
+        fleet = live.fleet(hosts, seconds, seed, stand.data_dir, environment)
+        arguments = (*fleet.arguments, "--faults", str(path))
+        processes.start(Command(fleet.name, arguments, environment, restart=False))
+        before, begun_s = _cpu(stand, processes), time.monotonic()
+        with progress.task(f"{hosts * live.GPUS_PER_HOST:,} GPUs for {seconds} s, {len(faults)} faults") as tell:
+            seen = asyncio.run(_observe(stand.config, processes, lambda done: tell(done, seconds)))
+        wall_s = time.monotonic() - begun_s
+        spent = {name: (now - before.get(name, 0.0)) / wall_s for name, now in _cpu(stand, processes).items()}
+    return _report(seen, hosts, seconds, len(faults), spent)
+
+
+def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[str, float]) -> dict[str, Any]:
+    events, judged = delays_s(seen, frozenset(rule.name for rule in load_set(None).rules))
+    found = {"events": _quantiles(events), "rules": _quantiles(judged)}
+    p99 = {f"{name}_p99_s": figures["p99_s"] for name, figures in found.items()}
+    return {
+        "gpus": hosts * live.GPUS_PER_HOST,
+        "seconds": seconds,
+        "faults": faults,
+        "alerts_opened": len(seen.opened),
+        "alerts_resolved": seen.resolved,
+        "by_rule": {name: sum(a.rule == name for _, a in seen.opened) for name in sorted(_rules(seen))},
+        **found,
+        **p99,
+        "cores": dict(cores),
+        "targets": TARGETS,
+        "within": {name: _at_most(p99[name], bound) for name, bound in TARGETS.items()},
+    }
+
+
+def _at_most(value: float | None, bound: float) -> bool:
+    """What was never measured keeps no bound."""
+    return value is not None and value <= bound
+
+
+def _rules(seen: Seen) -> set[str]:
+    return {alert.rule for _, alert in seen.opened}
+
+
+def _quantiles(delays: list[float]) -> dict[str, float | None]:
+    values = np.sort(np.array(delays, np.float64))
+    at = {f"p{q}_s": float(np.quantile(values, q / 100, method="higher")) if len(values) else None for q in (50, 99)}
+    return {"count": len(values), **at, "max_s": float(values[-1]) if len(values) else None}
+
+
+def _cpu(stand: Stand, processes: Processes) -> dict[str, float]:
+    pids = {name: processes.pid(name) for name in processes.names()}
+    pids |= {"kafka": stand.kafka_pid, "clickhouse": stand.clickhouse_pid}
+    return {name: cpu.cpu_s(pid) for name, pid in pids.items() if pid is not None}
+
+
+async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
+    """Read both topics until the fleet has ended and some time after."""
+    from aiokafka import AIOKafkaConsumer
+
+    seen, clock, upstreams = Seen(), SystemClock(), BY_NAME[WINDOW_PARTIALS].partitions
+    consumer = AIOKafkaConsumer(
+        WINDOW_FINALS,
+        ALERTS_TOPIC,
+        **config.kafka.client_settings(),
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=20,
+        max_partition_fetch_bytes=16 * 1024 * 1024,
+    )
+    await consumer.start()
+    begun_s, ended_s = time.monotonic(), None
+    try:
+        while ended_s is None or time.monotonic() - ended_s < TAIL_S:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                now_ms = clock.now_ms()
+                for record in records:
+                    _take(seen, now_ms, record, upstreams)
+            processes.tend()
+            if ended_s is None and processes.exit_code("simulate") is not None:
+                _check_ended(processes)
+                ended_s = time.monotonic()
+            if not seen.through and time.monotonic() - begun_s > _READY_WITHIN_S:
+                raise FleetpulseError(f"no final came in {_READY_WITHIN_S:.0f} s:\n{processes.tail('finals')}")
+            tell(int(time.monotonic() - begun_s))
+    finally:
+        await consumer.stop()
+    return seen
+
+
+def _take(seen: Seen, now_ms: int, record: Any, upstreams: int) -> None:
+    if record.topic == ALERTS_TOPIC:
+        if record.value:
+            seen.alert(now_ms, decode(record.value))
+        return
+    headers = headers_of(tuple(record.headers), f"{record.topic}@{record.offset}")
+    if isinstance(headers, FinalsHeaders):
+        seen.finals(now_ms, headers, upstreams)
+
+
+def _check_ended(processes: Processes) -> None:
+    if processes.exit_code("simulate") != 0:
+        raise FleetpulseError(f"the simulator failed:\n{processes.tail('simulate')}")
