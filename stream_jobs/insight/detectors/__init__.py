@@ -13,19 +13,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stream_jobs.insight.detectors.burn_rate import BurnRate
 from stream_jobs.insight.detectors.deviation import Deviation
+from stream_jobs.insight.detectors.given import Given
 from stream_jobs.insight.detectors.moving_average import MovingAverage
 from stream_jobs.insight.detectors.no_data import NoData
 from stream_jobs.insight.detectors.rate_of_change import RateOfChange
+from stream_jobs.insight.detectors.regression import Regression
+from stream_jobs.insight.detectors.saturation import Saturation
+from stream_jobs.insight.detectors.starved import Starved
+from stream_jobs.insight.detectors.straggler import Straggler
 from stream_jobs.insight.detectors.threshold import Threshold
+from stream_jobs.insight.detectors.trend import Trend
 from stream_jobs.insight.frame import Detector
 from stream_jobs.rules.model import Rule
 
 DETECTORS: dict[str, Callable[[Rule], Detector]] = {
+    "burn_rate": BurnRate,
     "deviation": Deviation,
+    "given": Given,
     "moving_average": MovingAverage,
     "no_data": NoData,
     "rate_of_change": RateOfChange,
+    "regression": Regression,
+    "saturation": Saturation,
+    "starved": Starved,
+    "straggler": Straggler,
     "threshold": Threshold,
+    "trend": Trend,
 }
 """Kinds that are not here (``gpu_event``) are judged elsewhere."""

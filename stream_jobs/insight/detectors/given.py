@@ -1,0 +1,207 @@
+"""Out of the ordinary *for this much load*: a busier engine is slower and that is no fault.
+
+Options: ``direction`` above, ``enter_sigmas`` 4, ``leave_sigmas`` 2, ``min_relative`` 0.15, ``floor_relative`` 0.05,
+``floor_absolute`` 0, ``half_life_s`` 3600, ``warm_up_windows`` 30, ``log`` true, ``relearn_after_s`` 7200.
+
+Load is cut into 16 half octaves around the first one seen. Each keeps the exponentially weighted mean of load, of value
+and of the squared surprise; a regression over all of them gives the slope inside one. So the curve may bend, as latency
+does near capacity, and a load that is rare (the night) is not forgotten while it is away.
+
+Expected is the mean of the load's own half octave, moved along the slope. A half octave that was seen in fewer than 12
+windows says nothing yet: the value is then held against the next busier one that is known (more load, more latency) for
+``above``, the next calmer one for ``below``, and where there is none it is learned and not judged. A surge beyond what
+was ever seen never alarms.
+
+Nothing is learned while a series fires, nor from a window that is beyond. What stays beyond for ``relearn_after_s`` is
+taken as the new normal: everything about the series is learned anew.
+
+Take a load that the fault does not change: with requests *running*, a slower engine has more of them (Little's law) and
+part of the fault explains itself; with the *rate* of requests it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.rules.model import Rule
+
+BINS = 16
+PER_OCTAVE = 2
+NOTES = ("", "more than this load explains", "less than this load explains")
+_KNOWN = 12.0
+_SLOPE_MAX = 3.0
+_PRIOR = 10.0
+"""A half octave's own spread counts like so many windows of the series' spread."""
+_UNPLACED = -32_768
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """Per row, on the scale that is judged: bounds of what load explains (equal where its half octave is known,
+    infinite where nothing says) and the standard deviation."""
+
+    low: Floats
+    high: Floats
+    sigma: Floats
+
+
+class Given(Slotted):
+    """The regression of a value on the logarithm of load, per series."""
+
+    STATE_OPTIONS = ("half_life_s", "log")
+
+    def __init__(self, rule: Rule) -> None:
+        columns = (
+            Column("first", "i2", _UNPLACED),
+            Column("n", "f4", 0, (BINS,)),
+            Column("x", "f4", 0, (BINS,)),
+            Column("y", "f8", 0, (BINS,)),
+            Column("yy", "f8", 0, (BINS,)),
+            Column("sums", "f8", 0, (5,)),
+            Column("spread", "f8", np.nan),
+            Column("seen", "i4"),
+            Column("beyond_ms", "i8", -1),
+        )
+        super().__init__(columns)
+        options = rule.options
+        self._name = rule.value.name
+        self._direction = str(options["direction"])
+        self._enter, self._leave = float(options["enter_sigmas"]), float(options["leave_sigmas"])
+        self._relative = float(options["min_relative"])
+        self._floors = float(options["floor_relative"]), float(options["floor_absolute"])
+        self._warm_up = int(options["warm_up_windows"])
+        self._log = bool(options["log"])
+        self._relearn_ms = float(options["relearn_after_s"]) * 1_000
+        self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
+
+    def judge(self, frame: Frame) -> Judgement:
+        """Judges, then learns."""
+        value = frame.values[self._name]
+        count = len(frame.slots)
+        low, high, middle = np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan)
+        beyond, within = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        note = np.zeros(count, np.int16)
+        y, x = self._scaled(value), _log_load(frame.values["load"])
+        rows = np.flatnonzero(np.isfinite(y) & ~np.isnan(x))
+        if not len(rows):
+            return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
+        slots, y, x = frame.slots[rows], y[rows], x[rows]
+        bins, x = self._place(slots, x)
+        expected = self._expect(slots, bins, x)
+        warm = self.state["seen"][slots] >= self._warm_up
+        enter_low, enter_high = self._bounds(expected, self._enter, self._relative)
+        leave_low, leave_high = self._bounds(expected, self._leave, self._relative / 2)
+        above, below = (y > enter_high) & (self._direction != "below"), (y < enter_low) & (self._direction != "above")
+        beyond[rows] = (above | below) & warm
+        calm = ((y <= leave_high) | (self._direction == "below")) & ((y >= leave_low) | (self._direction == "above"))
+        within[rows] = calm & ~beyond[rows]
+        note[rows] = np.where(beyond[rows], np.where(above, 1, 2), 0)
+        low[rows], high[rows] = self._told(enter_low, warm), self._told(enter_high, warm)
+        known = warm & (expected.low == expected.high)
+        middle[rows] = self._told(expected.high, known)
+        self._accept(slots, beyond[rows], within[rows], frame.window_ms)
+        free = ~beyond[rows] & ~frame.firing[rows]
+        self._learn(slots[free], bins[free], x[free], y[free])
+        return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
+
+    def _scaled(self, value: Floats) -> Floats:
+        known = np.isfinite(value) & ((value > 0) | (not self._log)) & (np.abs(value) < 1e100)
+        return np.where(known, np.log(np.where(known, value, 1.0)) if self._log else value, np.nan)
+
+    def _told(self, bound: Floats, known: Mask) -> Floats:
+        """Back on the value's scale; NaN where there is no such bound."""
+        finite = known & np.isfinite(bound)
+        plain = np.where(finite, bound, 0.0)
+        return np.where(finite, np.exp(np.minimum(plain, 700.0)) if self._log else plain, np.nan)
+
+    def _place(self, slots: Whole, x: Floats) -> tuple[Whole, Floats]:
+        """Half octave of each load, 0 to 15, and the load; the first load of a series gets the fifth: traffic grows
+        more often than it shrinks. No load at all is the lowest half octave, wherever that is."""
+        some = np.isfinite(x)
+        octave = np.floor(np.where(some, x, 0.0) * PER_OCTAVE).astype(np.int64)
+        first = self.state["first"]
+        fresh = some & (first[slots] == _UNPLACED)
+        first[slots[fresh]] = octave[fresh] - 5
+        lowest = np.where(first[slots] == _UNPLACED, 0, first[slots]).astype(np.int64)
+        bins = np.where(some, np.clip(octave - lowest, 0, BINS - 1), 0)
+        return bins, np.where(some, x, lowest / PER_OCTAVE)
+
+    def _expect(self, slots: Whole, bins: Whole, x: Floats) -> _Expected:
+        state = self.state
+        n = state["n"][slots]
+        known = n >= _KNOWN
+        columns = np.arange(BINS)
+        higher = np.where(known & (columns >= bins[:, None]), columns, BINS).min(axis=1)
+        lower = np.where(known & (columns <= bins[:, None]), columns, -1).max(axis=1)
+        high = self._at(slots, np.minimum(higher, BINS - 1), x)
+        low = self._at(slots, np.maximum(lower, 0), x)
+        prior, own = state["spread"][slots], state["yy"][slots, bins]
+        weight = np.minimum(n[np.arange(len(slots)), bins], 1_000).astype(np.float64)
+        sigma = np.sqrt((_PRIOR * np.nan_to_num(prior) + weight * own) / (_PRIOR + weight))
+        return _Expected(np.where(lower < 0, -np.inf, low), np.where(higher == BINS, np.inf, high), sigma)
+
+    def _at(self, slots: Whole, bins: Whole, x: Floats) -> Floats:
+        """Mean of a half octave moved along the slope, by at most its width."""
+        moved = np.clip(x - self.state["x"][slots, bins], -1 / PER_OCTAVE, 1 / PER_OCTAVE)
+        out: Floats = self.state["y"][slots, bins] + self._slope(slots) * moved
+        return out
+
+    def _slope(self, slots: Whole) -> Floats:
+        """Never falling (what falls with load is not moved at all) and at most the third power of load."""
+        n, x, y, xx, xy = self.state["sums"][slots].T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = xx - x * x / n
+            slope = np.where(spread > 1e-3 * n, (xy - x * y / n) / spread, 0.0)
+        return np.clip(np.nan_to_num(slope), 0.0, _SLOPE_MAX * np.log(2) if self._log else np.inf)
+
+    def _bounds(self, expected: _Expected, sigmas: float, relative: float) -> tuple[Floats, Floats]:
+        floor_relative, floor_absolute = self._floors
+        if self._log:
+            distance = np.maximum(sigmas * np.maximum(expected.sigma, np.log1p(floor_relative)), np.log1p(relative))
+            return expected.low - distance, expected.high + distance
+        bounds = []
+        for sign, level in ((-1, expected.low), (1, expected.high)):
+            size = np.abs(np.where(np.isfinite(level), level, 0.0))
+            sigma = np.maximum(np.maximum(expected.sigma, floor_relative * size), floor_absolute)
+            bounds.append(level + sign * np.maximum(sigmas * sigma, relative * size))
+        return bounds[0], bounds[1]
+
+    def _learn(self, slots: Whole, bins: Whole, x: Floats, y: Floats) -> None:
+        state = self.state
+        state["seen"][slots] += 1
+        n = state["n"][slots, bins].astype(np.float64)
+        fresh = n == 0
+        surprise = np.where(fresh, 0.0, y - self._at(slots, bins, x))
+        # While little is known each window counts alike, later the newer ones count more.
+        step = np.maximum(1.0 / (n + 1), self._step)
+        state["n"][slots, bins] = np.minimum(n + 1, 1.0 / self._step)
+        state["x"][slots, bins] += step * (x - state["x"][slots, bins])
+        state["y"][slots, bins] += step * (y - state["y"][slots, bins])
+        square = np.where(fresh, 0.0, surprise**2)
+        state["yy"][slots, bins] += step * (square - state["yy"][slots, bins])
+        spread = state["spread"][slots]
+        wide = np.maximum(1.0 / np.maximum(state["seen"][slots] - 1, 1), self._step)
+        learned = np.where(np.isnan(spread), square, spread + wide * (square - spread))
+        state["spread"][slots] = np.where(fresh, spread, learned)
+        news = np.stack([np.ones(len(x)), x, y, x * x, x * y], axis=1)
+        state["sums"][slots] = (1.0 - self._step) * state["sums"][slots] + news
+
+    def _accept(self, slots: Whole, beyond: Mask, within: Mask, window_ms: int) -> None:
+        """Forgets what stays beyond for too long: what follows is learned as the new normal."""
+        since = self.state["beyond_ms"]
+        since[slots[within]] = -1
+        begins = slots[beyond & (since[slots] < 0)]
+        since[begins] = window_ms
+        old = slots[(since[slots] >= 0) & (window_ms - since[slots] >= self._relearn_ms)]
+        self.forget(old)
+
+
+def _log_load(load: Floats) -> Floats:
+    """In octaves; -inf where there is no load, NaN where it is unknown."""
+    some = np.isfinite(load) & (load > 0)
+    none = np.where(load == 0, -np.inf, np.nan)
+    return np.where(some, np.log2(np.where(some, load, 1.0)), none)

@@ -1,0 +1,124 @@
+"""More comes in than is served: value (time to first token) and load (waiting or running requests) rise together.
+
+Options: ``over_s`` 300, ``min_t`` 4 (of each slope), ``min_rise`` 0.5 (share by which each must have risen). Both are
+kept on a logarithmic scale over ``over_s``; the last 40 %, 60 % and all of it are looked at. Beyond when in one of these
+stretches both lines are significant, both have risen by ``min_rise``, and both still rise in the last third at half the
+mean pace or faster: a surge that is absorbed rises and then stays.
+
+It ends when the value or the load has come back by half of its rise (on the logarithmic scale), or after two hours at
+the new level, which is then taken as normal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.regression_line import fit, steps_up
+from stream_jobs.insight.rings import NEVER, in_order, passed
+from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.rules.model import Rule
+
+NOTES = ("", "load and value rise together: more comes in than is served")
+POINTS_MAX = 60
+STRETCHES = (0.4, 0.6, 1.0)
+ACCEPTED_AFTER_S = 7_200.0
+_POINTS_MIN = 9
+_THIRDS = 3
+_STILL = 0.5
+_BACK = 0.5
+
+
+class Saturation(Slotted):
+    """One point per window, at most 60 over the range; a value of 0 or less has no logarithm and is unknown."""
+
+    STATE_OPTIONS = ("over_s",)
+
+    def __init__(self, rule: Rule) -> None:
+        over_ms = int(float(rule.options["over_s"]) * 1_000)
+        self._bucket_ms = max(rule.window_ms, -(-over_ms // (POINTS_MAX * rule.window_ms)) * rule.window_ms)
+        self._points = max(over_ms // self._bucket_ms, _POINTS_MIN)
+        columns = (
+            Column("value", "f4", np.nan, (self._points,)),
+            Column("load", "f4", np.nan, (self._points,)),
+            Column("held_ms", "i8", NEVER),
+            Column("back", "f8", np.nan, (2,)),
+            Column("base", "f8", np.nan),
+        )
+        super().__init__(columns, {"bucket": NEVER})
+        self._name = rule.value.name
+        self._t = float(rule.options["min_t"])
+        self._rise = float(np.log1p(float(rule.options["min_rise"])))
+
+    def judge(self, frame: Frame) -> Judgement:
+        """Looks at all series of the window."""
+        value, load = _log(frame.values[self._name]), _log1p(frame.values["load"])
+        self._add(frame, value, load)
+        slots, state = frame.slots, self.state
+        held = state["held_ms"][slots] != NEVER
+        back = state["back"][slots]
+        over = held & ((value < back[:, 0]) | (load < back[:, 1]))
+        over |= held & (frame.window_ms - state["held_ms"][slots] > ACCEPTED_AFTER_S * 1_000)
+        self._release(slots[over])
+        fresh = self._look(slots[~held], frame.window_ms)
+        beyond = held & ~over
+        beyond[np.flatnonzero(~held)[fresh]] = True
+        base = np.where(beyond, state["base"][slots], np.nan)
+        unknown = np.full(len(slots), np.nan)
+        note = beyond.astype(np.int16)
+        within = ~beyond & np.isfinite(value)
+        return Judgement(slots, beyond, within, frame.values[self._name], base, unknown, unknown, note, NOTES)
+
+    def _add(self, frame: Frame, value: Floats, load: Floats) -> None:
+        bucket = frame.window_ms // self._bucket_ms
+        empty = passed(self.clock["bucket"], bucket, self._points)
+        self.clock["bucket"] = max(bucket, self.clock["bucket"])
+        for name, found in (("value", value), ("load", load)):
+            self.state[name][:, empty] = np.nan
+            self.state[name][frame.slots, self.clock["bucket"] % self._points] = found
+
+    def _look(self, slots: Whole, window_ms: int) -> Mask:
+        """Which of ``slots`` saturate now; they are held."""
+        columns = in_order(self.clock["bucket"], self._points)
+        value, load = self.state["value"][slots][:, columns], self.state["load"][slots][:, columns]
+        found = np.zeros(len(slots), np.bool_)
+        for part in STRETCHES:
+            length = max(round(part * self._points), _POINTS_MIN)
+            rises, levels = zip(*(self._rises(one[:, -length:]) for one in (value, load)), strict=True)
+            fresh = rises[0] & rises[1] & ~found
+            self._hold(slots[fresh], window_ms, levels[0][fresh], levels[1][fresh])
+            found |= fresh
+        return found
+
+    def _rises(self, values: Floats) -> tuple[Mask, Floats]:
+        """Whether each row rises and goes on; ``(from, to)`` of its line."""
+        length = values.shape[1]
+        line = fit(values)
+        rise = line.slope * (length - 1)
+        steps = steps_up(values, _THIRDS)
+        with np.errstate(invalid="ignore"):
+            still = steps[:, -1] >= _STILL * steps.mean(axis=1)
+            rises = (line.n >= 0.75 * length) & (line.t() >= self._t) & (rise >= self._rise) & still
+        return rises, np.stack([line.mean - rise / 2, line.mean + rise / 2], axis=1)
+
+    def _hold(self, slots: Whole, window_ms: int, value: Floats, load: Floats) -> None:
+        self.state["held_ms"][slots] = window_ms
+        for at, line in enumerate((value, load)):
+            self.state["back"][slots, at] = line[:, 0] + _BACK * (line[:, 1] - line[:, 0])
+        self.state["base"][slots] = np.exp(value[:, 0])
+
+    def _release(self, slots: Whole) -> None:
+        self.state["held_ms"][slots] = NEVER
+        for name in ("back", "base", "value", "load"):
+            self.state[name][slots] = np.nan
+
+
+def _log(values: Floats) -> Floats:
+    positive = np.isfinite(values) & (values > 0)
+    return np.log(values, out=np.full(len(values), np.nan), where=positive)
+
+
+def _log1p(values: Floats) -> Floats:
+    """Of load, which may be 0: from 0 to 1 waiting is a small step."""
+    known = np.isfinite(values) & (values >= 0)
+    return np.log1p(values, out=np.full(len(values), np.nan), where=known)

@@ -1,0 +1,77 @@
+"""Straight lines through many short series at once, with a significance that knows about correlated noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stream_jobs.insight.frame import Floats
+
+_CORRELATION_MAX = 0.95
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Per row: ``slope`` per step between points, its standard ``error``, points known ``n``, ``mean`` of the values.
+    Where fewer than three points are known, slope is 0 and error infinite."""
+
+    slope: Floats
+    error: Floats
+    n: Floats
+    mean: Floats
+
+    def t(self, slope: Floats | None = None) -> Floats:
+        """Slope (or another one, told apart from this noise) in standard errors; 0 when both are 0."""
+        top = self.slope if slope is None else slope
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.nan_to_num(top / self.error, nan=0.0, posinf=np.inf, neginf=-np.inf)
+
+
+def fit(values: npt.NDArray[np.floating]) -> Line:
+    """Least squares of ``values`` (rows x points in equal steps, NaN where unknown) over 0, 1, 2, ...
+
+    The error is that of ordinary least squares widened by sqrt((1 + r) / (1 - r)) with r the correlation of
+    neighbouring residuals, at least 0: noise that wanders counts as fewer points. Numbers up to 1e100 are safe.
+    """
+    known = np.isfinite(values)
+    n = known.sum(axis=1).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=1, dtype=np.float64) / n
+        steps = np.arange(values.shape[1], dtype=np.float64)
+        step_mean = (known * steps).sum(axis=1) / n
+        x = np.where(known, steps - step_mean[:, None], 0.0)
+        y = np.where(known, values - mean[:, None], 0.0)
+        xx = (x * x).sum(axis=1)
+        slope = np.where(n >= 3, (x * y).sum(axis=1) / xx, 0.0)
+        rest = y - slope[:, None] * x
+        squares = (rest * rest).sum(axis=1)
+        squares = np.where(squares <= _TINY * (y * y).sum(axis=1), 0.0, squares)
+        error = np.sqrt(squares / (n - 2) / xx) * _wander(rest, squares)
+    return Line(slope, np.where(n >= 3, error, np.inf), n, mean)
+
+
+def _wander(rest: Floats, squares: Floats) -> Floats:
+    neighbours = (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
+    r = np.clip(np.where(squares > 0, neighbours / squares, 0.0), 0.0, _CORRELATION_MAX)
+    return np.sqrt((1 + r) / (1 - r))
+
+
+def steps_up(values: npt.NDArray[np.floating], parts: int) -> Floats:
+    """Differences between the medians of ``parts`` equal stretches of each row: rows x (parts - 1). A ramp has equal
+    ones, a step a single one, a sawtooth a negative one, what settles a small last one. NaN where a stretch is
+    unknown. Needs at least ``parts`` points."""
+    edges = np.linspace(0, values.shape[1], parts + 1).round().astype(int)
+    levels = [_median(values[:, low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return np.diff(np.stack(levels, axis=1), axis=1)
+
+
+def _median(values: npt.NDArray[np.floating]) -> Floats:
+    """Per row, NaN left out (``np.nanmedian`` warns where all are)."""
+    ordered = np.sort(values.astype(np.float64), axis=1)
+    n = np.isfinite(ordered).sum(axis=1)
+    rows = np.arange(len(ordered))
+    low, high = np.maximum(n - 1, 0) // 2, np.minimum(n // 2, max(ordered.shape[1] - 1, 0))
+    return np.where(n > 0, ordered[rows, low] / 2 + ordered[rows, high] / 2, np.nan)
