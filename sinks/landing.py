@@ -1,6 +1,7 @@
 """From records to inserts, pure: blocks of a table are merged into one and every row gets its identity.
 
-Derived topics (partials, books, rejected) are ours: a record that cannot be read there is a defect and stops the sink.
+Derived topics (partials, books, rejected, alerts) are ours: a record that cannot be read there is a defect and stops
+the sink.
 Source topics are judged by the same admission as the windows job, so that both always agree on every event.
 Rows whose time to live is over are counted, not inserted: the database would drop them unseen.
 """
@@ -26,8 +27,10 @@ from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.select import select
 from schemas.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
-from schemas.tables import BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
+from schemas.tables import ALERT_HISTORY, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
+from schemas.topics import ALERTS_TOPIC
 from schemas.verdicts import Verdict
+from sinks.alert_rows import block_of
 
 Bucket = tuple[str, int]
 """(source topic, start in ms) of a bucket of the finest rollup level whose partial rows changed."""
@@ -67,8 +70,8 @@ def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: 
     """Inserts for records of derived topics. Raises ``ContractError`` for a record that is not ours."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        table = _table_of(record)
-        if record.value:  # else progress without rows
+        table = ALERT_HISTORY if record.topic == ALERTS_TOPIC else _table_of(record)
+        if record.value:  # else progress without rows, or a tombstone
             groups.setdefault(table.schema, []).append(record)
     return together(
         [_land(BY_TABLE_SCHEMA[schema], found, log_ids, now_ms, limits) for schema, found in groups.items()]
@@ -90,6 +93,9 @@ def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], n
 
 def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
     """All rows of these records, and which record and row each came from."""
+    if table is ALERT_HISTORY:  # JSON: a row each
+        each = np.arange(len(records), dtype=np.int32)
+        return block_of(records), each, np.zeros_like(each)
     values = [record.value or b"" for record in records]
     measured = native_walk.measure(table.fields, values)
     if (measured.rows < 0).any():

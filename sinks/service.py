@@ -25,7 +25,7 @@ from schemas.errors import ConfigError, ContractError, FleetpulseError, Unavaila
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.merging import LEVELS
 from schemas.record import Record
-from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks.database import SinkDatabase
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
@@ -153,7 +153,7 @@ def _derived_group(
     def plan(records: Sequence[Record]) -> Landing:
         return land_derived(records, log_ids, SystemClock().now_ms(), limits)
 
-    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC)
+    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC)
     database = SinkDatabase(clickhouse)
     return _Group(f"{kafka.deployment}-sink", topics, settings.flush_ms, plan, database, Notebook(database), progress)
 
