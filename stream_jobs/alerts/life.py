@@ -174,7 +174,7 @@ class Life:
             told = incident.told
             if incident.resolved_ms is None or (told is not None and told.open):
                 continue
-            if told is None or now_ms - told.at_ms > policy.flap_ms:
+            if told is None or now_ms - told.at_ms >= policy.flap_ms:
                 self.book.drop(incident)
         self.book.forget_spent(now_ms)
         self.mutes.forget(now_ms)

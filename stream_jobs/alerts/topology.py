@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from schemas.block import Block, Labels
 from schemas.grouping import OTHER
@@ -19,6 +20,7 @@ from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.insight.window import Window
 
 Word = str | None
+_ROOM_MAX = 2**62
 
 
 @dataclass(slots=True)
@@ -294,21 +296,30 @@ def _add(found: dict[str, Word], **more: Word) -> None:
 
 
 def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:
-    """The distinct combinations of labels in the rows of one grouping set, without those of ``__other__``."""
+    """The distinct combinations of labels in the rows of one grouping set, without those of ``__other__``, in the order
+    in which they stand."""
     grouping = block.columns["grouping"]
     assert isinstance(grouping, Labels)
     wanted = reading.grouping.encode()
-    rows = np.isin(grouping.codes, [code for code, word in enumerate(grouping.words) if word == wanted])
-    columns = [block.columns[name] for name in reading.names]
-    codes: list[Any] = []
-    key = np.zeros(int(rows.sum()), np.int64)
-    for column in columns:
-        assert isinstance(column, Labels)
-        codes.append(column.codes[rows].astype(np.int64))
-        key = np.unique(key * len(column.words) + codes[-1], return_inverse=True)[1]
-    _, first = np.unique(key, return_index=True)
-    words = [[None if word is None else word.decode() for word in column.words] for column in columns]  # type: ignore[union-attr]
-    for row in np.sort(first).tolist():
+    if wanted not in grouping.words:
+        return
+    rows = np.flatnonzero(grouping.codes == grouping.words.index(wanted))
+    columns = [column for name in reading.names if isinstance(column := block.columns[name], Labels)]
+    codes = [column.codes[rows] for column in columns]
+    first = _first_of_each(codes, [len(column.words) for column in columns])
+    words = [[None if word is None else word.decode() for word in column.words] for column in columns]
+    for row in first.tolist():
         found = tuple(of[code[row]] for of, code in zip(words, codes, strict=True))
         if found[0] != OTHER:
             yield found
+
+
+def _first_of_each(codes: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    """The first row of each distinct combination of codes, in order: one whole number each while they fit 62 bits."""
+    key, room = np.zeros(len(codes[0]), np.int64), 1
+    for code, size in zip(codes, sizes, strict=True):
+        if room * size >= _ROOM_MAX:
+            distinct, key = np.unique(key, return_inverse=True)
+            room = len(distinct)
+        key, room = key * size + code, room * size
+    return np.sort(np.unique(key, return_index=True)[1])
