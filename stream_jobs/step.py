@@ -14,13 +14,19 @@ Rules that a step must keep, because exactness hangs on them:
 During recovery the host folds silently from a snapshot to the committed offset and throws those changes away. A record
 that makes ``fold`` raise is handed to ``reject`` on a state rebuilt from the records before it. While a transaction is
 on its way, ``fold`` goes on with the next records.
+
+A step whose state is large and can be read again may have one more method, ``replay_from(state) -> int | None``: the
+source offset from which folding must begin again to make, of what ``dump`` returns, the state that was dumped. Its dump
+is then small, the host keeps that offset as the snapshot's position, and what is loaded becomes whole by the silent
+fold. Such a step keeps two more rules: records from there on up to the dump change nothing but what is held, whatever
+was rejected among them is passed over and does not make ``fold`` raise again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from schemas.record import Output, Record
 
@@ -80,3 +86,12 @@ class Step(Protocol[State, Changes]):
         ...
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State: ...
+
+
+def replay_from(step: Step[Any, Any], state: Any, position: int) -> int:
+    """The source offset from which folding goes on after a dump of ``state``, which was folded up to ``position``, is
+    loaded: there, unless the step wants to begin earlier."""
+    asked = getattr(step, "replay_from", None)
+    found = None if asked is None else asked(state)
+    assert found is None or found <= position, f"{step.name}: replay from {found}, beyond {position}"
+    return position if found is None else int(found)

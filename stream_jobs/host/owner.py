@@ -5,7 +5,8 @@ States: *new* -> ``acquire`` -> *live* -> ``stop`` -> *gone*. The order inside `
 1. start the partition's transactional producer, which fences every predecessor and ends its open transaction;
 2. only then read the group's committed offset (before that, a commit could still be pending behind the answer);
 3. load the snapshot that the offset's metadata points to, and fold the source from the snapshot's position up to the
-   committed offset *silently*: what that changes was sent before;
+   committed offset *silently*: what that changes was sent before. The position is where the state was dumped, or what
+   ``Step.replay_from`` said then;
 4. the caller seeks to the position returned and feeds from there.
 
 Live, ``feed`` folds and sends nothing. ``commit`` writes one transaction: outputs, pieces of a snapshot, the source
@@ -37,7 +38,7 @@ from stream_jobs.host.policy import CommitPolicy
 from stream_jobs.host.ports import Broker, Committed
 from stream_jobs.host.snapshot import Pointer, Round, Snapshot
 from stream_jobs.host.source import Source
-from stream_jobs.step import Commit, Step
+from stream_jobs.step import Commit, Step, replay_from
 
 _log = logging.getLogger(__name__)
 
@@ -308,9 +309,14 @@ class PartitionOwner:
                 return None
         self._snapshot_at_ms = self._elapsed_ms()
         slot = 0 if self._snapshot is None else (self._snapshot.slot + 1) % snapshot.SLOTS
-        source, parts = self.source, self._step.dump(self._state)
-        self._round = snapshot.begin(self._names, source.topic, source.partition, self._position, slot, parts)
+        source, (position, parts) = self.source, self._dumped()
+        self._round = snapshot.begin(self._names, source.topic, source.partition, position, slot, parts)
         return self._round
+
+    def _dumped(self) -> tuple[int, list[bytes]]:
+        """The state as parts, and the position from which folding goes on once they are loaded."""
+        parts = list(self._step.dump(self._state))
+        return replay_from(self._step, self._state, self._position), parts
 
     def _snapshot_due(self) -> bool:
         assert self._snapshot is not None
@@ -384,24 +390,27 @@ class PartitionOwner:
             except MemoryError:
                 raise
             except Exception as cause:
-                self._fold_again(base, good)
+                await self._fold_again(base, good)
                 self._reject(record, cause)
                 self._position = record.offset + 1
                 base, good = await self._check_in(silent=silent), []
 
-    async def _check_in(self, *, silent: bool) -> list[bytes]:
-        """The state's parts at the position, with nothing unsent beside them: live, all is committed and snapshot."""
+    async def _check_in(self, *, silent: bool) -> tuple[int, list[bytes]]:
+        """The state as dumped at the position, with nothing unsent beside it: live, all is committed and snapshot."""
         self._still_here()
-        parts = list(self._step.dump(self._state))
+        dumped = self._dumped()
         if silent:
             self._forget_changes()
-            self._checkpoint = (self._position, parts)
+            self._checkpoint = dumped
         else:
             await self._commit(self._clock.now_ms(), whole=True)
-        return parts
+        return dumped
 
-    def _fold_again(self, base: list[bytes], good: list[Record]) -> None:
-        self._state = self._step.load(self.source.topic, self.source.partition, base)
+    async def _fold_again(self, base: tuple[int, list[bytes]], good: list[Record]) -> None:
+        """The state of ``base``, which was dumped at the position, and ``good`` folded into it."""
+        position, (self._position, parts) = self._position, base
+        self._state = self._step.load(self.source.topic, self.source.partition, parts)
+        await self._fold_silently(position)
         self._forget_changes()
         if good:
             self._step.fold(self._state, good, self._changes)
