@@ -172,9 +172,23 @@ EXEMPLARS_MAX = {"ttft": 5, "e2e": 5, "failed": 10}
 """How many requests of a window, engine and model stand for the slowest, and for those that failed."""
 
 
+_EXEMPLAR_LABELS = (
+    "cluster",
+    "region",
+    "host",
+    "engine_id",
+    "placement_group",
+    "model",
+    "model_version",
+    "tenant",
+    "slo_class",
+    "status",
+    "error_kind",
+    "origin",
+)
+
+
 def _exemplar_fields() -> tuple[Field, ...]:
-    names = ("cluster", "region", "host", "engine_id", "placement_group", "model", "model_version", "tenant")
-    names += ("slo_class", "status", "error_kind", "origin")
     event = BY_TOPIC[EXEMPLARS_OF]
     return (
         Field("window_ms", Kind.INT64, Role.TIME, "ms", "start of the 10 s window, event time, UTC"),
@@ -189,7 +203,7 @@ def _exemplar_fields() -> tuple[Field, ...]:
             allowed=EXEMPLAR_METRICS,
             required=True,
         ),
-        *(event.field(name) for name in names),
+        *(event.field(name) for name in _EXEMPLAR_LABELS),
         event.field("request_id"),
         event.field("trace_id"),
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from schemas.tables import EXEMPLARS_OF
 from stream_jobs.windows.books import Books, Refusal
 from stream_jobs.windows.dedup import Dedup
+from stream_jobs.windows.exemplars import Exemplars
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Series
 from stream_jobs.windows.sums import Segment
@@ -32,9 +34,13 @@ class State:
 
 @dataclass(slots=True)
 class Changes:
-    """Everything since the last commit. ``open_end_ms``: first end of a window that was open when rows came to it."""
+    """Everything since the last commit. ``open_end_ms``: first end of a window that was open when rows came to it.
+
+    ``exemplars`` has one entry per segment, where events have exemplars at all.
+    """
 
     segments: list[Segment] = field(default_factory=list)
+    exemplars: list[Exemplars] = field(default_factory=list)
     books: Books = field(default_factory=Books)
     refusals: list[Refusal] = field(default_factory=list)
     refused_bytes: int = 0
@@ -44,6 +50,8 @@ class Changes:
         """Where sums of the present series of ``state`` belong."""
         if not self.segments or self.segments[-1].series is not state.series:
             self.segments.append(Segment(state.plan, state.series))
+            if state.plan.event.topic == EXEMPLARS_OF:
+                self.exemplars.append(Exemplars(state.plan, self.segments[-1]))
         return self.segments[-1]
 
     def refuse(self, refusals: list[Refusal]) -> None:
@@ -54,4 +62,5 @@ class Changes:
     @property
     def bytes(self) -> int:
         """Memory held, refused bytes included."""
-        return self.refused_bytes + sum(segment.bytes for segment in self.segments)
+        held = sum(segment.bytes for segment in self.segments) + sum(one.bytes for one in self.exemplars)
+        return self.refused_bytes + held

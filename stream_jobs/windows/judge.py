@@ -19,6 +19,7 @@ from schemas.fields import Event
 from schemas.headers import RecordHeaders
 from schemas.limits import Limits
 from schemas.record import Record
+from schemas.tables import EXEMPLARS_OF
 from schemas.verdicts import Verdict
 from stream_jobs.windows.books import NOBODY, VERDICTS, Books, Counts, Refusal, Source
 from stream_jobs.windows.dedup import Dedup
@@ -40,12 +41,13 @@ class Judged:
 def judge(event: Event, records: Sequence[Record], limits: Limits) -> Judged:
     """The records, read and judged; raises only for a defect of ours."""
     heads = read_headers(event, records, limits)
+    texts = event.topic == EXEMPLARS_OF
     good = [head for head in heads if isinstance(head, RecordHeaders)]
     if len(good) == len(records):
-        admitted = admit(event, records, good, limits, texts=False)
+        admitted = admit(event, records, good, limits, texts=texts)
         return Judged(records, good, admitted, admitted.record_of.astype(np.int64), admitted.rejects)
     origin = [number for number, head in enumerate(heads) if isinstance(head, RecordHeaders)]
-    admitted = admit(event, [records[number] for number in origin], good, limits, texts=False)
+    admitted = admit(event, [records[number] for number in origin], good, limits, texts=texts)
     rejects = [_moved(reject, origin[reject.record]) for reject in admitted.rejects]
     rejects += [_moved(head, number) for number, head in enumerate(heads) if isinstance(head, Reject)]
     headers = [head if isinstance(head, RecordHeaders) else None for head in heads]

@@ -6,10 +6,11 @@ Headers of a partials record, beside ``schema`` and ``content-type``:
 ``job``               who wrote it
 ``source-topic``      and ``source-partition``: which partition's events these are
 ``offsets``           ``FROM-TO``: source offsets covered, ``[FROM, TO)``; the next commit's FROM is this TO
-``part``              ``I/N``: the I-th of the N records this commit sends to this target partition
+``part``              ``I/N``: the I-th of the N records this commit sends to this target partition; exemplars
+                      (schema ``exemplars/1``) come first, partials last
 ``number``            position among all records this job wrote about the source partition
 ``watermark``         ms; on every part but the last 0 (nothing new): what it covers is not complete yet
-``rows``              partial rows in the value; without rows the value is empty
+``rows``              rows in the value; without rows the value is empty
 ``idle``              1 when the wall clock moved the watermark
 ====================  =================================================================================
 """
@@ -22,35 +23,43 @@ from schemas import native
 from schemas.block import Block
 from schemas.headers import NATIVE
 from schemas.record import Headers, Output
-from schemas.tables import BOOKS, REJECTED, Table
+from schemas.tables import BOOKS, EXEMPLARS, REJECTED, Table
 from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
 from stream_jobs.step import Commit
 from stream_jobs.windows.books import Books, Place, Refusal, refusals_block
+from stream_jobs.windows.changes import Changes
 from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import Plan
-from stream_jobs.windows.sums import Segment
 
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 
 Piece = tuple[int, bytes]
 """Rows and their bytes."""
+Pieces = dict[int, list[Piece]]
+"""Pieces by target partition."""
 
 
 def partials(
-    plan: Plan, segments: Sequence[Segment], commit: Commit, watermark_ms: int, partitions: int, job: str
+    plan: Plan, changes: Changes, commit: Commit, watermark_ms: int, partitions: int, job: str
 ) -> list[Output]:
-    """At least one record for every target partition, also without rows, so that progress is seen everywhere."""
-    pieces: dict[int, list[Piece]] = {target: [] for target in range(partitions)}
-    for segment in segments:
+    """At least one record of partials for every target partition, also without rows, so that progress is seen
+    everywhere; exemplars go before them, so that whoever sees the watermark has seen all."""
+    pieces: Pieces = {target: [] for target in range(partitions)}
+    for segment in changes.segments:
         for target, block in blocks_of(plan, segment, partitions).items():
             pieces[target] += encoded(plan.table, block)
         segment.remember_sizes()
+    examples: Pieces = {target: [] for target in range(partitions)}
+    for found in changes.exemplars:
+        for target, block in found.blocks(partitions).items():
+            examples[target] += encoded(EXEMPLARS, block)
     outputs: list[Output] = []
-    for target, found in pieces.items():
-        parts = found or [(0, b"")]
-        for index, (rows, value) in enumerate(parts, 1):
+    for target in range(partitions):
+        parts = [(EXEMPLARS, *piece) for piece in examples[target]]
+        parts += [(plan.table, *piece) for piece in pieces[target] or [(0, b"")]]
+        for index, (table, rows, value) in enumerate(parts, 1):
             headers = (
-                *_opening(plan.table, commit, job),
+                *_opening(table, commit, job),
                 ("part", b"%d/%d" % (index, len(parts))),
                 ("number", b"%d" % (commit.number + len(outputs))),
                 ("watermark", b"%d" % (watermark_ms if index == len(parts) else 0)),

@@ -18,6 +18,7 @@ from stream_jobs.windows import kernels, messages, snapshot
 from stream_jobs.windows.changes import Changes, State
 from stream_jobs.windows.columns import Columns, Whole, codes_of, columns_of
 from stream_jobs.windows.dedup import Dedup
+from stream_jobs.windows.exemplars import Details, details_of
 from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, refusals, source_of, take_new
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import plan_of
@@ -61,9 +62,11 @@ class WindowsStep:
         if fresh is not None:
             columns.verdicts[~fresh[columns.record_of]] = Verdict.DUPLICATE
         appended = np.array([record.timestamp_ms for record in judged.records], np.int64)
-        self._fold_columns(state, columns, appended, changes)
+        self._fold_columns(state, columns, details_of(state.plan, judged.admitted.block), appended, changes)
 
-    def _fold_columns(self, state: State, columns: Columns, appended: Whole, changes: Changes) -> None:
+    def _fold_columns(
+        self, state: State, columns: Columns, details: Details | None, appended: Whole, changes: Changes
+    ) -> None:
         rows = len(columns.at)
         codes = np.empty((len(state.plan.dimensions), rows), np.int32)
         series = np.empty(rows, np.int64)
@@ -72,7 +75,7 @@ class WindowsStep:
             stop, progress = self._run(state, columns, appended, start)
             before = watermark_ms(state.progress_ms, self.limits.lateness_ms)
             if progress != UNKNOWN:
-                self._fold_run(state, columns, start, stop, codes, series, changes)
+                self._fold_run(state, columns, details, start, stop, codes, series, changes)
                 state.progress_ms = max(state.progress_ms, progress)
                 open_end = kernels.first_open(columns.windows, columns.verdicts, start, stop, before - self.window_ms)
                 changes.open_end_ms = min(changes.open_end_ms, open_end + self.window_ms)
@@ -95,6 +98,7 @@ class WindowsStep:
         self,
         state: State,
         columns: Columns,
+        details: Details | None,
         start: int,
         stop: int,
         codes: Codes,
@@ -107,6 +111,8 @@ class WindowsStep:
             table.find(codes, columns.verdicts, columns.windows, start, stop, series)
             segment.sums[number].add(columns, series, start, stop)
         segment.keep(columns, start, stop)
+        if details is not None:
+            changes.exemplars[-1].add(columns, details, codes, start, stop)
 
     def _sweep(self, state: State) -> None:
         watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)
@@ -132,7 +138,7 @@ class WindowsStep:
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
         watermark = announced_ms(state.progress_ms, self.limits.lateness_ms, commit.now_ms, commit.idle)
         return [
-            *messages.partials(state.plan, changes.segments, commit, watermark, self._partials, self.name),
+            *messages.partials(state.plan, changes, commit, watermark, self._partials, self.name),
             *messages.books(changes.books, commit, self._books, self.name),
             *messages.rejected(changes.refusals, commit, self._rejected, self.name),
         ]
