@@ -130,7 +130,7 @@ def _read(node: Table, classes: tuple[SloClass, ...], told: Problems) -> list[Re
         nodes = per_class(node, classes)
         if nodes:
             return [one for each in nodes if (one := read_rule(each, told))]
-        for each in per_class(node, (_STAND_IN,)):
+        for each in per_class(node, (_STAND_IN,), named=False):
             read_rule(each, told)
     return []
 

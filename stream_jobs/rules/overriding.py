@@ -66,9 +66,9 @@ def _inner(base: Node | None, mine: Node, kind: Node | None) -> Table:
     return Table((*kept, *mine.pairs), mine.at)
 
 
-def per_class(node: Table, classes: Sequence[SloClass]) -> list[Table]:
-    """A rule with ``slo: ttft`` once for every class that has that objective: named after the class, looking at its
-    requests that took longer."""
+def per_class(node: Table, classes: Sequence[SloClass], *, named: bool = True) -> list[Table]:
+    """A rule with ``slo: ttft`` once for every class that has that objective: ``named`` after the class, looking at
+    its requests that took longer."""
     slo = node.get("slo")
     assert slo is not None
     column = LATENCIES[choice(slo, "slo", tuple(LATENCIES))]
@@ -80,9 +80,9 @@ def per_class(node: Table, classes: Sequence[SloClass]) -> list[Table]:
         limit = getattr(one, column)
         if limit is None:
             continue
-        at = slo.at
+        at, suffix = slo.at, "_" + re.sub("[^a-z0-9_]", "_", one.name.lower())
         changes: dict[str, Node] = {
-            "name": Scalar(f"{called(node)}_{re.sub('[^a-z0-9_]', '_', one.name.lower())}"[:64], at),
+            "name": Scalar((called(node) + suffix * named)[:64], at),
             "metric": Scalar(f"share({column} > {limit}us)", at),
             "where": _with(where, "slo_class", one.name, at, "where"),
             "options": _with(options, "objective", repr(one.share), at, "options"),

@@ -123,12 +123,13 @@ def _needed(node: Table, key: str) -> Node:
 
 def _looking(node: Table, told: Problems) -> dict[str, Any]:
     """What the rule looks at and by which detector: kind, measures, by, options, conditions."""
+    before = len(told.lines)
     kind = KINDS[choice(_needed(node, "kind"), "kind", tuple(KINDS))]
     by: tuple[str, ...] = ()
     with told.collected():
         by = _by(node)
     measures = _measures(node, kind, by, told)
-    if told.lines:
+    if len(told.lines) > before:
         return {}
     whiles = node.get("while")
     only_while = whiles_of(whiles, measures) if whiles is not None else ()
@@ -186,8 +187,10 @@ def _all_read(node: Table, kind: DetectorKind, measures: Mapping[str, Measure], 
     slots = [slot.name for slot in kind.measures]
     for called in measures:
         if called not in slots and called not in conditions:
+            more = table(_needed(node, "measures"), "measures")
             raise WrongError(
-                node.at, f"measure {called} is read by nobody: {kind.name} reads {', '.join(slots)}; use it in while"
+                more.key(called).at,
+                f"measure {called} is read by nobody: {kind.name} reads {', '.join(slots)}; use it in while",
             )
 
 
