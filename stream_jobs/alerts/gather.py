@@ -85,11 +85,11 @@ class Gather:
         """The windows that can be judged now, in order of time; each comes once."""
         passed = min(self.through_ms)
         limit = max(passed, max(self.through_ms) - self.wait_ms)
-        if limit <= 0:
-            return
         if self.next_ms is None:
             first = min(self.waiting, default=limit)
-            self.next_ms = min(first, limit - limit % self.window_ms)
+            if first + self.window_ms > limit:
+                return  # time begins with the first window that anything came for
+            self.next_ms = first
         while self.next_ms + self.window_ms <= limit:
             self._skip(limit)
             if self.next_ms + self.window_ms > limit:

@@ -18,6 +18,7 @@ Time is event time: the end of the window judged last, or an event's own. Ids fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from schemas.alert_commands import Command
@@ -93,9 +94,10 @@ class Life:
             told += self._tell(list(touched.values()), at_ms)
         return told
 
-    def command(self, command: Command) -> list[Alert]:
-        """A mute begins or ends; in force from the last window on."""
-        self.mutes.take(command)
+    def command(self, command: Command, at_ms: int = 0) -> list[Alert]:
+        """A mute begins or ends. ``at_ms`` is when it was told: what begins by then is in force at once, although the
+        windows are some seconds behind."""
+        self.mutes.take(replace(command, from_ms=0) if command.from_ms <= at_ms else command)
         return self._tell(self._remuted(), self.now_ms)
 
     # signals

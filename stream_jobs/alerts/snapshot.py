@@ -27,11 +27,7 @@ def dump(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -> li
     lengths = {name: [len(piece) for piece in pieces] for name, pieces in sections.items()}
     opening = orjson.dumps({"version": VERSION, "head": head, "sections": lengths})
     pieces = [piece for told in sections.values() for piece in told]
-    data = b"".join((len(opening).to_bytes(4, "little"), opening, *pieces))
-    room = PART_BYTES_MAX - _PART.size
-    cut = [data[start : start + room] for start in range(0, len(data), room)]
-    check = zlib.crc32(data)
-    return [_PART.pack(_MAGIC, index, len(cut), check) + piece for index, piece in enumerate(cut)]
+    return _cut(b"".join((len(opening).to_bytes(4, "little"), opening, *pieces)))
 
 
 def load(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
@@ -49,6 +45,13 @@ def load(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]
             sections[name].append(data[position : position + length])
             position += length
     return told["head"], sections
+
+
+def _cut(data: bytes) -> list[bytes]:
+    room = PART_BYTES_MAX - _PART.size
+    cut = [data[start : start + room] for start in range(0, len(data), room)]
+    check = zlib.crc32(data)
+    return [_PART.pack(_MAGIC, index, len(cut), check) + piece for index, piece in enumerate(cut)]
 
 
 def _joined(parts: Sequence[bytes]) -> bytes:

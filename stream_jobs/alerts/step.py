@@ -204,7 +204,7 @@ def _joined(schema: str, blocks: Sequence[Block]) -> Block:
 def _passed_on(life: Life, headers: PassedOnHeaders, value: bytes) -> Iterable[Alert]:
     """What an event or a command does at once. Raises ``RejectedError`` for what cannot be read."""
     if headers.schema == finals.COMMANDS_SCHEMA:
-        return life.command(alert_commands.decode(value))
+        return life.command(alert_commands.decode(value), headers.at_ms)
     topic = finals.PASSED_ON_SCHEMAS[headers.schema]
     fields = BY_TOPIC[topic].fields
     rows = rows_of(fields, native.decode(value, fields))
