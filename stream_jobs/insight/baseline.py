@@ -26,7 +26,7 @@ from schemas.limits import HOUR_MS
 from stream_jobs.insight import season
 from stream_jobs.insight.frame import Floats, Mask, Whole
 from stream_jobs.insight.scale import Scale
-from stream_jobs.insight.season import NO_ROW, Pool
+from stream_jobs.insight.season import HOURS, NO_ROW, STEPS, Pool, Rows
 from stream_jobs.insight.slotted import Column, Slotted
 
 GAP_SHARE = 0.15
@@ -83,7 +83,7 @@ class Seen:
 
 
 class Baseline(Slotted):
-    """Arrays of all series of a rule. 60 bytes per series, with a season 100 and 840 in its pool."""
+    """Arrays of all series of a rule. 60 bytes per series, with a season 120 and 336 in its pool."""
 
     def __init__(self, terms: Terms, scale: Scale) -> None:
         super().__init__((*COLUMNS, *(season.COLUMNS if terms.season_weeks_min else ())))
@@ -126,27 +126,22 @@ class Baseline(Slotted):
             return super().dump()
         used = int(self.state["season_row"].max(initial=NO_ROW)) + 1
         kept = super().dump()
-        kept["season_means"], kept["season_visits"] = self.pool.means[:used].copy(), self.pool.visits[:used].copy()
+        kept["season_places"] = self.pool.places[:used].copy()
         return kept
 
     def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Takes over a dump. Raises ``KeyError`` when a column is missing."""
         super().load(arrays)
         if self.terms.season_weeks_min:
-            self.pool.means = np.array(arrays["season_means"], np.float32)
-            self.pool.visits = np.array(arrays["season_visits"], np.uint8)
-
-    def bytes_kept(self) -> int:
-        """Memory of all arrays."""
-        return self.size * self.bytes_per_slot() + self.pool.means.nbytes + self.pool.visits.nbytes
+            self.pool.places = np.array(arrays["season_places"], np.int16)
 
     def _seasonal(self, slots: Whole, values: Floats, window_ms: int) -> Floats:
         """Level that the season expects, NaN without one: of its band, what explains the value best."""
-        rows = self.state["season_row"][slots]
         out = np.full(len(slots), np.nan)
-        has = np.flatnonzero(rows != NO_ROW)
+        old = window_ms // HOUR_MS - self.state["season_from"][slots] >= self.terms.season_weeks_min * HOURS
+        has = np.flatnonzero(old & (self.state["season_row"][slots] != NO_ROW))
         if len(has):
-            low, high = self.pool.band(rows[has], window_ms, self.terms.season_weeks_min)
+            low, high = self.pool.band(self._rows(slots[has]), window_ms, self.terms.season_weeks_min)
             left_over = self.state["season_level"][slots[has]]
             started = self.state["season_samples"][slots[has]] > 0
             best = np.clip(values[has] - left_over, low, high)
@@ -185,7 +180,7 @@ class Baseline(Slotted):
         if len(over):
             self._give_rows(over[state["season_row"][over] == NO_ROW])
             means = state["hour_sum"][over] / state["hour_samples"][over]
-            self.pool.enter(state["season_row"][over].astype(np.int64), state["hour"][over], means)
+            self.pool.enter(self._rows(over), state["hour"][over], means)
             state["hour_sum"][over] = 0
             state["hour_samples"][over] = 0
         state["hour"][slots] = hour
@@ -193,8 +188,19 @@ class Baseline(Slotted):
         state["hour_samples"][slots] += 1
 
     def _give_rows(self, slots: Whole) -> None:
-        rows = self.state["season_row"]
+        state = self.state
+        rows = state["season_row"]
         rows[slots] = self.pool.take(len(slots), rows[rows != NO_ROW].astype(np.int64))
+        middle = state["hour_sum"][slots] / state["hour_samples"][slots]
+        size = self.scale.size(middle, self.scale.sigma(middle, state["variance"][slots]))
+        state["season_from"][slots] = state["hour"][slots]
+        state["season_ref"][slots] = middle
+        state["season_step"][slots] = size / STEPS
+
+    def _rows(self, slots: Whole) -> Rows:
+        state = self.state
+        numbers, began = (state[name][slots].astype(np.int64) for name in ("season_row", "season_from"))
+        return Rows(numbers, began, state["season_ref"][slots], state["season_step"][slots])
 
     def _follow(self, seen: Seen) -> None:
         """Where a series is off, learn what it is like now; where it has been well long enough, it is off no more."""

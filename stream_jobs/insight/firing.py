@@ -8,7 +8,7 @@ cleared with a note.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ BITS = 64
 SILENT_MS = 5 * MINUTE_MS
 SILENT = "no data for some time"
 
-_TOLD = ("value", "baseline", "low", "high")
+TOLD = ("value", "baseline", "low", "high")
 _ONE = np.uint64(1)
 
 COLUMNS = (
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("since_ms", "i8"),
     Column("heard_ms", "i8"),
     Column("count", "i8"),
-    *(Column(name, "f8", np.nan) for name in _TOLD),
+    *(Column(name, "f8", np.nan) for name in TOLD),
 )
 
 
@@ -84,7 +84,7 @@ class Firing(Slotted):
         self.state["heard_ms"][slots] = frame.end_ms
         self.state["count"][slots] = 0
         self.state["count"][frame.slots] = frame.counts
-        for name in _TOLD:
+        for name in TOLD:
             self.state[name][slots] = getattr(judgement, name)[heard]
 
     def _begin(self, window_ms: int, beyond: Whole) -> None:
@@ -115,7 +115,6 @@ class Firing(Slotted):
             self.notes[slot] = SILENT
         return firing[calm | silent]
 
-    def told(self, slot: int) -> Sequence[float | None]:
-        """Value, baseline, low and high as last judged; None where there is none."""
-        found = (float(self.state[name][slot]) for name in _TOLD)
-        return [None if np.isnan(one) else one for one in found]
+    def told(self, name: str, slots: Whole) -> list[float | None]:
+        """One of ``TOLD`` as last judged; None where there is none."""
+        return [None if one != one else one for one in self.state[name][slots].tolist()]

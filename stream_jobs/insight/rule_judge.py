@@ -14,7 +14,7 @@ import numpy.typing as npt
 from schemas.errors import ConfigError
 from schemas.limits import MINUTE_MS
 from stream_jobs.insight.detectors import DETECTORS
-from stream_jobs.insight.firing import BITS, Firing
+from stream_jobs.insight.firing import BITS, TOLD, Firing
 from stream_jobs.insight.frame import Detector, Finding, Mask, Whole
 from stream_jobs.insight.frames import Made, Rows, make
 from stream_jobs.insight.plan import Asked
@@ -82,9 +82,8 @@ class RuleJudge:
 
     def dump(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Head and arrays; equal for equal states."""
-        words, series = self.registry.dump()
         parts: dict[str, Mapping[str, npt.NDArray[Any]]] = {
-            "series": series,
+            "series": self.registry.dump(),
             "firing": self.firing.dump(),
             "detector": self.detector.dump(),
         }
@@ -95,7 +94,6 @@ class RuleJudge:
             "window_ms": self.rule.window_ms,
             "hash": state_hash(self.rule),
             "last_ms": self.last_ms,
-            "words": words,
             "notes": notes,
         }
         return head, {f"{part}.{name}": array for part, found in parts.items() for name, array in sorted(found.items())}
@@ -103,7 +101,7 @@ class RuleJudge:
     def load(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], *, learned: bool = True) -> None:
         """What was dumped; without what the detector ``learned`` when it is only to be ended."""
         self.last_ms = head["last_ms"]
-        self.registry.load(head["words"], _part(arrays, "series"))
+        self.registry.load(_part(arrays, "series"))
         self.firing.load(_part(arrays, "firing"))
         self.firing.notes = {int(slot): note for slot, note in head["notes"].items()}
         if learned:
@@ -119,7 +117,7 @@ class RuleJudge:
     def _name(self, slots: Whole) -> None:
         named: Callable[[Whole, list[Any]], None] | None = getattr(self.detector, "named", None)
         if named is not None and len(slots):
-            named(slots, [self.registry.labels(slot) for slot in slots.tolist()])
+            named(slots, self.registry.labels_of(slots))
 
     def _sweep(self, window_ms: int) -> None:
         if self.last_ms is None or window_ms // SWEEP_MS == self.last_ms // SWEEP_MS:
@@ -141,28 +139,20 @@ class RuleJudge:
         self.tally.beyond_limit += made.beyond_limit
 
     def _findings(self, window_ms: int, cleared: Whole) -> list[Finding]:
-        ended = set(cleared.tolist())
+        slots = np.flatnonzero(self.firing.firing)
+        if not len(slots):
+            return []
+        told = [self.firing.told(name, slots) for name in TOLD]
+        since, counts = (self.firing.state[name][slots].tolist() for name in ("since_ms", "count"))
+        fires = (~np.isin(slots, cleared)).tolist()
+        labels, notes = self.registry.labels_of(slots), self.firing.notes
+        rows = zip(slots.tolist(), labels, fires, since, zip(*told, strict=True), counts, strict=True)
+        name, length_ms = self.rule.name, self.rule.window_ms
         found = [
-            self._finding(slot, window_ms, slot not in ended) for slot in np.flatnonzero(self.firing.firing).tolist()
+            Finding(name, label, window_ms, length_ms, firing, since_ms, *figures, count, notes.get(slot, ""))
+            for slot, label, firing, since_ms, figures, count in rows
         ]
         return sorted(found, key=lambda finding: finding.labels)
-
-    def _finding(self, slot: int, window_ms: int, firing: bool) -> Finding:
-        value, baseline, low, high = self.firing.told(slot)
-        return Finding(
-            self.rule.name,
-            self.registry.labels(slot),
-            window_ms,
-            self.rule.window_ms,
-            firing,
-            int(self.firing.state["since_ms"][slot]),
-            value,
-            baseline,
-            low,
-            high,
-            int(self.firing.state["count"][slot]),
-            self.firing.notes.get(slot, ""),
-        )
 
 
 def state_hash(rule: Rule) -> str:

@@ -50,3 +50,9 @@ class Scale:
         if not self.log:
             return share * np.abs(level)
         return np.full(len(level), np.log1p(share) if up else -np.log1p(-min(share, 1 - LEAST)))
+
+    def size(self, level: Floats, sigma: Floats) -> Floats:
+        """What counts as one on the scale: 1 where it is logarithmic, else the level or 8 deviations."""
+        if self.log:
+            return np.ones(len(level))
+        return np.maximum(np.maximum(np.abs(level), 8 * sigma), LEAST)

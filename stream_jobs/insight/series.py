@@ -104,30 +104,41 @@ class Registry:
         self.count -= len(slots)
         self._pack()
 
-    def labels(self, slot: int) -> frame.Labels:
-        """Labels of a series without those that are null."""
-        found = []
-        for place, name in enumerate(self.by):
-            word = self.words[place].words[self.lines[slot, place]]
-            if word is not None:
-                found.append((name, word.decode(errors="replace")))
-        return tuple(found)
+    def labels_of(self, slots: Whole) -> list[frame.Labels]:
+        """Labels of these series without those that are null."""
+        pairs = [self._pairs(place, slots) for place in range(len(self.by))]
+        return [tuple(pair for pair in line if pair is not None) for line in zip(*pairs, strict=True)] or [()] * len(
+            slots
+        )
 
-    def dump(self) -> tuple[list[list[str]], dict[str, npt.NDArray[Any]]]:
-        """Words per label (rising, as latin-1 text of their bytes) and arrays; equal for equal series."""
+    def dump(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays; equal for equal series."""
         self._pack()
-        return [[(word or b"").decode("latin-1") for word in one.words[1:]] for one in self.words], {
+        words = [word or b"" for one in self.words for word in one.words[1:]]
+        return {
             "lines": self.lines,
             "alive": self.alive,
             "seen_ms": self.seen_ms,
+            "words": np.frombuffer(b"".join(words), np.uint8),
+            "word_lengths": np.array([len(word) for word in words], np.int32),
+            "word_counts": np.array([len(one.words) - 1 for one in self.words], np.int64),
         }
 
-    def load(self, words: Sequence[Sequence[str]], arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def load(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Takes over what was dumped."""
-        self.words = [Words([word.encode("latin-1") for word in one]) for one in words]
+        text, ends = arrays["words"].tobytes(), np.cumsum(arrays["word_lengths"], dtype=np.int64).tolist()
+        words = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        stops = np.cumsum(arrays["word_counts"], dtype=np.int64).tolist()
+        self.words = [Words(words[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
         self.lines, self.alive, self.seen_ms = arrays["lines"], arrays["alive"], arrays["seen_ms"]
         self.count = int(self.alive.sum())
         self._reindex()
+
+    def _pairs(self, place: int, slots: Whole) -> list[tuple[str, str] | None]:
+        codes, words, name = self.lines[slots, place], self.words[place].words, self.by[place]
+        used = {code: words[code] for code in np.unique(codes).tolist()}
+        pairs = {code: None if word is None else (name, word.decode(errors="replace")) for code, word in used.items()}
+        return [pairs[code] for code in codes.tolist()]
 
     def _enter(self, labels: Sequence[Labels], rows: Whole) -> Whole:
         self._grow(self.count + len(rows))
