@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from fleetpulse.processes import Command, Processes
 from runtime import logs
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import Check, HealthServer
 from runtime.shutdown import on_stop_signal
-from schemas.topics import BY_NAME, DERIVED_TOPICS, SOURCE_TOPICS
+from schemas.finals import PASSED_ON_TOPICS
+from schemas.topics import (
+    ALERT_COMMANDS,
+    ALERTS_TOPIC,
+    BY_NAME,
+    DERIVED_TOPICS,
+    SOURCE_TOPICS,
+    WINDOW_FINALS,
+    WINDOW_PARTIALS,
+)
+
+if TYPE_CHECKING:
+    from stream_jobs.host.job import AnyStep
+    from stream_jobs.host.policy import CommitPolicy
+
+JOBS = ("windows", "finals", "alerts")
+"""In the order in which events pass through them."""
+TEND_EVERY_S = 0.5
 
 
 @contextlib.contextmanager
@@ -30,28 +52,113 @@ def partitions_of(config: Config) -> dict[str, int]:
     return {name: topic.partitions for name, topic in BY_NAME.items()} | config.partitions
 
 
-def run_job(job: str, shell: str, worker: str, health_port: int | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """A job as it is handed to the host: steps by source topic, which of these have holes in their offsets, and the
+    topics written to with the partitions relied on. ``warm`` loads compiled code."""
+
+    steps: dict[str, AnyStep]
+    transactional: tuple[str, ...]
+    outputs: dict[str, int]
+    policy: CommitPolicy
+    warm: Callable[[], None]
+
+
+def _windows(config: Config) -> Hosting:
+    from fleetpulse.observed import ObservedWindowsStep
+    from stream_jobs.host.policy import DEFAULT_POLICY
+    from stream_jobs.windows.warm import warm
+
+    partitions = partitions_of(config)
+    steps: dict[str, AnyStep] = dict.fromkeys(
+        (topic.name for topic in SOURCE_TOPICS), ObservedWindowsStep(config.limits, partitions)
+    )
+    outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
+    return Hosting(steps, (), outputs, DEFAULT_POLICY, warm)
+
+
+def _finals(config: Config) -> Hosting:
+    from fleetpulse.observed_finals import count
+    from runtime.counters import COUNTERS
+    from stream_jobs.finals.forward import ForwardStep
+    from stream_jobs.finals.step import FinalsStep
+    from stream_jobs.finals.warm import warm
+    from stream_jobs.host.policy import PROMPT_POLICY
+
+    partitions = partitions_of(config)
+    sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
+    finals = FinalsStep(config.limits, sources, observe=lambda figures: count(figures, COUNTERS))
+    steps: dict[str, AnyStep] = dict.fromkeys((*PASSED_ON_TOPICS, ALERT_COMMANDS), ForwardStep(config.limits))
+    steps[WINDOW_PARTIALS] = finals
+    return Hosting(steps, (WINDOW_PARTIALS,), {WINDOW_FINALS: 1}, PROMPT_POLICY, warm)
+
+
+def _alerts(config: Config, rules: Path | None) -> Hosting:
+    from stream_jobs.alerts.evidence import Evidence
+
+    from stream_jobs.alerts.step import AlertStep
+    from stream_jobs.host.policy import PROMPT_POLICY
+    from stream_jobs.insight.judge import Judge
+    from stream_jobs.rules.load import load_set
+
+    upstreams = partitions_of(config)[WINDOW_PARTIALS]
+    step = AlertStep(upstreams, load_set(rules), Judge, Evidence)
+    return Hosting({WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY, lambda: None)
+
+
+def run_job(job: str, shell: str, worker: str, health_port: int | None, rules: Path | None = None) -> None:
     """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again.
 
-    Ready while every partition that the group gave this worker is live.
+    Ready while every partition that the group gave this worker is live. ``rules`` are those of the alert job.
     """
-    from fleetpulse.observed import ObservedWindowsStep
     from stream_jobs.host.partitions import READINESS
     from stream_jobs.host.process import host_job
-    from stream_jobs.windows.warm import warm
 
     logs.configure(f"jobs-{job}")
     config = load()
-    partitions = partitions_of(config)
-    step = ObservedWindowsStep(config.limits, partitions)
-    topics = [topic.name for topic in SOURCE_TOPICS]
-    outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
+    hosting = {"windows": _windows, "finals": _finals}[job](config) if job != "alerts" else _alerts(config, rules)
     bound_fetches(config.limits)
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
-    threading.Thread(target=warm, name="warm", daemon=True).start()
+    threading.Thread(target=hosting.warm, name="warm", daemon=True).start()
     with _health(health_port, READINESS.why):
-        code = host_job(shell, step, topics, config.kafka, worker=worker, outputs=outputs)
+        code = host_job(
+            shell,
+            hosting.steps,
+            (),
+            config.kafka,
+            hosting.policy,
+            worker=worker,
+            transactional_sources=hosting.transactional,
+            outputs=hosting.outputs,
+        )
     sys.exit(code)
+
+
+def run_all_jobs(shell: str, worker: str, health_port: int | None, rules: Path | None = None) -> None:
+    """Run every job as a child, start again whichever ends, until SIGTERM or SIGINT; then let all of them commit.
+
+    Each has its log in the data folder. Health ports are ``health_port`` and those after it, in the order of ``JOBS``.
+    """
+    logs.configure("jobs")
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    with Processes(load().data_dir / "log") as processes:
+        for place, job in enumerate(JOBS):
+            processes.start(Command(f"jobs-{job}", _arguments(job, shell, worker, health_port, place, rules)))
+        while not stopping.wait(TEND_EVERY_S):
+            processes.tend()
+
+
+def _arguments(
+    job: str, shell: str, worker: str, health_port: int | None, place: int, rules: Path | None
+) -> tuple[str, ...]:
+    words = ["jobs", job, "--shell", shell, "--name", worker]
+    if health_port is not None:
+        words += ["--health-port", str(health_port and health_port + place)]
+    if rules is not None and job == "alerts":
+        words += ["--rules", str(rules)]
+    return tuple(words)
 
 
 def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:

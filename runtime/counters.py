@@ -101,6 +101,15 @@ METRICS: tuple[Metric, ...] = (
     _total("sink_retries", "retries", ("table", "error"), "inserts tried again; nothing is lost by them"),
     _level("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
     _level("sink_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
+    # finals: partitions are those of window.partials
+    _total("finals_windows", "windows", ("partition",), "closed with rows in them"),
+    _total("finals_incomplete", "windows", ("partition",), "of these closed without having heard of every source"),
+    _total("finals_rows", "rows", ("partition",), "told: first, and again because they changed"),
+    _total(
+        "finals_late_rows", "rows", ("partition",), "that came when their window was cold: only the tables have them"
+    ),
+    _total("finals_gaps", "gaps", ("partition",), "records of the windows job that were missing or could not be read"),
+    _level("finals_through_ms", "ms", ("partition",), "event time up to which windows were told, since the epoch"),
     # every process
     _total("errors", "errors", ("where", "error"), "caught and recovered from"),
     # delivery of alerts

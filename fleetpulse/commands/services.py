@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,9 @@ class Job(StrEnum):
     """Which job to run."""
 
     WINDOWS = "windows"
+    FINALS = "finals"
+    ALERTS = "alerts"
+    ALL = "all"
 
 
 HealthPort = Annotated[
@@ -34,24 +38,37 @@ def register(app: typer.Typer) -> None:
 
 
 def jobs(
-    job: Annotated[Job, typer.Argument(help="Which job.")] = Job.WINDOWS,
+    job: Annotated[
+        Job,
+        typer.Argument(
+            help="windows: events to partial rows; finals: these to whole windows; alerts: these to alerts; "
+            "all: each in a child process, started again when it ends."
+        ),
+    ] = Job.WINDOWS,
     shell: Annotated[
         Shell, typer.Option(help="Host the steps in a Faust worker or in a bare aiokafka loop.")
     ] = Shell.FAUST,
     name: Annotated[
         str, typer.Option(help="Name of this worker; keep it over restarts (static membership).")
     ] = "worker-0",
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="alerts: a file of rules instead of the shipped ones.", exists=True, dir_okay=False),
+    ] = None,
     health_port: HealthPort = None,
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
 
     Exit 70 means that a doubt ended it: a supervisor must start it again after 2 s, always (docs/running.md).
 
-    Example: [bold]fleetpulse jobs windows --name worker-1[/bold]
+    Example: [bold]fleetpulse jobs windows --name worker-1[/bold], [bold]fleetpulse jobs all[/bold]
     """
-    from fleetpulse.services import run_job
+    from fleetpulse.services import run_all_jobs, run_job
 
-    run_job(job.value, shell.value, name, health_port)
+    if job is Job.ALL:
+        run_all_jobs(shell.value, name, health_port, rules)
+    else:
+        run_job(job.value, shell.value, name, health_port, rules)
 
 
 def sink(

@@ -22,6 +22,7 @@ PARTITION = 2
 SOURCES = {"llm.requests": 1, "gpu.samples": 1}
 REQUESTS, SAMPLES = ("llm.requests", 0), ("gpu.samples", 0)
 WINDOW_MS = 10_000
+END_MS = BASE_MS + WINDOW_MS
 
 
 def a_step(limits: Limits = DEFAULT_LIMITS, sources: Mapping[str, int] = SOURCES, **more: Any) -> FinalsStep:

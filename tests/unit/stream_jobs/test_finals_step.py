@@ -21,6 +21,7 @@ from stream_jobs.finals.progress import PAUSE_MS, sources_of
 from stream_jobs.finals.step import FinalsStep
 from stream_jobs.finals.upstream import read
 from tests.unit.stream_jobs.finals_cases import (
+    END_MS,
     PARTITION,
     REQUESTS,
     SAMPLES,
@@ -38,8 +39,6 @@ from tests.unit.stream_jobs.finals_cases import (
     sent,
 )
 from tests.unit.stream_jobs.windows_cases import BASE_MS, merged
-
-END_MS = BASE_MS + WINDOW_MS
 
 
 def test_a_window_is_told_when_every_source_has_passed_it() -> None:
