@@ -123,10 +123,13 @@ def is_wide(having: int, known: int) -> bool:
 
 
 def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
-    """Whether the signal began close enough to what the incident is about."""
+    """Whether the signal began close enough to what the incident is about. What needs nobody may go on for days: it
+    takes in nothing that needs somebody, unless both begin together."""
     apart_ms = abs(signal.since_ms - incident.joined_ms)
     if signal.id in incident.parts:
         return True
+    if incident.severity == "info" and signal.severity != "info":
+        return apart_ms <= policy.join_ms
     if incident.slow or signal.kind == "trend":
         return apart_ms <= policy.join_trend_ms
     if signal.machine:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.alerts import SEVERITIES, TRANSITIONS
-from stream_jobs.alerts.step import Changes, State
+from stream_jobs.alerts.changes import Changes, State
 
 
 @dataclass(frozen=True, slots=True)

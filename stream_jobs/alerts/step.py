@@ -7,9 +7,7 @@ act at once, where they stand in the log. Nothing that can be read makes the fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 from schemas import alert_commands, finals, native
 from schemas.alerts import SCHEMA, Alert, encode
@@ -22,65 +20,24 @@ from schemas.record import Output, Record
 from schemas.tables import EXEMPLARS
 from schemas.topics import ALERTS_TOPIC
 from stream_jobs.alerts import snapshot
+from stream_jobs.alerts.changes import Changes, EvidenceLike, JudgeLike, State
+from stream_jobs.alerts.figures import Figures, figures_of
 from stream_jobs.alerts.gather import Gather, Piece, Ready
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
-from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule
 from stream_jobs.rules.ruleset import RuleSet
 from stream_jobs.step import Commit
 
 
-class JudgeLike(Protocol):
-    """``stream_jobs.insight.judge.Judge``, as far as it is needed here."""
-
-    def judge(self, window: Window) -> list[Finding]: ...
-
-    def dump(self) -> list[bytes]: ...
-
-    def load(self, parts: Sequence[bytes]) -> None: ...
-
-
-class EvidenceLike(Protocol):
-    """``stream_jobs.alerts.evidence.Evidence``, as far as it is needed here."""
-
-    def remember(self, window: Window, findings: Sequence[Finding]) -> None: ...
-
-    def of(self, alert: Alert) -> Mapping[str, Any]: ...
-
-    def dump(self) -> list[bytes]: ...
-
-    def load(self, parts: Sequence[bytes]) -> None: ...
-
-
-@dataclass(slots=True)
-class State:
-    """Everything that the alerts to come hang on."""
-
-    topic: str
-    partition: int
-    gather: Gather
-    judge: JudgeLike
-    evidence: EvidenceLike
-    life: Life
-    skipped: int = 0
-    """Records and pieces that could not be read."""
-
-
-@dataclass(slots=True)
-class Changes:
-    """Transitions since the last commit, and what was counted."""
-
-    alerts: list[Alert] = field(default_factory=list)
-    judged: int = 0
-    incomplete: int = 0
-    late: int = 0
-    skipped: int = 0
+def _nobody(figures: Figures) -> None:
+    """Figures that nobody wants."""
 
 
 class AlertStep:
-    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one each."""
+    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one each; ``observe``
+    gets the figures of every commit when its records are made (a commit that fails ends the process)."""
 
     name = "alerts"
 
@@ -92,6 +49,7 @@ class AlertStep:
         evidence: Callable[[], EvidenceLike],
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
+        observe: Callable[[Figures], None] = _nobody,
     ) -> None:
         assert upstreams > 0
         self._upstreams = upstreams
@@ -100,6 +58,7 @@ class AlertStep:
         self._evidence = evidence
         self._policy = policy
         self._topic = topic
+        self._observe = observe
 
     def new(self, topic: str, partition: int) -> State:
         evidence = self._evidence()
@@ -145,6 +104,7 @@ class AlertStep:
         return bool(changes.alerts)
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        self._observe(figures_of(state, changes))
         return [output_of(alert, self._topic) for alert in changes.alerts]
 
     def dump(self, state: State) -> list[bytes]:

@@ -61,6 +61,7 @@ RULES = (
     rule("gpu_straggler", "straggler", "gpu.samples", ("gpu_uuid", "engine_id")),
     rule("gpu_silent", "no_data", "gpu.samples", ("gpu_uuid",), severity="critical"),
     rule("gpu_leak", "trend", "gpu.samples", ("gpu_uuid",)),
+    rule("gpu_full", "threshold", "gpu.samples", ("gpu_uuid",), severity="info"),
     rule("host_silent", "no_data", "host.samples", ("host",), severity="critical"),
     rule("host_memory", "threshold", "host.samples", ("host",)),
     rule("engine_silent", "no_data", "engine.samples", ("engine_id",), severity="critical"),

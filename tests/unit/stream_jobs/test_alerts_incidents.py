@@ -250,3 +250,20 @@ def test_a_whole_fleet_that_errs_joins_what_just_began() -> None:
     scene.see(scene.fire("fleet_errors", cluster="c-1"), silent=("h-2",))
 
     assert short(scene.told) == [("opened", "host_silent", "h-2")]
+
+
+def test_what_needs_nobody_takes_in_nothing_that_needs_somebody() -> None:
+    """A GPU that has been full for a while is no part of its loss; one that fills up as it is lost is."""
+    scene = Scene()
+    scene.see(scene.fire("gpu_full", gpu_uuid="g-20"))
+    for _ in range(100):
+        scene.see(scene.fire("gpu_full", gpu_uuid="g-20"))
+    scene.see(scene.fire("gpu_full", gpu_uuid="g-30"))
+    scene.gpu_event("gpu_lost", "g-20")
+    scene.gpu_event("gpu_lost", "g-30")
+
+    assert short(scene.open()) == [
+        ("opened", "gpu_full", "g-20"),
+        ("updated", "gpu_lost", "g-30"),
+        ("opened", "gpu_lost", "g-20"),
+    ]

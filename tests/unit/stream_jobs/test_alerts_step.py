@@ -14,8 +14,9 @@ from schemas.alerts import decode
 from schemas.errors import ContractError
 from schemas.record import Record
 from stream_jobs.alerts import snapshot
+from stream_jobs.alerts.changes import Changes, State
 from stream_jobs.alerts.figures import figures_of
-from stream_jobs.alerts.step import AlertStep, Changes, State
+from stream_jobs.alerts.step import AlertStep
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts_cases import T0, at, short
 from tests.unit.stream_jobs.alerts_log import Judge, Log, a_step
@@ -257,8 +258,8 @@ def test_the_story_has_every_transition() -> None:
         ("updated", "engine_kv", "e-0"),
         ("resolved", "engine_kv", "e-0"),
         ("opened", "engine_kv", "e-1"),
-        ("updated", "engine_kv", "e-0"),
         ("resolved", "gpu_lost", "g-10"),
+        ("updated", "engine_kv", "e-0"),
         ("resolved", "engine_kv", "e-1"),
         ("resolved", "engine_kv", "e-0"),
     ]
