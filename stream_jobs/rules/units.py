@@ -37,7 +37,7 @@ FAMILIES: dict[str, dict[str, float]] = {
     "mJ": {"mJ": 1.0, "J": 1e3, "kJ": 1e6, "Wh": 3.6e6, "kWh": 3.6e9},
     "MHz": {"MHz": 1.0, "GHz": 1e3},
     "bytes": BYTES,
-    "1/1000": {"": 1e3},
+    "1/1000": {"": 1e3, "milli": 1.0},
     "": {"": 1.0},
     "tokens": {"": 1.0, "tokens": 1.0},
     "requests": {"": 1.0, "requests": 1.0},
