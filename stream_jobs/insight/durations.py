@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from stream_jobs.insight.frame import Floats, Whole
@@ -28,7 +30,7 @@ _STEPS = (
     (2_592_000, "30 days"),
 )
 WORDS = (*(words for _, words in _STEPS), "more than 30 days")
-_MIDDLE_S = np.array([(a[0] * b[0]) ** 0.5 for a, b in zip(_STEPS[:-1], _STEPS[1:], strict=True)] + [3_700_000.0])
+_MIDDLE_S = np.array([(a[0] * b[0]) ** 0.5 for a, b in pairwise(_STEPS)] + [3_700_000.0])
 
 
 def nearest(seconds: Floats) -> Whole:

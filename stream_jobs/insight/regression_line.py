@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +65,7 @@ def steps_up(values: npt.NDArray[np.floating], parts: int) -> Floats:
     ones, a step a single one, a sawtooth a negative one, what settles a small last one. NaN where a stretch is
     unknown. Needs at least ``parts`` points."""
     edges = np.linspace(0, values.shape[1], parts + 1).round().astype(int)
-    levels = [_median(values[:, low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    levels = [_median(values[:, low:high]) for low, high in pairwise(edges)]
     return np.diff(np.stack(levels, axis=1), axis=1)
 
 

@@ -24,7 +24,7 @@ def t_needed(df: Floats) -> Floats:
 
 
 def medians(values: Floats, starts: Whole, sizes: Whole) -> Floats:
-    """Median per group. ``values`` are sorted within each group, which is ``[start, start + size)``, size at least 1."""
+    """Median per group. ``values`` are sorted within each group ``[start, start + size)`` of at least one."""
     low, high = starts + (sizes - 1) // 2, starts + sizes // 2
     return values[low] / 2 + values[high] / 2
 

@@ -66,7 +66,7 @@ class Slotted:
         for one in self._columns:
             self._room[one.name] = np.array(arrays[one.name], dtype=one.dtype)
         self.size = min((len(room) for room in self._room.values()), default=0)
-        self.clock = {name: int(arrays[f"clock_{name}"][0]) for name in self.clock}  # type: ignore[call-overload]
+        self.clock = {name: int(arrays[f"clock_{name}"][0]) for name in self.clock}
         self._view()
 
     def bytes_per_slot(self) -> int:

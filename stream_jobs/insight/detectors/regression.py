@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from stream_jobs.insight.detectors.straggler import group_of
 from stream_jobs.insight.frame import Floats, Frame, Judgement, Labels, Mask, Whole
@@ -93,11 +94,10 @@ class Regression(Slotted):
         state, newest, before = self.state, pairs.newest, pairs.before
         difference = state["recent"][newest] - state["mean"][before]
         worse = np.max([sign * difference for sign in self._signs], axis=0)
-        beyond = (
-            self._worse(pairs, worse) & self._comparable(pairs, frame) & (state["last_ms"][newest] == frame.window_ms)
-        )
+        comparable, present = self._comparable(pairs, frame), state["last_ms"][newest] == frame.window_ms
+        beyond = self._worse(pairs, worse) & comparable & present
         gone = frame.window_ms - state["last_ms"][newest] >= RECENT_WINDOWS * self._window_ms
-        within = ((worse <= self._relative / 2) | gone | ~self._comparable(pairs, frame)) & ~beyond
+        within = ((worse <= self._relative / 2) | gone | ~comparable) & ~beyond
         baseline = np.exp(state["mean"][before])
         unknown = np.full(len(newest), np.nan)
         high = baseline * np.exp(self._relative) if 1.0 in self._signs else unknown
@@ -154,9 +154,7 @@ class Regression(Slotted):
         both = frame.window_ms - state["last_ms"][pairs.before] <= RECENT_WINDOWS * frame.length_ms
         return young | both
 
-    def _told(
-        self, newest: Whole, beyond: Mask, frame: Frame
-    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int16]], tuple[str, ...]]:
+    def _told(self, newest: Whole, beyond: Mask, frame: Frame) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
         hosts = np.full(self.size, np.nan)
         if "hosts" in frame.values:
             hosts[frame.slots] = frame.values["hosts"]

@@ -1,9 +1,9 @@
 """More comes in than is served: value (time to first token) and load (waiting or running requests) rise together.
 
 Options: ``over_s`` 300, ``min_t`` 4 (of each slope), ``min_rise`` 0.5 (share by which each must have risen). Both are
-kept on a logarithmic scale over ``over_s``; the last 40 %, 60 % and all of it are looked at. Beyond when in one of these
-stretches both lines are significant, both have risen by ``min_rise``, and both still rise in the last third at half the
-mean pace or faster: a surge that is absorbed rises and then stays.
+kept on a logarithmic scale over ``over_s``; the last 40 %, 60 % and all of it are looked at. Beyond when in one of
+these stretches both lines are significant, both have risen by ``min_rise``, and both still rise in the last third at
+half the mean pace or faster: a surge that is absorbed rises and then stays.
 
 It ends when the value or the load has come back by half of its rise (on the logarithmic scale), or after two hours at
 the new level, which is then taken as normal.

@@ -1,7 +1,7 @@
 """Rises steadily over hours while nothing explains it: a leak, told long before memory is full.
 
-Options: ``horizon_s`` 7200, ``min_r2`` 0.8, ``min_slope_per_hour`` 0.01 (share of the headroom ``limit - value`` with a
-measure ``limit``, else in the value's unit), ``leave`` (None: half of it). Measures ``limit`` and ``load`` are optional.
+Options: ``horizon_s`` 7200, ``min_r2`` 0.5, ``min_slope_per_hour`` 0.01 (share of the headroom ``limit - value`` with
+a measure ``limit``, else in the value's unit), ``leave`` (None: half of it). ``limit`` and ``load`` are optional.
 
 The value is kept as 64 means over the horizon. Each time one is complete, the last 12, 20, 32 and 64 of them are
 looked at; a leak is told when in one of these stretches all of this holds:
@@ -13,15 +13,18 @@ looked at; a leak is told when in one of these stretches all of this holds:
   rises less and less, a sawtooth falls;
 - the later half of the horizon rises no slower than the earlier one: what fills up slowly settles too;
 - its end is a new high by more than half of its own rise: above all points before it, and above the level from which
-  the series last fell at once (forgotten with a half-life of a week): the tooth of a long saw comes back to where it was.
+  the series last fell at once (forgotten with a half-life of a week): the tooth of a long saw comes back to where it
+  was.
 
-**Load.** What load explains is at most proportional to load (a load that rises by 10 % explains 10 % of the value), and,
-once a slow regression of the value on load is known well enough (load has varied by more than its noise, or a day has
-passed), at most one and a half times its slope. Until then load counts as rising as fast as its noise allows. Memory
-that does not follow load is thus judged on the morning's rise too, after some hours of getting to know it.
+**Load.** Once a slow regression of the value on load is known well enough (load has varied by more than its noise, or a
+day has passed), load explains at most one and a half times its slope; before, a third of what is proportional (a load
+that rises by 10 % explains 3 % of the value: the greater part of memory is there without any load). Load counts as rising as the whole horizon says, and a standard
+error faster, or as the stretch says where that is significant. Memory that does not follow load is thus judged on the
+morning's rise too, after some hours of getting to know it.
 
 A leak told goes on until the value has fallen back by half of its rise, or a stretch says with certainty that it rises
-by less than ``leave``; the series is then learned anew, but for its high. The first judgement comes after two thirds of a horizon.
+by less than ``leave``; the series is then learned anew, but for its high. The first judgement comes after two
+thirds of a horizon.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ _FALLEN_WINDOWS = 3
 """A fall is seen within a point, from the mean of at least so many windows, when it is no noise."""
 _AT_ONCE = 6.0
 """A fall from point to point counts as one when it is so many times the usual step, and half of the horizon's range."""
-_LOAD_ERRORS = 2.0
+_LOAD_RISES_T = 2.0
 _SURE = 4.0
 _KNOWN_POINTS_MIN = POINTS * 2 // 3
 _SETTLES = 1.2
@@ -59,6 +62,7 @@ _HIGH_HALF_LIFE_S = 7 * 86_400.0
 _GAIN_HALF_LIFE_S = 2 * 86_400.0
 _GAIN_POINTS_MIN = 64.0
 _GAIN_POINTS_MANY = 12 * POINTS
+_LOADED = 1 / 3
 _VARIED = 4.0
 """Load has varied when its variance is so many times that of its noise."""
 _GAIN_MARGIN = 1.5
@@ -185,7 +189,7 @@ class Trend(Slotted):
         high[slots] = np.where(np.isfinite(now), fresh, high[slots])
 
     def _learn_gain(self, mean: Floats) -> None:
-        """Weighted sums (n, x, y, xx, xy) of load and value, from where they began, for the slope of one on the other."""
+        """Weighted sums (n, x, y, xx, xy) of load and value, from where they began."""
         state = self.state
         free = np.isfinite(mean).all(axis=1) & ~state["held"]
         origin = state["origin"]
@@ -194,8 +198,8 @@ class Trend(Slotted):
         y, x = (mean[free] - origin[free]).T
         state["gain"][free] = keep * state["gain"][free] + np.stack([np.ones(len(x)), x, y, x * x, x * y], axis=1)
 
-    def _explained(self, slots: Whole, load: Line, value: Line) -> Floats:
-        """Most that load can explain of the slope of the value."""
+    def _explained(self, slots: Whole, rise: Floats, load: Line, value: Line) -> Floats:
+        """Most that a ``rise`` of the load can explain of the slope of the value; ``load`` is of the whole horizon."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             proportional = np.abs(value.mean) / np.maximum(load.mean, 0.0)
             n, x, y, xx, xy = self.state["gain"][slots].T
@@ -206,8 +210,7 @@ class Trend(Slotted):
             gain = np.maximum((xy - x * y / n) / np.where(varied, spread - noise, spread), 0.0)
             unsure = _GAIN_ERRORS * value.error * np.sqrt(_sum_of_squares(value.n) / spread)
             known = (varied | (n >= _GAIN_POINTS_MANY)) & (spread > 0)
-            most = np.fmin(np.where(known, _GAIN_MARGIN * gain + unsure, np.inf), proportional)
-            rise = np.maximum(load.slope + np.where(known, 0.0, _LOAD_ERRORS * load.error), 0.0)
+            most = np.where(known, _GAIN_MARGIN * gain + unsure, _LOADED * proportional)
             return np.where(rise > 0, rise * np.nan_to_num(most, nan=np.inf, posinf=np.inf), 0.0)
 
     def _look(self, newest: int, slots: Whole, headroom: Floats) -> None:
@@ -236,7 +239,10 @@ class Trend(Slotted):
         last = points[:, -length:]
         line, explained = fit(last), np.zeros(len(slots))
         if self._has_load:
-            explained = self._explained(slots, fit(loads[:, -length:]), line)
+            whole, last_load = fit(loads), fit(loads[:, -length:])
+            significant = np.where(last_load.t() > _LOAD_RISES_T, last_load.slope, 0.0)
+            rise = np.maximum(np.maximum(whole.slope + whole.error, significant), 0.0)
+            explained = self._explained(slots, rise, whole, line)
         with np.errstate(invalid="ignore", over="ignore"):
             slope, many = line.slope - explained, line.n >= 0.75 * length
             t = np.minimum(line.t(slope), 1e6)
