@@ -124,6 +124,14 @@ METRICS: tuple[Metric, ...] = (
     _level("deliver_waiting", "transitions", ("target",), "not delivered yet"),
     _level("deliver_oldest_ms", "ms", ("target",), "age of the oldest transition that waits"),
     _level("deliver_open", "alerts", ("target",), "open alerts that the target knows"),
+    # alert job
+    _level("alerts_open", "alerts", ("severity",), "opened and not resolved"),
+    _total("alert_transitions", "transitions", ("transition",), "told on topic alerts"),
+    _total("alert_windows", "windows", ("complete",), "judged; no: without having heard of every source"),
+    _total("alert_late_revisions", "records", (), "of windows that were told or judged before: read, not judged"),
+    _total("alert_records_skipped", "records", (), "that could not be read"),
+    _level("alert_causes_refused", "alerts", (), "never opened for lack of room, since the state was made"),
+    _level("alert_progress_ms", "ms", (), "end of the window judged last, since the epoch"),
 )
 CATALOGUE: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in METRICS})
 
