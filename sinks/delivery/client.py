@@ -25,12 +25,18 @@ for _name in ("httpx", "httpcore"):
 class Client:
     """Posts to one target. Use as an async context manager."""
 
-    def __init__(self, config: TargetConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: TargetConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         self._config = config
         self._clock = clock
         limits = httpx.Limits(max_connections=config.parallel_max, max_keepalive_connections=config.parallel_max)
         self._http = httpx.AsyncClient(
-            verify=_context(config), timeout=config.timeout_s, limits=limits, follow_redirects=False
+            verify=_context(config),
+            timeout=config.timeout_s,
+            limits=limits,
+            follow_redirects=False,
+            transport=transport,
         )
 
     async def __aenter__(self) -> Client:

@@ -86,7 +86,7 @@ class Target:
         self._under_way = 0
         self._failures = 0
         self._paused_ms = 0
-        self._resend_ms = now_ms
+        self._resend_ms = now_ms + round(config.resend_s * 1_000)
         self._resending = False
 
     # What the topic says
@@ -122,6 +122,8 @@ class Target:
         """Everything before this target's place was read: what is open there is known or still to be told."""
         for fingerprint in list(self._history):
             self._settle(fingerprint)
+        if self._told:
+            self._resend_ms = 0  # nobody kept them alive while we were away
 
     def _remember(self, transition: Transition) -> None:
         fingerprint = transition.alert.fingerprint

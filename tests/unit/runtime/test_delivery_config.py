@@ -1,0 +1,115 @@
+"""Section ``delivery``: whole addresses, secrets that stay secret, limits that fit one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from runtime.delivery_config import PAGERDUTY_URL, DeliveryConfig, TargetConfig
+
+HOOK = {"name": "hook", "kind": "webhook", "endpoint_url": "https://h.example/a"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "whole"),
+    [
+        ("alertmanager", "http://am:9093", "http://am:9093/api/v2/alerts"),
+        ("alertmanager", "http://am:9093/base/", "http://am:9093/base/api/v2/alerts"),
+        ("alertmanager", "http://am:9093/api/v2/alerts", "http://am:9093/api/v2/alerts"),
+        ("webhook", "https://h.example/a?b=c", "https://h.example/a?b=c"),
+        ("slack", "https://hooks.slack.example/services/T/B/X/", "https://hooks.slack.example/services/T/B/X"),
+    ],
+)
+def test_addresses_are_made_whole(kind: str, url: str, whole: str) -> None:
+    """Alertmanager's path is put behind its address; no other is touched."""
+    assert TargetConfig(kind=kind, endpoint_url=url).url == whole
+
+
+def test_pagerduty_has_an_address_of_its_own() -> None:
+    """Unless another is given."""
+    assert TargetConfig(kind="pagerduty", routing_key="k").url == PAGERDUTY_URL
+    assert TargetConfig(kind="pagerduty", routing_key="k", endpoint_url="http://p:1/x").url == "http://p:1/x"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"endpoint_url": ""},
+        {"endpoint_url": "ftp://h/secret1"},
+        {"endpoint_url": "http://u:secret1@h"},
+        {"endpoint_url": "http://h/secret1#x"},
+        {"endpoint_url": "http://h:0"},
+        {"endpoint_url": "http://h/\r\nsecret1: y"},
+        {"endpoint_url": ["secret1"]},
+        {"hmac_key": "secret1"},
+        {"hmac_kye": "secret1-secret1-secret1"},
+        {"bearer_token": {"secret1": 1}},
+        {"routing_key": "secret1"},
+        {"hmac_key_file": "/nowhere/secret"},
+        {"valid_s": 100, "resend_s": 60},
+        {"retry_max_s": 1, "retry_initial_s": 2},
+        {"severities": ["fatal"]},
+        {"severities": []},
+        {"match": {"host": []}},
+        {"rate_per_s": 0},
+        {"name": "With Space"},
+    ],
+)
+def test_what_is_wrong_is_refused_without_showing_secrets(wrong: dict[str, Any]) -> None:
+    """Misspelt names of settings too: their value may be a secret."""
+    with pytest.raises(ValidationError) as found:
+        DeliveryConfig(targets=({**HOOK, **wrong},))
+
+    assert "secret1" not in str(found.value)
+    for error in found.value.errors():
+        assert isinstance(error["input"], dict) or "secret1" not in str(error["input"])
+
+
+def test_secrets_come_from_files_and_stand_in_no_repr(tmp_path: Path) -> None:
+    """Without the newline at their end."""
+    names = ("endpoint_url", "bearer_token", "hmac_key")
+    for name, text in zip(names, ("https://h.example/t0k3n", "b3ar3r", "k3y-of-16-bytes-and-more"), strict=True):
+        (tmp_path / name).write_text(f"{text}\n")
+
+    target = TargetConfig(kind="webhook", **{f"{name}_file": str(tmp_path / name) for name in names})
+
+    assert (target.url, target.place) == ("https://h.example/t0k3n", "https://h.example")
+    assert set(target.secrets) == {"https://h.example/t0k3n", "b3ar3r", "k3y-of-16-bytes-and-more", "/t0k3n"}
+    assert not any(secret in repr(target) + str(target) for secret in ("t0k3n", "b3ar3r", "k3y-of"))
+
+
+def test_rates_follow_the_kind_unless_told() -> None:
+    """A chat service takes one message a second."""
+    slack = {"kind": "slack", "endpoint_url": "http://h/x"}
+
+    assert (TargetConfig(**slack).rate, TargetConfig(**slack, rate_per_s=3).rate) == (1.0, 3.0)
+    assert TargetConfig(kind="alertmanager", endpoint_url="http://h").rate == 20.0
+
+
+@pytest.mark.parametrize(
+    ("severity", "labels", "asked"),
+    [
+        ("critical", {"host": "h1", "x": "y"}, True),
+        ("critical", {"host": "h3"}, False),
+        ("critical", {}, False),
+        ("info", {"host": "h1"}, False),
+    ],
+)
+def test_a_target_asks_for_severities_and_labels(severity: str, labels: dict[str, str], asked: bool) -> None:
+    """Every label with one of its values; a single value needs no list."""
+    target = TargetConfig(**HOOK, severities=("warning", "critical"), match={"host": ["h1", "h2"]})
+
+    assert target.asks_for(severity, labels) is asked
+    assert TargetConfig(**HOOK, match={"host": "h1"}).match == {"host": ("h1",)}
+
+
+def test_names_of_targets_are_their_own() -> None:
+    """The default target's too."""
+    default = {**HOOK, "name": "default"}
+
+    assert [one.name for one in DeliveryConfig(targets=(HOOK,), default=default).all_targets] == ["hook", "default"]
+    with pytest.raises(ValidationError, match="'hook' is there twice"):
+        DeliveryConfig(targets=(HOOK,), default=HOOK)

@@ -1,0 +1,211 @@
+"""The door to a target and what comes in over the topic: bounds, secrets, and records of the wrong form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from runtime.clock import VirtualClock
+from schemas.alerts import encode
+from schemas.errors import ConfigError, RejectedError
+from sinks.delivery import dead_letters
+from sinks.delivery.backlog import Delivery
+from sinks.delivery.client import ANSWER_BYTES_MAX, DETAIL_MAX, Client
+from sinks.delivery.intake import tells_to_forget, transition_of
+from sinks.delivery.schedule import Answer
+from sinks.delivery.sender import Sender
+from sinks.delivery.shaping import Post
+from sinks.delivery.target import Undelivered
+from tests.unit.sinks.delivery_cases import NOW_MS, a_target, an_alert, at, config, full_alert, record
+
+SECRET_URL = "https://hooks.example/services/T000/B000/s3cr3t"
+POST = Post(b"{}", "aa-1")
+
+
+def response(status: int, text: str = "", **headers: str) -> httpx.Response:
+    """An answer whose body still comes, as one of the network."""
+
+    async def body() -> AsyncIterator[bytes]:
+        yield text.encode()
+
+    return httpx.Response(status, content=body(), headers=headers)
+
+
+async def answer_of(answer: Callable[[httpx.Request], httpx.Response], **settings: Any) -> Answer:
+    transport = httpx.MockTransport(answer)
+    async with Client(config(**settings), VirtualClock(NOW_MS), transport=transport) as client:
+        return await client.post(POST)
+
+
+async def test_an_answer_comes_back_as_status_text_and_pause() -> None:
+    """One line of text."""
+    answer = await answer_of(lambda _: response(503, "come\n back ", **{"Retry-After": "3"}))
+
+    assert answer == Answer(503, "come back", 3_000)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    """The request would go, with its secrets, where nobody configured it to."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return response(302, Location="http://elsewhere.example/")
+
+    assert (await answer_of(answer)).status == 302
+    assert asked == ["http://target.example/hook"]
+
+
+async def test_an_endless_answer_is_read_for_a_bounded_part() -> None:
+    """Four KiB; of them two hundred characters are kept."""
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1_000
+            yield b"x" * 1_000
+
+    answer = await answer_of(lambda _: httpx.Response(500, content=endless()))
+
+    assert (answer.status, len(answer.detail)) == (500, DETAIL_MAX)
+    assert read <= ANSWER_BYTES_MAX + 1_000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("odd"), OSError("gone")],
+)
+async def test_whatever_the_network_does_is_no_answer(error: Exception) -> None:
+    """Tried again, never raised."""
+
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    answer = await answer_of(fail)
+
+    assert (answer.status, answer.verdict.value, answer.detail) == (0, "again", f"{type(error).__name__}: {error}")
+
+
+async def test_no_secret_is_in_an_answer_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the address, whose path is a token, nor what a server says back."""
+    caplog.set_level(logging.DEBUG, logger="sinks")
+    told = f"no such hook {SECRET_URL} /services/T000/B000/s3cr3t with t0k3n-of-ours"
+
+    answer = await answer_of(lambda _: response(404, told), endpoint_url=SECRET_URL, bearer_token="t0k3n-of-ours")
+
+    assert "s3cr3t" not in answer.detail + caplog.text
+    assert "t0k3n" not in answer.detail + caplog.text
+    assert answer.detail == "no such hook *** *** with ***"
+
+
+def test_authorities_that_cannot_be_read_stop_the_start() -> None:
+    """With the key and the file."""
+    with pytest.raises(ConfigError, match=r"ca_file = '/nowhere.pem'"):
+        Client(config(ca_file="/nowhere.pem"), VirtualClock(NOW_MS))
+
+
+async def test_a_sender_posts_and_buries_and_counts() -> None:
+    """The loop of a target over its state: one delivered, one refused."""
+    target = a_target()
+    target.accept(at(0, an_alert("a")), NOW_MS)
+    target.accept(at(1, an_alert("b")), NOW_MS)
+    buried: list[str] = []
+    done = asyncio.Event()
+
+    async def bury(name: str, undelivered: Undelivered) -> None:
+        buried.append(f"{name} {undelivered.delivery.fingerprint} {undelivered.detail}")
+        done.set()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return response(200 if json.loads(request.content)["fingerprint"] == "a" else 400)
+
+    clock = VirtualClock(NOW_MS)
+    async with Client(config(), clock, transport=httpx.MockTransport(answer)) as client:
+        sender = Sender(target, client, bury, clock)
+        task = asyncio.create_task(sender.run())
+        await asyncio.wait_for(done.wait(), 5)
+        task.cancel()
+        await sender.drain(0)
+    sender.tell_figures()
+
+    assert buried == ["t b status 400: "]
+    assert (target.counts["delivered"], target.counts["undelivered"]) == (1, 1)
+
+
+def test_a_record_is_a_transition_with_its_place() -> None:
+    """The alert, its bytes, offset and append time."""
+    found = transition_of(record(encode(full_alert()), 7))
+
+    assert (found.alert, found.record, found.offset, found.appended_ms) == (
+        full_alert(),
+        encode(full_alert()),
+        7,
+        NOW_MS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fingerprint", 7),
+        ("fingerprint", ""),
+        ("severity", "fatal"),
+        ("summary", None),
+        ("number", "1"),
+        ("number", True),
+        ("opened_ms", -1),
+        ("since_ms", 10**18),
+        ("at_ms", 1.5),
+        ("resolved_ms", "now"),
+        ("muted_until_ms", "ever"),
+        ("value", "high"),
+        ("labels", ["host"]),
+        ("labels", {"host": 1}),
+        ("members", [{"rule": "r", "severity": "info", "labels": {"a": 1}, "since_ms": 0, "until_ms": None}]),
+        ("transition", "closed"),
+        ("rule", ["r"]),
+    ],
+)
+def test_a_record_with_a_field_of_another_type_is_refused(field: str, value: Any) -> None:
+    """Here, so that nothing later has to ask."""
+    told = {**orjson.loads(encode(an_alert())), field: value}
+
+    with pytest.raises(RejectedError):
+        transition_of(record(orjson.dumps(told)))
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "gone"),
+    [(None, b"aa", "aa"), (b"", b"aa", "aa"), (None, None, None), (b"{}", b"aa", None)],
+)
+def test_a_tombstone_says_what_is_gone(value: bytes | None, key: bytes | None, gone: str | None) -> None:
+    """By its key."""
+    assert tells_to_forget(record(value, key=key)) == gone
+
+
+def test_what_was_not_delivered_is_told_whole() -> None:
+    """Target, reason, attempts, and the transition as it stood."""
+    delivery = Delivery(at(5, an_alert(), partition=1), 1, 0, 0, attempts=3)
+
+    told = json.loads(dead_letters.encode("hook", Undelivered(delivery, "too_old", "late"), NOW_MS))
+
+    assert told == {
+        "schema": "alerts.undelivered/1",
+        "target": "hook",
+        "reason": "too_old",
+        "detail": "late",
+        "attempts": 3,
+        "at_ms": NOW_MS,
+        "transition_id": "aa-1799999940000-1",
+        "partition": 1,
+        "offset": 5,
+        "record": json.loads(encode(an_alert())),
+    }

@@ -1,0 +1,59 @@
+"""How far targets are: nothing unfinished is passed, and metadata survives what people do to groups."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.delivery.place import METADATA_CHARACTERS_MAX, NEW, Place, Progress, encode, places_of
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=40), st.randoms(use_true_random=False))
+def test_the_place_is_the_oldest_unfinished(records: list[tuple[bool, bool]], rng: object) -> None:
+    """Whatever is finished in whatever order; behind the last record when nothing is left."""
+    progress = Progress(10)
+    wanted = [10 + n for n, (wants, _) in enumerate(records) if wants]
+    for n, (wants, _) in enumerate(records):
+        progress.read(10 + n)
+        if wants:
+            progress.begin(10 + n)
+    finished = [10 + n for n, (wants, ends) in enumerate(records) if wants and ends]
+    rng.shuffle(finished)  # type: ignore[attr-defined]
+    for offset in finished:
+        progress.finish(offset)
+
+    left = [offset for offset in wanted if offset not in finished]
+    assert progress.at == (left[0] if left else 10 + len(records))
+
+
+def test_places_survive_the_metadata() -> None:
+    """By name; a target that is not named is new and begins at the end."""
+    places = {"b": Place(7, 100), "a": Place(3, NEW)}
+
+    assert encode(places) == '{"a":[3,-1],"b":[7,100]}'
+    assert places_of(("a", "b", "c"), 3, encode(places), 0, 9) == {**places, "c": Place(9, NEW)}
+
+
+@pytest.mark.parametrize(
+    ("committed", "metadata", "expected"),
+    [
+        pytest.param(None, "", Place(9, NEW), id="a new group"),
+        pytest.param(4, "", Place(4, 0), id="an offset that a person set"),
+        pytest.param(1, "", Place(2, 0), id="before what is left of the log"),
+        pytest.param(4, "[1]", Place(4, 0), id="metadata of somebody else"),
+        pytest.param(4, '{"a":7}', Place(4, 0), id="metadata of another form"),
+        pytest.param(10, '{"a":[10,5]}', Place(9, NEW), id="behind the end: another log"),
+        pytest.param(9, '{"a":[9,5]}', Place(9, 5), id="at the end"),
+    ],
+)
+def test_where_a_target_goes_on(committed: int | None, metadata: str, expected: Place) -> None:
+    """The log holds [2, 9)."""
+    assert places_of(("a",), committed, metadata, 2, 9) == {"a": expected}
+
+
+def test_metadata_of_the_most_targets_fits_a_broker() -> None:
+    """Sixteen of the longest names at the greatest offsets."""
+    places = {f"{n:032}": Place(2**63 - 1, 2**63 - 1) for n in range(16)}
+
+    assert len(encode(places)) < METADATA_CHARACTERS_MAX

@@ -1,0 +1,261 @@
+"""What each kind of target is sent, whole, against the shapes their makers document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.alerts import Member, encode
+from sinks.delivery import alertmanager, pagerduty, slack, wording
+from sinks.delivery.backlog import Delivery
+from sinks.delivery.shaping import RESEND_ALERTS_MAX, post_of, posts_again
+from sinks.delivery.signature import HEADER, verify
+from sinks.delivery.target import Send
+from tests.unit.sinks.delivery_cases import NOW_MS, an_alert, at, config, full_alert
+
+NOW = "2027-01-15T08:00:00.000Z"
+SINCE = "2027-01-15T07:58:30.000Z"
+MEMBERS = "[warning] KV cache is full (engine_id=e1)\n[over] queue (model=m)"
+
+
+def sending(alert: Any, **fields: Any) -> Send:
+    return Send(Delivery(at(0, alert), 1, 0, 0), **fields)
+
+
+def test_alertmanager_gets_labels_annotations_and_a_time_to_live() -> None:
+    """Every label a valid name, what is unknown left out, valid for as long as told."""
+    assert alertmanager.posted(full_alert(), NOW_MS, 300_000) == {
+        "labels": {
+            "alertname": "ttft_high",
+            "severity": "critical",
+            "fleetpulse_fingerprint": "0123456789abcdef",
+            "engine_id": "e1",
+            "gpu_uuid": "GPU-1",
+            "host": "h1",
+            "model": "m",
+            "exported_severity": "odd",
+        },
+        "annotations": {
+            "summary": "TTFT 40 % above <baseline> & rising",
+            "value": "1.23457e+06 us",
+            "expected": "800 us to 1200.5 us",
+            "baseline": "1000 us",
+            "advice": "Look at engine e1.",
+            "note": "since version 2",
+            "members": MEMBERS,
+        },
+        "startsAt": SINCE,
+        "endsAt": "2027-01-15T08:05:00.000Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "starts", "ends"),
+    [
+        pytest.param({"resolved_ms": NOW_MS - 1_000}, SINCE, "2027-01-15T07:59:59.000Z", id="then"),
+        pytest.param({"resolved_ms": NOW_MS + 9_000}, SINCE, NOW, id="not later than now"),
+        pytest.param({"resolved_ms": 1}, SINCE, SINCE, id="not before it began"),
+        pytest.param({"resolved_ms": None}, SINCE, NOW, id="the transition's time where none is told"),
+        pytest.param({"since_ms": NOW_MS + 9_000}, NOW, NOW, id="a start in the future is now"),
+    ],
+)
+def test_resolved_in_alertmanager_has_ended(fields: dict[str, Any], starts: str, ends: str) -> None:
+    """Alertmanager refuses ends before starts and takes an end in the future for still open."""
+    told = alertmanager.posted(an_alert(transition="resolved", **fields), NOW_MS, 300_000)
+
+    assert (told["startsAt"], told["endsAt"]) == (starts, ends)
+
+
+@pytest.mark.parametrize(
+    ("name", "valid"),
+    [
+        ("host", "host"),
+        ("gpu.uuid", "gpu_uuid"),
+        ("9x", "_9x"),
+        ("", "_"),
+        ("é", "_"),
+        ("alertname", "exported_alertname"),
+    ],
+)
+def test_names_of_labels_become_valid(name: str, valid: str) -> None:
+    """Letters, digits and underscores, no digit in front, ours kept free."""
+    assert alertmanager.label_name(name) == valid
+
+
+def test_two_names_that_become_one_are_both_kept() -> None:
+    """The first in order of names has the name; an empty value is no label."""
+    labels = alertmanager.labels_of(an_alert(labels={"a_b": "3", "a.b": "2", "a-b": "1", "empty": ""}))
+
+    assert {name: value for name, value in labels.items() if name not in alertmanager.OWN} == {
+        "a_b": "1",
+        "a_b_2": "2",
+        "a_b_3": "3",
+    }
+
+
+def test_an_alert_whose_labels_change_ends_under_the_old_ones() -> None:
+    """Alertmanager knows it by its labels: a worse severity is another alert to it."""
+    before, now = an_alert(), an_alert(number=2, transition="updated", severity="critical")
+
+    posted = json.loads(post_of(config("alertmanager"), sending(now, before=before), NOW_MS).body)
+
+    assert [(one["labels"]["severity"], one["endsAt"]) for one in posted] == [
+        ("warning", NOW),
+        ("critical", "2027-01-15T08:05:00.000Z"),
+    ]
+    assert alertmanager.replaced(before, an_alert(number=2, transition="updated", value=2.0), NOW_MS) == []
+    assert alertmanager.replaced(None, now, NOW_MS) == []
+
+
+def test_telling_again_is_cut_into_requests() -> None:
+    """A bounded number of alerts in each, none with an idempotency key."""
+    alerts = [an_alert(str(n)) for n in range(RESEND_ALERTS_MAX + 1)]
+
+    posts = posts_again(config("alertmanager"), alerts, NOW_MS)
+
+    assert [(len(json.loads(post.body)), post.key) for post in posts] == [(RESEND_ALERTS_MAX, None), (1, None)]
+
+
+def test_slack_gets_a_text_and_a_coloured_attachment() -> None:
+    """Control characters escaped; facts as fields, sentences as sections, where and when as context."""
+    host = "ttft_high · engine_id=e1, gpu.uuid=GPU-1, host=h1, model=m, severity=odd"
+    title = "[CRITICAL] TTFT 40 % above &lt;baseline&gt; &amp; rising"
+    assert slack.message(full_alert()) == {
+        "text": title,
+        "attachments": [
+            {
+                "color": "#d00000",
+                "blocks": [
+                    {"type": "section", "text": {"type": "mrkdwn", "text": f"*{title}*"}},
+                    {
+                        "type": "section",
+                        "fields": [
+                            {"type": "mrkdwn", "text": "*value*\n1.23457e+06 us"},
+                            {"type": "mrkdwn", "text": "*expected*\n800 us to 1200.5 us"},
+                            {"type": "mrkdwn", "text": "*baseline*\n1000 us"},
+                        ],
+                    },
+                    {"type": "section", "text": {"type": "mrkdwn", "text": "*advice*\nLook at engine e1."}},
+                    {"type": "section", "text": {"type": "mrkdwn", "text": "*note*\nsince version 2"}},
+                    {"type": "section", "text": {"type": "mrkdwn", "text": f"*members*\n{MEMBERS}"}},
+                    {
+                        "type": "context",
+                        "elements": [
+                            {"type": "mrkdwn", "text": f"{host} · since {SINCE} · 0123456789abcdef"},
+                        ],
+                    },
+                ],
+            }
+        ],
+    }
+
+
+def test_slack_limits_hold_for_texts_of_any_length() -> None:
+    """3,000 characters a section, 2,000 a field; a resolved alert is green and says so."""
+    message = slack.message(full_alert(transition="resolved", summary="<!channel>" * 1_000, note="x" * 9_000))
+
+    (attachment,) = message["attachments"]
+    texts = [block["text"]["text"] for block in attachment["blocks"] if "text" in block]
+    assert (attachment["color"], len(message["text"]), max(map(len, texts))) == ("#2eb67d", 3_000, 3_000)
+    assert message["text"].startswith("[RESOLVED] &lt;!channel&gt;")
+
+
+def test_pagerduty_gets_a_trigger() -> None:
+    """Events API v2: routing key, action, dedup key, payload."""
+    assert pagerduty.event(full_alert(), "R" * 32, "trigger") == {
+        "routing_key": "R" * 32,
+        "event_action": "trigger",
+        "dedup_key": "0123456789abcdef",
+        "client": "fleetpulse",
+        "payload": {
+            "summary": "TTFT 40 % above <baseline> & rising",
+            "source": "e1",
+            "severity": "critical",
+            "timestamp": SINCE,
+            "component": "e1",
+            "group": "m",
+            "class": "ttft_high",
+            "custom_details": {
+                "value": "1.23457e+06 us",
+                "expected": "800 us to 1200.5 us",
+                "baseline": "1000 us",
+                "advice": "Look at engine e1.",
+                "note": "since version 2",
+                "members": MEMBERS,
+                "labels": {"engine_id": "e1", "gpu.uuid": "GPU-1", "host": "h1", "model": "m", "severity": "odd"},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("transition", "acknowledge", "action", "key"),
+    [
+        ("opened", False, "trigger", "aa-1799999940000-1"),
+        ("updated", False, "trigger", "aa-1799999940000-1"),
+        ("resolved", False, "resolve", "aa-1799999940000-1"),
+        ("updated", True, "acknowledge", "aa-1799999940000-1-acknowledge"),
+    ],
+)
+def test_pagerduty_follows_the_life_of_an_alert(transition: str, acknowledge: bool, action: str, key: str) -> None:
+    """One incident per fingerprint; an acknowledgement is a request of its own."""
+    post = post_of(config("pagerduty"), sending(an_alert(transition=transition), acknowledge=acknowledge), NOW_MS)
+
+    told = json.loads(post.body)
+    assert (told["event_action"], told["dedup_key"], post.key, "payload" in told) == (
+        action,
+        "aa",
+        key,
+        action == "trigger",
+    )
+
+
+def test_a_summary_beyond_pagerdutys_limit_is_cut() -> None:
+    """1,024 characters; without a summary the rule stands for it."""
+    assert len(pagerduty.event(an_alert(summary="x" * 2_000), "k", "trigger")["payload"]["summary"]) == 1_024
+    assert pagerduty.event(an_alert(summary="", labels={}), "k", "trigger")["payload"] == {
+        "summary": "ttft_high",
+        "source": "fleet",
+        "severity": "warning",
+        "timestamp": SINCE,
+        "class": "ttft_high",
+        "custom_details": {"labels": {}},
+    }
+
+
+def test_a_webhook_gets_the_record_as_it_stands() -> None:
+    """Byte for byte, with key, token and a signature of the moment."""
+    target = config(hmac_key="k" * 16, bearer_token="secret-token")
+    post = post_of(target, sending(an_alert()), NOW_MS)
+    headers = post.headers(target, NOW_MS)
+
+    assert post.body == encode(an_alert())
+    assert verify(b"k" * 16, post.body, headers.pop(HEADER), NOW_MS // 1_000)
+    assert headers == {
+        "Content-Type": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": "fleetpulse-deliver",
+        "Idempotency-Key": "aa-1799999940000-1",
+        "Authorization": "Bearer secret-token",
+    }
+
+
+def test_of_many_members_the_first_are_shown() -> None:
+    """Twenty, and how many there are beyond."""
+    members = tuple(Member(f"r{n}", "info", {}, 0, None) for n in range(22))
+
+    lines = (wording.members_text(members) or "").split("\n")
+
+    assert (len(lines), lines[0], lines[-1]) == (21, "[info] r0 ()", "and 2 more")
+    assert wording.members_text(()) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(None, None, None), (1.0, None, "1 or more"), (None, 2.0, "up to 2"), (1.0, 2.0, "1 to 2"), (0.0, 0.0, "0 to 0")],
+)
+def test_ranges_in_words(low: float | None, high: float | None, text: str | None) -> None:
+    """An end that is not known is not made up; 0 is a number."""
+    assert wording.range_text(an_alert(low=low, high=high)) == text
