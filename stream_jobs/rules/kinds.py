@@ -270,7 +270,7 @@ _DETECTORS = (
     DetectorKind(
         "regression",
         "a model version is worse than the versions before it",
-        (VALUE,),
+        (VALUE, Slot("hosts", "on how many hosts it runs: only told", required=False)),
         (
             _direction("above"),
             _relative(0.1),
