@@ -4,13 +4,14 @@ Options: ``direction`` above, ``enter_sigmas`` 4, ``leave_sigmas`` 2, ``min_rela
 ``floor_absolute`` 0, ``half_life_s`` 3600, ``warm_up_windows`` 30, ``log`` true, ``relearn_after_s`` 7200.
 
 Load is cut into 16 half octaves around the first one seen. Each keeps the exponentially weighted mean of load, of value
-and of the squared surprise; a regression over all of them gives the slope inside one. So the curve may bend, as latency
-does near capacity, and a load that is rare (the night) is not forgotten while it is away.
+and of the squared surprise; the curve runs straight from one to the next. So it may bend, as latency near capacity does,
+and a load that is rare (the night) is not forgotten while it is away.
 
-Expected is the mean of the load's own half octave, moved along the slope. A half octave that was seen in fewer than 12
+Expected is the point of the curve at this load. A half octave that was seen in fewer than 24
 windows says nothing yet: the value is then held against the next busier one that is known (more load, more latency) for
 ``above``, the next calmer one for ``below``, and where there is none it is learned and not judged. A surge beyond what
-was ever seen never alarms.
+was ever seen never alarms. Inside the busiest half octave known the value may rise with the eighth power of load, as it
+does near capacity.
 
 Nothing is learned while a series fires, nor from a window that is beyond. What stays beyond for ``relearn_after_s`` is
 taken as the new normal: everything about the series is learned anew.
@@ -24,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
@@ -32,8 +34,9 @@ from stream_jobs.rules.model import Rule
 BINS = 16
 PER_OCTAVE = 2
 NOTES = ("", "more than this load explains", "less than this load explains")
-_KNOWN = 12.0
-_SLOPE_MAX = 3.0
+_KNOWN = 24.0
+_SLOPE_MAX = 8.0
+"""Near capacity latency rises with a high power of load."""
 _PRIOR = 10.0
 """A half octave's own spread counts like so many windows of the series' spread."""
 _UNPLACED = -32_768
@@ -41,16 +44,17 @@ _UNPLACED = -32_768
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """Per row, on the scale that is judged: bounds of what load explains (equal where its half octave is known,
-    infinite where nothing says) and the standard deviation."""
+    """Per row, on the scale that is judged: what load explains at least and at most (infinite where nothing says), the
+    likeliest (NaN where its half octave is not known) and the standard deviation."""
 
     low: Floats
     high: Floats
+    middle: Floats
     sigma: Floats
 
 
 class Given(Slotted):
-    """The regression of a value on the logarithm of load, per series."""
+    """The curve of a value over the logarithm of load, per series."""
 
     STATE_OPTIONS = ("half_life_s", "log")
 
@@ -61,7 +65,6 @@ class Given(Slotted):
             Column("x", "f4", 0, (BINS,)),
             Column("y", "f8", 0, (BINS,)),
             Column("yy", "f8", 0, (BINS,)),
-            Column("sums", "f8", 0, (5,)),
             Column("spread", "f8", np.nan),
             Column("seen", "i4"),
             Column("beyond_ms", "i8", -1),
@@ -101,8 +104,7 @@ class Given(Slotted):
         within[rows] = calm & ~beyond[rows]
         note[rows] = np.where(beyond[rows], np.where(above, 1, 2), 0)
         low[rows], high[rows] = self._told(enter_low, warm), self._told(enter_high, warm)
-        known = warm & (expected.low == expected.high)
-        middle[rows] = self._told(expected.high, known)
+        middle[rows] = self._told(expected.middle, warm & np.isfinite(expected.middle))
         self._accept(slots, beyond[rows], within[rows], frame.window_ms)
         free = ~beyond[rows] & ~frame.firing[rows]
         self._learn(slots[free], bins[free], x[free], y[free])
@@ -134,29 +136,37 @@ class Given(Slotted):
         state = self.state
         n = state["n"][slots]
         known = n >= _KNOWN
-        columns = np.arange(BINS)
-        higher = np.where(known & (columns >= bins[:, None]), columns, BINS).min(axis=1)
-        lower = np.where(known & (columns <= bins[:, None]), columns, -1).max(axis=1)
-        high = self._at(slots, np.minimum(higher, BINS - 1), x)
-        low = self._at(slots, np.maximum(lower, 0), x)
-        prior, own = state["spread"][slots], state["yy"][slots, bins]
+        own = known[np.arange(len(slots)), bins]
+        middle, moved = self._at(slots, bins, known, x)
+        y = state["y"][slots, bins]
+        (up, is_up), (down, is_down) = self._chord(slots, bins, known, 1), self._chord(slots, bins, known, -1)
+        most = _SLOPE_MAX * np.log(2) * (1.0 if self._log else np.abs(y))
+        high = np.where(moved > 0, y + np.where(is_up, np.maximum(up, 0.0), most) * moved, middle)
+        low = np.where(moved < 0, y + np.where(is_down, np.maximum(down, 0.0), most) * moved, middle)
+        high = np.where(own, high, self._bound(slots, bins, known, 1))
+        low = np.where(own, low, self._bound(slots, bins, known, -1))
+        prior, spread = state["spread"][slots], state["yy"][slots, bins]
         weight = np.minimum(n[np.arange(len(slots)), bins], 1_000).astype(np.float64)
-        sigma = np.sqrt((_PRIOR * np.nan_to_num(prior) + weight * own) / (_PRIOR + weight))
-        return _Expected(np.where(lower < 0, -np.inf, low), np.where(higher == BINS, np.inf, high), sigma)
+        sigma = np.sqrt((_PRIOR * np.nan_to_num(prior) + weight * spread) / (_PRIOR + weight))
+        return _Expected(low, high, np.where(own, middle, np.nan), sigma)
 
-    def _at(self, slots: Whole, bins: Whole, x: Floats) -> Floats:
-        """Mean of a half octave moved along the slope, by at most its width."""
+    def _at(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], x: Floats) -> tuple[Floats, Floats]:
+        """Mean of a half octave moved along the curve to ``x``, and by how many octaves: at most its width."""
         moved = np.clip(x - self.state["x"][slots, bins], -1 / PER_OCTAVE, 1 / PER_OCTAVE)
-        out: Floats = self.state["y"][slots, bins] + self._slope(slots) * moved
-        return out
+        up, down = self._chord(slots, bins, known, 1)[0], self._chord(slots, bins, known, -1)[0]
+        return self.state["y"][slots, bins] + np.where(moved > 0, up, down) * moved, moved
 
-    def _slope(self, slots: Whole) -> Floats:
-        """Never falling (what falls with load is not moved at all) and at most the third power of load."""
-        n, x, y, xx, xy = self.state["sums"][slots].T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = xx - x * x / n
-            slope = np.where(spread > 1e-3 * n, (xy - x * y / n) / spread, 0.0)
-        return np.clip(np.nan_to_num(slope), 0.0, _SLOPE_MAX * np.log(2) if self._log else np.inf)
+    def _bound(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], side: int) -> Floats:
+        """Value of the next known half octave on a side; infinite on that side where there is none."""
+        at, found = _next(bins, known, side)
+        return np.where(found, self.state["y"][slots, at], side * np.inf)
+
+    def _chord(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], side: int) -> tuple[Floats, Mask]:
+        """Slope per octave towards the next known half octave on a side, 0 without one; and whether there is one."""
+        at, found = _next(bins, known, side)
+        y, x = self.state["y"], self.state["x"]
+        away = np.maximum(np.abs(x[slots, at] - x[slots, bins]), 0.5 / PER_OCTAVE)
+        return np.where(found, side * (y[slots, at] - y[slots, bins]) / away, 0.0), found
 
     def _bounds(self, expected: _Expected, sigmas: float, relative: float) -> tuple[Floats, Floats]:
         floor_relative, floor_absolute = self._floors
@@ -175,7 +185,7 @@ class Given(Slotted):
         state["seen"][slots] += 1
         n = state["n"][slots, bins].astype(np.float64)
         fresh = n == 0
-        surprise = np.where(fresh, 0.0, y - self._at(slots, bins, x))
+        surprise = np.where(fresh, 0.0, y - self._at(slots, bins, state["n"][slots] >= _KNOWN, x)[0])
         # While little is known each window counts alike, later the newer ones count more.
         step = np.maximum(1.0 / (n + 1), self._step)
         state["n"][slots, bins] = np.minimum(n + 1, 1.0 / self._step)
@@ -187,8 +197,6 @@ class Given(Slotted):
         wide = np.maximum(1.0 / np.maximum(state["seen"][slots] - 1, 1), self._step)
         learned = np.where(np.isnan(spread), square, spread + wide * (square - spread))
         state["spread"][slots] = np.where(fresh, spread, learned)
-        news = np.stack([np.ones(len(x)), x, y, x * x, x * y], axis=1)
-        state["sums"][slots] = (1.0 - self._step) * state["sums"][slots] + news
 
     def _accept(self, slots: Whole, beyond: Mask, within: Mask, window_ms: int) -> None:
         """Forgets what stays beyond for too long: what follows is learned as the new normal."""
@@ -198,6 +206,16 @@ class Given(Slotted):
         since[begins] = window_ms
         old = slots[(since[slots] >= 0) & (window_ms - since[slots] >= self._relearn_ms)]
         self.forget(old)
+
+
+def _next(bins: Whole, known: npt.NDArray[np.bool_], side: int) -> tuple[Whole, Mask]:
+    """The nearest known column above (side 1) or below (-1) each row's own, and whether there is one."""
+    columns = np.arange(BINS)
+    if side > 0:
+        at = np.where(known & (columns > bins[:, None]), columns, BINS).min(axis=1)
+    else:
+        at = np.where(known & (columns < bins[:, None]), columns, -1).max(axis=1)
+    return np.clip(at, 0, BINS - 1), (at >= 0) & (at < BINS)
 
 
 def _log_load(load: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 Options: ``group`` engine_id, ``enter_z`` 6, ``min_relative`` 0.1, ``direction`` both, ``floor_absolute`` 0. A series
 is beyond when it is further from the median of its group than *both* ``min_relative`` of the median and ``enter_z``
-robust deviations (at least ``floor_absolute`` each); within again at half of that. The deviation is the group's, now
-or on average, whichever is greater: among three or four values it is small by chance every few windows.
+robust deviations (at least ``floor_absolute`` each); within again at half of that. The deviation is the group's usual
+one (up to half wider when it is wider now): among three or four values it is small by chance every few windows.
 
 - Groups of two have no spread: the other one is the peer and ``min_relative`` alone decides. With direction ``both``
   nobody can tell which of the two is off; both are named and the note says so.
@@ -27,11 +27,13 @@ from stream_jobs.rules.model import Rule
 NOTES = (
     "",
     "one of a group of two: compared with the other one alone",
-    "one of two: which of them is off cannot be told",
+    "one of a group of two: which of them is off cannot be told",
 )
 WARM_UP_WINDOWS = 6
 HALF_LIFE_S = 900.0
 _LEAVE = 0.5
+_WIDER = 1.5
+"""A group may be so many times wider than usual: among three or four the odd one itself makes it so."""
 _NONE = 0
 
 
@@ -92,7 +94,8 @@ class Straggler(Slotted):
     def _needed(self, peers: _Peers, slots: Whole, firing: Mask) -> Floats:
         """Distance from the median that is too far; NaN where not judged."""
         self._learn(peers, slots, firing)
-        sigma = np.maximum(np.maximum(peers.sigma, self.state["sigma"][slots]), self._floor)
+        usual = self.state["sigma"][slots]
+        sigma = np.maximum(np.maximum(np.minimum(peers.sigma, _WIDER * usual), usual), self._floor)
         relative = self._relative * np.abs(peers.median)
         many = np.maximum(relative, self._z * sigma)
         few = np.maximum(relative, self._floor)

@@ -18,7 +18,8 @@ looked at; a leak is told when in one of these stretches all of this holds:
 
 **Load.** Once a slow regression of the value on load is known well enough (load has varied by more than its noise, or a
 day has passed), load explains at most one and a half times its slope; before, a third of what is proportional (a load
-that rises by 10 % explains 3 % of the value: the greater part of memory is there without any load). Load counts as rising as the whole horizon says, and a standard
+that rises by 10 % explains 3 % of the value: the greater part of memory is there without any load).
+Load counts as rising as the whole horizon says, and a standard
 error faster, or as the stretch says where that is significant. Memory that does not follow load is thus judged on the
 morning's rise too, after some hours of getting to know it.
 

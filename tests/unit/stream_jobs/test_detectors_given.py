@@ -1,0 +1,111 @@
+"""Latency judged given load: surges never alarm, a slower engine does, at any load it knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_jobs.insight.detectors.given import Given
+from tests.unit.stream_jobs.detector_cases import beyond_count, day, first_beyond, judged, noise, resumed, rule, same
+
+
+def latency(load: np.ndarray, seed: int, sigma: float = 0.04) -> np.ndarray:
+    """Bends up near a capacity of 64."""
+    used = np.minimum(load / 64, 0.97)
+    return 200_000 * (1 + 0.5 * used / (1 - used)) * np.exp(noise(seed, len(load), load.shape[1], sigma))
+
+
+def healthy(seed: int, windows: int, series: int, window_ms: int = 10_000) -> dict[str, np.ndarray]:
+    load = 20 * day(windows, window_ms) * np.exp(noise(seed, windows, series, 0.1))
+    return {"load": load, "value": latency(load, seed + 1)}
+
+
+def test_a_day_with_surges_is_no_alarm() -> None:
+    """Season, noise, and surges to three times the load, above all that was seen before: nothing."""
+    windows, series = 1_440, 60
+    load = 20 * day(windows, 60_000, 0.5) * np.exp(noise(5, windows, series, 0.1))
+    for number in range(series):
+        at = 200 + 17 * number % 1_200
+        load[at : at + 40, number] *= np.linspace(1, 3, 40)
+    values = {"load": load, "value": latency(load, 6)}
+
+    assert beyond_count(Given(rule("given", "load", window_ms=60_000)), values, window_ms=60_000) == 0
+
+
+def test_half_slower_is_found_at_once_at_any_load() -> None:
+    """50 % slower at the load of any hour: within three windows."""
+    values = healthy(7, 1_500, 40, 60_000)
+    onset = 1_100 + np.arange(40) * 8
+    slow = np.arange(1_500)[:, None] >= onset
+    values["value"] = np.where(slow, values["value"] * 1.5, values["value"])
+
+    found = first_beyond(Given(rule("given", "load", window_ms=60_000)), values, window_ms=60_000)
+
+    assert [one - at for one, at in zip(found, onset, strict=True) if one is None or not 0 <= one - at < 3] == []
+
+
+def test_says_what_was_expected() -> None:
+    """Value, expected and its upper bound belong to the load of the window."""
+    load = np.where(np.arange(400) % 2, 8.0, 32.0)[:, None]
+    values = {"load": load, "value": load * 1_000}
+
+    *_, (_, calm), (_, busy) = judged(Given(rule("given", "load")), values)
+
+    assert (calm.baseline[0], busy.baseline[0]) == (pytest.approx(32_000), pytest.approx(8_000))
+    assert busy.high[0] == pytest.approx(8_000 * 1.05**4)
+
+
+def test_a_load_beyond_all_seen_is_learned_and_not_judged() -> None:
+    """Four times the load and ten times the latency: nothing is said, no bound is claimed."""
+    load = np.full((120, 1), 10.0)
+    load[100:] = 40.0
+    values = {"load": load, "value": np.where(load > 10, 1e6, 1e5)}
+
+    said = [said for _, said in judged(Given(rule("given", "load")), values)]
+
+    assert not any(one.beyond.any() for one in said)
+    assert np.isnan(said[105].high[0])
+
+
+def test_a_new_normal_is_accepted() -> None:
+    """What stays beyond is learned anew after the configured time."""
+    values = {"load": np.full((500, 1), 10.0), "value": np.where(np.arange(500) < 100, 1e5, 2e5)[:, None]}
+
+    said = [said for _, said in judged(Given(rule("given", "load", relearn_after_s=600)), values)]
+
+    assert [number for number, one in enumerate(said) if one.beyond[0]] == list(range(100, 161))
+    assert said[-1].within.tolist() == [True]
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -5.0, 0.0, 1e300], ids=str)
+@pytest.mark.parametrize("which", ["value", "load"])
+@pytest.mark.parametrize("log", [True, False], ids=["log", "plain"])
+def test_odd_input_teaches_no_nonsense(odd: float, which: str, log: bool) -> None:
+    """One odd value in a hundred raises no warning and no alarm on the windows after it."""
+    values = healthy(9, 300, 3)
+    values[which][::100] = odd
+
+    said = [said for _, said in judged(Given(rule("given", "load", log=log)), values)]
+
+    assert not any(one.beyond.any() for number, one in enumerate(said) if number % 100)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.floats(width=32), st.floats(width=32)), min_size=2, max_size=60))
+def test_a_restart_changes_nothing(pairs: list[tuple[float, float]]) -> None:
+    """Dumped and loaded at any point it says the same as the one that went on."""
+    values = {"value": np.array(pairs)[:, :1], "load": np.array(pairs)[:, 1:]}
+    shipped = rule("given", "load", warm_up_windows=2)
+    half = len(pairs) // 2
+    whole = Given(shipped)
+    list(judged(whole, {name: one[:half] for name, one in values.items()}))
+    again = resumed(whole, Given(shipped))
+    rest = {name: one[half:] for name, one in values.items()}
+
+    left = [said for _, said in judged(whole, rest, first=half)]
+    right = [said for _, said in judged(again, rest, first=half)]
+
+    assert all(same(one, other) for one, other in zip(left, right, strict=True))
+    assert whole.bytes_per_slot() <= 512
