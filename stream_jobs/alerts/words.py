@@ -43,7 +43,7 @@ def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str]) -> str:
     }
     try:
         return rule.summary.format_map(_Known({**labels, **figures}))
-    except (ValueError, IndexError, KeyError, AttributeError):
+    except (ValueError, IndexError, KeyError, AttributeError, TypeError):
         return rule.summary
 
 

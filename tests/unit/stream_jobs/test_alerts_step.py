@@ -265,7 +265,7 @@ def test_the_story_has_every_transition() -> None:
     ]
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.lists(st.integers(0, len(STORY)), max_size=8), st.lists(st.booleans(), min_size=10, max_size=10))
 def test_neither_batches_nor_snapshots_change_what_is_told(cuts: list[int], dumped: list[bool]) -> None:
     """Cut anywhere, dump and load anywhere: the same transitions and the same state in the end."""

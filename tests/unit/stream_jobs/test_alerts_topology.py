@@ -1,0 +1,146 @@
+"""What stands on what: learned from windows and events, bounded, forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.block import Block, Labels
+from stream_jobs.alerts.policy import AlertPolicy
+from stream_jobs.alerts.topology import READINGS, Reading, Topology, combinations
+from stream_jobs.insight.window import Window
+from tests.unit.stream_jobs.alerts_cases import ENGINES, at, rows_of_fleet
+
+HOUR = 360
+
+
+def learned(policy: AlertPolicy | None = None, windows: int = 1) -> Topology:
+    topology = Topology(policy or AlertPolicy())
+    for window in range(windows):
+        topology.learn(Window(at(window), rows_of_fleet()), at(window + 1))
+    return topology
+
+
+def test_labels_that_follow_from_others_are_added() -> None:
+    """Of a GPU its engine, host and the only model there; of a tenant nothing."""
+    topology = learned()
+
+    where = {"host": "h-1", "engine_id": "h-1/e-0", "placement_group": "h-1/e-0", "cluster": "c-1", "model": "llama"}
+    assert topology.where({"gpu_uuid": "g-10"}) == {"gpu_uuid": "g-10", **where}
+    assert topology.where({"engine_id": "h-1/e-0"}) == where
+    assert topology.where({"host": "h-1"}) == {"host": "h-1", "cluster": "c-1"}
+    assert topology.where({"tenant": "t-llama"}) == {"tenant": "t-llama"}
+    assert topology.where({"gpu_uuid": "nobody's"}) == {"gpu_uuid": "nobody's"}
+
+
+def test_what_is_told_stays_as_it_was_told() -> None:
+    """The finding's own labels are never replaced."""
+    assert learned().where({"gpu_uuid": "g-10", "host": "gateway"})["host"] == "gateway"
+
+
+def test_who_stands_on_whom() -> None:
+    """GPUs and engines of a host, engines of a model, models of a tenant."""
+    topology = learned()
+
+    assert topology.gpus_on("h-1") == ["g-10", "g-11", "g-12", "g-13"]
+    assert topology.engines_on("h-1") == ["h-1/e-0", "h-1/e-1"]
+    assert topology.engines_of("llama") == ["h-1/e-0", "h-2/e-0", "h-3/e-0"]
+    assert list(topology.tenants["t-qwen"].models) == ["qwen"]
+    assert (topology.gpus_on("h-9"), topology.engines_of("other")) == ([], [])
+
+
+def test_requests_measured_at_a_gateway_do_not_move_an_engine() -> None:
+    """Nor are they a sign of life of a host."""
+    topology = Topology(AlertPolicy())
+    rows = rows_of_fleet()
+
+    topology.learn(Window(at(0), {"llm.requests": rows["llm.requests"]}), at(1))
+    alone = (topology.engines["h-2/e-0"].host, dict(topology.hosts))
+    topology.learn(Window(at(1), rows), at(2))
+    topology.learn(Window(at(2), rows_of_fleet(("h-2",))), at(3))
+
+    assert alone == (None, {})
+    assert topology.engines["h-2/e-0"].host == "h-2"
+    assert topology.is_silent("h-2", at(2))
+    assert not topology.is_silent("h-1", at(2))
+    assert not topology.is_silent("h-9", at(2))
+
+
+def test_an_engine_that_moves_is_on_its_new_host() -> None:
+    """And a GPU given to another engine is under that one."""
+    topology = learned()
+
+    topology.learn_row({"engine_id": "h-1/e-0", "host": "h-2", "model": "qwen"}, at(2))
+    topology.learn_row({"gpu_uuid": "g-10", "engine_id": "h-1/e-1", "host": "h-1", "placement_group": "p"}, at(2))
+
+    assert topology.engines_on("h-1") == ["h-1/e-1"]
+    assert topology.engines_on("h-2") == ["h-1/e-0", "h-2/e-0"]
+    assert topology.where({"gpu_uuid": "g-10"})["engine_id"] == "h-1/e-1"
+    assert "model" not in topology.where({"engine_id": "h-1/e-0"})
+
+
+def test_what_was_not_seen_for_long_is_forgotten() -> None:
+    """A host that was taken away is known for a while, then no more; the others stay."""
+    topology = learned(AlertPolicy(forget_ms=3_600_000))
+    for window in range(1, 2 * HOUR + 2):
+        if window % 30 == 0:
+            topology.learn(Window(at(window), rows_of_fleet(("h-2",))), at(window + 1))
+
+    assert sorted(topology.hosts) == ["h-1", "h-3"]
+    assert topology.gpus_on("h-2") == []
+    assert "g-20" not in topology.gpus
+    assert "h-2/e-0" in topology.engines  # requests still name it
+
+
+def test_it_is_bounded() -> None:
+    """Later ones are not learned."""
+    topology = learned(AlertPolicy(topology_max=2))
+
+    assert [len(one) for one in (topology.gpus, topology.engines, topology.hosts, topology.tenants)] == [2, 2, 2, 2]
+
+
+def test_a_dump_holds_everything() -> None:
+    """The same answers and the same bytes after it."""
+    topology = learned()
+    dumped = orjson.dumps(topology.dump())
+    other = Topology(AlertPolicy())
+
+    other.load(orjson.loads(dumped))
+
+    assert orjson.dumps(other.dump()) == dumped
+    assert [other.where({"gpu_uuid": gpu}) for _, _, gpus, _ in ENGINES for gpu in gpus] == [
+        topology.where({"gpu_uuid": gpu}) for _, _, gpus, _ in ENGINES for gpu in gpus
+    ]
+    assert other.engines_of("llama") == topology.engines_of("llama")
+
+
+def _column(values: list[Any]) -> Labels:
+    words = [None, *sorted({value for value in values if value is not None})]
+    return Labels(np.array([words.index(value) for value in values], np.int32), words)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(*(st.sampled_from([None, b"a", b"b", b"c"]) for _ in range(3))), max_size=30))
+def test_combinations_are_those_of_the_rows(rows: list[tuple[bytes | None, ...]]) -> None:
+    """Against a set, in the order in which they stand; rows of other grouping sets do not count."""
+    names = ("x", "y", "z")
+    grouping = [b"mine" if number % 3 else b"other" for number in range(len(rows))]
+    columns = {name: _column([row[i] for row in rows]) for i, name in enumerate(names)}
+    block = Block(len(rows), {**columns, "grouping": _column(grouping)})
+
+    found = list(combinations(block, Reading("t", "mine", names)))
+
+    mine = [row for row, group in zip(rows, grouping, strict=True) if group == b"mine"]
+    decoded = [tuple(None if word is None else word.decode() for word in row) for row in mine]
+    assert found == list(dict.fromkeys(decoded))
+
+
+def test_every_reading_names_columns_there_are() -> None:
+    """Of the partials of its topic, as labels."""
+    rows = rows_of_fleet()
+
+    assert all(name in rows[reading.topic].columns for reading in READINGS for name in reading.names)
