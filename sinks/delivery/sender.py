@@ -80,7 +80,10 @@ class Sender:
     async def _wait(self, step: Wait) -> None:
         pause_s = None if step.until_ms is None else max(0.0, (step.until_ms - self._clock.now_ms()) / 1_000)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._awake.wait(), pause_s)
+            async with asyncio.timeout(
+                pause_s
+            ):  # wait_for of Python 3.11 loses a cancellation that comes with the event
+                await self._awake.wait()
 
     def _begin(self, step: Send | Resend) -> None:
         task = asyncio.create_task(self._post(step) if isinstance(step, Send) else self._post_again(step))

@@ -309,4 +309,5 @@ async def _committed(
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
