@@ -1,0 +1,375 @@
+"""Why we believe it: what stands in an alert's ``evidence``, found in the last windows when it opens or changes.
+
+=================  ======================================================================================
+``requests``       ``slowest`` and ``failed``: ids of single requests, with trace, tenant, engine and time
+``gpu``            ``gpus`` (throttling, heat, clocks, events) and ``engines`` (KV cache, preemptions, queue)
+``explained_by``   dimensions whose elements explain the change (``explain``), the likeliest first
+``touched``        of a machine: requests, failed ones, tokens, tenants; ``dollars`` is null while nobody knows prices
+``expected``       value, baseline and range of the headline
+=================  ======================================================================================
+
+All are plain JSON values of at most ``BYTES_MAX`` together. What is not known is left out or null, never 0. Times
+and counts are of the windows that are still remembered (``remembered.WINDOWS``), so of the last minute or so.
+
+A change is explained between the newest windows and those before the alert began; for that the amounts of every fifth
+minute are kept a while longer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from schemas import native
+from schemas.alerts import Alert
+from schemas.block import Block, Texts
+from schemas.errors import ContractError
+from schemas.limits import MINUTE_MS
+from stream_jobs.alerts.explain import Amounts, amounts_of, explain
+from stream_jobs.alerts.remembered import (
+    DIMENSIONS,
+    FIELDS,
+    WINDOWS,
+    is_any,
+    label_column,
+    matching,
+    numbers_of,
+    remembered,
+)
+from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.window import Window
+from stream_jobs.rules.model import Function, Rule
+
+BYTES_MAX = 16 * 1024
+REQUESTS_MAX = 5
+EXAMPLES_MAX = 200
+MACHINES_MAX = 8
+TENANTS_MAX = 10
+TEXT_MAX = 128
+LONG_MS = 5 * MINUTE_MS
+LONG_KEPT = 4
+"""Of the windows that begin every ``LONG_MS`` so many are kept for comparison."""
+
+Words = dict[str, set[str]]
+_MACHINES = ("gpu_uuid", "engine_id", "host")
+_SCOPE = (*_MACHINES, "model", "model_version")
+_RATIOS = {"errors": ("failed", "events"), "ttft": ("ttft_sum", "ttft_count"), "e2e": ("e2e_sum", "e2e_count")}
+
+
+class Evidence:
+    """``rules`` tell which measure an alert is about; of a rule that is not known the time to first token is meant."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = {rule.name: rule for rule in rules}
+        self._windows: dict[int, dict[str, Block]] = {}
+
+    def remember(self, window: Window, findings: Sequence[Finding]) -> None:
+        """Take over what may be asked about a window, and let go of what is too old. Windows come in order."""
+        self._windows[window.window_ms] = remembered(window)
+        newest = sorted(self._windows, reverse=True)
+        for kind, count in WINDOWS.items():
+            for window_ms in newest[count:]:
+                if kind != "amounts" or window_ms % LONG_MS:
+                    self._windows[window_ms].pop(kind, None)
+        long = [window_ms for window_ms in newest if window_ms % LONG_MS == 0]
+        for window_ms in long[LONG_KEPT:]:
+            self._windows[window_ms].pop("amounts", None)
+        most = max(WINDOWS.values())
+        recent = {*newest[:most], *long[:LONG_KEPT]}
+        self._windows = {one: found for one, found in self._windows.items() if one in recent}
+
+    def of(self, alert: Alert) -> dict[str, Any]:
+        """Evidence by kind; kinds of which nothing is known are left out."""
+        scope = self._scope(alert)
+        found = {
+            "expected": _expected(alert),
+            "requests": self._requests(scope, self._measure(alert.rule)),
+            "gpu": self._machines(scope),
+            "touched": self._touched(scope, alert),
+            "explained_by": self._explained(scope, alert),
+        }
+        found = {kind: value for kind, value in found.items() if value}
+        for kind in ("explained_by", "gpu", "touched", "requests"):
+            if len(orjson.dumps(found)) <= BYTES_MAX:
+                break
+            found.pop(kind, None)
+        return found
+
+    # what an alert is about
+
+    def _scope(self, alert: Alert) -> Words:
+        """Words by label: of the headline, and of members what machines they name; engines of the GPUs named."""
+        scope: Words = {name: {alert.labels[name]} for name in _SCOPE if name in alert.labels}
+        for member in alert.members:
+            for name in _MACHINES:
+                if name in scope and name in member.labels:
+                    scope[name].add(member.labels[name])
+        if "gpu_uuid" in scope and "engine_id" not in scope:
+            engines = self._engines_of(scope["gpu_uuid"])
+            if engines:
+                scope["engine_id"] = engines
+        return scope
+
+    def _engines_of(self, gpus: set[str]) -> set[str]:
+        """The engines that these GPUs were seen to serve last."""
+        for block in self._blocks("gpus"):
+            engine = label_column(block, "engine_id")
+            rows = np.flatnonzero(is_any(label_column(block, "gpu_uuid"), gpus))
+            found = {word.decode() for code in engine.codes[rows].tolist() if (word := engine.words[code]) is not None}
+            if found:
+                return found
+        return set()
+
+    def _measure(self, rule: str) -> str:
+        known = self._rules.get(rule)
+        if known is None:
+            return "ttft"
+        measure = known.value
+        status = measure.match is not None and measure.match.dimension in ("status", "error_kind")
+        if measure.topic == "llm.requests" and (measure.function is Function.SHARE and status):
+            return "errors"
+        if measure.field.startswith("e2e"):
+            return "e2e"
+        return "events" if measure.function in (Function.COUNT, Function.RATE) else "ttft"
+
+    def _blocks(self, kind: str, since_ms: int = 0) -> list[Block]:
+        """Blocks of a kind of the windows that begin then or later, the newest first."""
+        windows = sorted(self._windows, reverse=True)
+        return [self._windows[one][kind] for one in windows if one >= since_ms and kind in self._windows[one]]
+
+    # kinds
+
+    def _requests(self, scope: Words, measure: str) -> dict[str, Any]:
+        where, metric = _served(scope), "e2e" if measure == "e2e" else "ttft"
+        blocks = self._blocks("exemplars")
+        slowest = [row for block in blocks for row in _examples(block, where, metric)]
+        slowest.sort(key=lambda row: (-row["value_us"], row["request_id"]))
+        failed = [row for block in blocks for row in _examples(block, where, "failed")]
+        found = {"slowest": slowest, "failed": failed}
+        if measure == "errors" and failed:
+            found = {"failed": failed}
+        return {name: found_rows[:REQUESTS_MAX] for name, found_rows in found.items() if found_rows}
+
+    def _machines(self, scope: Words) -> dict[str, Any]:
+        named = [name for name in _MACHINES if name in scope]
+        if not named:
+            return {}
+        where = {named[0]: scope[named[0]]}  # the narrowest: not every row knows the others
+        gpus = self._levels("gpus", "gpu_uuid", where, _of_gpu)
+        for uuid, events in self._events(where, set(gpus)).items():
+            if uuid in gpus or len(gpus) < MACHINES_MAX:
+                gpus.setdefault(uuid, {"gpu_uuid": uuid})["events"] = events
+        engines = self._levels("engines", "engine_id", _served({name: scope[name] for name in named}), _of_engine)
+        found = {"gpus": list(gpus.values()), "engines": list(engines.values())}
+        return {name: value for name, value in found.items() if value}
+
+    def _events(self, where: Words, gpus: set[str]) -> dict[str, dict[str, int]]:
+        """How many events of each kind, by GPU: of these GPUs and of whatever else stands there."""
+        found: dict[str, Counter[str]] = {}
+        for block in self._blocks("events"):
+            counts = numbers_of(block, "events")[0]
+            for row in np.flatnonzero(matching(block, where) | matching(block, {"gpu_uuid": gpus})).tolist():
+                uuid, kind = _word(block, "gpu_uuid", row), _word(block, "kind", row)
+                found.setdefault(uuid or "", Counter())[kind or ""] += int(counts[row])
+        return {uuid: dict(sorted(found[uuid].items())) for uuid in sorted(found)}
+
+    def _levels(self, kind: str, name: str, where: Words, made: Any) -> dict[str, dict[str, Any]]:
+        """By machine what ``made`` says of its rows, the first so many machines by name."""
+        rows: dict[str, list[tuple[Block, int]]] = {}
+        for block in self._blocks(kind):
+            for row in np.flatnonzero(matching(block, where)).tolist():
+                rows.setdefault(_word(block, name, row) or "", []).append((block, row))
+        return {one: {name: one, **made(rows[one])} for one in sorted(rows)[:MACHINES_MAX]}
+
+    def _touched(self, scope: Words, alert: Alert) -> dict[str, Any]:
+        """Of what is about machines: requests of the windows since it began, as far as they are remembered."""
+        if not any(name in scope for name in _MACHINES):
+            return {}
+        name = "engine_id" if "engine_id" in scope else "host"
+        where: Words = {name: scope[name]} if name in scope else {}
+        since_ms = alert.since_ms - alert.since_ms % 10_000
+        sums: Counter[str] = Counter()
+        for block in self._blocks("requests", since_ms) if where else ():
+            keep = matching(block, where)
+            ok = is_any(label_column(block, "status"), {"ok"})
+            for column in ("events", "input_tokens", "output_tokens"):
+                sums[column] += int(numbers_of(block, column)[0][keep].sum())
+            sums["failed"] += int(numbers_of(block, "events")[0][keep & ~ok].sum())
+        if not sums["events"]:
+            return {}
+        slow, bad = (self._tenants(where, since_ms, metrics) for metrics in (("ttft", "e2e"), ("failed",)))
+        tenants = Counter(tenant for tenant in {**slow, **bad}.values() if tenant is not None)
+        most = sorted(tenants.items(), key=lambda one: (-one[1], one[0]))[:TENANTS_MAX]
+        return {
+            "requests": sums["events"],
+            "failed": sums["failed"],
+            "slow_examples": len(slow),
+            "input_tokens": sums["input_tokens"],
+            "output_tokens": sums["output_tokens"],
+            "tenants_of_examples": dict(most),
+            "dollars": None,
+        }
+
+    def _tenants(self, where: Words, since_ms: int, metrics: tuple[str, ...]) -> dict[str, str | None]:
+        """Tenant by request of the exemplars of these metrics, at most ``EXAMPLES_MAX`` of each and window."""
+        return {
+            row["request_id"]: row["tenant"]
+            for block in self._blocks("exemplars", since_ms)
+            for metric in metrics
+            for row in _examples(block, where, metric, EXAMPLES_MAX)
+        }
+
+    def _explained(self, scope: Words, alert: Alert) -> list[dict[str, Any]]:
+        """Of what is about a model or all of them; a machine needs no explanation by dimensions of requests."""
+        if any(name in scope for name in _MACHINES) or self._is_of_machines(alert.rule):
+            return []
+        kept = [one for one in sorted(self._windows) if "amounts" in self._windows[one]]
+        before = [one for one in kept if one + 10_000 <= alert.since_ms][-3:]
+        now = [one for one in kept if one >= alert.since_ms][-3:]
+        measure, models = self._measure(alert.rule), scope.get("model")
+        found = explain(self._amounts(now, measure, models), self._amounts(before, measure, models))
+        return [
+            {
+                "dimension": one.dimension,
+                "elements": [
+                    {"value": None if element is None else element[:TEXT_MAX], "share": round(power, 4)}
+                    for element, power in zip(one.elements, one.powers, strict=True)
+                ],
+                "share": round(one.power, 4),
+                "surprise": round(one.surprise, 6),
+            }
+            for one in found
+        ]
+
+    def _is_of_machines(self, rule: str) -> bool:
+        known = self._rules.get(rule)
+        return known is not None and known.value.topic != "llm.requests"
+
+    def _amounts(self, windows: list[int], measure: str, models: set[str] | None) -> dict[str, Amounts]:
+        """Mean amounts per window, by dimension: windows may be more or fewer on the other side."""
+        if not windows:
+            return {}
+        first, second = _RATIOS.get(measure, ("events", ""))
+        blocks = [self._windows[one]["amounts"] for one in windows]
+        block = native.concat(FIELDS["amounts"], blocks)
+        keep = matching(block, {"model": models} if models is not None else {})
+        found = {}
+        for name in (name for names in DIMENSIONS.values() for name in names):
+            rows = np.flatnonzero(keep & is_any(label_column(block, "dimension"), {name}))
+            if len(rows):
+                element = label_column(block, "element")
+                labels = type(element)(element.codes[rows], element.words)
+                one, other = (
+                    numbers_of(block, column)[0][rows] / len(windows) if column else None for column in (first, second)
+                )
+                assert one is not None
+                found[name] = amounts_of(labels, one, other)
+        return found
+
+    # state
+
+    def dump(self) -> list[bytes]:
+        """A head and the blocks: equal states, equal bytes."""
+        kinds = [(one, kind) for one in sorted(self._windows) for kind in FIELDS if kind in self._windows[one]]
+        head = orjson.dumps({"windows": sorted(self._windows), "blocks": kinds})
+        return [head, *(native.encode(FIELDS[kind], self._windows[one][kind]) for one, kind in kinds)]
+
+    def load(self, parts: Sequence[bytes]) -> None:
+        """Take over a dump; none at all is the state of the beginning. Raises ``ContractError`` for what is none."""
+        if not parts:
+            self._windows = {}
+            return
+        head = orjson.loads(parts[0])
+        if len(head["blocks"]) != len(parts) - 1:
+            raise ContractError(f"evidence has {len(parts) - 1} blocks instead of {len(head['blocks'])}")
+        self._windows = {one: {} for one in head["windows"]}
+        for (one, kind), value in zip(head["blocks"], parts[1:], strict=True):
+            self._windows[one][kind] = native.decode(value, FIELDS[kind])
+
+
+def _expected(alert: Alert) -> dict[str, Any]:
+    found = {name: getattr(alert, name) for name in ("value", "baseline", "low", "high")}
+    known = {name: value for name, value in found.items() if value is not None}
+    return {**known, "unit": alert.unit} if set(known) - {"value"} else {}
+
+
+def _served(scope: Words) -> Words:
+    """The scope as rows of requests and engines know it: by engine where there is one, not by who measured where."""
+    kept = {name: words for name, words in scope.items() if name != "gpu_uuid"}
+    if "engine_id" in kept:
+        kept.pop("host", None)
+    return kept if kept or "gpu_uuid" not in scope else {"engine_id": set()}
+
+
+def _word(block: Block, name: str, row: int) -> str | None:
+    labels = label_column(block, name)
+    word = labels.words[labels.codes[row]]
+    return None if word is None else word.decode()[:TEXT_MAX]
+
+
+def _text(block: Block, name: str, row: int) -> str | None:
+    texts = block.columns[name]
+    assert isinstance(texts, Texts)
+    if texts.known is not None and not texts.known[row]:
+        return None
+    begin = int(texts.ends[row - 1]) if row else 0
+    return texts.data[begin : int(texts.ends[row])].decode("utf-8", "replace")[:TEXT_MAX]
+
+
+def _examples(block: Block, where: Words, metric: str, most: int = REQUESTS_MAX) -> list[dict[str, Any]]:
+    """Exemplars of a metric as plain values, the greatest first; of those that failed the greatest ids."""
+    values, known = numbers_of(block, "value_us")
+    windows = numbers_of(block, "window_ms")[0]
+    rows = np.flatnonzero(matching(block, {**where, "metric": {metric}}))
+    if metric != "failed":
+        rows = rows[np.argsort(-values[rows], kind="stable")]
+    return [
+        {
+            "request_id": _text(block, "request_id", row),
+            "trace_id": _text(block, "trace_id", row),
+            "window_ms": int(windows[row]),
+            "value_us": int(values[row]) if known[row] else None,
+            **{name: _word(block, name, row) for name in ("engine_id", "model", "tenant", "status", "error_kind")},
+        }
+        for row in rows[:most].tolist()
+    ]
+
+
+def _told(rows: list[tuple[Block, int]], name: str) -> list[int]:
+    """The values of a column that are known."""
+    found = []
+    for block, row in rows:
+        values, known = numbers_of(block, name)
+        if known[row]:
+            found.append(int(values[row]))
+    return found
+
+
+def _of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:
+    throttled, interval = _told(rows, "throttled_us"), _told(rows, "interval_ms")
+    share = round(sum(throttled) / (1_000 * sum(interval)), 4) if throttled and sum(interval) else None
+    return {
+        "engine_id": _word(*_at(rows[0], "engine_id")),
+        "host": _word(*_at(rows[0], "host")),
+        "throttled_share": share,
+        "temperature_max_c": max(_told(rows, "temperature_max_c"), default=None),
+        "clock_sm_min_mhz": min(_told(rows, "clock_sm_min_mhz"), default=None),
+    }
+
+
+def _of_engine(rows: list[tuple[Block, int]]) -> dict[str, Any]:
+    used, preempted = max(_told(rows, "kv_used_max_ppm"), default=None), _told(rows, "preemptions")
+    return {
+        "model": _word(*_at(rows[0], "model")),
+        "kv_used_max_share": None if used is None else used / 1_000_000,
+        "preemptions": sum(preempted) if preempted else None,
+        "waiting_max": max(_told(rows, "waiting_max"), default=None),
+    }
+
+
+def _at(place: tuple[Block, int], name: str) -> tuple[Block, str, int]:
+    return place[0], name, place[1]

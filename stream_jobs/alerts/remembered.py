@@ -1,0 +1,231 @@
+"""What evidence keeps of a window: few columns of few rows, as blocks of tables of their own.
+
+Only what an alert may be asked about later: levels of GPUs and engines, events, requests of engines by how they ended,
+exemplars, and marginal amounts of requests by model and one more dimension, from which changes are explained. Each
+kind is bounded in rows and in windows (``KEPT``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.block import Block, Column, Labels, Numbers
+from schemas.fields import Field, Kind, Role
+from schemas.grouping import OTHER
+from schemas.select import select
+from schemas.tables import EXEMPLARS
+from stream_jobs.insight.frame import Mask, Whole
+from stream_jobs.insight.window import Window
+from stream_jobs.windows.emit import compacted
+
+ROWS_MAX = 32_768
+"""Of a kind and window; later rows are left out."""
+ELEMENTS_MAX = 2_048
+"""Of a dimension and window; those with the fewest events count as ``__other__``."""
+AMOUNTS = ("events", "failed", "ttft_sum", "ttft_count", "e2e_sum", "e2e_count")
+DIMENSIONS = {
+    "service": ("model_version", "tenant", "slo_class", "input_bucket", "start", "region"),
+    "engine": ("engine_id", "host", "precision", "cluster"),
+}
+"""What may explain a change, by the grouping set that knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Rows of a grouping set with ``numbers`` (name here, column there) and ``labels``, kept for so many windows."""
+
+    topic: str
+    grouping: str
+    numbers: tuple[tuple[str, str], ...]
+    labels: tuple[str, ...]
+    windows: int
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Their columns."""
+        numbers = (Field(name, Kind.OPTIONAL_INT64, Role.ATTRIBUTE, "", source) for name, source in self.numbers)
+        return (*numbers, *(Field(name, Kind.LABEL, Role.DIMENSION, "", name) for name in self.labels))
+
+
+KEPT = {
+    "gpus": Kept(
+        "gpu.samples",
+        "gpu",
+        (
+            ("throttled_us", "throttled_us_sum"),
+            ("interval_ms", "interval_ms_sum"),
+            ("temperature_max_c", "temperature_c_max"),
+            ("clock_sm_min_mhz", "clock_sm_mhz_min"),
+        ),
+        ("gpu_uuid", "engine_id", "host"),
+        6,
+    ),
+    "engines": Kept(
+        "engine.samples",
+        "engine_sample",
+        (("kv_used_max_ppm", "kv_used_ppm_max"), ("preemptions", "preemptions_sum"), ("waiting_max", "waiting_max")),
+        ("engine_id", "host", "model"),
+        6,
+    ),
+    "events": Kept(
+        "gpu.events", "gpu_event", (("events", "event_count"),), ("gpu_uuid", "engine_id", "host", "kind"), 60
+    ),
+    "requests": Kept(
+        "llm.requests",
+        "engine",
+        (
+            ("events", "event_count"),
+            ("input_tokens", "input_tokens_sum"),
+            ("output_tokens", "output_tokens_sum"),
+        ),
+        ("engine_id", "host", "model", "model_version", "status"),
+        6,
+    ),
+}
+"""Kinds that are rows of finals as they are, but for columns left out."""
+
+AMOUNT_FIELDS = (
+    *(Field(name, Kind.INT64, Role.DIFFERENCE, "", name) for name in AMOUNTS),
+    *(Field(name, Kind.LABEL, Role.DIMENSION, "", name) for name in ("dimension", "model", "element")),
+)
+FIELDS: dict[str, tuple[Field, ...]] = {
+    **{kind: kept.fields for kind, kept in KEPT.items()},
+    "exemplars": EXEMPLARS.fields,
+    "amounts": AMOUNT_FIELDS,
+}
+"""Columns of every kind."""
+WINDOWS = {**{kind: kept.windows for kind, kept in KEPT.items()}, "exemplars": 3, "amounts": 6}
+"""For how many windows each kind is kept."""
+
+
+def remembered(window: Window) -> dict[str, Block]:
+    """What is kept of a window, by kind; kinds without rows are left out."""
+    found = {kind: _rows(kept, window.tables.get(kept.topic)) for kind, kept in KEPT.items()}
+    found["exemplars"] = _first(window.exemplars) if window.exemplars is not None else None
+    found["amounts"] = _amounts(window.tables.get("llm.requests"))
+    return {kind: block for kind, block in found.items() if block is not None and block.rows}
+
+
+def label_column(block: Block, name: str) -> Labels:
+    """A column of labels."""
+    column = block.columns[name]
+    assert isinstance(column, Labels)
+    return column
+
+
+def numbers_of(block: Block, name: str) -> tuple[Whole, Mask]:
+    """Values of a column and which are known."""
+    column = block.columns[name]
+    assert isinstance(column, Numbers)
+    known = np.ones(block.rows, np.bool_) if column.known is None else column.known
+    return column.values.astype(np.int64), known
+
+
+def is_any(labels: Labels, words: set[str]) -> Mask:
+    """The rows whose label is one of these."""
+    wanted = np.array([word is not None and word.decode() in words for word in labels.words], np.bool_)
+    return np.asarray(wanted[labels.codes], np.bool_)
+
+
+def _of_grouping(block: Block, grouping: str) -> Mask:
+    return is_any(label_column(block, "grouping"), {grouping})
+
+
+def _first(block: Block) -> Block:
+    kept = block if block.rows <= ROWS_MAX else select(block, np.arange(block.rows) < ROWS_MAX)
+    return Block(kept.rows, {name: _plain(column) for name, column in kept.columns.items()})
+
+
+def _plain(column: Column) -> Column:
+    """Labels with only the words in use, in order: equal rows make equal bytes."""
+    return Labels(*compacted(column.codes, column.words)) if isinstance(column, Labels) else column
+
+
+def _rows(kept: Kept, block: Block | None) -> Block | None:
+    if block is None:
+        return None
+    sources = {**{name: block.columns[source] for name, source in kept.numbers}}
+    sources |= {name: block.columns[name] for name in kept.labels}
+    return _first(select(Block(block.rows, sources), _of_grouping(block, kept.grouping)))
+
+
+def _amounts(block: Block | None) -> Block | None:
+    """Amounts by model and element of every dimension, one dimension after the other."""
+    if block is None:
+        return None
+    parts: list[tuple[str, Labels, Labels, npt.NDArray[np.float64]]] = []
+    for grouping, dimensions in DIMENSIONS.items():
+        rows = np.flatnonzero(_of_grouping(block, grouping))
+        measures = _measures(block, rows)
+        model = _picked(block, "model", rows)
+        parts += [(name, *_marginal(model, _picked(block, name, rows), measures)) for name in dimensions if len(rows)]
+    return _stacked(parts) if parts else None
+
+
+def _picked(block: Block, name: str, rows: Whole) -> Labels:
+    column = label_column(block, name)
+    return Labels(*compacted(column.codes[rows], column.words))
+
+
+def _measures(block: Block, rows: Whole) -> npt.NDArray[np.float64]:
+    events = numbers_of(block, "event_count")[0][rows]
+    failed = np.where(is_any(_picked(block, "status", rows), {"ok"}), 0, events)
+    others = (
+        numbers_of(block, name)[0][rows] for name in ("ttft_us_sum", "ttft_us_count", "e2e_us_sum", "e2e_us_count")
+    )
+    return np.stack((events, failed, *others)).astype(np.float64)
+
+
+def _marginal(
+    model: Labels, element: Labels, measures: npt.NDArray[np.float64]
+) -> tuple[Labels, Labels, npt.NDArray[np.float64]]:
+    element = _bounded(element, measures[0])
+    keys, of = np.unique(model.codes.astype(np.int64) * len(element.words) + element.codes, return_inverse=True)
+    sums = np.stack([np.bincount(of, line, len(keys)) for line in measures]).astype(np.float64)
+    size = len(element.words)
+    return Labels(keys // size, model.words), Labels(keys % size, element.words), sums
+
+
+def _bounded(element: Labels, events: npt.NDArray[np.float64]) -> Labels:
+    if len(element.words) <= ELEMENTS_MAX:
+        return element
+    weights = np.bincount(element.codes, events, len(element.words))
+    kept = np.sort(np.argsort(-weights, kind="stable")[:ELEMENTS_MAX])
+    words = [*(element.words[code] for code in kept.tolist()), OTHER.encode()]
+    codes = np.full(len(element.words), len(kept), np.int64)
+    codes[kept] = np.arange(len(kept))
+    known: dict[bytes | None, int] = {None: 0}
+    remap = np.array([known.setdefault(word, len(known)) for word in words])
+    return Labels(remap[codes[element.codes]], list(known))
+
+
+def _stacked(parts: list[tuple[str, Labels, Labels, npt.NDArray[np.float64]]]) -> Block:
+    sums = np.concatenate([part[3] for part in parts], axis=1).astype(np.int64)
+    sizes = [part[3].shape[1] for part in parts]
+    names: list[bytes | None] = [None, *(part[0].encode() for part in parts)]
+    columns: dict[str, Column] = {name: Numbers(line) for name, line in zip(AMOUNTS, sums, strict=True)}
+    columns["dimension"] = Labels(*compacted(np.repeat(np.arange(1, len(parts) + 1), sizes), names))
+    columns["model"] = _joined([part[1] for part in parts])
+    columns["element"] = _joined([part[2] for part in parts])
+    return Block(sums.shape[1], columns)
+
+
+def _joined(parts: list[Labels]) -> Labels:
+    known: dict[bytes | None, int] = {None: 0}
+    codes = [
+        np.array([known.setdefault(word, len(known)) for word in part.words], np.int64)[part.codes] for part in parts
+    ]
+    return Labels(*compacted(np.concatenate(codes), list(known)))
+
+
+def matching(block: Block, labels: Mapping[str, set[str]]) -> Mask:
+    """Rows that have one of the words of each of these labels; labels that the block does not know do not matter."""
+    keep = np.ones(block.rows, np.bool_)
+    for name, words in labels.items():
+        if name in block.columns:
+            keep &= is_any(label_column(block, name), words)
+    return keep

@@ -1,0 +1,88 @@
+"""What is kept of a window: few columns, bounded rows, amounts by dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.build import rows_of
+from stream_jobs.alerts import remembered as module
+from stream_jobs.alerts.remembered import FIELDS, matching, remembered
+from tests.unit.stream_jobs.evidence_cases import a_gpu, a_service, a_window, an_exemplar
+
+
+def kept(kind: str, **blocks: Any) -> list[dict[str, Any]]:
+    return rows_of(FIELDS[kind], remembered(a_window(**blocks))[kind])
+
+
+def test_levels_of_gpus_are_kept_with_where_they_stand() -> None:
+    """Unknown stays null."""
+    found = kept("gpus", gpus=[a_gpu(temperature_c_max=80), a_gpu("GPU-2", throttled_us_sum=None)])
+
+    assert found == [
+        {
+            "throttled_us": 0,
+            "interval_ms": 10_000,
+            "temperature_max_c": 80,
+            "clock_sm_min_mhz": None,
+            "gpu_uuid": "GPU-1",
+            "engine_id": "e1",
+            "host": "h1",
+        },
+        {
+            "throttled_us": None,
+            "interval_ms": 10_000,
+            "temperature_max_c": None,
+            "clock_sm_min_mhz": None,
+            "gpu_uuid": "GPU-2",
+            "engine_id": "e1",
+            "host": "h1",
+        },
+    ]
+
+
+def test_amounts_add_up_by_model_and_element_of_each_dimension() -> None:
+    """Failed are all that did not end well; every dimension holds the whole."""
+    rows = [*a_service("a", 10, 2), *a_service("b", 5, region="us"), *a_service("a", 1, model="m2")]
+    found = kept("amounts", requests=rows)
+    tenants = {
+        (row["model"], row["element"]): (row["events"], row["failed"], row["ttft_sum"], row["ttft_count"])
+        for row in found
+        if row["dimension"] == "tenant"
+    }
+
+    assert tenants == {
+        ("m1", "a"): (12, 2, 1_000_000, 10),
+        ("m1", "b"): (5, 0, 500_000, 5),
+        ("m2", "a"): (1, 0, 100_000, 1),
+    }
+    totals = {name: sum(r["events"] for r in found if r["dimension"] == name) for name in ("tenant", "region", "start")}
+    assert totals == {"tenant": 18, "region": 18, "start": 18}
+
+
+def test_elements_beyond_the_bound_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The amounts of those with the fewest events are not lost."""
+    monkeypatch.setattr(module, "ELEMENTS_MAX", 3)
+    rows = [row for number in range(6) for row in a_service(f"t{number}", number + 1)]
+    found = {row["element"]: row["events"] for row in kept("amounts", requests=rows) if row["dimension"] == "tenant"}
+
+    assert found == {"__other__": 6, "t3": 4, "t4": 5, "t5": 6}
+
+
+def test_rows_are_bounded_and_other_grouping_sets_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind without rows is not kept at all."""
+    monkeypatch.setattr(module, "ROWS_MAX", 1)
+    found = remembered(a_window(gpus=[a_gpu(), a_gpu("GPU-2")], exemplars=[an_exemplar("r1"), an_exemplar("r2")]))
+
+    assert {kind: block.rows for kind, block in found.items()} == {"gpus": 1, "exemplars": 1}
+    assert remembered(a_window()) == {}
+
+
+def test_labels_that_rows_do_not_have_do_not_matter() -> None:
+    """A tenant says nothing of a GPU; a GPU that is not there matches nothing."""
+    block = remembered(a_window(gpus=[a_gpu(), a_gpu("GPU-2")]))["gpus"]
+
+    assert matching(block, {"tenant": {"a"}}).tolist() == [True, True]
+    assert matching(block, {"gpu_uuid": {"GPU-2"}}).tolist() == [False, True]
+    assert matching(block, {"gpu_uuid": {"GPU-9"}}).tolist() == [False, False]
