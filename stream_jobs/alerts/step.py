@@ -36,8 +36,8 @@ def _nobody(figures: Figures) -> None:
 
 
 class AlertStep:
-    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one each; ``observe``
-    gets the figures of every commit when its records are made (a commit that fails ends the process)."""
+    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one for the rules;
+    ``observe`` gets the figures of every commit when its records are made (a commit that fails ends the process)."""
 
     name = "alerts"
 
@@ -46,7 +46,7 @@ class AlertStep:
         upstreams: int,
         ruleset: RuleSet,
         judge: Callable[[tuple[Rule, ...]], JudgeLike],
-        evidence: Callable[[], EvidenceLike],
+        evidence: Callable[[tuple[Rule, ...]], EvidenceLike],
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
         observe: Callable[[Figures], None] = _nobody,
@@ -61,7 +61,7 @@ class AlertStep:
         self._observe = observe
 
     def new(self, topic: str, partition: int) -> State:
-        evidence = self._evidence()
+        evidence = self._evidence(self._ruleset.rules)
         life = Life(self._ruleset, evidence.of, self._policy)
         return State(topic, partition, Gather([0] * self._upstreams), self._judge(self._ruleset.rules), evidence, life)
 

@@ -58,7 +58,7 @@ class Judge:
 class Evidence:
     """Remembers how many windows there were."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
         self.windows = 0
 
     def remember(self, window: Window, findings: Sequence[Finding]) -> None:
