@@ -10,6 +10,7 @@ import typer
 
 from fleetpulse.bench.alerting_command import alerts
 from fleetpulse.bench.edge_command import edge
+from fleetpulse.bench.insight_command import insight
 from fleetpulse.bench.telling import DataDir, Json, Keep, Results, Seed, finish
 from fleetpulse.commands.output import out
 
@@ -21,6 +22,7 @@ app = typer.Typer(
     "Example: [bold]fleetpulse bench throughput --profile fleet --against clickhouse[/bold]",
 )
 app.command()(edge)
+app.command()(insight)
 app.command()(alerts)
 
 

@@ -10,7 +10,9 @@ side that nobody judges trains as if it lay at the limit. What lasts is accepted
 for ``well_windows`` in a row.
 
 With a season (``season``), a second mean and variance follow what the hour of the week leaves over. The expectation
-nearer to the value counts: a rise that comes every Monday at nine is none, and neither is a Monday without it.
+nearer to the value counts: a rise that comes every Monday at nine is none, and neither is a Monday without it. The
+hours themselves are learned from all windows, those beyond the limits too: that rise is beyond them until it is known.
+A fault in one of the last weeks may so excuse a smaller one at the same hour, never make one.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from stream_jobs.insight.season import HOURS, NO_ROW, STEPS, Pool, Rows
 from stream_jobs.insight.slotted import Column, Slotted
 
 GAP_SHARE = 0.15
+
+_TINY = 1e-12
 
 COLUMNS = (
     Column("level", "f8"),
@@ -101,7 +105,7 @@ class Baseline(Slotted):
         seasonal = self._seasonal(slots, values, window_ms)
         seasonal_sigma = self.scale.sigma(seasonal, state["season_variance"][slots])
         known = (state["season_samples"][slots] >= self.terms.warm_up_windows) & ~np.isnan(seasonal)
-        nearer = known & (np.abs(values - seasonal) * sigma < np.abs(values - level) * seasonal_sigma)
+        nearer = known & (_away(values, seasonal, seasonal_sigma) < _away(values, level, sigma))
         return Expected(np.where(nearer, seasonal, level), np.where(nearer, seasonal_sigma, sigma), warm)
 
     def learn(self, seen: Seen) -> Mask:
@@ -110,6 +114,7 @@ class Baseline(Slotted):
         self._train(seen, fit)
         if self.terms.season_weeks_min:
             self._train_season(seen, fit)
+            self._run_hour(seen.slots, seen.values, seen.window_ms // HOUR_MS)
         self._follow(seen)
         return self._accept(seen)
 
@@ -172,7 +177,6 @@ class Baseline(Slotted):
         left_over = np.clip(values - seasonal, -limit, limit) + state["season_level"][slots]
         weight = self._weight(slots, state["season_samples"][slots], seen)
         _move(state, "season_", slots[known], left_over[known], weight[known])
-        self._run_hour(slots, values, seen.window_ms // HOUR_MS)
 
     def _run_hour(self, slots: Whole, values: Floats, hour: int) -> None:
         state = self.state
@@ -235,6 +239,11 @@ class Baseline(Slotted):
             state[name][slots] = state[f"new_{name}"][slots]
         for name in ("off_since_ms", "well", "new_level", "new_variance", "new_samples"):
             state[name][slots] = 0
+
+
+def _away(values: Floats, level: Floats, sigma: Floats) -> Floats:
+    """Distance in deviations; without any, every distance is far."""
+    return np.abs(values - level) / np.maximum(sigma, _TINY)
 
 
 def _move(state: dict[str, npt.NDArray[Any]], prefix: str, slots: Whole, values: Floats, weight: Floats) -> None:

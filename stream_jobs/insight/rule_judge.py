@@ -149,8 +149,10 @@ class RuleJudge:
         rows = zip(slots.tolist(), labels, fires, since, zip(*told, strict=True), counts, strict=True)
         name, length_ms = self.rule.name, self.rule.window_ms
         found = [
-            Finding(name, label, window_ms, length_ms, firing, since_ms, *figures, count, notes.get(slot, ""))
-            for slot, label, firing, since_ms, figures, count in rows
+            Finding(
+                name, label, window_ms, length_ms, firing, since_ms, value, base, low, high, count, notes.get(slot, "")
+            )
+            for slot, label, firing, since_ms, (value, base, low, high), count in rows
         ]
         return sorted(found, key=lambda finding: finding.labels)
 

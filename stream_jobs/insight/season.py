@@ -1,6 +1,6 @@
 """What a series is like at this hour of the week: its mean level in each of the 168 hours, over the last weeks.
 
-An hour enters when it is over, as the mean of its windows that trained the baseline; the last ``WEEKS_KEPT`` count. A
+An hour enters when it is over, as the mean of its windows; the last ``WEEKS_KEPT`` count. A
 series gets its 168 places when its first hour is over, so that a flood of short-lived series gets none. They are
 whole numbers of 16 bits (336 bytes): steps of 1/4096 around the level of that first hour, of its size where the scale
 is not logarithmic. What lies further than 8 such sizes away is cut off there; as the season only ever excuses a value,
