@@ -71,7 +71,7 @@ class Book:
 
     def _place(self, signal: Signal) -> list[Incident]:
         known = self.of_part(signal.id)
-        if known is not None:
+        if known is not None and not self._is_stray(known, signal):
             return [self._again(known, signal)]
         if signal.id in self._spent:
             if signal.at_ms < self._spent[signal.id]:
@@ -80,11 +80,15 @@ class Book:
         keys = keys_of(signal, self._topology)
         found, others = self._seek(signal, keys)
         if found is None:
-            return self._adopt_or_open(signal, keys)
+            return [self._again(known, signal)] if known is not None else self._adopt_or_open(signal, keys)
         for other in others:
             self._absorb(found, other)
         self._add(found, signal, keys, wide=self._is_wide(signal, keys))
         return [found, *others]
+
+    def _is_stray(self, known: Incident, signal: Signal) -> bool:
+        """A symptom of what is resolved by now: if another cause is open, it is that one's."""
+        return known.resolved_ms is not None and not signal.machine and signal.id != known.headline
 
     def _again(self, incident: Incident, signal: Signal) -> Incident:
         if incident.resolved_ms is not None:
@@ -198,7 +202,7 @@ class Book:
         self._by_part[signal.id] = incident.fingerprint
         self._hold(incident, keys.holds)
         for gone in incident.trim(self._policy.parts_max):
-            self._by_part.pop(gone, None)
+            self._release(incident, gone)
 
     def _hold(self, incident: Incident, keys: Iterable[str]) -> None:
         for key in keys:
@@ -224,21 +228,25 @@ class Book:
                 del self._by_key[key]
         incident.keys = {}
 
+    def _release(self, incident: Incident, signal_id: str) -> None:
+        """It is found under this incident no more; under another that it belongs to by now it is."""
+        if self._by_part.get(signal_id) == incident.fingerprint:
+            del self._by_part[signal_id]
+
     def spend(self, incident: Incident, now_ms: int) -> None:
         """What goes on though its incident is resolved (burn rates) opens nothing until it is over, or for hours."""
         for signal_id, part in incident.parts.items():
             if part.until_ms is None:
                 part.until_ms = now_ms
                 self._uncount(signal_id)
-                self._by_part.pop(signal_id, None)
+                self._release(incident, signal_id)
                 self._spent[signal_id] = now_ms + self._policy.join_burn_ms
 
     def drop(self, incident: Incident) -> None:
         """Forget an incident."""
         self._unhold(incident)
         for signal_id in incident.parts:
-            if self._by_part.get(signal_id) == incident.fingerprint:
-                del self._by_part[signal_id]
+            self._release(incident, signal_id)
         del self.incidents[incident.fingerprint]
 
     def forget_spent(self, now_ms: int) -> None:

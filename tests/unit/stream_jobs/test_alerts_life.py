@@ -104,6 +104,22 @@ def test_what_comes_back_soon_after_the_resolve_takes_the_alert_up_again_and_is_
     assert len({(a.fingerprint, a.opened_ms) for a in scene.told}) == 1
 
 
+def test_a_symptom_of_what_is_over_belongs_to_the_cause_that_is_open() -> None:
+    """Where none is open it takes its old alert up again."""
+    for other in (True, False):
+        scene = Scene()
+        scene.see(scene.fire("engine_kv", engine_id="h-2/e-0"), scene.fire("model_slow", model="llama"))
+        scene.see(scene.clear("engine_kv", engine_id="h-2/e-0"), scene.clear("model_slow", model="llama"))
+        scene.pass_windows(HOLD + 5)
+        if other:
+            scene.see(scene.fire("engine_errors", engine_id="h-3/e-0"))
+
+        scene.see(scene.fire("model_slow", model="llama"))
+
+        expected = ["engine_errors"] if other else ["engine_kv"]
+        assert [alert.rule for alert in scene.open()] == expected
+
+
 def test_what_comes_back_long_after_the_resolve_is_a_new_alert_of_the_same_fingerprint() -> None:
     """Its number begins anew, its id differs by when it was opened."""
     scene = Scene()
