@@ -10,6 +10,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from schemas.alerts import Alert, encode
 from schemas.topics import ALERTS_TOPIC, DEAD_LETTERS
@@ -67,6 +68,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+    at_ms: int
 
     @property
     def key(self) -> str:
@@ -129,7 +131,8 @@ class Receiver:
 async def _request(head: bytes, reader: asyncio.StreamReader) -> Request:
     first, *lines = head.decode().rstrip().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-    return Request(first.split(" ")[1], headers, await reader.readexactly(int(headers["content-length"])))
+    body = await reader.readexactly(int(headers["content-length"]))
+    return Request(first.split(" ")[1], headers, body, SystemClock().now_ms())
 
 
 async def until(done: Callable[[], Awaitable[bool]], within_s: float = 30.0) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import clickhouse_connect
@@ -13,12 +14,22 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 from fleetpulse import queries
 from fleetpulse.migrate import migrate
 from runtime.config import ClickHouseConfig
+from schemas import native
+from schemas.alerts import Alert, encode
+from schemas.build import block_from_rows
 from schemas.ddl_views import FLEET_NOW, view_name
+from schemas.events import LLM_REQUESTS
 from schemas.grouping import GROUPING_SETS
+from schemas.headers import NATIVE
+from schemas.limits import DEFAULT_LIMITS
 from schemas.merging import LEVELS
+from schemas.record import Record
+from schemas.stored import LANDED
+from schemas.tables import ALERT_HISTORY, EXEMPLARS
 from sinks.database import SinkDatabase
+from sinks.landing import Insert, land_raw
 from tests.integration.sink_rig import migrated, store
-from tests.unit.sinks.landing_cases import partials
+from tests.unit.sinks.landing_cases import LOG_IDS, derived, partials
 
 pytestmark = pytest.mark.integration
 
@@ -73,9 +84,58 @@ def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: A
     for topic, grouping in (("llm.requests", "service"), ("llm.requests", "engine"), ("gpu.samples", "gpu")):
         store(database, [partials([{**row, "grouping": grouping, "status": "error"}], 1, topic)], now_ms)
     store(database, [partials([{**row, "grouping": "host"}], 1, "host.samples")], now_ms)
+    store_evidence(database, now_ms, row)
     bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000, "seconds": 60.0}
 
     assert clickhouse.query(queries.text(name), parameters=bounds).result_rows
+
+
+def store_evidence(database: SinkDatabase, now_ms: int, row: dict[str, Any]) -> None:
+    """An open alert, an exemplar, a fault of a GPU and a request of its engine."""
+    gpu_row = {**row, "gpu_uuid": "GPU-1", "engine_id": "e1"}
+    store(database, [partials([{**gpu_row, "grouping": "gpu"}], 2, "gpu.samples")], now_ms)
+    fault = {**gpu_row, "grouping": "gpu_event", "kind": "xid", "severity": "critical"}
+    store(database, [partials([fault], 3, "gpu.events")], now_ms)
+    event = {"at_ms": now_ms, "host": "h", "model": "m", "status": "error", "origin": "measured", "engine_id": "e1"}
+    value = native.encode(
+        LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, [{**event, "itl_bins": {}, "request_id": "r"}])
+    )
+    headers = (("schema", LLM_REQUESTS.schema.encode()), ("content-type", NATIVE.encode()))
+    raw = land_raw(
+        "llm.requests", [Record("llm.requests", 0, 0, now_ms, None, value, headers)], LOG_IDS, now_ms, DEFAULT_LIMITS
+    )
+    example = {"window_ms": now_ms, "metric": "ttft", "value_us": 5, "model": "m", "request_id": "r"}
+    store(database, [derived(EXEMPLARS, [example], "window.partials", 4)], now_ms)
+    for insert in (*raw.inserts, alert_insert(now_ms)):
+        database.insert(insert)
+
+
+def alert_insert(now_ms: int, **change: Any) -> Insert:
+    """A transition as the sink would land it."""
+    base = {"fingerprint": "f" * 16, "transition": "opened", "number": 1, "rule": "gpu_hot", "severity": "warning"}
+    times = {"at_ms": now_ms, "opened_ms": now_ms, "since_ms": now_ms - 20_000}
+    alert = Alert(**{**base, **times, "summary": "hot", "advice": "", "labels": {"host": "h"}, "value": 91.5, **change})
+    fields = LANDED[ALERT_HISTORY.schema].fields
+    row = {name: value for name, value in asdict(alert).items() if name in {field.name for field in fields}}
+    log = {"log_id": "l", "log_partition": 0, "log_offset": alert.number, "log_row": 0}
+    block = block_from_rows(fields, [{**row, **log, "record": encode(alert).decode()}])
+    return Insert("alerts", tuple(field.name for field in fields), native.encode(fields, block), 1)
+
+
+def test_alerts_are_shown_with_what_their_records_say(database: SinkDatabase, clickhouse: Any) -> None:
+    """A transition that was told twice is shown once; null stays null, labels are a map."""
+    now_ms = 1_800_000_000_000
+    for change in ({}, {}, {"transition": "resolved", "number": 2, "resolved_ms": now_ms + 5_000, "value": None}):
+        database.insert(alert_insert(now_ms, **change))
+    columns = "transition, value, baseline, labels, members, resolved_ms, transition_id, toString(opened)"
+
+    found = clickhouse.query(f"SELECT {columns} FROM alert_history ORDER BY number").result_rows
+
+    opened, key = "2027-01-15 08:00:00.000", f"{'f' * 16}-{now_ms}"
+    assert found == [
+        ("opened", 91.5, None, {"host": "h"}, 0, None, f"{key}-1", opened),
+        ("resolved", None, None, {"host": "h"}, 0, now_ms + 5_000, f"{key}-2", opened),
+    ]
 
 
 def gpu(now_ms: int, **change: Any) -> dict[str, Any]:

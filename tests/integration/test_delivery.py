@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from fleetpulse.migrate import _migrate_topics
-from runtime.config import KafkaConfig
+from fleetpulse.migrate import _migrate_topics, migrate
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.delivery_config import DeliveryConfig, TargetConfig
 from schemas.alerts import Alert, encode
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
 from sinks.delivery.service import Delivery, run_delivery
 from sinks.delivery.signature import HEADER, verify
+from sinks.service import SinkSettings, run_sink
 from tests.integration.delivery_rig import Receiver, Request, an_alert, tell, undelivered, until
+from tests.integration.sink_rig import committed, skip_to_end
 
 pytestmark = pytest.mark.integration
 
@@ -168,6 +173,125 @@ async def test_a_new_target_is_told_what_is_open(kafka: KafkaConfig, test: str, 
     assert receiver.keys == ids([open_, end])
 
 
+async def test_a_muted_alert_is_told_when_the_mute_ends_over_a_restart(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """Held back by one process, told once by the next one, and by no later one."""
+    until_ms = SystemClock().now_ms() + 1_500
+    muted = an_alert(test, f"{test}a", muted_until_ms=until_ms)
+    target = webhook(receiver, test)
+    async with delivering(kafka, target) as delivery:
+        await tell(kafka, muted)
+        await until(partial(_committed_past, delivery, kafka))
+    async with delivering(kafka, target):
+        await receiver.until(lambda: len(receiver.requests) >= 1)
+    async with delivering(kafka, target):
+        await tell(kafka, end := an_alert(test, f"{test}a", 2, "resolved"))
+        await receiver.until(lambda: len(receiver.requests) >= 2)
+
+    assert receiver.keys == ids([muted, end])
+    assert receiver.requests[0].at_ms >= until_ms
+
+
+async def _committed_past(delivery: Delivery, kafka: KafkaConfig) -> bool:
+    """The group has passed what is on the topic."""
+    async with AIOKafkaConsumer(**kafka.client_settings(), group_id=None, enable_auto_commit=False) as consumer:
+        partition = TopicPartition(ALERTS_TOPIC, 0)
+        ends = await consumer.end_offsets([partition])
+    return await committed(kafka, delivery.group, ALERTS_TOPIC, 0) >= ends[partition]
+
+
+async def test_the_example_drains_an_engine_whose_gpu_is_lost(
+    kafka: KafkaConfig, test: str, receiver: Receiver
+) -> None:
+    """examples/drain_engine.py: drained when lost, back when found; other alerts move nothing."""
+    labels = {"test": test, "engine_id": f"engine-{test}", "gpu_uuid": "GPU-1"}
+    lost = an_alert(test, f"{test}a", rule="gpu_lost", labels=labels)
+    slow = an_alert(test, f"{test}b", rule="ttft_high", labels=labels)
+    found = an_alert(test, f"{test}a", 2, "resolved", rule="gpu_lost", labels=labels)
+    await tell(kafka, slow, lost, found)
+    settings = {"KAFKA": kafka.bootstrap, "ROUTER": f"http://127.0.0.1:{receiver.port}", "GROUP": kafka.deployment}
+    command = [sys.executable, str(ROOT / "examples" / "drain_engine.py")]
+    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **settings})
+    try:
+        await receiver.until(lambda: len(_of_engine(receiver, test)) >= 2)
+    finally:
+        process.kill()
+        await process.wait()
+
+    assert _of_engine(receiver, test) == [
+        (f"/engines/engine-{test}/drain", lost.transition_id),
+        (f"/engines/engine-{test}/undrain", found.transition_id),
+    ]
+
+
+def _of_engine(receiver: Receiver, test: str) -> list[tuple[str, str]]:
+    return [(one.path, one.key) for one in receiver.requests if test in one.path]
+
+
+async def test_transitions_land_in_the_database_once(
+    kafka: KafkaConfig, test: str, clickhouse_config: ClickHouseConfig, clickhouse: Any
+) -> None:
+    """Each of them a row of table ``alerts``, also when the sink reads them a second time."""
+    await asyncio.to_thread(migrate, kafka, clickhouse_config)
+    alerts = life_of(test, f"{test}a")
+    await tell(kafka, *alerts)
+    wanted = [(alert.number, alert.transition, encode(alert).decode()) for alert in alerts]
+    query = "SELECT number, transition, record FROM alerts FINAL WHERE fingerprint = %(of)s ORDER BY number"
+    settings = SinkSettings(flush_ms=100, raw=False, roll=False)
+
+    for deployment in (kafka.deployment, f"{kafka.deployment}b"):  # another group reads everything again
+        stop = asyncio.Event()
+        own = kafka.model_copy(update={"deployment": deployment})
+        await skip_to_end(own, f"{deployment}-sink", (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC))
+        task = asyncio.create_task(run_sink(own, clickhouse_config, settings, stop))
+        await until(partial(_landed, own))
+        stop.set()
+        await asyncio.wait_for(task, 30)
+        assert clickhouse.query(query, parameters={"of": f"{test}a"}).result_rows == wanted
+
+
+async def _landed(kafka: KafkaConfig) -> bool:
+    async with AIOKafkaConsumer(**kafka.client_settings(), group_id=None, enable_auto_commit=False) as consumer:
+        partition = TopicPartition(ALERTS_TOPIC, 0)
+        ends = await consumer.end_offsets([partition])
+    return await committed(kafka, f"{kafka.deployment}-sink", ALERTS_TOPIC, 0) >= ends[partition]
+
+
+async def test_dry_run_prints_what_is_open_without_secrets(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
+    """One document for each open alert that the target asks for; nothing is sent."""
+    open_ = an_alert(test, f"{test}a", 2, "updated")
+    await tell(kafka, an_alert(test, f"{test}a"), *life_of(test, f"{test}b"), open_)
+    target = {"name": "pager", "kind": "pagerduty", "endpoint_url": receiver.url, "routing_key": "r0ut1ng"}
+    done = await asyncio.to_thread(cli, kafka, {**target, "match": {"test": test}}, "deliver", "--dry-run")
+
+    (told,) = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, receiver.requests) == (0, "", [])
+    assert (told["target"], told["to"]) == ("pager", f"http://127.0.0.1:{receiver.port}")
+    assert (told["idempotency_key"], told["body"]["routing_key"]) == (open_.transition_id, "***")
+    assert "r0ut1ng" not in done.stdout
+
+
+def cli(kafka: KafkaConfig, target: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fleetpulse", *words]
+    env = environment(kafka, target)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def test_check_says_what_each_target_answered(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
+    """Exit 1 when one does not take the test alert; a single try each."""
+    receiver.answers = lambda _: (403, {})
+    target = {"name": "hook", "kind": "webhook", "endpoint_url": receiver.url}
+    done = await asyncio.to_thread(cli, kafka, target, "deliver", "--check", "--json")
+
+    assert done.returncode == 1
+    assert [(one["target"], one["transition"], one["status"]) for one in json.loads(done.stdout)] == [
+        ("hook", "opened", 403),
+        ("hook", "resolved", 403),
+    ]
+    assert len(receiver.requests) == 2
+
+
 async def test_killed_halfway_every_transition_arrives(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
     """kill -9 of the command, twice: no transition is missing, all are in order, repeats have the same key and body."""
     lives = {f"{test}{n:02}": life_of(test, f"{test}{n:02}") for n in range(30)}
@@ -197,17 +321,21 @@ async def test_killed_halfway_every_transition_arrives(kafka: KafkaConfig, test:
         assert list(dict.fromkeys(key for key in receiver.keys if key.startswith(f"{name}-"))) == ids(life)
 
 
-@contextlib.contextmanager
-def started(kafka: KafkaConfig, target: dict[str, Any]) -> Any:
-    """``fleetpulse deliver`` with this target."""
+def environment(kafka: KafkaConfig, target: dict[str, Any]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
     ours = {
         "FLEETPULSE_KAFKA__BOOTSTRAP": kafka.bootstrap,
         "FLEETPULSE_KAFKA__DEPLOYMENT": kafka.deployment,
         "FLEETPULSE_DELIVERY__TARGETS": json.dumps([target]),
     }
+    return {**kept, **ours}
+
+
+@contextlib.contextmanager
+def started(kafka: KafkaConfig, target: dict[str, Any]) -> Any:
+    """``fleetpulse deliver`` with this target."""
     command = [sys.executable, "-m", "fleetpulse", "deliver"]
-    process = subprocess.Popen(command, cwd=ROOT, env={**kept, **ours}, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(kafka, target), stderr=subprocess.PIPE, text=True)
     try:
         with process:
             yield process
