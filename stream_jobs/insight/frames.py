@@ -43,11 +43,14 @@ def make(
     grow: Callable[[int], Mask],
     window: tuple[int, int],
     min_count: int,
+    *,
+    fill: bool = True,
 ) -> Made:
     """The frame of a window (start, length). ``grow`` makes room for so many slots and returns which of them fire.
 
-    Rows with fewer than ``min_count`` events are left out. Where no event is a count of none, series without a row
-    stand in it with 0 if they fire, or always if ``min_count`` is 0: else such a count could not come down again.
+    Rows with fewer than ``min_count`` events are left out. Where no event is a count of none (and ``fill``), series
+    without a row stand in it with 0 if they fire, or always if ``min_count`` is 0: else such a count could not come
+    down again.
     """
     first, (window_ms, length_ms) = asked[0], window
     rows = rows_of(first.view)
@@ -58,12 +61,13 @@ def make(
     chosen = np.flatnonzero((found >= 0) & enough)
     chosen = chosen[np.argsort(found[chosen], kind="stable")]
     present = Present(found[chosen], chosen)
-    absent = _absent(registry, found, firing, min_count) if fills_with_zero(first.measure) else found[:0]
+    filled = fill and fills_with_zero(first.measure)
+    absent = _absent(registry, found, firing, min_count) if filled else found[:0]
     slots = np.concatenate([present.slots, absent])
     values = {
-        one.measure.name: np.concatenate([_joined(one, first, rows_of, registry, present, length_ms), fill])
+        one.measure.name: np.concatenate([_joined(one, first, rows_of, registry, present, length_ms), rest])
         for one in asked
-        for fill in [np.full(len(absent), 0.0 if one is first else np.nan)]
+        for rest in [np.full(len(absent), 0.0 if one is first else np.nan)]
     }
     shown = np.concatenate([counts[chosen], np.zeros(len(absent), np.int64)])
     frame = Frame(window_ms, length_ms, slots, values, shown, firing[slots])

@@ -154,6 +154,17 @@ def quantiles(ends: Any, keys: Any, counts: Any, q: float, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
+def counts_above(ends: Any, keys: Any, counts: Any, limit: Any, out: Any) -> None:
+    """Values of each row's sketch in bins above ``limit``."""
+    first = 0
+    for i in range(ends.shape[0]):
+        for k in range(first, ends[i]):
+            if keys[k] > limit:
+                out[i] += np.int64(counts[k])
+        first = ends[i]
+
+
+@njit(cache=True, nogil=True)
 def sketch_sums(ends: Any, keys: Any, counts: Any, out_counts: Any, out_sums: Any) -> None:
     """Values counted by each row's sketch, and about their sum (each as the value of its bin)."""
     first = 0

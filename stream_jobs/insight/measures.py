@@ -6,6 +6,7 @@ told. Times in a ratio are brought to one unit, so that a share of time is a sha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from schemas.block import Bins, Block, Numbers
 from schemas.events import BY_TOPIC
 from schemas.fields import Event, Role
+from schemas.sketch import ZERO_BIN, bin_of
 from schemas.tables import PARTIALS
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Whole
@@ -42,7 +44,7 @@ def value_of(measure: Measure, rows: Block, length_ms: int) -> Floats:
 
 def counts_of(measure: Measure, rows: Block) -> Whole:
     """The events behind it: values that were known for a distribution or a level, else all events."""
-    if measure.function in (Function.PERCENTILE, Function.MEAN, Function.MIN, Function.MAX):
+    if measure.function in (Function.PERCENTILE, Function.MEAN, Function.MIN, Function.MAX, Function.ABOVE):
         return _known_values(measure, rows)
     return _whole(rows, EVENTS)
 
@@ -99,6 +101,7 @@ _BY_FUNCTION: dict[Function, Callable[[Measure], list[str]]] = {
     Function.COUNT: lambda measure: [],
     Function.SHARE: lambda measure: [],
     Function.RATIO: _needs_ratio,
+    Function.ABOVE: _needs_percentile,
 }
 
 
@@ -147,6 +150,15 @@ def _percentile(measure: Measure, rows: Block, length_ms: int) -> Floats:
     return out
 
 
+def _above(measure: Measure, rows: Block, length_ms: int) -> Floats:
+    """Values are whole numbers: those above a limit lie above its whole part. The bin of the limit counts as below."""
+    bins = _sketch(rows, _bins_name(measure))
+    limit = int(bin_of(np.array([math.floor(measure.limit)]))[0]) if measure.limit >= 0 else ZERO_BIN - 1
+    above, (counts, _) = np.zeros(rows.rows, np.int64), _sketch_sums(bins)
+    kernels.counts_above(bins.ends, bins.keys, bins.counts, limit, above)
+    return _divided(above.astype(np.float64), counts.astype(np.float64))
+
+
 def _mean_of(measure: Measure, rows: Block, name: str) -> Floats:
     if _is_ready_made(measure, name):
         counts, sums = _sketch_sums(_sketch(rows, name if name.endswith("_bins") else f"{name}_bins"))
@@ -184,4 +196,5 @@ _VALUES: dict[Function, Callable[[Measure, Block, int], Floats]] = {
     Function.COUNT: lambda measure, rows, length_ms: _numbers(rows, EVENTS),
     Function.SHARE: _share,
     Function.RATIO: _ratio,
+    Function.ABOVE: _above,
 }

@@ -19,6 +19,7 @@ from stream_jobs.insight.frame import Detector, Finding, Mask, Whole
 from stream_jobs.insight.frames import Made, Rows, make
 from stream_jobs.insight.plan import Asked
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
+from stream_jobs.rules import conditions
 from stream_jobs.rules.model import Measure, Rule
 
 VERSION = 1
@@ -58,9 +59,11 @@ class RuleJudge:
         """Findings of a window that is complete."""
         rule = self.rule
         self._sweep(window_ms)
-        made = make(self.asked, rows_of, self.registry, self._grow, (window_ms, rule.window_ms), rule.min_count)
+        window, fill = (window_ms, rule.window_ms), not getattr(self.detector, "JUDGES_ABSENCE", False)
+        made = make(self.asked, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
         self._name(made.taken)
-        judgement = self.detector.judge(made.frame)
+        frame, off = conditions.applied(rule, made.frame)
+        judgement = conditions.judged(self.detector.judge(frame), frame, off)
         elapsed = 1 if self.last_ms is None else (window_ms - self.last_ms) // rule.window_ms
         self.last_ms = window_ms
         cleared = self.firing.step(made.frame, judgement, elapsed)
@@ -167,7 +170,7 @@ def state_hash(rule: Rule) -> str:
 
 
 def _meaning(measure: Measure) -> str:
-    parts = (measure.name, measure.topic, str(measure.function), measure.field, measure.over, measure.q)
+    parts = (measure.name, measure.topic, str(measure.function), measure.field, measure.over, measure.q, measure.limit)
     return repr((parts, measure.match, measure.where))
 
 

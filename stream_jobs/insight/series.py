@@ -63,6 +63,7 @@ class Registry:
         self.alive: Mask = np.zeros(0, np.bool_)
         self.seen_ms: Whole = np.zeros(0, np.int64)
         self._index = an_index(0)
+        self._is_packed = True
 
     @property
     def room(self) -> int:
@@ -102,6 +103,7 @@ class Registry:
         self.seen_ms[slots] = 0
         self.lines[slots] = _NULL
         self.count -= len(slots)
+        self._is_packed = False
         self._pack()
 
     def labels_of(self, slots: Whole) -> list[frame.Labels]:
@@ -142,6 +144,7 @@ class Registry:
 
     def _enter(self, labels: Sequence[Labels], rows: Whole) -> Whole:
         self._grow(self.count + len(rows))
+        self._is_packed = False
         slots = np.flatnonzero(~self.alive)[: len(rows)]
         for place, column in enumerate(labels):
             take, codes = self.words[place].take, column.codes[rows]
@@ -172,6 +175,8 @@ class Registry:
 
     def _pack(self) -> None:
         """Keep only words in use, in rising order, and count them anew."""
+        if self._is_packed:
+            return
         for place, words in enumerate(self.words):
             used = np.unique(self.lines[self.alive, place])
             kept = [(words.words[code] or b"", code) for code in used.tolist() if code != _NULL]
@@ -180,6 +185,7 @@ class Registry:
             ours[[code for _, code in kept]] = np.arange(1, len(kept) + 1, dtype=np.int32)
             self.lines[:, place] = ours[self.lines[:, place]]
             self.words[place] = Words([word for word, _ in kept])
+        self._is_packed = True
         self._reindex()
 
 

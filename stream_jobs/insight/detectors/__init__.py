@@ -7,6 +7,9 @@ option makes the rule begin anew.
 A detector that must know labels (peers of one engine, versions of one model) has a method ``named(slots, labels)`` with
 ``labels`` as in ``frame.Labels``, one per slot: it is called when series are given their slots, before they are first
 judged, and after ``load`` for all that live. It is no part of what ``dump`` keeps.
+
+A detector that looks at which series are absent says ``JUDGES_ABSENCE = True``: then none is put in for it with a
+count of zero.
 """
 
 from __future__ import annotations

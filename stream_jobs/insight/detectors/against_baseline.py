@@ -41,7 +41,7 @@ class AgainstBaseline:
         self.baseline.grow(slots)
 
     def judge(self, frame: Frame) -> Judgement:
-        """The series whose value is known."""
+        """All series of the frame; what is unknown stays so."""
         every = self.baseline.scale.of(frame.values[self._measure])
         rows = np.flatnonzero(~np.isnan(every))
         slots, values = frame.slots[rows], every[rows]
@@ -52,7 +52,7 @@ class AgainstBaseline:
         firing = frame.firing[rows]
         seen = Seen(slots, values, beyond, within, firing, expected, limit, frame.window_ms, frame.length_ms)
         accepted = self.baseline.learn(seen)
-        return self._told(frame.values[self._measure][rows], seen, widths, accepted)
+        return self._told(frame, rows, seen, widths, accepted)
 
     def forget(self, slots: Whole) -> None:
         """Empties these slots."""
@@ -73,16 +73,35 @@ class AgainstBaseline:
         beyond = warm & (high | low)
         return beyond, warm & calm & ~beyond
 
-    def _told(self, values: Floats, seen: Seen, widths: Widths, accepted: Mask) -> Judgement:
+    def _told(self, frame: Frame, rows: Whole, seen: Seen, widths: Widths, accepted: Mask) -> Judgement:
         level, warm, back = seen.expected.level, seen.expected.warm, self.baseline.scale.back
+        count = len(frame.slots)
+
+        def spread(found: Floats) -> Floats:
+            return _spread(np.where(warm, back(found), np.nan), rows, count)
+
         return Judgement(
-            seen.slots,
-            seen.beyond & ~accepted,
-            seen.within | accepted,
-            values,
-            np.where(warm, back(level), np.nan),
-            np.where(warm, back(level - widths.enter_down), np.nan),
-            np.where(warm, back(level + widths.enter_up), np.nan),
-            accepted.astype(np.int16),
+            frame.slots,
+            _marked(seen.beyond & ~accepted, rows, count),
+            _marked(seen.within | accepted, rows, count),
+            _spread(frame.values[self._measure][rows], rows, count),
+            spread(level),
+            spread(level - widths.enter_down),
+            spread(level + widths.enter_up),
+            _marked(accepted, rows, count).astype(np.int16),
             ("", ACCEPTED),
         )
+
+
+def _spread(found: Floats, rows: Whole, count: int) -> Floats:
+    """Figures of some rows among all; NaN for the others."""
+    out = np.full(count, np.nan)
+    out[rows] = found
+    return out
+
+
+def _marked(found: Mask, rows: Whole, count: int) -> Mask:
+    """Marks of some rows among all."""
+    out = np.zeros(count, np.bool_)
+    out[rows] = found
+    return out

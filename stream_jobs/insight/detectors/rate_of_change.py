@@ -47,18 +47,19 @@ class RateOfChange:
         self._kept.grow(slots)
 
     def judge(self, frame: Frame) -> Judgement:
-        """The series whose value is known; rates are in the unit of the rule."""
+        """All series of the frame; rates are in the unit of the rule."""
         every = frame.values[self._name]
         rows = np.flatnonzero(np.isfinite(every))
         slots = frame.slots[rows]
         self._turn(frame.window_ms // self._step_ms)
         self._enter_values(slots, every[rows])
-        rate = self._rates(slots)
+        rate = np.full(len(every), np.nan)
+        rate[rows] = self._rates(slots)
         beyond = self._sign * rate > self._sign * self._enter
         within = (self._sign * rate <= self._sign * self._leave) & ~beyond
         unknown, level = np.full(len(rate), np.nan), np.full(len(rate), self._enter)
         low, high = (unknown, level) if self._sign > 0 else (level, unknown)
-        return Judgement(slots, beyond, within, rate, unknown, low, high)
+        return Judgement(frame.slots, beyond, within, rate, unknown, low, high)
 
     def forget(self, slots: Whole) -> None:
         """Empties these slots."""

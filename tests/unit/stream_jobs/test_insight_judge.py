@@ -13,11 +13,12 @@ from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.judge import Counters, Judge
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS
 from stream_jobs.insight.window import Window
-from stream_jobs.rules.model import Function, Measure, Where
+from stream_jobs.rules.model import Function, Measure, Where, While
 from tests.unit.stream_jobs.insight_cases import (
     BASE_MS,
     GPU,
     GRAIN_MS,
+    MEAN,
     REQUESTS,
     a_block,
     a_gpu,
@@ -256,9 +257,26 @@ def test_rules_that_cannot_be_judged_are_refused() -> None:
     assert Judge([a_rule(kind="threshold", name="x")]).rules[0].name == "x"
 
 
-def test_silence_of_a_series_is_judged() -> None:
+@pytest.mark.parametrize("kind", ["threshold", "deviation", "moving_average", "rate_of_change"])
+def test_what_is_judged_only_under_a_condition_is_well_without_it(kind: str) -> None:
+    """It clears although its value is as far off as before, and trains nothing."""
+    load = Measure("load", GPU, Function.COUNT)
+    options = {"threshold": {"above": 80.0}, "rate_of_change": {"above": -1.0, "over_s": 20.0}}
+    given = options.get(kind, {"warm_up_windows": 3})
+    rule = a_rule(kind, measures=(MEAN, load), only_while=(While("load", low=2.0),), options=given, clear_after=2)
+    judge = Judge([rule])
+    for n in range(5):
+        judge.judge(a_window(n, [a_gpu("a", 50, count=2)]))
+
+    found = [judge.judge(a_window(n, [a_gpu("a", 99, count=2 if n < 7 else 1)])) for n in range(5, 10)]
+
+    assert [[one.firing for one in some] for some in found] == [[True], [True], [True], [False], []]
+
+
+@pytest.mark.parametrize("measure", [MEAN, Measure("value", GPU, Function.COUNT)], ids=["a mean", "a count"])
+def test_silence_of_a_series_is_judged(measure: Measure) -> None:
     """Although it is absent; it clears when it comes again."""
-    judge = Judge([a_rule("no_data", clear_after=2)])
+    judge = Judge([a_rule("no_data", measures=(measure,), clear_after=2)])
     windows = [temperatures(0, {"a": 1, "b": 1}), *(temperatures(n, {"b": 1}) for n in range(1, 4))]
     windows += [temperatures(n, {"a": 1, "b": 1}) for n in range(4, 6)]
 

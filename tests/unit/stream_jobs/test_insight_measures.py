@@ -61,6 +61,10 @@ def a_measure(function: Function, field: str = "", topic: str = REQUESTS, **give
         (a_measure(Function.COUNT), 8.0, 8),
         (a_measure(Function.RATIO, "output_tokens", over="input_tokens"), 0.5, 8),
         (a_measure(Function.RATIO, "output_tokens", over="ttft_us"), 0.2, 8),
+        (a_measure(Function.ABOVE, "ttft_us", limit=float(sketch.BOUNDS[499])), 2 / 3, 4),
+        (a_measure(Function.ABOVE, "ttft_us", limit=float(sketch.BOUNDS[499]) + 1), 0.0, 4),
+        (a_measure(Function.ABOVE, "itl", limit=0.5), 2 / 3, 3),
+        (a_measure(Function.ABOVE, "itl", limit=-1.0), 1.0, 3),
     ],
     ids=lambda one: f"{one.function} {one.field}" if isinstance(one, Measure) else "",
 )
@@ -73,6 +77,7 @@ def test_a_measure_of_full_columns(measure: Measure, value: float, count: int) -
     "measure",
     [
         a_measure(Function.PERCENTILE, "ttft_us", q=0.5),
+        a_measure(Function.ABOVE, "ttft_us", limit=1.0),
         a_measure(Function.MEAN, "ttft_us"),
         a_measure(Function.MEAN, "itl"),
         a_measure(Function.MIN, "ttft_us"),
