@@ -21,15 +21,14 @@ from schemas.ddl_views import FLEET_NOW, view_name
 from schemas.events import LLM_REQUESTS
 from schemas.grouping import GROUPING_SETS
 from schemas.headers import NATIVE
-from schemas.limits import DEFAULT_LIMITS
 from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.stored import LANDED
 from schemas.tables import ALERT_HISTORY, EXEMPLARS
 from sinks.database import SinkDatabase
-from sinks.landing import Insert, land_raw
-from tests.integration.sink_rig import migrated, store
-from tests.unit.sinks.landing_cases import LOG_IDS, derived, partials
+from sinks.landing import Insert
+from tests.integration.sink_rig import migrated, store, store_raw
+from tests.unit.sinks.landing_cases import derived, partials
 
 pytestmark = pytest.mark.integration
 
@@ -101,23 +100,20 @@ def store_evidence(database: SinkDatabase, now_ms: int, row: dict[str, Any]) -> 
         LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, [{**event, "itl_bins": {}, "request_id": "r"}])
     )
     headers = (("schema", LLM_REQUESTS.schema.encode()), ("content-type", NATIVE.encode()))
-    raw = land_raw(
-        "llm.requests", [Record("llm.requests", 0, 0, now_ms, None, value, headers)], LOG_IDS, now_ms, DEFAULT_LIMITS
-    )
+    store_raw(database, [Record("llm.requests", 0, 0, now_ms, None, value, headers)], now_ms)
     example = {"window_ms": now_ms, "metric": "ttft", "value_us": 5, "model": "m", "request_id": "r"}
     store(database, [derived(EXEMPLARS, [example], "window.partials", 4)], now_ms)
-    for insert in (*raw.inserts, alert_insert(now_ms)):
-        database.insert(insert)
+    database.insert([alert_insert(now_ms, 0)])
 
 
-def alert_insert(now_ms: int, **change: Any) -> Insert:
+def alert_insert(now_ms: int, offset: int, **change: Any) -> Insert:
     """A transition as the sink would land it."""
     base = {"fingerprint": "f" * 16, "transition": "opened", "number": 1, "rule": "gpu_hot", "severity": "warning"}
     times = {"at_ms": now_ms, "opened_ms": now_ms, "since_ms": now_ms - 20_000}
     alert = Alert(**{**base, **times, "summary": "hot", "advice": "", "labels": {"host": "h"}, "value": 91.5, **change})
     fields = LANDED[ALERT_HISTORY.schema].fields
     row = {name: value for name, value in asdict(alert).items() if name in {field.name for field in fields}}
-    log = {"log_id": "l", "log_partition": 0, "log_offset": alert.number, "log_row": 0}
+    log = {"log_id": "l", "log_partition": 0, "log_offset": offset, "log_row": 0}
     block = block_from_rows(fields, [{**row, **log, "record": encode(alert).decode()}])
     return Insert("alerts", tuple(field.name for field in fields), native.encode(fields, block), 1)
 
@@ -125,8 +121,8 @@ def alert_insert(now_ms: int, **change: Any) -> Insert:
 def test_alerts_are_shown_with_what_their_records_say(database: SinkDatabase, clickhouse: Any) -> None:
     """A transition that was told twice is shown once; null stays null, labels are a map."""
     now_ms = 1_800_000_000_000
-    for change in ({}, {}, {"transition": "resolved", "number": 2, "resolved_ms": now_ms + 5_000, "value": None}):
-        database.insert(alert_insert(now_ms, **change))
+    over = {"transition": "resolved", "number": 2, "resolved_ms": now_ms + 5_000, "value": None}
+    database.insert([alert_insert(now_ms, offset, **change) for offset, change in enumerate(({}, {}, over))])
     columns = "transition, value, baseline, labels, members, resolved_ms, transition_id, toString(opened)"
 
     found = clickhouse.query(f"SELECT {columns} FROM alert_history ORDER BY number").result_rows

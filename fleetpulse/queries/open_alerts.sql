@@ -1,0 +1,11 @@
+-- Alerts of a range that were still open at its end, the worst and oldest first.
+SELECT severity, opened, rule, summary, value, baseline, unit, labels, members, fingerprint
+FROM (
+    SELECT *
+    FROM alert_history
+    WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
+    ORDER BY at_ms DESC, number DESC
+    LIMIT 1 BY fingerprint
+)
+WHERE transition != 'resolved'
+ORDER BY indexOf(['critical', 'warning', 'info'], severity), opened_ms
