@@ -123,18 +123,31 @@ def is_wide(having: int, known: int) -> bool:
 
 
 def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
-    """Whether the signal began close enough to what the incident is about. What needs nobody may go on for days: it
-    takes in nothing that needs somebody, unless both begin together."""
+    """Whether the signal began close enough to what the incident is about.
+
+    Something may be open for days; it must not take in every later trouble of its machine. So both begin within
+    ``join_ms`` of one another, but for these: the same figure of the same machine (a leak, then full memory), what
+    follows from an event or a silent host, and requests that get slow or fail where others do already.
+    """
     apart_ms = abs(signal.since_ms - incident.joined_ms)
-    if signal.id in incident.parts:
+    if signal.id in incident.parts or _same_figure(signal, incident):
         return True
     if incident.severity == "info" and signal.severity != "info":
         return apart_ms <= policy.join_ms
-    if incident.slow or signal.kind == "trend":
-        return apart_ms <= policy.join_trend_ms
-    if signal.machine:
+    if signal.kind == "burn_rate":
+        return apart_ms <= policy.join_burn_ms
+    if incident.hard and signal.machine:
         return True
-    return apart_ms <= (policy.join_burn_ms if signal.kind == "burn_rate" else policy.join_ms)
+    if signal.weight and incident.felt:
+        return True
+    return apart_ms <= policy.join_ms
+
+
+def _same_figure(signal: Signal, incident: Incident) -> bool:
+    if not (signal.machine and signal.measure and signal.place):
+        return False
+    told = (part.signal for part in incident.parts.values())
+    return any(one.measure == signal.measure and one.place == signal.place for one in told)
 
 
 def nearest(signal: Signal, incidents: Iterable[Incident]) -> Incident | None:

@@ -97,9 +97,15 @@ class Incident:
         return head.rank is Rank.LOST or head.rule in ("gpu_lost", "engine_lost")
 
     @property
-    def slow(self) -> bool:
-        """Nothing but trends over hours."""
-        return all(part.signal.kind == "trend" for part in self.parts.values())
+    def hard(self) -> bool:
+        """Something happened to a machine, or it is gone: whatever follows there follows from it."""
+        return self.head.signal.rank <= Rank.LOST
+
+    @property
+    def felt(self) -> bool:
+        """Requests show it now."""
+        going_on = (part.signal for part in self.parts.values() if part.until_ms is None)
+        return any(one.weight and one.kind != "burn_rate" for one in going_on)
 
     @property
     def soft(self) -> bool:

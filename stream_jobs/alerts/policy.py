@@ -19,11 +19,9 @@ class AlertPolicy:
     flap_ms: int = 10 * MINUTE_MS
     """What comes back this soon after its alert was resolved takes that alert up again."""
     join_ms: int = 15 * MINUTE_MS
-    """A symptom of a model joins a cause that had a new member within this time of the symptom's beginning."""
+    """What is connected and begins within this time of the newest cause of an alert has the same cause."""
     join_burn_ms: int = 6 * HOUR_MS
     """The same for burn rates, which look back for hours; also how long one may outlive its cause in silence."""
-    join_trend_ms: int = 30 * MINUTE_MS
-    """What goes on slowly for hours is no cause of what begins later than this."""
     together_ms: int = 15_000
     """Hosts of one cluster that fall silent within this time have one cause."""
     alike_ms: int = 2 * MINUTE_MS

@@ -97,6 +97,8 @@ class Signal:
     low: float | None = None
     high: float | None = None
     unit: str = ""
+    measure: str = ""
+    """Topic and field that the rule looks at."""
     count: int = 0
     note: str = ""
     summary: str = ""
@@ -112,6 +114,12 @@ class Signal:
     def machine(self) -> bool:
         """About a GPU, an engine or a host."""
         return self.level in MACHINE
+
+    @property
+    def place(self) -> str:
+        """Name of the GPU, engine or host that it is about; empty of others."""
+        names = {Level.GPU: "gpu_uuid", Level.ENGINE: "engine_id", Level.HOST: "host"}
+        return self.labels.get(names.get(self.level, ""), "")
 
     @property
     def order(self) -> tuple[int, int, int, int, str]:
@@ -146,6 +154,7 @@ def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silen
         low=finding.low,
         high=finding.high,
         unit=rule.value.unit,
+        measure=f"{rule.value.topic}/{rule.value.field}" if rule.value.field else "",
         count=finding.count,
         note=finding.note,
         summary=summary_of(rule, finding, labels),

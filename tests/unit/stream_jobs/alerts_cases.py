@@ -49,9 +49,10 @@ def rule(
     function: Function = Function.MEAN,
     renotify_ms: int = 4 * 3_600_000,
     unit: str = "",
+    field: str = "",
 ) -> Rule:
     """A rule as far as the life of alerts looks at it."""
-    measure = Measure("value", topic, function, "field", unit=unit)
+    measure = Measure("value", topic, function, field or name, unit=unit)
     summary = f"{name} of {{host}}{{gpu_uuid}}{{engine_id}}{{model}}: {{value}}"
     return Rule(name, kind, (measure,), by, severity, summary, f"look at {name}", renotify_ms=renotify_ms)
 
@@ -60,7 +61,8 @@ RULES = (
     rule("gpu_throttled", "threshold", "gpu.samples", ("gpu_uuid",)),
     rule("gpu_straggler", "straggler", "gpu.samples", ("gpu_uuid", "engine_id")),
     rule("gpu_silent", "no_data", "gpu.samples", ("gpu_uuid",), severity="critical"),
-    rule("gpu_leak", "trend", "gpu.samples", ("gpu_uuid",)),
+    rule("gpu_leak", "trend", "gpu.samples", ("gpu_uuid",), field="memory"),
+    rule("gpu_filled", "threshold", "gpu.samples", ("gpu_uuid",), field="memory", severity="critical"),
     rule("gpu_full", "threshold", "gpu.samples", ("gpu_uuid",), severity="info"),
     rule("host_silent", "no_data", "host.samples", ("host",), severity="critical"),
     rule("host_memory", "threshold", "host.samples", ("host",)),

@@ -198,6 +198,47 @@ def test_a_leak_that_goes_on_for_hours_is_not_the_cause_of_what_begins_late() ->
     ]
 
 
+def test_a_leak_that_fills_the_memory_stays_one_alert() -> None:
+    """The same figure of the same GPU, hours later."""
+    scene = Scene()
+    for _ in range(200):
+        scene.see(scene.fire("gpu_leak", gpu_uuid="g-20"))
+
+    scene.see(scene.fire("gpu_leak", gpu_uuid="g-20"), scene.fire("gpu_filled", gpu_uuid="g-20"))
+
+    assert [(a.transition, a.rule, a.severity) for a in scene.told] == [
+        ("opened", "gpu_leak", "warning"),
+        ("updated", "gpu_filled", "critical"),
+    ]
+
+
+def test_what_has_been_open_for_long_takes_in_no_other_trouble() -> None:
+    """A host's memory has been high for hours: its engine's errors and its GPU's heat are told apart from it."""
+    scene = Scene()
+    for _ in range(100):
+        scene.see(scene.fire("host_memory", host="h-2"))
+
+    scene.see(scene.fire("host_memory", host="h-2"), scene.fire("engine_kv", engine_id="h-2/e-0"))
+    scene.see(scene.fire("host_memory", host="h-2"), scene.fire("gpu_throttled", gpu_uuid="g-20"))
+
+    assert short(scene.told) == [
+        ("opened", "host_memory", "h-2"),
+        ("opened", "engine_kv", "h-2/e-0"),
+        ("updated", "gpu_throttled", "g-20"),
+    ]
+
+
+def test_a_slow_drift_stays_one_alert_as_more_of_it_shows() -> None:
+    """Requests of the engine have been slow for an hour when the model's begin to show it."""
+    scene = Scene()
+    for _ in range(360):
+        scene.see(scene.fire("engine_slow", engine_id="h-2/e-0"))
+
+    scene.see(scene.fire("engine_slow", engine_id="h-2/e-0"), scene.fire("model_slow", model="llama"))
+
+    assert short(scene.told) == [("opened", "engine_slow", "h-2/e-0"), ("updated", "engine_slow", "h-2/e-0")]
+
+
 def test_a_symptom_joins_the_cause_that_began_nearest_to_it() -> None:
     """Of two faulty engines of a model the one that has just begun is the likelier cause."""
     scene = Scene()
