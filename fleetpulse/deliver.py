@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from fleetpulse.services import partitions_of
 from runtime import config as configuration
@@ -53,6 +54,8 @@ def load_with_targets(only: Sequence[str] = ()) -> DeliverConfig:
         config = DeliverConfig()
     except ValidationError as error:
         raise configuration._explain(error) from None
+    except SettingsError as error:
+        raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from None
     targets = config.delivery.all_targets
     names = [target.name for target in targets]
     if not targets:

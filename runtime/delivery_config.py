@@ -183,6 +183,19 @@ class DeliveryConfig(BaseModel):
         """Every target."""
         return (*self.targets, self.default) if self.default is not None else self.targets
 
+    @model_validator(mode="before")
+    @classmethod
+    def _tables(cls, given: Any) -> Any:
+        """Targets are tables. Told here, where the error shows no value: an address in place of one is a secret."""
+        tree = given if isinstance(given, dict) else {}
+        targets = tree.get("targets", ())
+        one = tree.get("default")
+        if not isinstance(targets, list | tuple) or not all(isinstance(t, dict | TargetConfig) for t in targets):
+            raise ValueError("targets must be a list of tables, each with kind and endpoint_url")
+        if one is not None and not isinstance(one, dict | TargetConfig):
+            raise ValueError("default must be a table with kind and endpoint_url")
+        return given
+
     @model_validator(mode="after")
     def _names(self) -> Self:
         names = [target.name for target in self.all_targets]

@@ -68,6 +68,15 @@ def test_what_is_wrong_is_refused_without_showing_secrets(wrong: dict[str, Any])
         assert isinstance(error["input"], dict) or "secret1" not in str(error["input"])
 
 
+@pytest.mark.parametrize("wrong", [{"targets": ["http://h/secret1"]}, {"targets": "secret1"}, {"default": "secret1"}])
+def test_an_address_in_place_of_a_table_is_refused_without_showing_it(wrong: dict[str, Any]) -> None:
+    """The error is that of the whole section."""
+    with pytest.raises(ValidationError) as found:
+        DeliveryConfig(**wrong)
+
+    assert [error["loc"] for error in found.value.errors()] == [()]
+
+
 def test_secrets_come_from_files_and_stand_in_no_repr(tmp_path: Path) -> None:
     """Without the newline at their end."""
     names = ("endpoint_url", "bearer_token", "hmac_key")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.delivery_config import DeliveryConfig
 from schemas.alerts import Member, encode
 from sinks.delivery import alertmanager, pagerduty, slack, wording
 from sinks.delivery.backlog import Delivery
+from sinks.delivery.intake import transition_of
 from sinks.delivery.shaping import RESEND_ALERTS_MAX, post_of, posts_again
-from sinks.delivery.signature import HEADER, verify
+from sinks.delivery.signature import HEADER, sign, verify
 from sinks.delivery.target import Send
-from tests.unit.sinks.delivery_cases import NOW_MS, an_alert, at, config, full_alert
+from tests.unit.sinks.delivery_cases import NOW_MS, an_alert, at, config, full_alert, record
 
 NOW = "2027-01-15T08:00:00.000Z"
 SINCE = "2027-01-15T07:58:30.000Z"
@@ -259,3 +265,39 @@ def test_of_many_members_the_first_are_shown() -> None:
 def test_ranges_in_words(low: float | None, high: float | None, text: str | None) -> None:
     """An end that is not known is not made up; 0 is a number."""
     assert wording.range_text(an_alert(low=low, high=high)) == text
+
+
+DOCS = (Path(__file__).resolve().parents[3] / "docs" / "alerts.md").read_text()
+
+
+def test_the_record_of_the_docs_is_one() -> None:
+    """With every field of the contract."""
+    (example,) = re.findall(r"```json\n(.*?)```", DOCS, re.DOTALL)
+
+    found = json.loads(example)
+
+    assert transition_of(record(example.encode())).alert.transition_id == found["transition_id"]
+    assert set(found) == set(json.loads(encode(an_alert())))
+
+
+def test_the_settings_of_the_docs_are_good(tmp_path: Path) -> None:
+    """As they stand, but for the files they name."""
+    (example,) = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+    for name, text in (("slack-url", "https://hooks.example/T/B/x"), ("pagerduty-key", "k"), ("alert-key", "k" * 16)):
+        (tmp_path / name).write_text(text)
+
+    found = DeliveryConfig(**tomllib.loads(example.replace("/run/secrets", str(tmp_path)))["delivery"])
+
+    assert [one.kind for one in found.all_targets] == ["alertmanager", "slack", "pagerduty", "webhook"]
+
+
+def test_the_check_of_signatures_in_the_docs_works() -> None:
+    """On what we send now, and on nothing older than five minutes."""
+    (example,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    now_s = int(time.time())
+
+    assert names["is_ours"](b"k" * 16, b"{}", sign(b"k" * 16, b"{}", now_s))
+    assert not names["is_ours"](b"k" * 16, b"{}", sign(b"k" * 16, b"{}", now_s - 310))
+    assert not names["is_ours"](b"k" * 16, b"{ }", sign(b"k" * 16, b"{}", now_s))
