@@ -161,6 +161,42 @@ def test_a_silent_source_is_waited_for_then_left_out() -> None:
     assert told == [((WINDOW_MS + wait_ms) // 1_000, BASE_MS, 0, False, END_MS)]
 
 
+def test_progress_does_not_fall_by_a_restart() -> None:
+    """What passed because a source was silent stays passed when that source speaks again, dumped in between or not."""
+    step, upstream = a_step(), Upstream()
+    state, changes = a_state(step)
+    step.fold(state, upstream.commit(REQUESTS, BASE_MS), changes)
+    for second in range(0, 70, 2):
+        step.fold(state, upstream.commit(SAMPLES, BASE_MS + 1_000 * second), changes)
+    passed_ms = state.progress.passed_ms
+
+    again = step.load("window.partials", PARTITION, step.dump(state))
+    back = upstream.commit(REQUESTS, BASE_MS + 1_000, at_ms=BASE_MS + 72_000)
+    for each in (state, again):
+        step.fold(each, back, changes)
+
+    assert passed_ms == BASE_MS + 38_000
+    assert (state.progress.passed_ms, again.progress.passed_ms) == (passed_ms, passed_ms)
+    assert step.replay_from(state) is None
+
+
+def test_what_is_replayed_is_packed_not_kept_for_a_commit() -> None:
+    """A job that starts holds no more than one that runs: windows told long ago wait for no commit."""
+    step, upstream = a_step(), Upstream()
+    state, changes = a_state(step)
+    upstream.commit(SAMPLES, END_MS, sample_rows())
+    upstream.commit(REQUESTS, END_MS)
+    step.fold(state, upstream.log, changes)
+
+    again, changes = step.load("window.partials", PARTITION, step.dump(state)), step.changes()
+    step.fold(again, upstream.log, changes)
+    step.fold(again, [], changes)
+    (pile,) = again.windows[BASE_MS].piles.values()
+
+    assert step.replay_from(state) == 0
+    assert (changes, pile.parts, pile.base, pile.rows) == (step.changes(), [], None, 1)
+
+
 def test_a_source_that_works_off_a_backlog_is_waited_for() -> None:
     """Its watermark rises: it is behind, not silent, however far ahead the others are."""
     step, upstream = a_step(), Upstream()
