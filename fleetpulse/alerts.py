@@ -22,6 +22,8 @@ from schemas.placement import place
 from schemas.record import Headers
 from schemas.topics import ALERT_COMMANDS, ALERTS_TOPIC, BY_NAME
 
+Keyed = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
 _QUIET_MS = 1_500
 HISTORY = """
 SELECT at_ms, transition, severity, rule, summary, fingerprint, number, opened_ms, since_ms, resolved_ms, record
@@ -45,31 +47,32 @@ async def newest(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Alert]:
             raise UnavailableError(f"topic {topic} does not exist; run `fleetpulse migrate`")
         consumer.assign([at])
         await consumer.seek_to_beginning(at)
-        return of_records([value async for value in _to_end(consumer, at)])
+        return of_records([pair async for pair in _to_end(consumer, at)])
     except KafkaError as error:
         raise _unreachable(kafka, error) from error
     finally:
         await consumer.stop()
 
 
-async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[bytes]:
+async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[Keyed]:
     end = (await consumer.end_offsets([at]))[at]
     while await consumer.position(at) < end:
         fetched = await consumer.getmany(at, timeout_ms=_QUIET_MS)
         for message in fetched.get(at, ()):
-            if message.value is not None:
-                yield message.value
+            yield message.key, message.value
         if not fetched:
             return  # only markers of transactions are left
 
 
-def of_records(values: Iterable[bytes]) -> list[Alert]:
-    """The last alert of each fingerprint, in order of their opening; what is no alert is left out."""
-    found: dict[str, Alert] = {}
-    for value in values:
-        with contextlib.suppress(RejectedError):
-            alert = decode(value)
-            found[alert.fingerprint] = alert
+def of_records(records: Iterable[Keyed]) -> list[Alert]:
+    """The last alert of each key, in order of their opening. What is no alert is left out; an empty value takes away."""
+    found: dict[bytes, Alert] = {}
+    for key, value in records:
+        if key is not None and value is None:
+            found.pop(key, None)
+        elif key is not None and value is not None:
+            with contextlib.suppress(RejectedError):
+                found[key] = decode(value)
     return sorted(found.values(), key=lambda alert: (alert.opened_ms, alert.fingerprint))
 
 

@@ -181,16 +181,18 @@ class Incident:
             high=head.high,
             unit=head.unit,
             count=head.count,
-            note=self._note(),
+            note=self._note(len(others) - members_max),
             muted_until_ms=self.muted_until_ms,
             members=tuple(part.member() for part in others[:members_max]),
             evidence=self.evidence,
         )
 
-    def _note(self) -> str:
+    def _note(self, more: int) -> str:
         said = [self.head.signal.note] if self.head.signal.note else []
         if self.returns:
             said.append(f"came back {self.returns} times" if self.returns > 1 else "came back once")
+        if more > 0:
+            said.append(f"{more} more with it")
         if self.into:
             said.append(f"same cause as {self.into}")
         return "; ".join(said)

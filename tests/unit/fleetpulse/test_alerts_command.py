@@ -75,10 +75,12 @@ def run(*words: str) -> tuple[int, str, str]:
 
 
 def test_the_newest_record_of_each_alert_counts() -> None:
-    """Later records replace earlier ones; what is no alert is left out."""
-    values = [encode(replace(ALERT, number=1, transition="opened")), b"junk", encode(OVER), encode(ALERT)]
+    """Later records replace earlier ones, an empty value takes one away; what is no alert is left out."""
+    gone = replace(ALERT, fingerprint="9" * 16)
+    alerts = [replace(ALERT, number=1, transition="opened"), OVER, gone, ALERT]
+    records = [(alert.fingerprint.encode(), encode(alert)) for alert in alerts]
 
-    assert reading.of_records(values) == [OVER, ALERT]
+    assert reading.of_records([*records, (b"x", b"junk"), (b"9" * 16, None), (None, b"{}")]) == [OVER, ALERT]
 
 
 def test_open_alerts_come_worst_first_then_newest() -> None:

@@ -486,6 +486,15 @@ def test_causes_beyond_the_limit_are_counted_and_not_told() -> None:
     assert scene.life.book.refused == 1
 
 
+def test_members_that_are_not_told_are_counted() -> None:
+    """A limit that is reached is never silent."""
+    scene = Scene(policy=AlertPolicy(members_max=1))
+
+    scene.see(*(scene.fire("gpu_throttled", gpu_uuid=gpu) for gpu in ("g-10", "g-11", "g-12", "g-13")))
+
+    assert [(len(alert.members), alert.note) for alert in scene.told] == [(1, "2 more with it")]
+
+
 def test_members_told_and_remembered_are_bounded() -> None:
     """The likeliest causes stand first; what is over is forgotten first."""
     scene = Scene(policy=AlertPolicy(members_max=1, parts_max=2))
