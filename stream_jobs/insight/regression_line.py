@@ -54,6 +54,19 @@ def fit(values: npt.NDArray[np.floating]) -> Line:
     return Line(slope, np.where(n >= 3, error, np.inf), n, mean)
 
 
+def slopes(values: npt.NDArray[np.floating]) -> Floats:
+    """The slopes of ``fit`` alone, at a third of its cost."""
+    known = np.isfinite(values)
+    steps = np.arange(values.shape[1], dtype=np.float64)
+    n = known.sum(axis=1)
+    some = np.maximum(n, 1)
+    x = (steps - ((known @ steps) / some)[:, None]) * known
+    y = np.where(known, values, 0.0).astype(np.float64)
+    y -= (y.sum(axis=1) / some)[:, None]
+    squares = (x * x).sum(axis=1)
+    return np.where(n >= 3, (x * y).sum(axis=1) / np.maximum(squares, 1e-9), 0.0)
+
+
 def _wander(rest: Floats, squares: Floats) -> Floats:
     neighbours = (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
     r = np.clip(np.where(squares > 0, neighbours / squares, 0.0), 0.0, _CORRELATION_MAX)

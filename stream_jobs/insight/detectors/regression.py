@@ -5,8 +5,8 @@ Options: ``version`` model_version, ``direction`` above, ``min_relative`` 0.1, `
 
 Series that are alike but for their version are versions of one thing. The newest (first seen last) is held against its
 predecessor: the youngest version that was seen for 30 windows before it came, with ``min_count`` requests. Beyond when
-its mean of the last six windows is worse than the predecessor's baseline by ``min_relative`` *and* by four standard
-errors (from the spread of the predecessor's windows, taken as neighbours that are alike in pairs).
+its mean of the last twelve windows is worse than the predecessor's baseline by ``min_relative`` *and* by four standard
+errors (from the spread of the predecessor's windows, six of which are taken to tell as much as one free one).
 
 - A version without predecessor, which is all there are at the beginning, is never judged.
 - The predecessor's baseline is of its own windows and stands still when it is gone. It is good for ``relearn_after_s``
@@ -28,11 +28,13 @@ from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
 WARM_UP_WINDOWS = 30
-RECENT_WINDOWS = 6
+RECENT_WINDOWS = 12
+_GONE_WINDOWS = 6
 _WINDOWS_MIN = 2
 _ERRORS = 4.0
 _SIGMA_FLOOR = float(np.log1p(0.02))
-_ALIKE = 2.0
+_ALIKE = 6.0
+"""Neighbouring windows are alike: so many of them tell as much as one free one."""
 _NEVER = -1
 
 
@@ -96,7 +98,7 @@ class Regression(Slotted):
         worse = np.max([sign * difference for sign in self._signs], axis=0)
         comparable, present = self._comparable(pairs, frame), state["last_ms"][newest] == frame.window_ms
         beyond = self._worse(pairs, worse) & comparable & present
-        gone = frame.window_ms - state["last_ms"][newest] >= RECENT_WINDOWS * self._window_ms
+        gone = frame.window_ms - state["last_ms"][newest] >= _GONE_WINDOWS * self._window_ms
         within = ((worse <= self._relative / 2) | gone | ~comparable) & ~beyond
         baseline = np.exp(state["mean"][before])
         unknown = np.full(len(newest), np.nan)
@@ -151,7 +153,7 @@ class Regression(Slotted):
         """While the new version is new, or both run."""
         state = self.state
         young = frame.window_ms - state["first_ms"][pairs.newest] <= self._relearn_ms
-        both = frame.window_ms - state["last_ms"][pairs.before] <= RECENT_WINDOWS * frame.length_ms
+        both = frame.window_ms - state["last_ms"][pairs.before] <= _GONE_WINDOWS * frame.length_ms
         return young | both
 
     def _told(self, newest: Whole, beyond: Mask, frame: Frame) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:

@@ -1,9 +1,9 @@
 """More comes in than is served: value (time to first token) and load (waiting or running requests) rise together.
 
 Options: ``over_s`` 300, ``min_t`` 4 (of each slope), ``min_rise`` 0.5 (share by which each must have risen). Both are
-kept on a logarithmic scale over ``over_s``; the last 40 %, 60 % and all of it are looked at. Beyond when in one of
-these stretches both lines are significant, both have risen by ``min_rise``, and both still rise in the last third at
-half the mean pace or faster: a surge that is absorbed rises and then stays.
+kept on a logarithmic scale over ``over_s``; the last 50 %, 70 % and all of it are looked at. Beyond when in one of these
+stretches both lines are significant, load has risen by ``min_rise`` and the value by twice that on the logarithmic
+scale, and both rose in every quarter: a surge that is absorbed rises less, and then stays.
 
 It ends when the value or the load has come back by half of its rise (on the logarithmic scale), or after two hours at
 the new level, which is then taken as normal.
@@ -14,18 +14,20 @@ from __future__ import annotations
 import numpy as np
 
 from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
-from stream_jobs.insight.regression_line import fit, steps_up
+from stream_jobs.insight.regression_line import fit, slopes, steps_up
 from stream_jobs.insight.rings import NEVER, in_order, passed
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
 NOTES = ("", "load and value rise together: more comes in than is served")
 POINTS_MAX = 60
-STRETCHES = (0.4, 0.6, 1.0)
+STRETCHES = (0.5, 0.7, 1.0)
 ACCEPTED_AFTER_S = 7_200.0
-_POINTS_MIN = 9
-_THIRDS = 3
-_STILL = 0.5
+_POINTS_MIN = 12
+_QUARTERS = 4
+_EVEN = 0.3
+_VALUE_RISES = 2.0
+"""On the logarithmic scale: 50 % more load and 125 % more time. A surge that is absorbed costs less."""
 _BACK = 0.5
 
 
@@ -83,22 +85,28 @@ class Saturation(Slotted):
         value, load = self.state["value"][slots][:, columns], self.state["load"][slots][:, columns]
         found = np.zeros(len(slots), np.bool_)
         for part in STRETCHES:
-            length = max(round(part * self._points), _POINTS_MIN)
-            rises, levels = zip(*(self._rises(one[:, -length:]) for one in (value, load)), strict=True)
-            fresh = rises[0] & rises[1] & ~found
-            self._hold(slots[fresh], window_ms, levels[0][fresh], levels[1][fresh])
-            found |= fresh
+            last = min(max(round(part * self._points), _POINTS_MIN), self._points)
+            # Most series do not rise so far: only the others are looked at closely.
+            far = slopes(value[:, -last:]) * (last - 1) >= _VALUE_RISES * self._rise
+            rows = np.flatnonzero(far & ~found)
+            if not len(rows):
+                continue
+            rises, levels = self._rises(value[rows, -last:], _VALUE_RISES * self._rise)
+            rises_too, load_levels = self._rises(load[rows, -last:], self._rise)
+            fresh = rises & rises_too
+            self._hold(slots[rows[fresh]], window_ms, levels[fresh], load_levels[fresh])
+            found[rows[fresh]] = True
         return found
 
-    def _rises(self, values: Floats) -> tuple[Mask, Floats]:
-        """Whether each row rises and goes on; ``(from, to)`` of its line."""
+    def _rises(self, values: Floats, least: float) -> tuple[Mask, Floats]:
+        """Whether each row rises evenly and by enough; ``(from, to)`` of its line."""
         length = values.shape[1]
         line = fit(values)
         rise = line.slope * (length - 1)
-        steps = steps_up(values, _THIRDS)
+        steps = steps_up(values, _QUARTERS)
         with np.errstate(invalid="ignore"):
-            still = steps[:, -1] >= _STILL * steps.mean(axis=1)
-            rises = (line.n >= 0.75 * length) & (line.t() >= self._t) & (rise >= self._rise) & still
+            even = (steps >= _EVEN * steps.mean(axis=1, keepdims=True)).all(axis=1)
+            rises = (line.n >= 0.75 * length) & (line.t() >= self._t) & (rise >= least) & even
         return rises, np.stack([line.mean - rise / 2, line.mean + rise / 2], axis=1)
 
     def _hold(self, slots: Whole, window_ms: int, value: Floats, load: Floats) -> None:

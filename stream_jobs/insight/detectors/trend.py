@@ -36,7 +36,7 @@ import numpy as np
 
 from stream_jobs.insight.durations import WORDS, nearest
 from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
-from stream_jobs.insight.regression_line import Line, fit, steps_up
+from stream_jobs.insight.regression_line import Line, fit, slopes, steps_up
 from stream_jobs.insight.rings import NEVER, in_order, passed, storable
 from stream_jobs.insight.robust import t_needed
 from stream_jobs.insight.slotted import Column, Slotted
@@ -45,6 +45,8 @@ from stream_jobs.rules.model import Rule
 POINTS = 64
 STRETCHES = (12, 20, 32, 64)
 NOTES = ("", *(f"full in about {words}" for words in WORDS), "rises steadily")
+_PACE_STRETCH = 32
+"""What is held is followed at the pace of this stretch."""
 _QUARTERS = 4
 _EVEN = 1 / 3
 _NEW_HIGH = 0.5
@@ -219,22 +221,28 @@ class Trend(Slotted):
         columns = in_order(newest, POINTS)
         points, loads = state["points"][slots][:, columns], state["loads"][slots][:, columns]
         self._remember_high(slots, points)
-        enough = np.isfinite(points).sum(axis=1) >= _KNOWN_POINTS_MIN
-        room = headroom[slots] / self._per_hour
-        held = state["held"][slots]
-        enough &= ~_settles(points)
-        over, fresh = np.zeros(len(slots), np.bool_), np.zeros(len(slots), np.bool_)
+        self._release(slots[state["held"][slots] & (points[:, -1] < state["top"][slots] - state["fall"][slots])])
+        room, held = headroom[slots] / self._per_hour, state["held"][slots]
         for length in STRETCHES:
-            found = self._rise(slots, points, loads, length, room)
-            told = found.told & enough & ~held
-            for name, values in (("slope", found.slope), ("top", found.top), ("fall", found.fall)):
-                state[name][slots[told]] = values[told]
-            fresh |= told
-            over |= found.over
-            if length == STRETCHES[0]:
-                state["top"][slots[held]] = np.fmax(state["top"][slots[held]], found.top[held])
+            # Most series rise by too little: only the others are looked at closely.
+            with np.errstate(invalid="ignore"):
+                far = slopes(points[:, -length:]) * length >= self._enter * room * POINTS
+            rows = np.flatnonzero(far | held)
+            if len(rows):
+                found = self._rise(slots[rows], points[rows], loads[rows], length, room[rows])
+                self._take(slots[rows], found, held[rows], length)
+
+    def _take(self, slots: Whole, found: _Rise, held: Mask, length: int) -> None:
+        """Begins to hold what is told, follows what was held before, and lets go of what is over."""
+        state = self.state
+        fresh = found.told & ~held
+        goes_on = held & (found.slope > 0) & (length == _PACE_STRETCH)
+        state["slope"][slots[fresh | goes_on]] = found.slope[fresh | goes_on]
+        state["top"][slots[fresh]], state["fall"][slots[fresh]] = found.top[fresh], found.fall[fresh]
         state["held"][slots[fresh]] = True
-        self._release(slots[held & over])
+        if length == STRETCHES[0]:
+            state["top"][slots[held]] = np.fmax(state["top"][slots[held]], found.top[held])
+        self._release(slots[held & found.over])
 
     def _rise(self, slots: Whole, points: Floats, loads: Floats, length: int, room: Floats) -> _Rise:
         last = points[:, -length:]
@@ -244,6 +252,7 @@ class Trend(Slotted):
             significant = np.where(last_load.t() > _LOAD_RISES_T, last_load.slope, 0.0)
             rise = np.maximum(np.maximum(whole.slope + whole.error, significant), 0.0)
             explained = self._explained(slots, rise, whole, line)
+        enough = (np.isfinite(points).sum(axis=1) >= _KNOWN_POINTS_MIN) & ~_settles(points)
         with np.errstate(invalid="ignore", over="ignore"):
             slope, many = line.slope - explained, line.n >= 0.75 * length
             t = np.minimum(line.t(slope), 1e6)
@@ -252,7 +261,7 @@ class Trend(Slotted):
             rise, half = slope * length, line.slope * length / 2
             top = line.mean + half
             high = np.fmax(self.state["high"][slots], _highest(points[:, :-length]))
-            told = many & (t >= t_needed(line.n - 2)) & (t * t / (t * t + line.n - 2) >= self._r2)
+            told = enough & many & (t >= t_needed(line.n - 2)) & (t * t / (t * t + line.n - 2) >= self._r2)
             told &= even & (top > high + _NEW_HIGH * rise) & (slope > 0) & (slope >= self._enter * room)
             told &= rise >= self._enter * room * POINTS
             sigma = line.error * np.sqrt(_sum_of_squares(line.n))

@@ -1,0 +1,152 @@
+"""Leaks are told long before memory is full; steps, saws, filling caches and load are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_jobs.insight.detectors.trend import Trend
+from tests.unit.stream_jobs.detector_cases import beyond_count, day, first_beyond, judged, noise, resumed, rule, same
+
+WINDOW_MS = 120_000
+HOUR = 30
+SHIPPED = rule("trend", "limit", "load", window_ms=WINDOW_MS, min_r2=0.5)
+NO_LOAD = rule("trend", "limit", window_ms=WINDOW_MS, min_r2=0.5)
+LIMIT = 80e9
+
+
+def memory(seed: int, windows: int, series: int) -> np.ndarray:
+    return 60e9 * np.exp(noise(seed, windows, series, 0.002, 0.3))
+
+
+def limited(values: np.ndarray, **more: np.ndarray) -> dict[str, np.ndarray]:
+    return {"value": values, "limit": np.full(values.shape, LIMIT), **more}
+
+
+@pytest.mark.parametrize(("hours", "used"), [(5, 0.13), (10, 0.1), (20, 0.09), (40, 0.08)])
+def test_a_leak_is_told_before_a_tenth_is_used(hours: int, used: float) -> None:
+    """Full in 10 to 40 h: told before 10 % of the headroom is gone; in 5 h: after 40 min at the latest."""
+    onset, windows = 3 * HOUR, 9 * HOUR
+    leak = 20e9 * np.clip(np.arange(windows) - onset, 0, None)[:, None] / (hours * HOUR)
+
+    values = limited(memory(1, windows, 25) + leak)
+    found = np.array(first_beyond(Trend(NO_LOAD), values, window_ms=WINDOW_MS), np.float64)
+
+    share = (found + 1 - onset) / HOUR / hours
+    assert (share > 0).all()
+    assert (share < used).all()
+
+
+def test_a_leak_is_told_beside_the_load_of_a_day() -> None:
+    """Load rises and falls over the day; after ten hours it is known not to matter."""
+    onset, windows = 10 * HOUR, 13 * HOUR
+    leak = 20e9 * np.clip(np.arange(windows) - onset, 0, None)[:, None] / (20 * HOUR)
+    load = 100 * day(windows, WINDOW_MS) * np.exp(noise(2, windows, 15, 0.07, 0.3))
+
+    values = limited(memory(3, windows, 15) + leak, load=load)
+    found = np.array(first_beyond(Trend(SHIPPED), values, window_ms=WINDOW_MS), np.float64)
+
+    took_h = (found + 1 - onset) / HOUR
+    assert (took_h > 0).all()
+    assert (took_h < 2).all()
+
+
+def no_leak(name: str, windows: int, series: int) -> np.ndarray:
+    random = np.random.default_rng(4)
+    at = np.arange(windows)[:, None]
+    if name == "noise":
+        return memory(5, windows, series)
+    if name == "a step":
+        return memory(6, windows, series) + 5e9 * (at > random.integers(30, windows, series))
+    if name == "a saw":
+        period = random.integers(5, 25, series)
+        return 55e9 + 10e9 * ((at + random.integers(0, 25, series)) % period) / period
+    if name == "a cache that fills":
+        return 40e9 + 30e9 * (1 - np.exp(-at / random.integers(1, 10, series))) + noise(7, windows, series, 3e8, 0.3)
+    return np.full((windows, series), 60e9)
+
+
+@pytest.mark.parametrize("name", ["noise", "a step", "a saw", "a cache that fills", "constant"])
+def test_this_is_no_leak(name: str) -> None:
+    """Seven hours of each: nothing."""
+    assert beyond_count(Trend(NO_LOAD), limited(no_leak(name, 7 * HOUR, 20)), window_ms=WINDOW_MS) == 0
+
+
+def test_what_follows_load_is_no_leak() -> None:
+    """Memory that goes with the load of the day."""
+    load = 100 * day(12 * HOUR, WINDOW_MS) * np.exp(noise(8, 12 * HOUR, 20, 0.07, 0.3))
+
+    assert beyond_count(Trend(SHIPPED), limited(50e9 + 1e8 * load, load=load), window_ms=WINDOW_MS) == 0
+
+
+@pytest.mark.parametrize(("after", "ends_h"), [(60e9, 0.1), (None, 2.0)], ids=["restarted", "stopped leaking"])
+def test_it_ends(after: float | None, ends_h: float) -> None:
+    """With the next windows when memory is free again, within two hours when it merely grows no more."""
+    leak = 60e9 + 20e9 * np.clip(np.arange(6 * HOUR) - 3 * HOUR, 0, None)[:, None] / (20 * HOUR)
+    leak *= np.exp(noise(9, 6 * HOUR, 1, 0.0005, 0.3))
+    calm = np.full((4 * HOUR, 1), leak[-1, 0] if after is None else after)
+    calm *= np.exp(noise(10, 4 * HOUR, 1, 0.0005, 0.3))
+    detector = Trend(NO_LOAD)
+
+    during = [said for _, said in judged(detector, limited(leak), window_ms=WINDOW_MS)]
+    behind = [said for _, said in judged(detector, limited(calm), window_ms=WINDOW_MS, first=6 * HOUR)]
+
+    assert during[-1].beyond.tolist() == [True]
+    assert during[-1].note is not None
+    assert during[-1].notes[during[-1].note[0]] == "full in about 18 h"
+    assert [one.within[0] for one in behind].index(True) <= ends_h * HOUR + 3
+    assert not any(one.beyond[0] for one in behind[int(ends_h * HOUR) + 3 :])
+
+
+def test_without_a_limit_slopes_are_in_the_values_unit() -> None:
+    """A resident set that grows by 1 GB an hour, where half of that is allowed."""
+    shipped = rule("trend", window_ms=WINDOW_MS, min_slope_per_hour=5e8, min_r2=0.5)
+    values = 8e9 + 1e9 * np.arange(6 * HOUR)[:, None] / HOUR + noise(11, 6 * HOUR, 1, 2e7)
+
+    *_, (_, said) = judged(Trend(shipped), {"value": values}, window_ms=WINDOW_MS)
+
+    assert said.beyond.tolist() == [True]
+    assert said.note is not None
+    assert said.notes[said.note[0]] == "rises steadily"
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e300, -1.0, 0.0], ids=str)
+def test_odd_input_is_no_alarm(odd: float) -> None:
+    """Every third window odd, or all of them: no warning, no alarm."""
+    values = np.full((100, 2), 5.0)
+    values[::3, 0] = values[:, 1] = odd
+
+    assert (
+        beyond_count(Trend(SHIPPED), {"value": values, "limit": values * 0.5, "load": values}, window_ms=WINDOW_MS) == 0
+    )
+
+
+def test_gaps_are_no_alarm() -> None:
+    """An hour, a day and a week of silence between healthy stretches."""
+    detector, first, found = Trend(NO_LOAD), 0, 0
+    for gap in (30, 720, 5_040):
+        found += sum(
+            int(said.beyond.sum()) for _, said in judged(detector, limited(memory(gap, 80, 5)), None, WINDOW_MS, first)
+        )
+        first += 80 + gap
+
+    assert found == 0
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.integers(1, 149), st.integers(0, 1_000))
+def test_a_restart_changes_nothing(cut: int, seed: int) -> None:
+    """Dumped and loaded at any point it says the same as the one that went on."""
+    values = limited(memory(seed, 150, 3) + 2e8 * np.arange(150)[:, None], load=np.exp(noise(seed, 150, 3, 0.1)))
+    whole = Trend(SHIPPED)
+    list(judged(whole, {name: one[:cut] for name, one in values.items()}, window_ms=WINDOW_MS))
+    again = resumed(whole, Trend(SHIPPED))
+    rest = {name: one[cut:] for name, one in values.items()}
+
+    left = [said for _, said in judged(whole, rest, None, WINDOW_MS, cut)]
+    right = [said for _, said in judged(again, rest, None, WINDOW_MS, cut)]
+
+    assert all(same(one, other) for one, other in zip(left, right, strict=True))
+    assert whole.bytes_per_slot() <= 1_024
