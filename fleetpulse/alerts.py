@@ -20,7 +20,7 @@ from schemas.errors import ConfigError, RejectedError, UnavailableError
 from schemas.events import ENGINE_EVENTS
 from schemas.placement import place
 from schemas.record import Headers
-from schemas.topics import ALERT_COMMANDS, ALERTS_TOPIC, BY_NAME
+from schemas.topics import ALERT_COMMANDS, ALERTS_TOPIC
 
 Keyed = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
@@ -65,7 +65,7 @@ async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[Keyed]:
 
 
 def of_records(records: Iterable[Keyed]) -> list[Alert]:
-    """The last alert of each key, in order of their opening. What is no alert is left out; an empty value takes away."""
+    """The last alert of each key, in order of opening. What is no alert is left out; an empty value takes one away."""
     found: dict[bytes, Alert] = {}
     for key, value in records:
         if key is not None and value is None:
@@ -182,9 +182,8 @@ def mark_batch(row: Mapping[str, Any]) -> Batch:
 
 async def mark(kafka: KafkaConfig, batch: Batch, partitions: Mapping[str, int]) -> None:
     """Publish a mark as a record without identity: it counts outside the guarantee, and is acknowledged by now."""
-    count = partitions.get(batch.topic, BY_NAME[batch.topic].partitions)
     headers: Headers = (("schema", batch.schema.encode()), ("content-type", batch.content_type.encode()))
-    await _send(kafka, batch.topic, place(batch.key, count), batch.key, batch.value, headers)
+    await _send(kafka, batch.topic, place(batch.key, partitions[batch.topic]), batch.key, batch.value, headers)
 
 
 async def _send(

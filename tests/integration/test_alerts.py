@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,10 +19,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from fleetpulse.alerts import newest, open_of
+from fleetpulse.alerts import mark, mark_batch, newest, open_of, tell
 from runtime.config import KafkaConfig
+from schemas import alert_commands
 from schemas.alert_commands import Command
 from schemas.alerts import Alert, decode
+from schemas.headers import NATIVE
 from schemas.record import Output, Record
 from schemas.topics import state_topic
 from stream_jobs.alerts.step import output_of
@@ -31,7 +33,7 @@ from tests.integration.host_rig import Worker
 from tests.unit.stream_jobs.alerts_cases import at
 from tests.unit.stream_jobs.alerts_log import Log, a_step
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WORKER = Path(__file__).with_name("alerts_worker.py")
 KILLS = 10
@@ -94,12 +96,13 @@ class Rig:
         finally:
             await producer.stop()
 
-    async def told(self) -> list[Output]:
-        """The records on the topic of alerts, committed ones alone."""
+    async def told(self, topic: str = "") -> list[Output]:
+        """The records on the topic of alerts (or another), committed ones alone."""
+        topic = topic or self.out
         consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, isolation_level="read_committed")
         await consumer.start()
         try:
-            place = TopicPartition(self.out, 0)
+            place = TopicPartition(topic, 0)
             consumer.assign([place])
             await consumer.seek_to_beginning(place)
             end = (await consumer.end_offsets([place]))[place]
@@ -107,14 +110,14 @@ class Rig:
             while await consumer.position(place) < end:
                 for message in (await consumer.getmany(place, timeout_ms=200)).get(place, ()):
                     headers = tuple((name, value) for name, value in message.headers)
-                    found.append(Output(self.out, 0, message.key, message.value, headers))
+                    found.append(Output(topic, 0, message.key, message.value, headers))
             return found
         finally:
             await consumer.stop()
 
     async def settled(self, transitions: int) -> list[Output]:
         """The records, once there are so many."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 told = await self.told()
                 if len(told) >= transitions:
@@ -186,3 +189,20 @@ async def test_kill_9_in_the_middle_of_an_incident_changes_nothing_of_what_is_to
 
 def _newest(alerts: Sequence[Alert]) -> list[Alert]:
     return [decode(value) for value in {a.fingerprint: output_of(a).value for a in alerts}.values()]
+
+
+async def test_commands_and_marks_stand_on_their_topics_when_the_command_returns(job: Rig) -> None:
+    """Acknowledged, with the headers by which their readers know them."""
+    kafka = KafkaConfig(bootstrap=job.bootstrap)
+    command = Command("mute", "m-1", {"host": "h-1"}, at(0), at(40))
+    row = {"at_ms": at(1), "host": "h-1", "model": "m", "model_version": "v2", "kind": "marked", "origin": "measured"}
+    batch = replace(mark_batch(row), topic=job.source)
+
+    await tell(kafka, command, job.source)
+    await mark(kafka, batch, {job.source: 1})
+
+    told, marked = await job.told(job.source)
+    assert alert_commands.decode(told.value) == command
+    assert dict(told.headers)["schema"] == b"alert.commands/1"
+    assert (marked.key, marked.value) == (batch.key, batch.value)
+    assert dict(marked.headers) == {"schema": b"engine.events/1", "content-type": NATIVE.encode()}
