@@ -118,7 +118,7 @@ class FinalsStep:
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
         """The record's rows are missing from now on; whoever folds from an earlier offset passes it over."""
         state.rejected.add(record.offset)
-        state.position = record.offset + 1
+        state.position = max(state.position, record.offset + 1)
         changes.rejected += 1
 
     def due(self, state: State, changes: Changes) -> bool:
