@@ -108,7 +108,7 @@ class Receiver:
         finally:
             server.close()
 
-    async def until(self, done: Callable[[], bool], within_s: float = 30.0) -> None:
+    async def until(self, done: Callable[[], bool], within_s: float = 60.0) -> None:
         async with asyncio.timeout(within_s):
             while not done():
                 self.came.clear()
@@ -135,7 +135,7 @@ async def _request(head: bytes, reader: asyncio.StreamReader) -> Request:
     return Request(first.split(" ")[1], headers, body, SystemClock().now_ms())
 
 
-async def until(done: Callable[[], Awaitable[bool]], within_s: float = 30.0) -> None:
+async def until(done: Callable[[], Awaitable[bool]], within_s: float = 60.0) -> None:
     """Wait until it holds."""
     async with asyncio.timeout(within_s):
         while True:
