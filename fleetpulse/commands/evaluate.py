@@ -16,6 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     app.command(rich_help_panel="Proof")(evaluate)
+    app.command(rich_help_panel="Proof")(backtest)
 
 
 def seeds_of(seed: int, seeds: str | None) -> list[int]:
@@ -38,6 +39,8 @@ def evaluate(
     faults: Annotated[str | None, typer.Option(help="Only these kinds, separated by commas.")] = None,
     rules: Annotated[Path | None, typer.Option(help="Rules to judge by. Default: those that are shipped.")] = None,
     processes: Annotated[int, typer.Option(min=1, max=64, help="Seeds at one time.")] = 2,
+    healthy: Annotated[str | None, typer.Option(help="Without faults instead: azure, thousand.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Through every job and codec; twice as long.")] = False,
     json: Json = False,
 ) -> None:
     """Simulated days full of faults through the real steps on a virtual clock: what is found, how soon, what is not.
@@ -52,7 +55,7 @@ def evaluate(
     from fleetpulse.evaluate.run import evaluate as run_evaluate
 
     numbers = seeds_of(seed, seeds)
-    options = Options(hours, tuple(faults.split(",")) if faults else (), rules, processes)
+    options = Options(hours, tuple(faults.split(",")) if faults else (), rules, processes, whole, healthy)
     with Progress() as progress, progress.task(f"{len(numbers)} simulated days") as tell:
         ran = run_evaluate(numbers, options, tell)
     report = Report(tuple(one.score for one in ran))
@@ -94,3 +97,52 @@ def show(report: dict[str, Any]) -> None:
 def _line(one: dict[str, Any]) -> str:
     names = ("seed", "fault", "where", "rule", "labels", "opened_ms", "late_s", "value", "baseline", "note")
     return ", ".join(f"{name}={one[name]}" for name in names if one.get(name) not in (None, ""))
+
+
+def backtest(
+    csv: Annotated[Path | None, typer.Option(help="A file `timestamp,value` instead of the database.")] = None,
+    nab: Annotated[Path | None, typer.Option(help="A directory in the layout of NAB; scores are written.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="With --csv: JSON [[begin, end], ...] of what is wrong.")] = None,
+    detector: Annotated[str, typer.Option(help="For files: deviation or moving_average.")] = "deviation",
+    sigmas: Annotated[float, typer.Option(min=0.5, max=100, help="deviation: fires so far from expected.")] = 6.0,
+    percent: Annotated[float, typer.Option(min=0.1, max=10_000, help="moving_average: fires so far from it.")] = 15.0,
+    half_life: Annotated[str | None, typer.Option(help="What a baseline remembers: 12h. Default: 300 rows.")] = None,
+    m: Annotated[int, typer.Option(min=1, max=64, help="Rows of the last --n that must be beyond.")] = 1,
+    n: Annotated[int, typer.Option(min=1, max=64, help="See --m.")] = 1,
+    results: Annotated[Path, typer.Option(help="With --nab: where scores are written.")] = Path("results"),
+    last: Annotated[str, typer.Option(help="History: how far back, 2h or 7d.")] = "1d",
+    from_: Annotated[str | None, typer.Option("--from", help="History: begin, ISO 8601 or seconds.")] = None,
+    to: Annotated[str | None, typer.Option(help="History: end; default now.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="History: rules to judge by. Default: those shipped.")] = None,
+    json: Json = False,
+) -> None:
+    """Rules over what was: the database's history, a CSV of one series, or a labelled directory.
+
+    Example: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold]
+    """
+    from fleetpulse.backtest import asked
+
+    if csv is not None or nab is not None:
+        preset = asked.preset(detector, sigmas, percent, half_life, m, n)
+        found = asked.files(csv, nab, labels, preset, results)
+    else:
+        found = asked.history(last, from_, to, rules)
+    if json:
+        print_json(found)
+    else:
+        show_backtest(found)
+
+
+def show_backtest(found: dict[str, Any]) -> None:
+    """The result for people: alerts and figures."""
+    series = found.get("series")
+    if series is not None:
+        columns = ("series", "points", "alerts", "labelled", "found", "precision", "recall", "late_p95_s")
+        rows = [[len(one[c]) if c == "alerts" else one.get(c) for c in columns] for one in series]
+        print_rows("Series", columns, rows, empty="no series")
+    else:
+        columns = ("rule", "severity", "labels", "opened_ms", "resolved_ms", "value", "baseline", "members")
+        rows = [[str(one[c]) if c == "labels" else one[c] for c in columns] for one in found["alerts"]]
+        print_rows("Alerts", columns, rows, empty="no rule would have woken anybody")
+    figures = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
+    out.print(", ".join(f"{name} {value}" for name, value in figures.items()), markup=False)

@@ -58,37 +58,46 @@ class Windows:
         self._forward = forward
         self._spent = spent
         self._waiting: dict[str, list[Wide]] = {event.topic: [] for event in EVENTS}
+        self._arrived: dict[str, list[Record]] = {event.topic: [] for event in EVENTS}
 
     def take(self, step: Step) -> list[Record]:
         """What a step of the fleet makes the finals job write."""
         self._spent.on("fleet")
-        written: list[Record] = []
+        passed: list[Record] = []
         for wide in step.wides:
             self._waiting[wide.topic].append(wide)
-            if wide.topic in PASSED_ON_TOPICS:
-                written += self._commit(wide.topic, step.from_ms)
+        for topic in PASSED_ON_TOPICS:
+            passed += self._pass_on(topic, step.from_ms) if self._waiting[topic] else []
         if self._passes(step):
-            for topic in self._waiting:
-                written += self._commit(topic, step.to_ms)
-        return written
+            partials = [record for topic in self._waiting for record in self._commit(topic, step.to_ms)]
+            passed += self._log.append_all(self._finals.take(WINDOW_PARTIALS, 0, partials, step.to_ms), step.to_ms)
+            self._spent.on("finals")
+        return [record for record in passed if record.topic == WINDOW_FINALS]
 
     def _passes(self, step: Step) -> bool:
         """True for the step in which the watermark passes the end of a window."""
         late = DEFAULT_LIMITS.lateness_ms
         return (step.from_ms - late) // WINDOW_MS != (step.to_ms - late) // WINDOW_MS
 
+    def _pass_on(self, topic: str, now_ms: int) -> list[Record]:
+        """Events that go through at once, beside the windows they also count in."""
+        records = self._records(topic, now_ms)
+        self._arrived[topic] += records
+        return self._log.append_all(self._forward.take(topic, 0, records, now_ms), now_ms)
+
     def _commit(self, topic: str, now_ms: int) -> list[Record]:
-        waiting, self._waiting[topic] = self._waiting[topic], []
-        pairs = records_of(topic, waiting) if waiting else ()
-        records = [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
+        """Partial rows of what came since the last window passed, or that nothing did."""
+        arrived, self._arrived[topic] = self._arrived[topic], []
+        records = [*arrived, *self._records(topic, now_ms)]
         self._spent.on("encode")
         partials = self._log.append_all(self._windows.take(topic, 0, records, now_ms), now_ms)
         self._spent.on("windows")
-        written = self._forward.take(topic, 0, records, now_ms) if topic in PASSED_ON_TOPICS and records else []
-        mine = [record for record in partials if record.topic == WINDOW_PARTIALS]
-        written += self._finals.take(WINDOW_PARTIALS, 0, mine, now_ms)
-        self._spent.on("finals")
-        return [record for record in self._log.append_all(written, now_ms) if record.topic == WINDOW_FINALS]
+        return [record for record in partials if record.topic == WINDOW_PARTIALS]
+
+    def _records(self, topic: str, now_ms: int) -> list[Record]:
+        waiting, self._waiting[topic] = self._waiting[topic], []
+        pairs = records_of(topic, waiting) if waiting else ()
+        return [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
 
 
 def alerts_of(stage: Stage, records: list[Record]) -> Iterator[Told]:
