@@ -4,7 +4,7 @@ Options: ``direction`` above, ``enter_sigmas`` 4, ``leave_sigmas`` 2, ``min_rela
 ``floor_absolute`` 0, ``half_life_s`` 3600, ``warm_up_windows`` 30, ``log`` true, ``relearn_after_s`` 7200.
 
 Load is cut into 16 half octaves around the first one seen. Each keeps the exponentially weighted mean of load, of value
-and of the squared surprise; the curve runs straight from one to the next. So it may bend, as latency near capacity does,
+and of the squared surprise; the curve runs straight from one to the next. So it may bend, as latency does,
 and a load that is rare (the night) is not forgotten while it is away.
 
 Expected is the point of the curve at this load. A half octave that was seen in fewer than 24

@@ -1,9 +1,9 @@
 """More comes in than is served: value (time to first token) and load (waiting or running requests) rise together.
 
 Options: ``over_s`` 300, ``min_t`` 4 (of each slope), ``min_rise`` 0.5 (share by which each must have risen). Both are
-kept on a logarithmic scale over ``over_s``; the last 50 %, 70 % and all of it are looked at. Beyond when in one of these
-stretches both lines are significant, load has risen by ``min_rise`` and the value by twice that on the logarithmic
-scale, and both rose in every quarter: a surge that is absorbed rises less, and then stays.
+kept on a logarithmic scale over ``over_s``; the last 50 %, 70 % and all of it are looked at. Beyond when in one of
+these stretches both lines are significant, load has risen by ``min_rise`` and the value by twice that on the
+logarithmic scale, and both rose in every quarter: a surge that is absorbed rises less, and then stays.
 
 It ends when the value or the load has come back by half of its rise (on the logarithmic scale), or after two hours at
 the new level, which is then taken as normal.
@@ -99,14 +99,14 @@ class Saturation(Slotted):
         return found
 
     def _rises(self, values: Floats, least: float) -> tuple[Mask, Floats]:
-        """Whether each row rises evenly and by enough; ``(from, to)`` of its line."""
+        """Whether each row rises evenly and by enough between its outer quarters; ``(from, to)`` of its line."""
         length = values.shape[1]
         line = fit(values)
         rise = line.slope * (length - 1)
         steps = steps_up(values, _QUARTERS)
         with np.errstate(invalid="ignore"):
             even = (steps >= _EVEN * steps.mean(axis=1, keepdims=True)).all(axis=1)
-            rises = (line.n >= 0.75 * length) & (line.t() >= self._t) & (rise >= least) & even
+            rises = (line.n >= 0.75 * length) & (line.t() >= self._t) & (steps.sum(axis=1) >= least) & even
         return rises, np.stack([line.mean - rise / 2, line.mean + rise / 2], axis=1)
 
     def _hold(self, slots: Whole, window_ms: int, value: Floats, load: Floats) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stream_jobs.insight.detectors.trend import Trend
 from tests.unit.stream_jobs.detector_cases import beyond_count, day, first_beyond, judged, noise, resumed, rule, same
@@ -25,18 +23,18 @@ def limited(values: np.ndarray, **more: np.ndarray) -> dict[str, np.ndarray]:
     return {"value": values, "limit": np.full(values.shape, LIMIT), **more}
 
 
-@pytest.mark.parametrize(("hours", "used"), [(5, 0.13), (10, 0.1), (20, 0.09), (40, 0.08)])
-def test_a_leak_is_told_before_a_tenth_is_used(hours: int, used: float) -> None:
+def test_a_leak_is_told_before_a_tenth_is_used() -> None:
     """Full in 10 to 40 h: told before 10 % of the headroom is gone; in 5 h: after 40 min at the latest."""
-    onset, windows = 3 * HOUR, 9 * HOUR
+    onset, windows = 3 * HOUR, 7 * HOUR
+    hours = np.repeat([5, 10, 20, 40], 10)
     leak = 20e9 * np.clip(np.arange(windows) - onset, 0, None)[:, None] / (hours * HOUR)
 
-    values = limited(memory(1, windows, 25) + leak)
+    values = limited(memory(1, windows, 40) + leak)
     found = np.array(first_beyond(Trend(NO_LOAD), values, window_ms=WINDOW_MS), np.float64)
 
     share = (found + 1 - onset) / HOUR / hours
     assert (share > 0).all()
-    assert (share < used).all()
+    assert (share.reshape(4, 10).max(axis=1) < [0.13, 0.1, 0.1, 0.1]).all()
 
 
 def test_a_leak_is_told_beside_the_load_of_a_day() -> None:
@@ -70,13 +68,13 @@ def no_leak(name: str, windows: int, series: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["noise", "a step", "a saw", "a cache that fills", "constant"])
 def test_this_is_no_leak(name: str) -> None:
-    """Seven hours of each: nothing."""
-    assert beyond_count(Trend(NO_LOAD), limited(no_leak(name, 7 * HOUR, 20)), window_ms=WINDOW_MS) == 0
+    """Five hours of each: nothing."""
+    assert beyond_count(Trend(NO_LOAD), limited(no_leak(name, 5 * HOUR, 20)), window_ms=WINDOW_MS) == 0
 
 
 def test_what_follows_load_is_no_leak() -> None:
     """Memory that goes with the load of the day."""
-    load = 100 * day(12 * HOUR, WINDOW_MS) * np.exp(noise(8, 12 * HOUR, 20, 0.07, 0.3))
+    load = 100 * day(9 * HOUR, WINDOW_MS) * np.exp(noise(8, 9 * HOUR, 20, 0.07, 0.3))
 
     assert beyond_count(Trend(SHIPPED), limited(50e9 + 1e8 * load, load=load), window_ms=WINDOW_MS) == 0
 
@@ -135,11 +133,10 @@ def test_gaps_are_no_alarm() -> None:
     assert found == 0
 
 
-@settings(max_examples=2, deadline=None)
-@given(st.integers(1, 149), st.integers(0, 1_000))
-def test_a_restart_changes_nothing(cut: int, seed: int) -> None:
+@pytest.mark.parametrize("cut", [1, 60, 95])
+def test_a_restart_changes_nothing(cut: int) -> None:
     """Dumped and loaded at any point it says the same as the one that went on."""
-    values = limited(memory(seed, 150, 3) + 2e8 * np.arange(150)[:, None], load=np.exp(noise(seed, 150, 3, 0.1)))
+    values = limited(memory(cut, 110, 3) + 2e8 * np.arange(110)[:, None], load=np.exp(noise(cut, 110, 3, 0.1)))
     whole = Trend(SHIPPED)
     list(judged(whole, {name: one[:cut] for name, one in values.items()}, window_ms=WINDOW_MS))
     again = resumed(whole, Trend(SHIPPED))
