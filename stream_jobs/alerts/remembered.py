@@ -26,6 +26,8 @@ ROWS_MAX = 32_768
 """Of a kind and window; later rows are left out."""
 ELEMENTS_MAX = 2_048
 """Of a dimension and window; those with the fewest events count as ``__other__``."""
+EXAMPLES_EACH = 2
+"""Of the exemplars of an engine, model and metric so many are remembered: they are most of a snapshot."""
 AMOUNTS = ("events", "failed", "ttft_sum", "ttft_count", "e2e_sum", "e2e_count")
 DIMENSIONS = {
     "service": ("model_version", "tenant", "slo_class", "input_bucket", "start", "region"),
@@ -105,7 +107,7 @@ WINDOWS = {**{kind: kept.windows for kind, kept in KEPT.items()}, "exemplars": 3
 def remembered(window: Window) -> dict[str, Block]:
     """What is kept of a window, by kind; kinds without rows are left out."""
     found = {kind: _rows(kept, window.tables.get(kept.topic)) for kind, kept in KEPT.items()}
-    found["exemplars"] = _first(window.exemplars) if window.exemplars is not None else None
+    found["exemplars"] = _first(_leading(window.exemplars)) if window.exemplars is not None else None
     found["amounts"] = _amounts(window.tables.get("llm.requests"))
     return {kind: block for kind, block in found.items() if block is not None and block.rows}
 
@@ -138,6 +140,19 @@ def _of_grouping(block: Block, grouping: str) -> Mask:
 def _first(block: Block) -> Block:
     kept = block if block.rows <= ROWS_MAX else select(block, np.arange(block.rows) < ROWS_MAX)
     return Block(kept.rows, {name: _plain(column) for name, column in kept.columns.items()})
+
+
+def _leading(block: Block) -> Block:
+    """The first few exemplars of each engine, model and metric; they come with the greatest first."""
+    key = np.zeros(block.rows, np.int64)
+    for name in ("engine_id", "model", "metric"):
+        labels = label_column(block, name)
+        key = key * len(labels.words) + labels.codes
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+    rank = np.empty(block.rows, np.int64)
+    rank[order] = np.arange(block.rows) - np.repeat(begins, np.diff([*begins.tolist(), block.rows]))
+    return select(block, rank < EXAMPLES_EACH)
 
 
 def _plain(column: Column) -> Column:

@@ -191,7 +191,9 @@ def test_the_expected_range_is_told_where_there_is_one() -> None:
 def test_evidence_is_bounded_whatever_the_names() -> None:
     """Long ids and words are cut, and what is still too much is left out."""
     long = "x" * 250
-    examples = [an_exemplar(f"{n}{'r' * 4_000}", tenant=f"{n}{long}", value_us=n) for n in range(100)]
+    examples = [
+        an_exemplar(f"{n}{'r' * 4_000}", tenant=f"{n}{long}", value_us=n, engine_id=f"e{n}") for n in range(100)
+    ]
     gpus = [a_gpu(f"GPU-{n}{long}", engine_id=f"{n}{long}") for n in range(50)]
     found = evidence(a_window(gpus=gpus, exemplars=examples)).of(an_alert("gpu_hot", labels={"host": "h1"}))
 

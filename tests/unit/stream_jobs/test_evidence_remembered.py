@@ -79,6 +79,26 @@ def test_rows_are_bounded_and_other_grouping_sets_are_left_out(monkeypatch: pyte
     assert remembered(a_window()) == {}
 
 
+def test_of_exemplars_the_first_of_each_engine_and_metric_are_kept() -> None:
+    """They come with the greatest first, and there are many engines."""
+    rows = [
+        *(an_exemplar(f"a{n}", value_us=9 - n) for n in range(4)),
+        *(an_exemplar(f"b{n}", "failed", None) for n in range(3)),
+        *(an_exemplar(f"c{n}", engine_id=None, value_us=1) for n in range(3)),
+        an_exemplar("a9", model="m2"),
+    ]
+
+    assert [row["request_id"] for row in kept("exemplars", exemplars=rows)] == [
+        "a0",
+        "a1",
+        "b0",
+        "b1",
+        "c0",
+        "c1",
+        "a9",
+    ]
+
+
 def test_labels_that_rows_do_not_have_do_not_matter() -> None:
     """A tenant says nothing of a GPU; a GPU that is not there matches nothing."""
     block = remembered(a_window(gpus=[a_gpu(), a_gpu("GPU-2")]))["gpus"]
