@@ -37,14 +37,17 @@ class Sender:
         self._counted: Counter[str] = Counter()
         self._draw = random.random
         self._down = False
+        self._defect: BaseException | None = None
 
     def wake(self) -> None:
         """Look again what is due."""
         self._awake.set()
 
     async def run(self) -> None:
-        """Serve until cancelled; what is under way then goes on (``drain``)."""
+        """Serve until cancelled; what is under way then goes on (``drain``). Raises what a request raised: a defect."""
         while True:
+            if self._defect is not None:
+                raise self._defect
             self._awake.clear()
             step = self.target.next(self._clock.now_ms())
             while self.target.dead:
@@ -92,6 +95,8 @@ class Sender:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._posting.discard(task)
+        if not task.cancelled() and self._defect is None:
+            self._defect = task.exception()
         self.wake()
 
     async def _post(self, send: Send) -> None:

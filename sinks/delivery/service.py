@@ -24,7 +24,7 @@ from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
-from schemas.errors import RejectedError
+from schemas.errors import ContractError, RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.record import Record
 from schemas.topics import ALERTS_TOPIC, DEAD_LETTERS
@@ -37,6 +37,7 @@ from sinks.delivery.target import Target, Undelivered
 
 _log = logging.getLogger(__name__)
 COMMIT_S = 1.0
+_COMMIT_WITHIN_S = 10.0
 _FETCH_MS = 100
 _RECORDS_MAX = 500
 _AGAIN_S = 1.0
@@ -84,7 +85,7 @@ class Delivery:
 
 
 async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Run until ``stop``. Kafka away: waits and begins again, for ever."""
+    """Run until ``stop``. Kafka away: waits and begins again, for ever. Raises ``ContractError`` without the topics."""
     bound_fetches(limits)
     while not delivery.stop.is_set():
         try:
@@ -95,7 +96,16 @@ async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> N
             await _sleep(_AGAIN_S, delivery.stop)
 
 
+async def _check_topics(kafka: KafkaConfig) -> None:
+    """Raise ``ContractError`` where nobody migrated: a group of a topic that is missing would wait unseen."""
+    async with _admin(kafka) as admin:
+        missing = {ALERTS_TOPIC, DEAD_LETTERS} - set(await admin.list_topics())
+    if missing:
+        raise ContractError(f"topic {min(missing)} does not exist; run `fleetpulse migrate`")
+
+
 async def _consume(delivery: Delivery) -> None:
+    await _check_topics(delivery.kafka)
     assignment = _Assignment()
     consumer = AIOKafkaConsumer(
         **delivery.kafka.client_settings(),
@@ -261,18 +271,26 @@ class _Session:
         senders = self._senders
         places = {tp: {s.name: s.target.place(tp.partition, now_ms) for s in senders} for tp in self._partitions}
         state = ([[one.offset for one in by_name.values()] for by_name in places.values()], _done(senders))
-        if senders and state != self._committed:
-            await self._commit(places)
+        if senders and state != self._committed and await self._committed_now(places):
             self._committed = state
         for sender in senders:
             sender.tell_figures()
 
-    async def _commit(self, places: Places) -> None:
-        offsets = {tp: (min(p.offset for p in by_name.values()), encode(by_name)) for tp, by_name in places.items()}
+    async def _committed_now(self, places: Places) -> bool:
+        """Commit; False when Kafka is away. The session goes on then: who was told of open alerts is told again."""
         try:
-            await self._consumer.commit(offsets)
+            async with asyncio.timeout(_COMMIT_WITHIN_S):
+                await self._commit(places)
         except (CommitFailedError, IllegalStateError) as error:
             _log.warning("a commit came too late; transitions are sent again", extra={"why": repr(error)})
+        except (KafkaError, OSError) as error:
+            _log.warning("a commit has to wait; nothing is lost", extra={"why": repr(error)})
+            return False
+        return True
+
+    async def _commit(self, places: Places) -> None:
+        offsets = {tp: (min(p.offset for p in by_name.values()), encode(by_name)) for tp, by_name in places.items()}
+        await self._consumer.commit(offsets)
 
     async def _bury(self, target: str, undelivered: Undelivered) -> None:
         """Put it on the topic of undelivered transitions, however long that takes."""
@@ -298,13 +316,19 @@ async def _committed(
     kafka: KafkaConfig, group: str, partitions: list[TopicPartition]
 ) -> Mapping[TopicPartition, tuple[int | None, str]]:
     """Committed offset (None without) and metadata by partition; the consumer itself does not tell metadata."""
+    async with _admin(kafka) as admin:
+        found = await admin.list_consumer_group_offsets(group, partitions=partitions)
+    return {tp: (found[tp].offset if found[tp].offset >= 0 else None, found[tp].metadata or "") for tp in partitions}
+
+
+@contextlib.asynccontextmanager
+async def _admin(kafka: KafkaConfig) -> AsyncIterator[Any]:
     admin = AIOKafkaAdminClient(**kafka.client_settings())
     try:
         await admin.start()
-        found = await admin.list_consumer_group_offsets(group, partitions=partitions)
+        yield admin
     finally:
         await admin.close()
-    return {tp: (found[tp].offset if found[tp].offset >= 0 else None, found[tp].metadata or "") for tp in partitions}
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:
