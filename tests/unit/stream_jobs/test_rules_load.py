@@ -628,7 +628,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(FILES)
 def test_any_mapping_is_rules_or_the_one_error(value: object) -> None:
     """Values of every shape under every key."""
@@ -638,7 +638,7 @@ def test_any_mapping_is_rules_or_the_one_error(value: object) -> None:
 LINES = shipped().decode().splitlines()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(0, len(LINES) - 1), WORDS, st.booleans())
 def test_the_shipped_rules_with_any_line_spoilt_are_rules_or_the_one_error(line: int, word: str, cut: bool) -> None:
     """One line replaced, or cut behind its key."""
