@@ -125,3 +125,14 @@ def heads(outputs: Iterable[Output]) -> list[tuple[int, int, bool, int]]:
     """(window, revision, complete, through) of every record."""
     found = [headers_of(output) for output in outputs]
     return [(head.window_ms, head.revision, head.complete, head.through_ms) for head in found]
+
+
+def last_rows(outputs: list[Output], schema: str) -> dict[str, Any]:
+    """The row of the greatest revision by window and series."""
+    found: dict[str, tuple[int, Any]] = {}
+    for output in outputs:
+        revision = headers_of(output).revision
+        for row in rows_told([output], schema):
+            key = str([row[n] for n in ("window_ms", "grouping", "tenant" if "tenant" in row else "gpu_uuid")])
+            found[key] = max(found.get(key, (-1, None)), (revision, row), key=lambda one: one[0])
+    return {key: row for key, (_, row) in sorted(found.items())}

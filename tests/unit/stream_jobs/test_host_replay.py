@@ -9,11 +9,12 @@ import pytest
 
 from stream_jobs.step import replay_from
 from tests.simulator.counting import CountingStep
+from tests.simulator.finals_world import FinalsWorld
 from tests.simulator.mutations import Mutation, caught_at
 from tests.simulator.replaying import MUTATIONS, ReplayedState, ReplayingStep
 from tests.simulator.schedule import Rules, run_schedule
 
-SCHEDULES = 40
+SCHEDULES = 30
 CAUGHT_WITHIN = 200
 
 
@@ -37,6 +38,14 @@ def test_no_schedule_loses_or_doubles_an_event() -> None:
 def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Both rules of such steps are needed, and the simulator would see them broken."""
     assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+
+
+def test_the_finals_job_is_exact_through_all_of_it() -> None:
+    """The real step: the last revision of every row, and progress, are those of a job that nothing ever hit."""
+    outcomes = [run_schedule(seed, world_of=FinalsWorld) for seed in range(1, 5)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.commits for outcome in outcomes) > 30
 
 
 def test_a_step_says_where_to_begin_again_or_goes_on() -> None:
