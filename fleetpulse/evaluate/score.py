@@ -1,8 +1,9 @@
 """Which alert is about which trouble, and what that is worth. Pure.
 
-An alert is about a trouble when they overlap in time (until it has settled) and share a label. A trouble takes
-the first such alert; a further one is a *double*. What is left over are false alarms. The cause is right when the most
-specific label of the headline is the dimension and value that were hit, or what explains most of the change is.
+An alert is about a trouble when they overlap in time (until it has settled) and share a label; of two troubles it is
+about the one that began later. A trouble takes the first such alert; a further one is a *double*. What is left over are
+false alarms. The cause is right when the most specific label of the headline is the dimension and value that were hit,
+or what explains most of the change is.
 """
 
 from __future__ import annotations
@@ -94,16 +95,15 @@ class Score:
 
 
 def score(seed: int, troubles: Sequence[Trouble], told: Iterable[Told]) -> Score:
-    """Match alerts to troubles, in order of time."""
-    left = stories_of(told)
-    outcomes = []
-    for trouble in troubles:
-        if trouble.case.cause is None:
-            continue
-        mine = [story for story in left if _about(trouble, story)]
-        left = [story for story in left if story not in mine]
-        outcomes.append(_outcome(trouble, mine))
-    return Score(seed, tuple(outcomes), tuple(left))
+    """Match alerts to troubles: each to the one that began last before it, of those it may be about."""
+    mine: list[list[Story]] = [[] for _ in troubles]
+    left: list[Story] = []
+    for story in stories_of(told):
+        about = [number for number, trouble in enumerate(troubles) if _about(trouble, story)]
+        last = max(about, key=lambda number: troubles[number].fault.from_ms, default=None)
+        (left if last is None else mine[last]).append(story)
+    pairs = [pair for pair in zip(troubles, mine, strict=True) if pair[0].case.cause is not None]
+    return Score(seed, tuple(_outcome(trouble, stories) for trouble, stories in pairs), tuple(left))
 
 
 def _about(trouble: Trouble, story: Story) -> bool:

@@ -1,0 +1,113 @@
+"""Small fleets through the real steps on a virtual clock: faults found in time, both paths alike, nothing else told."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse.commands.evaluate import seeds_of
+from fleetpulse.evaluate.batches import block_of, records_of
+from fleetpulse.evaluate.pipeline import Spent
+from fleetpulse.evaluate.report import Report
+from fleetpulse.evaluate.run import Options, chosen, run, run_seed, short_path, whole_path
+from fleetpulse.evaluate.scenario import BEGIN_MS, CHAT, Scenario, Trouble
+from fleetpulse.evaluate.table import BY_NAME
+from producers.fleet.faults import Fault
+from producers.fleet.fleet import Fleet
+from producers.fleet.load import PoissonLoad, Share
+from producers.fleet.plan import EnginePlan, FleetPlan, HostPlan
+from schemas import native
+from schemas.errors import ConfigError
+from schemas.events import GPU_SAMPLES, LLM_REQUESTS
+
+MINUTE_MS = 60_000
+
+
+def a_day(minutes: float, *cases: tuple[str, float, float]) -> Scenario:
+    """One host, two engines of one model; cases as (name, begin, end) in minutes, on the first engine's GPU."""
+    host = HostPlan("h", "c", "r", "H100", 2)
+    engines = tuple(EnginePlan(f"h/{slot}", "h", CHAT, "chat@1", "bf16", slot) for slot in range(2))
+    load = PoissonLoad(4.0, (Share(CHAT, 1.0),))
+    uuid = Fleet(FleetPlan((host,), engines, load), 5).gpu_uuids[0]
+    touched = frozenset({("gpu_uuid", uuid), ("engine_id", "h/0"), ("host", "h"), ("model", CHAT)})
+    troubles = []
+    for name, begin, end in cases:
+        case = BY_NAME[name]
+        times = (BEGIN_MS + round(begin * MINUTE_MS), BEGIN_MS + round(end * MINUTE_MS))
+        troubles.append(Trouble(case, Fault(case.fault, "gpu", "h:0", *times, case.strength), uuid, touched))
+    plan = FleetPlan((host,), engines, load, faults=tuple(trouble.fault for trouble in troubles), host_samples=True)
+    return Scenario(5, BEGIN_MS, BEGIN_MS + round(minutes * MINUTE_MS), plan, tuple(troubles))
+
+
+def test_two_faults_make_two_alerts() -> None:
+    """Each found within its bound, the GPU named first, one alert each, resolved; nothing else is told."""
+    ran = run(a_day(13, ("gpu_lost", 1, 3), ("thermal_throttle", 7, 8.5)))
+
+    lost, throttled = ran.score.outcomes
+    report = Report((ran.score,))
+    assert (lost.late_s, lost.cause_first, lost.resolved, lost.doubles) == (0.0, True, True, ())
+    assert throttled.late_s is not None
+    assert throttled.late_s <= 20
+    assert (throttled.cause_first, throttled.resolved, throttled.doubles) == (True, True, ())
+    assert ran.score.false_alarms == ()
+    assert report.holds
+    assert set(ran.spent_s) == {"fleet", "windows", "alerts"}
+
+
+def test_both_paths_tell_the_same() -> None:
+    """Through every job and codec, and without the wire: the same transitions but for the requests in the evidence."""
+    day = a_day(4, ("gpu_lost", 1, 2))
+
+    whole = [one.alert for one in whole_path(day, None, Spent())]
+    short = [one.alert for one in short_path(day, None, Spent())]
+
+    assert whole[0].transition == "opened"
+    assert [(one.transition_id, one.rule, one.labels, one.members, one.at_ms) for one in whole] == [
+        (one.transition_id, one.rule, one.labels, one.members, one.at_ms) for one in short
+    ]
+
+
+def test_a_quiet_seed_holds() -> None:
+    """No fault, no alert; times are those that were asked for."""
+    ran = run(a_day(2))
+
+    assert (ran.told, ran.score.outcomes, Report((ran.score,)).holds) == ((), (), True)
+
+
+def test_records_carry_every_event_of_a_batch() -> None:
+    """Rows of all hosts and steps in one record, and cut where a record would hold too many."""
+    steps = list(a_day(1).fleet().steps(BEGIN_MS, BEGIN_MS + 30_000, 1_000))
+    samples = [wide for step in steps for wide in step.wides if wide.topic == "gpu.samples"]
+
+    (record,) = records_of("gpu.samples", samples)
+    many = list(records_of("gpu.samples", samples * 20))
+
+    decoded = native.decode(record[0], GPU_SAMPLES.fields)
+    assert decoded.rows == sum(block_of(wide).rows for wide in samples) == 60
+    assert dict(record[1])["count"] == b"60"
+    assert [native.decode(value, GPU_SAMPLES.fields).rows for value, _ in many] == [1_000, 200]
+    assert LLM_REQUESTS.topic in {wide.topic for step in steps for wide in step.wides}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(None, [9]), ("1-3", [1, 2, 3]), ("4,7", [4, 7]), ("1-2, 5", [1, 2, 5]), ("0", [0])]
+)
+def test_seeds_are_numbers_and_ranges(text: str | None, expected: list[int]) -> None:
+    """One seed where none are given."""
+    assert seeds_of(9, text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-3", "1,,2"])
+def test_wrong_seeds_are_refused(text: str) -> None:
+    """The text says what they must be."""
+    with pytest.raises(ConfigError, match="must be numbers or ranges"):
+        seeds_of(9, text)
+
+
+def test_unknown_names_are_refused() -> None:
+    """Of faults and of healthy days."""
+    assert [case.name for case in chosen(["gpu_lost"])] == ["gpu_lost"]
+    assert len(chosen([])) == len(BY_NAME)
+    with pytest.raises(ConfigError, match="must be one of gpu_lost"):
+        chosen(["gremlins"])
+    with pytest.raises(ConfigError, match="must be one of azure"):
+        run_seed(1, Options(healthy="sunday"))
