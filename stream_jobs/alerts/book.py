@@ -29,7 +29,7 @@ class Book:
         self._by_key: dict[str, dict[str, None]] = {}
         self._alike: dict[str, set[str]] = {}
         self._like_of: dict[str, tuple[str, ...]] = {}
-        self._began_ms: dict[str, int] = {}
+        self._began: dict[str, tuple[str, int]] = {}
         self._spent: dict[str, int] = {}
 
     def open(self) -> list[Incident]:
@@ -171,21 +171,22 @@ class Book:
         return [key for key, count, all_ in told if is_wide(count, all_)]
 
     def _close(self, key: str, since_ms: int) -> int:
-        began = (self._began_ms[signal_id] for signal_id in self._alike.get(key, ()))
-        return sum(abs(since_ms - ms) <= self._policy.alike_ms for ms in began)
+        """How many machines have had the same trouble since about the same time."""
+        began = (self._began[signal_id] for signal_id in self._alike.get(key, ()))
+        return len({place for place, ms in began if abs(since_ms - ms) <= self._policy.alike_ms})
 
     def _is_wide(self, signal: Signal, keys: Keys) -> bool:
         return bool(self._wide_keys(signal, keys))
 
     def _count(self, signal: Signal) -> None:
         if signal.id not in self._like_of:
-            self._began_ms[signal.id] = signal.since_ms
+            self._began[signal.id] = (signal.place or signal.id, signal.since_ms)
             self._like_of[signal.id] = keys_of(signal, self._topology).like
             for key in self._like_of[signal.id]:
                 self._alike.setdefault(key, set()).add(signal.id)
 
     def _uncount(self, signal_id: str) -> None:
-        self._began_ms.pop(signal_id, None)
+        self._began.pop(signal_id, None)
         for key in self._like_of.pop(signal_id, ()):
             self._alike[key].discard(signal_id)
             if not self._alike[key]:
@@ -261,7 +262,7 @@ class Book:
         return {
             "incidents": [incident.dump() for incident in self.incidents.values()],
             "like_of": self._like_of,
-            "began_ms": self._began_ms,
+            "began": self._began,
             "by_key": {key: list(held) for key, held in self._by_key.items()},
             "by_part": self._by_part,
             "spent": self._spent,
@@ -273,7 +274,8 @@ class Book:
         incidents = [Incident.load(one) for one in found["incidents"]]
         self.incidents = {incident.fingerprint: incident for incident in incidents}
         self._like_of = {signal_id: tuple(keys) for signal_id, keys in found["like_of"].items()}
-        self._began_ms, self._alike = dict(found["began_ms"]), {}
+        self._began = {signal_id: (place, since_ms) for signal_id, (place, since_ms) in found["began"].items()}
+        self._alike = {}
         for signal_id, keys in self._like_of.items():
             for key in keys:
                 self._alike.setdefault(key, set()).add(signal_id)

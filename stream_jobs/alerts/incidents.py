@@ -46,7 +46,7 @@ class Told:
 
     at_ms: int
     severity: str
-    headline: str
+    face: str
     members: int
     muted_until_ms: int | None
     open: bool
@@ -79,6 +79,30 @@ class Incident:
     def head(self) -> Part:
         """The likeliest cause seen so far."""
         return self.parts[self.headline]
+
+    @property
+    def face(self) -> str:
+        """What people take the alert for: its headline, alone or as one of many."""
+        return f"{self.headline}\x1e{'many' if self.head.wide else ''}"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Of the headline; of many machines with the same trouble what they share, such as version or host."""
+        head = self.head
+        if not head.wide:
+            return head.signal.labels
+        alike = [part.signal.labels.items() for part in self._alike()]
+        return {name: value for name, value in head.signal.labels.items() if all((name, value) in one for one in alike)}
+
+    def _alike(self) -> list[Part]:
+        """The parts of the headline's rule, itself among them."""
+        return [part for part in self.parts.values() if part.wide and part.signal.rule == self.head.signal.rule]
+
+    @property
+    def summary(self) -> str:
+        """Of the headline, and how many there are like it."""
+        more = len(self._alike()) - 1 if self.head.wide else 0
+        return f"{self.head.signal.summary} (and {more} more like it)" if more > 0 else self.head.signal.summary
 
     @property
     def since_ms(self) -> int:
@@ -168,9 +192,9 @@ class Incident:
             number=self.number,
             rule=head.rule,
             severity=self.severity,
-            summary=head.summary,
+            summary=self.summary,
             advice=head.advice,
-            labels=head.labels,
+            labels=self.labels,
             opened_ms=self.opened_ms,
             since_ms=self.since_ms,
             at_ms=at_ms,

@@ -209,8 +209,8 @@ class Life:
             return "opened" if incident.resolved_ms is None else None
         if incident.resolved_ms is not None:
             return "resolved" if told.open else None
-        state = (incident.severity, incident.headline, incident.muted_until_ms)
-        if not told.open or state != (told.severity, told.headline, told.muted_until_ms):
+        state = (incident.severity, incident.face, incident.muted_until_ms)
+        if not told.open or state != (told.severity, told.face, told.muted_until_ms):
             return "updated"
         waited_ms = now_ms - told.at_ms
         grown = len(incident.parts) > told.members and not incident.lost
@@ -225,7 +225,7 @@ class Life:
         incident.number += 1
         if told is None:
             incident.muted_until_ms = self._muted(incident)
-        changed = told is None or told.headline != incident.headline
+        changed = told is None or told.face != incident.face
         aged = at_ms - incident.evidence_ms >= policy.evidence_every_ms
         if transition != "resolved" and (changed or aged):
             bare = incident.alert(transition, at_ms, policy.members_max)
@@ -233,7 +233,7 @@ class Life:
         incident.told = Told(
             at_ms,
             incident.severity,
-            incident.headline,
+            incident.face,
             len(incident.parts),
             incident.muted_until_ms,
             transition != "resolved",
@@ -243,7 +243,7 @@ class Life:
     def _muted(self, incident: Incident) -> int | None:
         if not self.mutes.any:
             return None
-        labels = {**incident.head.signal.labels, "rule": incident.head.signal.rule}
+        labels = {**incident.labels, "rule": incident.head.signal.rule}
         labels |= {"severity": incident.severity, "fingerprint": incident.fingerprint}
         return self.mutes.until_ms(labels, self.now_ms)
 

@@ -251,7 +251,7 @@ class Topology:
         return known is not None and known.seen_ms <= since_ms
 
     def where(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """The labels and what follows from them: of a GPU its engine and host, of an engine its host and model."""
+        """The labels and what follows from them: of a GPU its engine, of that its host, model and version."""
         found: dict[str, Word] = dict(labels)
         gpu = self.gpus.get(labels.get("gpu_uuid", ""))
         if gpu is not None:
@@ -259,8 +259,9 @@ class Topology:
             _add(found, cluster=gpu.cluster, region=gpu.region)
         engine = self.engines.get(found.get("engine_id") or "")
         if engine is not None:
-            only = next(iter(engine.models)) if len(engine.models) == 1 else None
-            _add(found, placement_group=engine.group, host=engine.host, model=only)
+            _add(found, placement_group=engine.group, host=engine.host)
+            if len(engine.models) == 1:
+                _add(found, model=next(iter(engine.models)), model_version=engine.version)
             _add(found, cluster=engine.cluster, region=engine.region)
         host = self.hosts.get(found.get("host") or "")
         if host is not None:
@@ -292,7 +293,8 @@ class Topology:
 
 def _add(found: dict[str, Word], **more: Word) -> None:
     for name, value in more.items():
-        found.setdefault(name, value)
+        if value is not None:
+            found.setdefault(name, value)
 
 
 def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:

@@ -74,7 +74,7 @@ def test_engines_of_a_host_that_fail_together_have_one_cause() -> None:
     scene.see(scene.fire("engine_errors", engine_id="h-1/e-0"), scene.fire("engine_errors", engine_id="h-1/e-1"))
     scene.see(scene.fire("host_silent", host="h-1"), silent=("h-1",))
 
-    assert short(scene.told) == [("opened", "engine_errors", "h-1/e-0"), ("updated", "host_silent", "h-1")]
+    assert short(scene.told) == [("opened", "engine_errors", "h-1"), ("updated", "host_silent", "h-1")]
 
 
 def test_one_throttled_gpu_of_a_group_is_one_alert() -> None:
@@ -104,6 +104,21 @@ def test_a_slower_version_is_the_headline_of_its_engines() -> None:
 
     assert [alert.transition for alert in scene.told if alert.transition == "opened"] == ["opened"]
     assert short(scene.open()) == [("updated", "version_slower", "v1")]
+
+
+def test_many_engines_with_one_trouble_are_named_by_what_they_share() -> None:
+    """Model and version in place of one engine, also when the second comes later; the first record names the first."""
+    scene = Scene()
+
+    scene.see(scene.fire("engine_slow", engine_id="h-1/e-0"))
+    scene.see(scene.fire("engine_slow", engine_id="h-1/e-0"), scene.fire("engine_slow", engine_id="h-3/e-0"))
+
+    assert [(alert.transition, alert.labels.get("engine_id")) for alert in scene.told] == [
+        ("opened", "h-1/e-0"),
+        ("updated", None),
+    ]
+    assert scene.told[1].labels == {"cluster": "c-1", "model": "llama", "model_version": "v1"}
+    assert scene.told[1].summary.endswith("(and 1 more like it)")
 
 
 def test_a_slower_version_takes_in_the_engines_that_were_told_one_by_one() -> None:
@@ -163,7 +178,7 @@ def test_all_gpus_of_a_host_with_the_same_trouble_are_one_alert() -> None:
 
     scene.see(*(scene.fire("gpu_throttled", gpu_uuid=gpu) for gpu in ("g-10", "g-11", "g-12", "g-13")))
 
-    assert short(scene.told) == [("opened", "gpu_throttled", "g-10")]
+    assert short(scene.told) == [("opened", "gpu_throttled", "h-1")]
     assert members(scene) == [["gpu_throttled"] * 3]
 
 

@@ -25,6 +25,7 @@ def test_an_alert_says_everything_about_its_headline() -> None:
 
     fingerprint = sha256(b"engine_slow\x1fengine_id=h-2/e-0").hexdigest()[:16]
     where = {"cluster": "c-1", "engine_id": "h-2/e-0", "host": "h-2", "model": "llama", "placement_group": "h-2/e-0"}
+    where |= {"model_version": "v1"}
     assert told == [
         Alert(
             fingerprint=fingerprint,

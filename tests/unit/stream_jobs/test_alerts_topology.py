@@ -30,6 +30,7 @@ def test_labels_that_follow_from_others_are_added() -> None:
     topology = learned()
 
     where = {"host": "h-1", "engine_id": "h-1/e-0", "placement_group": "h-1/e-0", "cluster": "c-1", "model": "llama"}
+    where |= {"model_version": "v1"}
     assert topology.where({"gpu_uuid": "g-10"}) == {"gpu_uuid": "g-10", **where}
     assert topology.where({"engine_id": "h-1/e-0"}) == where
     assert topology.where({"host": "h-1"}) == {"host": "h-1", "cluster": "c-1"}
