@@ -7,7 +7,7 @@ as they did in the log. A window of the past is complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,11 @@ import numpy as np
 from schemas import native
 from schemas.block import Block, Numbers
 from schemas.events import BY_TOPIC
-from schemas.fields import Event
+from schemas.fields import Event, Field
 from schemas.finals import PASSED_ON_TOPICS, PROGRESS_SCHEMA, FinalsHeaders, PassedOnHeaders, finals_schema
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.merging import labels_of, measures_of
+from schemas.native_cursor import Cursor, skip
 from schemas.record import Headers, Record
 from schemas.select import select
 from schemas.stored import RAW
@@ -79,6 +80,22 @@ def stretches(fetch: Fetch, from_ms: int, to_ms: int) -> Iterator[Stretch]:
         length = min(max(wanted - wanted % WINDOW_MS, WINDOW_MS), HOUR_MS)
 
 
+def decode_blocks(data: bytes, fields: Sequence[Field]) -> Block:
+    """The rows of all blocks of an answer: there is none where there are no rows, and several where there are many.
+
+    Raises ``RejectedError`` for what is no answer of a server.
+    """
+    cursor, blocks = Cursor(data), []
+    while cursor.position < len(data):
+        begin = cursor.position
+        columns, rows = cursor.number(), cursor.number()
+        for _ in range(columns):
+            cursor.text()
+            skip(cursor, cursor.text().decode("utf-8", "replace"), rows, 0)
+        blocks.append(native.decode(data[begin : cursor.position], fields))
+    return native.concat(fields, blocks)
+
+
 Part = tuple[bytes, Headers]
 
 
@@ -87,7 +104,7 @@ def _parts(fetch: Fetch, from_ms: int, to_ms: int) -> tuple[list[tuple[int, Part
     found: list[tuple[int, int, Part]] = []
     rows = 0
     for event in GROUPED:
-        block = native.decode(fetch(merged_sql(event, from_ms, to_ms)), PARTIALS[event.topic].fields)
+        block = decode_blocks(fetch(merged_sql(event, from_ms, to_ms)), PARTIALS[event.topic].fields)
         rows += block.rows
         found += [(_final_ms(window), 1, part) for window, part in _finals(event, block)]
     for topic in PASSED_ON_TOPICS:
@@ -118,7 +135,7 @@ def _passed_on(fetch: Fetch, event: Event, from_ms: int, to_ms: int) -> Iterator
     data = fetch(events_sql(event, from_ms + late, to_ms + late))
     appended_field = next(field for field in RAW[event.topic].fields if field.name == "appended_ms")
     fields = (*event.fields, appended_field)
-    block = native.decode(data, fields)
+    block = decode_blocks(data, fields)
     if not block.rows:
         return
     appended = block.columns["appended_ms"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.backtest import asked
-from fleetpulse.backtest.history import events_sql, merged_sql, stretches
+from fleetpulse.backtest.history import decode_blocks, events_sql, merged_sql, stretches
 from fleetpulse.backtest.replay import judge
 from schemas import finals, native
 from schemas.build import block_from_rows, rows_of
@@ -42,18 +42,17 @@ def lost(at_ms: int, appended_ms: int, kind: str = "gpu_lost") -> dict[str, Any]
     }  # fmt: skip
 
 
-def a_database(partials: Rows, events: Rows, asked_for: list[str] | None = None) -> Callable[[str], bytes]:
+def a_database(partials: Rows, events: Rows) -> Callable[[str], bytes]:
     """Answers as ClickHouse would: the rows of a table in the range that is asked for."""
 
     def fetch(sql: str) -> bytes:
-        if asked_for is not None:
-            asked_for.append(sql)
         table = re.findall(r"FROM (\w+)", sql)[0]
         low, high = (int(number) for number in re.findall(r"(?:>=|<) (\d+)", sql))
         for event in GROUPED:
             if table == PARTIALS[event.topic].name:
                 mine = [row for row in partials if event.topic == "gpu.samples" and low <= row["window_ms"] < high]
-                return native.encode(PARTIALS[event.topic].fields, block_from_rows(PARTIALS[event.topic].fields, mine))
+                fields = PARTIALS[event.topic].fields
+                return native.encode(fields, block_from_rows(fields, mine)) if mine else b""
         topic = next(topic for topic in BY_TOPIC if topic.replace(".", "_") == table)
         fields = (*BY_TOPIC[topic].fields, *(field for field in RAW[topic].fields if field.name == "appended_ms"))
         mine = [row for row in events if topic == "gpu.events" and low <= row["appended_ms"] < high]
@@ -100,6 +99,15 @@ def test_rows_arrive_as_they_were_kept() -> None:
     assert (headers.complete, headers.upstream, headers.schema) == (True, 0, "gpu_samples_finals/1")
     assert (kept["gpu_uuid"], kept["throttled_us_sum"]) == ("GPU-1", 5)
     assert (happened["kind"], happened["at_ms"]) == ("gpu_lost", START_MS)
+
+
+def test_an_answer_may_have_no_block_or_several() -> None:
+    """A server answers nothing at all where there are no rows."""
+    fields = PARTIALS["gpu.samples"].fields
+    one, two = (native.encode(fields, block_from_rows(fields, [gpu_row(at_ms)])) for at_ms in (0, 10_000))
+
+    assert [row["window_ms"] for row in rows_of(fields, decode_blocks(one + two, fields))] == [0, 10_000]
+    assert decode_blocks(b"", fields).rows == 0
 
 
 def test_stretches_follow_one_another_without_gap() -> None:
