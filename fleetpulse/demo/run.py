@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 from rich.console import Console
 from rich.live import Live
 
@@ -76,7 +77,8 @@ def _stop_stack(config: Config) -> None:
 
 
 def _start(run: _Run) -> None:
-    with run.console.status("starting the windows job (Faust) and the sink"):
+    with run.console.status("starting the jobs (Faust) and the sink"):
+        run.scenario.faults_file.write_bytes(orjson.dumps(run.scenario.faults()))
         for command in run.scenario.services():
             run.processes.start(command)
         for command in run.scenario.edges():
@@ -146,6 +148,7 @@ def _picture(run: _Run, elapsed_s: float) -> screen.Picture:
         events_per_s=sum(landed.values()) / max(elapsed_s, 1.0),
         models=_ask(run.database, "percentiles_by_model", recent),
         gpus=_ask(run.database, "gpu_summary", recent),
+        alerts=_ask(run.database, "open_alerts", _bounds(run.begun_ms, now_ms + WINDOW_MS)),
         notes=notes,
     )
 
@@ -177,6 +180,9 @@ def _close(run: _Run, report: Report) -> None:
         answer = _ask(run.database, name, bounds)
         if answer.rows:
             console.print(screen.answer_table(queries.text(name).splitlines()[0].removeprefix("-- "), answer))
+    alerts = _ask(run.database, "alert_history", bounds)
+    if alerts.rows:
+        console.print(screen.alerts_table(alerts))
     _print_books(console, report)
 
 

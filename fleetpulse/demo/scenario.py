@@ -10,6 +10,7 @@ from schemas.tables import GROUPED
 
 GPUS = 64
 SPEED = 60
+JOBS = ("windows", "finals", "alerts")
 SOURCES = tuple(event.topic for event in GROUPED)
 
 
@@ -27,11 +28,25 @@ class Scenario:
     speed: int = SPEED
 
     def services(self) -> tuple[Command, ...]:
-        """The windows job and the sink."""
+        """The three jobs and the sink."""
         return (
-            Command("jobs", ("jobs", "windows", "--name", "demo-worker"), self._environment),
+            *(Command(job, ("jobs", job, "--name", f"demo-{job}"), self._environment) for job in JOBS),
             Command("sink", ("sink",), self._environment),
         )
+
+    @property
+    def faults_file(self) -> Path:
+        """Where the schedule of faults stands, as ``fleetpulse simulate --faults`` reads it."""
+        return self.folder / "faults.json"
+
+    def faults(self) -> list[dict[str, object]]:
+        """One GPU of a tensor-parallel group gets hot, another is lost and comes back: shares of the run."""
+        hot = {"kind": "thermal_throttle", "field": "gpu", "value": "gpu-000:2", "strength": 0.5}
+        lost = {"kind": "gpu_lost", "field": "gpu", "value": "gpu-001:5"}
+        return [
+            hot | {"from_s": round(0.2 * self.seconds), "to_s": round(0.8 * self.seconds)},
+            lost | {"from_s": round(0.3 * self.seconds), "to_s": round(0.6 * self.seconds)},
+        ]
 
     def edges(self) -> tuple[Command, ...]:
         """The simulated fleet under the Azure traces, and this machine's own host (and GPU) readings."""
@@ -39,7 +54,7 @@ class Scenario:
             "simulate", "--load", "azure", "--speed", str(self.speed),
             "--gpus", str(self.gpus), "--seed", str(self.seed),
             "--seconds", str(self.seconds), "--spool", str(self.folder / "spool-fleet"),
-            "--truth", str(self.folder / "truth"),
+            "--truth", str(self.folder / "truth"), "--faults", str(self.faults_file),
         )  # fmt: skip
         agent = ("agent", "--spool", str(self.folder / "spool-host"))
         return (

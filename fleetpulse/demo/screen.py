@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -28,6 +29,7 @@ class Picture:
     events_per_s: float
     models: Answer = _EMPTY
     gpus: Answer = _EMPTY
+    alerts: Answer = _EMPTY
     notes: Sequence[str] = ()
 
 
@@ -45,6 +47,7 @@ def live(picture: Picture) -> RenderableType:
         parts.append(latency_table("Latency by model, last 30 s (ms)", picture.models))
     if picture.gpus.rows:
         parts.append(answer_table("GPUs, last 30 s", picture.gpus))
+    parts += [_alert_line(record) for record in picture.alerts.records()]
     parts += [Text(note, style="yellow") for note in picture.notes]
     return Panel(Group(*parts), title="fleetpulse demo", border_style="cyan", expand=False)
 
@@ -75,6 +78,24 @@ def latency_table(title: str, answer: Answer) -> Table:
     for column in made.columns[2:]:
         column.justify = "right"
     return made
+
+
+_COLOURS = {"critical": "bold red", "warning": "yellow"}
+
+
+def _alert_line(record: Mapping[str, Any]) -> RenderableType:
+    """An open alert in one line."""
+    line = Text(f"{record['severity']} ", style=_COLOURS.get(record["severity"], ""))
+    return line.append(str(record["summary"]), style="none")
+
+
+def alerts_table(answer: Answer) -> Table:
+    """Rows of ``alert_history``: what was told, how soon after it began, and how long it lasted."""
+    rows = [
+        (one["worst"], one["began"], one["lasted_s"] if one["lasted_s"] is not None else "open", one["said"])
+        for one in answer.records()
+    ]
+    return table("Alerts: one for each cause", ("severity", "began", "lasted s", "what"), rows)
 
 
 def books_table(topics: Sequence[TopicBooks]) -> Table:

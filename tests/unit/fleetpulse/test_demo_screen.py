@@ -9,7 +9,8 @@ from rich.console import Console, RenderableType
 from fleetpulse.commands.output import show
 from fleetpulse.database import Answer
 from fleetpulse.demo.scenario import Scenario
-from fleetpulse.demo.screen import Picture, answer_table, facts, live, query_panel
+from fleetpulse.demo.screen import Picture, alerts_table, answer_table, facts, live, query_panel
+from producers.fleet.faults import faults_of
 
 
 def drawn(renderable: RenderableType) -> str:
@@ -49,6 +50,31 @@ def test_facts_and_queries_are_shown_as_given() -> None:
     """Names with values, and SQL without markup."""
     assert "kills" in drawn(facts([("kills", 3)]))
     assert "SELECT [1]" in drawn(query_panel("q", "SELECT [1]"))
+
+
+def test_alerts_are_shown_while_open_and_when_all_is_over() -> None:
+    """A line each in the live picture; a table at the end, in which an alert without an end is open."""
+    open_alerts = Answer(("severity", "summary"), (("critical", "GPU [1] is gone"),))
+    columns = ("worst", "began", "lasted_s", "said", "about")
+    ended = Answer(columns, (("warning", "12:00:01", 33.0, "hot", {}), ("critical", "12:00:09", None, "gone", {})))
+
+    text = drawn(live(Picture(12.0, 60.0, [], 0.0, alerts=open_alerts)))
+    rows = [line.split("│")[1:5] for line in drawn(alerts_table(ended)).splitlines() if "12:00" in line]
+
+    assert "critical GPU [1] is gone" in text
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["warning", "12:00:01", "33", "hot"],
+        ["critical", "12:00:09", "open", "gone"],
+    ]
+
+
+def test_the_faults_of_the_demo_are_ones_the_fleet_can_have() -> None:
+    """Both lie inside the run, however short it is."""
+    for seconds in (20, 60, 600):
+        faults = faults_of(Scenario(seconds, 1, Path("/data/demo"), Path("/data")).faults(), 0)
+
+        assert [fault.kind for fault in faults] == ["thermal_throttle", "gpu_lost"]
+        assert all(0 < fault.from_ms < fault.to_ms < seconds * 1_000 for fault in faults)
 
 
 def test_the_scenario_names_its_seed_and_folders() -> None:
