@@ -9,7 +9,7 @@ under        host of a GPU or engine              what is about the whole host
 host         what is about the whole host         its GPUs, its engines, the host itself
 serves       machines: models of their engines    models, tenants that ask them
 model        models, tenants                      models, tenants; machines, if no machine is in it
-like         one rule, one host or one model      the same, once half of the machines there have it
+like         one rule; one host, model, version   the same, once half of the machines there have it
 silent       what fell silent, by host; hosts by  the same, when the whole host is silent; hosts
              cluster                              that fell silent together
 ============ ==================================== ============================================
@@ -106,7 +106,7 @@ def _engine_keys(signal: Signal, topology: Topology) -> Keys:
 
 
 def shared_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
-    """What a GPU or engine shares with others of its kind, and how many there are: its host, its model."""
+    """What a GPU or engine shares with others of its kind, and how many there are: its host, model, version."""
     host = signal.labels.get("host")
     found = []
     if host is not None:
@@ -114,7 +114,17 @@ def shared_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
         found.append((f"host\x1f{host}", len(others)))
     if signal.level is Level.ENGINE:
         found += [(f"model\x1f{m}", len(topology.engines_of(m))) for m in models_of(signal, topology)]
+        found += _version_of(signal, topology)
     return found
+
+
+def _version_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
+    """The version of its model that an engine serves, and how many engines serve that: a new one is on few at first."""
+    model, version = signal.labels.get("model"), signal.labels.get("model_version")
+    if model is None or version is None:
+        return []
+    peers = [name for name in topology.engines_of(model) if topology.engines[name].version == version]
+    return [(f"version\x1f{model}\x1f{version}", len(peers))]
 
 
 def is_wide(having: int, known: int) -> bool:

@@ -121,6 +121,20 @@ def test_many_engines_with_one_trouble_are_named_by_what_they_share() -> None:
     assert scene.told[1].summary.endswith("(and 1 more like it)")
 
 
+def test_a_version_that_is_on_few_engines_is_what_these_share() -> None:
+    """Two of five engines serve it, and both are slow: fewer than half of the model's, all of the version's."""
+    scene = Scene()
+    for number, version in enumerate(("v1", "v2", "v2", "v1")):
+        engine = f"h-9/e-{number}"
+        scene.life.topology.learn_row({"host": "h-9", "engine_id": engine, "model": "m", "model_version": version}, 0)
+        scene.life.topology.learn_row({"host": f"h-8{number}", "engine_id": engine}, 0)
+    scene.life.topology.learn_row({"host": "h-7", "engine_id": "h-9/e-4", "model": "m", "model_version": "v1"}, 0)
+
+    scene.see(scene.fire("engine_slow", engine_id="h-9/e-1"), scene.fire("engine_slow", engine_id="h-9/e-2"))
+
+    assert [(a.transition, a.labels) for a in scene.told] == [("opened", {"model": "m", "model_version": "v2"})]
+
+
 def test_a_slower_version_takes_in_the_engines_that_were_told_one_by_one() -> None:
     """Two alerts that turn out to be one: the younger is resolved and says where it went."""
     scene = Scene()
