@@ -1,0 +1,40 @@
+"""What the services hand to the host and to their children."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleetpulse.services import JOBS, _arguments, _finals, partitions_of
+from runtime.config import load
+from schemas.topics import BY_NAME, state_topic
+
+
+@pytest.mark.parametrize(
+    ("health_port", "told"),
+    [(None, []), (0, [0, 0, 0]), (9_100, [9_100, 9_101, 9_102])],
+    ids=["no port", "any port", "one after the other"],
+)
+def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, told: list[int]) -> None:
+    """Rules are for the alert job alone."""
+    rules = Path("rules.yaml")
+
+    found = [_arguments(job, "bare", "w", health_port, place, rules) for place, job in enumerate(JOBS)]
+
+    assert [words[:6] for words in found] == [("jobs", job, "--shell", "bare", "--name", "w") for job in JOBS]
+    assert [int(words[7]) for words in found if "--health-port" in words] == told
+    assert [words[-2:] == ("--rules", "rules.yaml") for words in found] == [False, False, True]
+
+
+def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path) -> None:
+    """Whatever it reads is in the contract; what is written by jobs has holes in its offsets."""
+    config = load({"data_dir": str(tmp_path)})
+
+    hosting = _finals(config)
+
+    assert {step.name for step in hosting.steps.values()} == {"finals"}
+    assert all(state_topic("finals", topic) in BY_NAME for topic in hosting.steps)
+    assert [topic for topic in hosting.steps if not BY_NAME[topic].log_append_time] == list(hosting.transactional)
+    assert hosting.outputs == {"window.finals": 1}
+    assert partitions_of(config)["window.finals"] == 1
