@@ -1,8 +1,10 @@
 """What a series is usually like, learned as it goes.
 
 Exponentially weighted mean and variance (West 1979; Finch 2009) with a half-life in event time. The first windows
-count equally, so that mean and variance start as the plain ones. A gap counts as at most ``GAP_SHARE`` of a half-life:
-a series that comes back is not thrown over by its first window.
+count equally, so that mean and variance start as the plain ones. Windows that follow each other are alike: a half-life
+holds few independent ones. So the variance is kept a second time, with ``STEADIER`` times the half-life; the greater
+one counts, and while it is known from ``n`` windows only, ``1 + UNSURE_WINDOWS / n`` times its root. A gap counts as at
+most ``GAP_SHARE`` of a half-life: a series that comes back is not thrown over by its first window.
 
 Robust: a window beyond the limits does not train, nor does any while the series fires; one that is far off on the
 side that nobody judges trains as if it lay at the limit. What lasts is accepted: a series that has been off for
@@ -32,18 +34,22 @@ from stream_jobs.insight.season import HOURS, NO_ROW, STEPS, Pool, Rows
 from stream_jobs.insight.slotted import Column, Slotted
 
 GAP_SHARE = 0.15
+STEADIER = 8.0
+UNSURE_WINDOWS = 15.0
 
 _TINY = 1e-12
 
 COLUMNS = (
     Column("level", "f8"),
     Column("variance", "f8"),
+    Column("steady", "f8"),
     Column("samples", "i4"),
     Column("at_ms", "i8"),
     Column("off_since_ms", "i8"),
     Column("well", "i4"),
     Column("new_level", "f8"),
     Column("new_variance", "f8"),
+    Column("new_steady", "f8"),
     Column("new_samples", "i4"),
 )
 
@@ -57,6 +63,18 @@ class Terms:
     relearn_after_ms: int
     well_windows: int = 3
     season_weeks_min: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Of the newest window, per row: in mean and variance, and in the steady variance."""
+
+    mean: Floats
+    steady: Floats
+
+    def some(self, rows: Mask) -> Weight:
+        """Of these rows."""
+        return Weight(self.mean[rows], self.steady[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +105,7 @@ class Seen:
 
 
 class Baseline(Slotted):
-    """Arrays of all series of a rule. 60 bytes per series, with a season 120 and 336 in its pool."""
+    """Arrays of all series of a rule. 80 bytes per series, with a season 150 and 336 in its pool."""
 
     def __init__(self, terms: Terms, scale: Scale) -> None:
         super().__init__((*COLUMNS, *(season.COLUMNS if terms.season_weeks_min else ())))
@@ -98,12 +116,12 @@ class Baseline(Slotted):
         """What was to be expected of these series in this window, before it trains anything."""
         state = self.state
         level = state["level"][slots]
-        sigma = self.scale.sigma(level, state["variance"][slots])
+        sigma = self._sigma("", slots, level)
         warm = state["samples"][slots] >= self.terms.warm_up_windows
         if not self.terms.season_weeks_min:
             return Expected(level, sigma, warm)
         seasonal = self._seasonal(slots, values, window_ms)
-        seasonal_sigma = self.scale.sigma(seasonal, state["season_variance"][slots])
+        seasonal_sigma = self._sigma("season_", slots, seasonal)
         known = (state["season_samples"][slots] >= self.terms.warm_up_windows) & ~np.isnan(seasonal)
         nearer = known & (_away(values, seasonal, seasonal_sigma) < _away(values, level, sigma))
         return Expected(np.where(nearer, seasonal, level), np.where(nearer, seasonal_sigma, sigma), warm)
@@ -140,6 +158,12 @@ class Baseline(Slotted):
         if self.terms.season_weeks_min:
             self.pool.places = np.array(arrays["season_places"], np.int16)
 
+    def _sigma(self, prefix: str, slots: Whole, level: Floats) -> Floats:
+        """Deviation around a level, wider while it is known from few windows."""
+        variance, steady, samples = (self.state[prefix + name][slots] for name in ("variance", "steady", "samples"))
+        unsure = 1.0 + UNSURE_WINDOWS / np.maximum(samples, 1)
+        return self.scale.sigma(level, np.maximum(variance, steady) * unsure * unsure)
+
     def _seasonal(self, slots: Whole, values: Floats, window_ms: int) -> Floats:
         """Level that the season expects, NaN without one: of its band, what explains the value best."""
         out = np.full(len(slots), np.nan)
@@ -153,11 +177,13 @@ class Baseline(Slotted):
             out[has] = np.where(started, best + left_over, (low + high) / 2)
         return out
 
-    def _weight(self, slots: Whole, samples: npt.NDArray[np.int32], seen: Seen) -> Floats:
+    def _weight(self, slots: Whole, samples: npt.NDArray[np.int32], seen: Seen) -> Weight:
         half_life_ms = self.terms.half_life_ms
         gap = np.minimum(seen.window_ms + seen.length_ms - self.state["at_ms"][slots], half_life_ms * GAP_SHARE)
-        decay = 1.0 - np.exp2(-np.maximum(gap, seen.length_ms) / half_life_ms)
-        return np.maximum(decay, 1.0 / (samples + 1.0))
+        passed = np.maximum(gap, seen.length_ms) / half_life_ms
+        first = 1.0 / (samples + 1.0)
+        mean = np.maximum(1.0 - np.exp2(-passed), first)
+        return Weight(mean, np.maximum(1.0 - np.exp2(-passed / STEADIER), first))
 
     def _train(self, seen: Seen, fit: Mask) -> None:
         slots, state = seen.slots[fit], self.state
@@ -176,7 +202,7 @@ class Baseline(Slotted):
         limit = np.where(warm, seen.limit[fit], np.inf)
         left_over = np.clip(values - seasonal, -limit, limit) + state["season_level"][slots]
         weight = self._weight(slots, state["season_samples"][slots], seen)
-        _move(state, "season_", slots[known], left_over[known], weight[known])
+        _move(state, "season_", slots[known], left_over[known], weight.some(known))
 
     def _run_hour(self, slots: Whole, values: Floats, hour: int) -> None:
         state = self.state
@@ -235,9 +261,9 @@ class Baseline(Slotted):
         state = self.state
         if self.terms.season_weeks_min:
             state["season_level"][slots] += state["new_level"][slots] - state["level"][slots]
-        for name in ("level", "variance"):
+        for name in ("level", "variance", "steady"):
             state[name][slots] = state[f"new_{name}"][slots]
-        for name in ("off_since_ms", "well", "new_level", "new_variance", "new_samples"):
+        for name in ("off_since_ms", "well", "new_level", "new_variance", "new_steady", "new_samples"):
             state[name][slots] = 0
 
 
@@ -246,13 +272,14 @@ def _away(values: Floats, level: Floats, sigma: Floats) -> Floats:
     return np.abs(values - level) / np.maximum(sigma, _TINY)
 
 
-def _move(state: dict[str, npt.NDArray[Any]], prefix: str, slots: Whole, values: Floats, weight: Floats) -> None:
+def _move(state: dict[str, npt.NDArray[Any]], prefix: str, slots: Whole, values: Floats, weight: Weight) -> None:
     """Move mean and variance by one window. Without a sample before, the value is the mean and the variance 0."""
-    level, variance = state[f"{prefix}level"], state[f"{prefix}variance"]
+    level, variance, steady = (state[prefix + name] for name in ("level", "variance", "steady"))
     first = state[f"{prefix}samples"][slots] == 0
     old = np.where(first, values, level[slots])
     away = values - old
-    step = weight * away
-    level[slots] = old + step
-    variance[slots] = np.where(first, 0.0, (1.0 - weight) * (variance[slots] + away * step))
+    level[slots] = old + weight.mean * away
+    surprise = (1.0 - weight.mean) * away * away
+    variance[slots] = np.where(first, 0.0, (1.0 - weight.mean) * variance[slots] + weight.mean * surprise)
+    steady[slots] = np.where(first, 0.0, (1.0 - weight.steady) * steady[slots] + weight.steady * surprise)
     state[f"{prefix}samples"][slots] += 1

@@ -36,6 +36,7 @@ COLUMNS = (
     Column("hour_samples", "i4"),
     Column("season_level", "f8"),
     Column("season_variance", "f8"),
+    Column("season_steady", "f8"),
     Column("season_samples", "i4"),
 )
 """Beside the pool, per slot: which row of it, since which hour, its middle and step, the hour that runs, and the
