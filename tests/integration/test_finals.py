@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 KILLS = 3
-SECONDS = 8
+SECONDS = 11
 UPSTREAMS = 4
 EVENTS = 12
 CLOSED_WITHIN_S = 60.0
@@ -200,8 +200,8 @@ def test_finals_are_the_merged_partials_of_every_window(run: Run) -> None:
         found = last_rows(told, topic)
         assert wanted.keys() - found.keys() == set()
         assert found == wanted
-    assert len(last_rows(told, "gpu.samples")) > 60
-    assert len(last_rows(told, "llm.requests")) > 60
+    assert len(last_rows(told, "gpu.samples")) >= 32
+    assert len(last_rows(told, "llm.requests")) >= 32
 
 
 def test_nothing_is_told_twice_and_progress_never_falls(run: Run) -> None:
