@@ -14,15 +14,12 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from fleetpulse.services import partitions_of
-from runtime import config as configuration
 from runtime import logs
 from runtime.clock import SystemClock
-from runtime.config import Config, KafkaConfig
-from runtime.delivery_config import DeliveryConfig, TargetConfig
+from runtime.config import Config, KafkaConfig, load
+from runtime.delivery_config import TargetConfig
 from runtime.health import HealthServer, Readiness
 from runtime.shutdown import on_stop_signal
 from schemas.alerts import Alert, encode
@@ -42,20 +39,9 @@ READ_WITHIN_S = 60.0
 TEST_RULE = "fleetpulse_delivery_check"
 
 
-class DeliverConfig(Config):
-    """The configuration with its section ``delivery``."""
-
-    delivery: DeliveryConfig = DeliveryConfig()
-
-
-def load_with_targets(only: Sequence[str] = ()) -> DeliverConfig:
+def load_with_targets(only: Sequence[str] = ()) -> Config:
     """The configuration; of ``only`` names those targets are kept. Raises ConfigError without a target."""
-    try:
-        config = DeliverConfig()
-    except ValidationError as error:
-        raise configuration._explain(error) from None
-    except SettingsError as error:
-        raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from None
+    config = load()
     targets = config.delivery.all_targets
     names = [target.name for target in targets]
     if not targets:
@@ -139,7 +125,7 @@ def _sending(alert: Alert, record: bytes | None = None) -> Send:
     return Send(Waiting(transition, 0, 0, 0))
 
 
-def would_send(config: DeliverConfig) -> list[dict[str, Any]]:
+def would_send(config: Config) -> list[dict[str, Any]]:
     """For each alert that is open on the topic and each target that asks for it: what would be posted, and where.
     Secrets are masked."""
     now_ms = SystemClock().now_ms()

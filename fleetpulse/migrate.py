@@ -34,7 +34,7 @@ from schemas.ddl import Migration, migrations
 from schemas.ddl_tables import HISTORY
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from schemas.topics import CONTRACT, TOPICS, Topic
+from schemas.topics import ALERTS_TOPIC, CONTRACT, TOPICS, Topic
 
 REPLICAS = 3
 """Copies of every partition, where there are so many brokers."""
@@ -154,6 +154,8 @@ def topic_settings(topic: Topic, replicas: int) -> dict[str, str]:
         settings |= {"min.insync.replicas": str(IN_SYNC_REPLICAS_MIN), "unclean.leader.election.enable": "false"}
     if topic.compacted:
         settings |= {"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.2"}
+        if topic.name == ALERTS_TOPIC:  # its readers want every transition, also after an outage
+            settings["min.compaction.lag.ms"] = str(DEFAULT_LIMITS.outage_ms)
     else:
         settings["retention.ms"] = str(topic.retention_ms)
     return settings

@@ -27,6 +27,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
 from runtime.proxy_config import ProxyConfig
@@ -205,6 +206,7 @@ class Config(BaseSettings):
     limits: Limits = Limits()
     agent: AgentConfig = AgentConfig()
     proxy: ProxyConfig = ProxyConfig()
+    delivery: DeliveryConfig = DeliveryConfig()
 
     @property
     def reading(self) -> ClickHouseConfig:

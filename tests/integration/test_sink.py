@@ -15,7 +15,7 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, ContractError
 from schemas.headers import Identity
-from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks import service
 from sinks.database import SinkDatabase
 from sinks.rollup import RollupSettings
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 SETTINGS = SinkSettings(flush_ms=100, raw=False, rollups=RollupSettings(pass_ms=200, settle_ms=300))
 SPOOL = secrets.token_hex(16)
 WINDOW_MS = NOW_MS - NOW_MS % 10_000
-DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC)
+DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC)
 
 
 def a_row(events: int, window_ms: int = WINDOW_MS) -> dict[str, Any]:
