@@ -2,7 +2,7 @@
 
 The fleet is small enough to run a day in minutes, and has what the faults need: two engines of 70 B parameters on four
 GPUs each, in FP8, chat and coding models on one and two GPUs, two versions of the chat model side by side, some GPUs
-without an engine. Each model has a second engine on another host.
+without an engine. Each model has a second engine on another host, but for one: where that starts cold, somebody waits.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ HOSTS = (
 )
 BIG, CHAT = "llama-3.3-70b-instruct", "llama-3.1-8b-instruct"
 CODER, CODE = "qwen2.5-coder-32b-instruct", "qwen2.5-coder-7b-instruct"
+ALONE = "qwen2.5-72b-instruct"
 _LAYOUT = {
     "h-0": ((BIG, "big@1", "fp8", 4), (CHAT, "chat@1", "bf16", 1)),
-    "h-1": ((BIG, "big@1", "fp8", 4), (CHAT, "chat@1", "bf16", 1)),
+    "h-1": ((BIG, "big@1", "fp8", 4), (CHAT, "chat@1", "bf16", 1), (ALONE, "alone@1", "fp8", 2)),
     "h-2": ((CODER, "coder@1", "bf16", 2), (CHAT, "chat@2", "bf16", 1), (CODE, "code@1", "bf16", 1)),
     "h-3": ((CODER, "coder@1", "bf16", 2), (CHAT, "chat@2", "bf16", 1), (CODE, "code@1", "bf16", 1)),
 }
 REQUESTS_PER_S = 16.0
 """Enough for every engine to be judged by the minute, also at night."""
-SHARES = (Share(BIG, 0.25), Share(CHAT, 0.4), Share(CODER, 0.15), Share(CODE, 0.2))
+SHARES = (Share(BIG, 0.22), Share(CHAT, 0.35), Share(CODER, 0.15), Share(CODE, 0.18), Share(ALONE, 0.1))
 
 
 def fleet_of(copies: int) -> tuple[tuple[HostPlan, ...], tuple[EnginePlan, ...]]:
@@ -68,8 +69,8 @@ def plan_of(load: Load, faults: tuple[Fault, ...] = ()) -> FleetPlan:
 
 
 def daily_load(requests_per_s: float = REQUESTS_PER_S) -> PoissonLoad:
-    """At two in the afternoon 2.3 times as much as at two in the night."""
-    return PoissonLoad(requests_per_s, SHARES, season=0.4)
+    """At two in the afternoon 2.3 times as much as at two in the night; at weekends two thirds."""
+    return PoissonLoad(requests_per_s, SHARES, season=0.4, weekend=0.67)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,8 @@ def _places(target: str) -> tuple[str, list[str]]:
         return "model", [share.model for share in SHARES]
     if target == "model_version":
         return "model_version", ["chat@2"]
+    if target == "only_engine":
+        return "engine_id", [engine.engine_id for engine in fleet if engine.model == ALONE]
     return "engine_id", [engine.engine_id for engine in fleet]
 
 

@@ -32,7 +32,9 @@ class Case:
 
 EVENT_S = 1.0
 SILENCE_S = 30 + 2 * 10
-FAST_S = 2 * 10
+READING_S = 5
+"""Of the simulation: a reading tells of the seconds before it, so the first that shows a fault comes so much later."""
+FAST_S = 2 * 10 + READING_S
 USUAL_S = 2 * MINUTE_S
 
 CASES: tuple[Case, ...] = (
@@ -48,7 +50,7 @@ CASES: tuple[Case, ...] = (
     Case("version_regression", "latency_regression", "model_version", 0.2, 20 * MINUTE_S, "model_version", USUAL_S),
     Case("engine_slow", "latency_regression", "engine_id", 0.5, 15 * MINUTE_S, "engine_id", USUAL_S),
     Case("error_burst", "error_burst", "engine_id", 0.3, 10 * MINUTE_S, "engine_id", USUAL_S),
-    Case("cold_start", "cold_start", "engine_id", 1.0, 5 * MINUTE_S, "engine_id", USUAL_S),
+    Case("cold_start", "cold_start", "only_engine", 1.0, 5 * MINUTE_S, "engine_id", USUAL_S),
     Case("host_down", "host_down", "host", 1.0, 15 * MINUTE_S, "host", SILENCE_S, "silence of half a minute"),
     Case("network_partition", "network_partition", "host", 1.0, 10 * MINUTE_S, "host", SILENCE_S, "likewise"),
     Case("clock_fast", "clock_skew", "host", 60.0, 10 * MINUTE_S, "host", SILENCE_S, "its events lie in the future"),

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 DAY_US = 86_400_000_000
+_THURSDAY, _SATURDAY = 3, 5
+"""The epoch began on a Thursday; weeks begin on Monday."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -74,7 +76,8 @@ class Load(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PoissonLoad:
-    """``requests_per_s`` on average over a day, ``season`` (0 to 1) its swing around it, highest at ``peak_hour`` UTC.
+    """``requests_per_s`` on average over a day, ``season`` (0 to 1) its swing around it, highest at ``peak_hour`` UTC;
+    ``weekend`` is what is left of it on Saturdays and Sundays.
 
     The rate is held constant within one asked interval (a second).
     """
@@ -85,6 +88,7 @@ class PoissonLoad:
     peak_hour: float = 14.0
     input_tokens: Lengths = CHAT_INPUT
     output_tokens: Lengths = CHAT_OUTPUT
+    weekend: float = 1.0
 
     def models(self) -> tuple[str, ...]:
         return tuple(share.model for share in self.shares)
@@ -92,7 +96,9 @@ class PoissonLoad:
     def rate(self, at_us: int) -> float:
         """Requests per second at a moment."""
         phase = (at_us % DAY_US) / DAY_US - (self.peak_hour - 6.0) / 24.0
-        return self.requests_per_s * (1.0 + self.season * sin(2.0 * pi * phase))
+        weekday = (at_us // DAY_US + _THURSDAY) % 7
+        share = self.weekend if weekday >= _SATURDAY else 1.0
+        return self.requests_per_s * share * (1.0 + self.season * sin(2.0 * pi * phase))
 
     def source(self, random: np.random.Generator, start_us: int) -> Source:
         return _PoissonSource(self, random)

@@ -87,6 +87,17 @@ def test_the_season_swings_around_the_mean_and_peaks_at_its_hour() -> None:
     assert sum(hours) / 24 == pytest.approx(10.0)
 
 
+def test_a_weekend_is_saturday_and_sunday() -> None:
+    """From a Monday on: five days as they are, two with their share; without a share all alike."""
+    monday = 4 * DAY_US
+
+    quiet = [PoissonLoad(10.0, SHARES, weekend=0.5).rate(monday + day * DAY_US + 1) for day in range(8)]
+    alike = {PoissonLoad(10.0, SHARES).rate(monday + day * DAY_US + 1) for day in range(7)}
+
+    assert quiet == [10.0] * 5 + [5.0] * 2 + [10.0]
+    assert alike == {10.0}
+
+
 def test_lengths_have_their_median_and_mean() -> None:
     """Of 200,000 drawn prompts, within one per cent (mean: two, for the clipped tail)."""
     drawn = CHAT_INPUT.draw(np.random.default_rng(1), 200_000)
