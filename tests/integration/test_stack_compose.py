@@ -12,7 +12,7 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKERS = ("kafka-1", "kafka-2", "kafka-3")
-LONG_RUNNING = (*BROKERS, "clickhouse", "windows", "sink")
+LONG_RUNNING = (*BROKERS, "clickhouse", "windows", "finals", "alerts", "deliver", "sink")
 
 
 def parser() -> list[str]:
@@ -31,7 +31,7 @@ def parser() -> list[str]:
 @cache
 def compose(*arguments: str) -> str:
     """What the parser makes of the file."""
-    command = [*parser(), "--file", str(ROOT / "docker-compose.yml"), *arguments]
+    command = [*parser(), "--file", str(ROOT / "docker-compose.yml"), "--profile", "deliver", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -45,7 +45,7 @@ def service(name: str) -> str:
 
 
 def test_the_parser_finds_all_parts() -> None:
-    """Three brokers, the database, migration, worker and sink."""
+    """Three brokers, the database, migration, a worker for each job, delivery and sink."""
     assert sorted(compose("config", "--services").split()) == sorted((*LONG_RUNNING, "migrate"))
 
 
