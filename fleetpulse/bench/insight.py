@@ -66,7 +66,7 @@ def measure(series: int, windows: int, seed: int, say: Callable[[str], None]) ->
     say("memory")
     figures["memory"] = {rule.name: _memory(case, rule, series, seed) for case in _cases() for rule in case.rules}
     say("snapshot")
-    figures["snapshot"] = {season: _snapshot(season == "with season", seed) for season in ("without", "with season")}
+    figures["snapshot"] = {season: _snapshot(season == "with season", seed) for season in ("plain", "with season")}
     return figures
 
 
@@ -85,20 +85,17 @@ def outside(result: dict[str, Any]) -> list[str]:
 
 
 def rows(result: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """For the table: what, value, bound."""
-    found: list[tuple[Any, ...]] = [
-        (f"{name}: series-windows/s", int(one["per_s"]), f">= {RATE_MIN:,}") for name, one in result["by_rule"].items()
-    ]
-    found.append(("all rules together: series-windows/s", int(result["together"]["per_s"]), f">= {RATE_MIN:,}"))
-    found += [(f"projection of {name}: rows/s", int(one), "") for name, one in result["projection"].items()]
+    """For the table: figure, value, bound. ``/s`` are series-windows, or rows of a projection."""
+    rate = f">= {RATE_MIN:,}"
+    found: list[tuple[Any, ...]] = [(f"{name}, /s", int(one["per_s"]), rate) for name, one in result["by_rule"].items()]
+    found.append(("all together, /s", int(result["together"]["per_s"]), rate))
+    found += [(f"rows of {name}, /s", int(one), "") for name, one in result["projection"].items()]
     for name, one in result["memory"].items():
-        after = int(one["bytes_after_an_hour"])
-        found.append((f"{name}: bytes per series, with what an hour brings", after, f"<= {BYTES_PER_SERIES_MAX:,}"))
+        found.append((f"{name}, bytes", int(one["bytes_after_an_hour"]), f"<= {BYTES_PER_SERIES_MAX:,}"))
     for name, one in result["snapshot"].items():
-        what = f"snapshot of {SNAPSHOT_SERIES:,} series, {name}"
-        found.append((f"{what}: bytes", one["bytes"], f"<= {SNAPSHOT_BYTES_MAX:,}"))
-        found.append((f"{what}: dump s", one["dump_s"], f"<= {SNAPSHOT_S_MAX}"))
-        found.append((f"{what}: load s", one["load_s"], f"<= {SNAPSHOT_S_MAX}"))
+        found.append((f"snapshot {name}, bytes", one["bytes"], f"<= {SNAPSHOT_BYTES_MAX:,}"))
+        found.append((f"snapshot {name}, dump s", one["dump_s"], f"<= {SNAPSHOT_S_MAX}"))
+        found.append((f"snapshot {name}, load s", one["load_s"], f"<= {SNAPSHOT_S_MAX}"))
     return found
 
 

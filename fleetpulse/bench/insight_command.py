@@ -36,5 +36,5 @@ def _show(result: dict[str, Any]) -> None:
     from fleetpulse.bench.insight import rows
     from fleetpulse.commands.output import table
 
-    title = f"Insight: {result['series']:,} series under each rule, {result['windows']} windows, one core"
+    title = f"Insight: {result['series']:,} series a rule, {result['windows']} windows, one core"
     out.print(table(title, ("figure", "value", "bound"), rows(result)))
