@@ -168,7 +168,7 @@ REJECTED = Table(
 EXEMPLARS_OF = "llm.requests"
 """Source topic of exemplars."""
 EXEMPLAR_METRICS = ("ttft", "e2e", "failed")
-EXEMPLARS_MAX = {"ttft": 5, "e2e": 5, "failed": 10}
+EXEMPLARS_MAX = {"ttft": 2, "e2e": 2, "failed": 4}
 """How many requests of a window, engine and model stand for the slowest, and for those that failed."""
 
 
@@ -212,7 +212,7 @@ def _exemplar_fields() -> tuple[Field, ...]:
 EXEMPLARS = Table(
     "exemplars",
     "exemplars/1",
-    "single requests of a window, engine and model: the slowest five by ttft and by e2e, up to ten that failed",
+    "single requests of a window, engine and model: the slowest two by ttft and by e2e, up to four that failed",
     _exemplar_fields(),
 )
 """Of every window, (engine_id, model) and metric the requests with the greatest (value_us, request_id); of failed ones

@@ -17,12 +17,14 @@ from fleetpulse.bench.feed import Tell, end_offsets, until_committed
 from fleetpulse.bench.job_worker import WorkerOptions
 from runtime.config import Config, KafkaConfig
 from schemas.errors import FleetpulseError
+from schemas.tables import EXEMPLARS
 from schemas.topics import WINDOW_PARTIALS
 
 _WITHIN_S = 600.0
 _STARTS_WITHIN_S = 240.0
 """Compiled code that is not cached yet takes its time."""
 _STOPS_WITHIN_S = 15.0
+_EXEMPLARS = EXEMPLARS.schema.encode()
 Offsets = Mapping[tuple[str, int], int]
 
 
@@ -106,8 +108,9 @@ async def read_partials(
             fetched = await consumer.getmany(*left, timeout_ms=500)
             for place, messages in fetched.items():
                 for message in messages:
-                    if message.value and message.offset < left[place]:
-                        source = dict(message.headers)["source-topic"].decode()
+                    headers = dict(message.headers)
+                    if message.value and message.offset < left[place] and headers["schema"] != _EXEMPLARS:
+                        source = headers["source-topic"].decode()
                         found.setdefault(source, []).append(message.value)
             left = {place: stop for place, stop in left.items() if await consumer.position(place) < stop}
     finally:

@@ -28,7 +28,7 @@ PARTITION BY toYYYYMMDD(toDateTime(intDiv(window_ms, 1000), 'UTC'))
 ORDER BY (metric, window_ms, model, log_id, log_partition, log_offset, log_row)
 TTL toDateTime(intDiv(window_ms, 1000)) + INTERVAL 604800 SECOND
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
-COMMENT 'single requests of a window, engine and model: the slowest five by ttft and by e2e, up to ten that failed; read with FINAL';
+COMMENT 'single requests of a window, engine and model: the slowest two by ttft and by e2e, up to four that failed; read with FINAL';
 
 CREATE TABLE IF NOT EXISTS alerts
 (

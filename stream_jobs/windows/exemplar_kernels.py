@@ -20,7 +20,7 @@ from schemas.native_loads import load64, store64
 
 UNKNOWN = np.iinfo(np.int64).min
 OLD = -1
-TTFT, E2E, FAILED, SLOTS = 0, 5, 10, 20
+TTFT, E2E, FAILED, SLOTS = 0, 2, 4, 8
 """Where the slots of each metric begin, and where they end."""
 
 _BYTE = np.uint64(8)

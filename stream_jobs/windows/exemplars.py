@@ -1,7 +1,7 @@
 """Single requests that stand for a window: the slowest of every engine and model, and some that failed.
 
-Of every (window, engine_id, model) of the events since the last commit: the five with the greatest (TTFT, request id),
-the five with the greatest (end-to-end time, request id), up to ten that failed by greatest request id. Which these are
+Of every (window, engine_id, model) of the events since the last commit: the two with the greatest (TTFT, request id),
+the two with the greatest (end-to-end time, request id), up to four that failed by greatest request id. Which these are
 hangs on the events alone; a reader that unites what several commits sent and keeps the greatest again has those of the
 window, wherever batches and commits were cut. Request ids are unique; of two events with the same one any may stand.
 

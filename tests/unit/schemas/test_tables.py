@@ -21,7 +21,7 @@ def test_an_exemplar_says_of_a_request_what_its_event_says() -> None:
 def test_every_metric_of_exemplars_has_a_limit() -> None:
     """None is kept without bound."""
     assert tuple(EXEMPLARS_MAX) == EXEMPLAR_METRICS
-    assert sum(EXEMPLARS_MAX.values()) == 20
+    assert sum(EXEMPLARS_MAX.values()) == 8
 
 
 def test_rows_of_alerts_are_not_the_records_of_the_topic() -> None:
