@@ -119,7 +119,7 @@ class Book:
 
     def _explained(self, signal: Signal, keys: Keys) -> bool:
         """It began while something that is resolved by now went on: its late consequence."""
-        if signal.rank is Rank.EVENT:
+        if signal.rank <= Rank.EVENT:
             return False
         past = (one for one in self._holding(keys.seeks) if one.resolved_ms is not None)
         return any(signal.since_ms <= (one.resolved_ms or 0) and signal.since_ms >= one.since_ms for one in past)

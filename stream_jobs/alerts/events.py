@@ -45,6 +45,7 @@ GPU_KINDS = {
     "gpu_unresponsive": EventKind("gpu_unresponsive", "the GPU does not answer", LOST_MS, _FOUND),
     "driver_restart": EventKind("gpu_driver_restart", "the driver was restarted", 5 * MINUTE_MS),
 }
+GONE = frozenset({"gpu_lost", "gpu_unresponsive"})
 ENGINE_LOST = "engine_lost"
 ENGINE_LOST_SEVERITY = "warning"
 ENGINE_BACK = frozenset({"found", "registered", "changed"})
@@ -110,7 +111,7 @@ def of_gpu_event(row: Row, handling: GpuEvent, labels: Mapping[str, str]) -> Sig
         key,
         {**labels, **dict(key), "kind": row["kind"]},
         Level.GPU,
-        Rank.EVENT,
+        Rank.GONE if row["kind"] in GONE else Rank.EVENT,
         0,
         str(handling.severity),
         int(row["at_ms"]),

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from schemas.alerts import SEVERITIES, Alert, Member
+from stream_jobs.alerts.events import ENGINE_LOST
 from stream_jobs.alerts.signals import Level, Rank, Signal
 
 FINGERPRINT_CHARS = 16
@@ -48,6 +49,7 @@ class Told:
     severity: str
     face: str
     members: int
+    events: int
     muted_until_ms: int | None
     open: bool
 
@@ -118,7 +120,12 @@ class Incident:
     def lost(self) -> bool:
         """What is told of its machines follows from their being gone."""
         head = self.head.signal
-        return head.rank is Rank.LOST or head.rule in ("gpu_lost", "engine_lost")
+        return head.rank is Rank.LOST or head.rank is Rank.GONE or head.rule == ENGINE_LOST
+
+    @property
+    def events(self) -> int:
+        """Parts that are events: each is news to whoever acts on them."""
+        return sum(part.signal.rank <= Rank.EVENT for part in self.parts.values())
 
     @property
     def hard(self) -> bool:

@@ -2,9 +2,9 @@
 
 - **One cause, one alert**: who joins whom is decided in ``book`` and ``connect``. A symptom seen first may open it; a
   likelier cause that comes later becomes its headline.
-- **Opened** at once. **Updated** when the headline or the severity changed, a mute began or ended, or new members came
-  (at most once a minute); again every ``renotify_ms`` of its rule while nobody is muted. Members that follow from
-  their machine being gone, and mere new figures, are in the next record but cause none.
+- **Opened** at once. **Updated** when the headline or the severity changed, a mute began or ended, an event joined, or
+  other members did (at most once a minute); again every ``renotify_ms`` of its rule while nobody is muted. Members that
+  follow from their machine being gone, and mere new figures, are in the next record but cause none.
 - **Resolved** when every member is over and none came back or joined for ``hold_ms``; ``resolved_ms`` is when the last
   was over. Burn rates look back for hours: they hold no alert open that has another member.
 - **Flapping**: what comes back within ``flap_ms`` of its resolve takes the same alert up again (``updated``, numbers go
@@ -212,6 +212,8 @@ class Life:
         state = (incident.severity, incident.face, incident.muted_until_ms)
         if not told.open or state != (told.severity, told.face, told.muted_until_ms):
             return "updated"
+        if incident.events > told.events:
+            return "updated"
         waited_ms = now_ms - told.at_ms
         grown = len(incident.parts) > told.members and not incident.lost
         if grown and waited_ms >= self._policy.members_every_ms:
@@ -235,6 +237,7 @@ class Life:
             incident.severity,
             incident.face,
             len(incident.parts),
+            incident.events,
             incident.muted_until_ms,
             transition != "resolved",
         )

@@ -5,7 +5,8 @@ A signal has a *rank*: how specific a cause it names. The best rank among the me
 ======== ============================================================================================
 rank     what
 ======== ============================================================================================
-EVENT    something happened to a GPU or engine, told by the driver or the agent
+GONE     a GPU that is lost or does not answer, told by the agent
+EVENT    something else happened to a GPU or engine, told by the driver or the agent
 LOST     a host that fell silent
 GPU      a figure of one GPU
 HOST     a figure of one host
@@ -33,16 +34,17 @@ from stream_jobs.rules.model import Function, Rule
 class Rank(IntEnum):
     """Of a cause, the likeliest first."""
 
-    EVENT = 0
-    LOST = 1
-    GPU = 2
-    HOST = 3
-    ENGINE = 4
-    VERSION = 5
-    SYMPTOM = 6
-    MODEL = 7
-    TENANT = 8
-    FLEET = 9
+    GONE = 0
+    EVENT = 1
+    LOST = 2
+    GPU = 3
+    HOST = 4
+    ENGINE = 5
+    VERSION = 6
+    SYMPTOM = 7
+    MODEL = 8
+    TENANT = 9
+    FLEET = 10
 
 
 class Level(IntEnum):
