@@ -38,7 +38,7 @@ from tests.unit.stream_jobs.windows_cases import (
 REQUESTS, SAMPLES = "llm.requests", "gpu.samples"
 TARGETS = PARTITIONS["window.partials"]
 GOLDEN = [250400941, 329535253, 883327917, 1607563037]
-GOLDEN_EXEMPLARS = [4266145687, 4036757477, 1544274150]
+GOLDEN_EXEMPLARS = [3488747434, 3178974515, 1667426549]
 
 
 def varied_requests(count: int) -> list[Row]:
