@@ -23,8 +23,8 @@ _SUM_MAX = 2.0**63 * (1 - 2.0**-40)
 def apportion(totals: Ints, weights: Ints, starts: Ints) -> Ints:
     """Parts of ``totals`` (n rows) by ``weights`` (those of all rows, one behind another), in the shape of ``weights``.
 
-    Row i's are ``[starts[i], starts[i + 1])``: ``starts`` has n + 1 entries from 0 to ``len(weights)``. Rules and bounds
-    stand above.
+    Row i's are ``[starts[i], starts[i + 1])``: ``starts`` has n + 1 entries from 0 to ``len(weights)``. Rules and
+    bounds stand above.
 
     ``ValueError`` for negative numbers, weights of a row beyond 64 bits, and a total above 0 whose weights are all 0 or
     missing: there is nobody to take it, and who that is, the caller must say.
@@ -37,7 +37,7 @@ def apportion(totals: Ints, weights: Ints, starts: Ints) -> Ints:
     sums = _sums(weights, row, len(totals))
     _check(totals, weights, sums)
     shared, remainder = multiply_divide(totals[row], weights, np.maximum(sums, 1)[row])
-    left = np.where(sums > 0, totals - _add(shared, row, len(totals)), 0)
+    left = np.where(sums > 0, totals - added(shared, row, len(totals)), 0)
     return shared + _largest(remainder, row, starts, left)
 
 
@@ -56,7 +56,8 @@ def _largest(remainder: Ints, row: Ints, starts: Ints, left: Ints) -> Flags:
     return gets
 
 
-def _add(values: Ints, row: Ints, rows: int) -> Ints:
+def added(values: Ints, row: Ints, rows: int) -> Ints:
+    """Sums of ``values`` by ``row``, one for each of ``rows``."""
     sums = np.zeros(rows, dtype=np.int64)
     np.add.at(sums, row, values)
     return sums
@@ -65,7 +66,7 @@ def _add(values: Ints, row: Ints, rows: int) -> Ints:
 def _sums(weights: Ints, row: Ints, rows: int) -> Ints:
     if np.bincount(row, weights.astype(np.float64), minlength=rows).max(initial=0.0) >= _SUM_MAX:
         raise ValueError("the weights of a row add up to more than 64 bits hold; give smaller weights")
-    return _add(weights, row, rows)
+    return added(weights, row, rows)
 
 
 def _check(totals: Ints, weights: Ints, sums: Ints) -> None:

@@ -63,6 +63,7 @@ def _by_python(a: Ints, b: Ints, divisor: Ints) -> tuple[Ints, Ints]:
 
 
 def rounded(a: Ints, b: Ints, divisor: Ints) -> Ints:
-    """``a * b / divisor`` to the nearest whole number, halves up. Bounds of ``multiply_divide``."""
+    """``a * b / divisor`` to the nearest whole number, halves to even. Bounds of ``multiply_divide``."""
     quotient, remainder = multiply_divide(a, b, divisor)
-    return quotient + (remainder >= divisor - remainder)
+    above, half = remainder > divisor - remainder, remainder == divisor - remainder
+    return quotient + (above | (half & (quotient % 2 == 1)))

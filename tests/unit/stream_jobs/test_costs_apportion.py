@@ -120,11 +120,11 @@ def test_the_fast_way_is_exact(a: int, b: int, divisor: int) -> None:
     assert (int(quotient[0]), int(remainder[0])) == divmod(a * b, divisor)
 
 
-def test_halves_are_rounded_up() -> None:
-    """5/2 is 3, 4/3 is 1, 5/3 is 2; a divisor near the top does not wrap."""
+def test_halves_are_rounded_to_even() -> None:
+    """5/2 is 2, 7/2 is 4, 4/3 is 1, 5/3 is 2; a divisor near the top does not wrap."""
     top = 2**63 - 1
 
-    assert rounded(ints([5, 4, 5, top - 1]), ints([1] * 4), ints([2, 3, 3, top])).tolist() == [3, 1, 2, 1]
+    assert rounded(ints([5, 7, 4, 5, top - 1]), ints([1] * 5), ints([2, 2, 3, 3, top])).tolist() == [2, 4, 1, 2, 1]
 
 
 def test_columns_hold_null_and_refuse_fractions() -> None:

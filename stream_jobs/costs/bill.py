@@ -1,0 +1,169 @@
+"""The bill of an engine and minute: what its GPUs cost, each GPU's cost shared out among those that hold it.
+
+First every *physical GPU and minute* is priced: GPU time at the price of an hour, energy at the tariff times PUE, and
+the host's overhead, each rounded once, half to even, to the nano-dollar. Then each amount of that GPU is shared out by
+largest remainder among its *holders*: one engine in the usual case, MIG devices by their compute slices with the slices
+that nobody holds left to the host's idle bill, engines side by side by the memory they hold or by their share of SM
+time. So the bills of a minute add up to the GPUs of that minute exactly, whoever shares what; a tensor-parallel group
+over several hosts is nothing special: its GPUs name one bill.
+
+A price that is missing makes that term ``UNKNOWN`` for this GPU. It is not part of the bill, and the GPU time and
+energy without a price stand beside it; a bill of which nothing was priced is ``UNKNOWN``, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_jobs.costs.apportion import added, apportion
+from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, rounded
+
+HOUR_MS = 3_600_000
+KWH_MJ = 3_600_000_000
+PUE_ONE = 1_000_000
+"""A PUE of 1, in millionths."""
+
+MIG_SLICES = 7
+MIG_SLICES_OF = {"A30": 4}
+"""Compute slices of a GPU in MIG mode. NVIDIA MIG User Guide, "Supported MIG Profiles": A30 four, all others seven."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMinutes:
+    """Columns of one length, a row for each physical GPU and minute. ``UNKNOWN``: not measured, or no price."""
+
+    gpu_ms: Ints
+    energy_mj: Ints
+    gpu_nusd_per_hour: Ints
+    host_nusd_per_hour: Ints
+    """Overhead of the host (processor, memory, network, rack) for each GPU; 0 where the price includes it."""
+    energy_nusd_per_kwh: Ints
+    pue_micro: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who holds a GPU: rows sorted by ``gpu`` (row of ``GpuMinutes``), ``bill`` (index), ``weight`` >= 0."""
+
+    gpu: Ints
+    bill: Ints
+    weight: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Bills:
+    """Columns of one length. The three costs and ``total_nusd`` are ``UNKNOWN`` where no GPU had that price.
+
+    ``unpriced_gpu_ms`` had no price of its GPU or host, ``unpriced_energy_mj`` no tariff or PUE, ``unmeasured_gpu_ms``
+    no energy reading; ``total_nusd`` adds what is known.
+    """
+
+    gpu_nusd: Ints
+    host_nusd: Ints
+    energy_nusd: Ints
+    total_nusd: Ints
+    gpu_ms: Ints
+    energy_mj: Ints
+    unpriced_gpu_ms: Ints
+    unpriced_energy_mj: Ints
+    unmeasured_gpu_ms: Ints
+
+
+def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
+    """Bills 0 to ``bills`` - 1. ``ValueError`` when a GPU with an amount has no holder of any weight.
+
+    Bounds: a GPU's term below 2**50 nano-dollars is fast, beyond 2**63 is an ``OverflowError``.
+    """
+    rows = len(gpus.gpu_ms)
+    assert (np.diff(holders.gpu) >= 0).all()
+    starts = np.searchsorted(holders.gpu, np.arange(rows + 1))
+    weightless = added(holders.weight, holders.gpu, rows)[holders.gpu] == 0  # nobody knows the shares: equal ones
+    weights = np.where(weightless, 1, holders.weight)
+
+    def shared(amounts: Ints) -> Ints:
+        """By bill; ``UNKNOWN`` for a bill where no GPU's amount is known."""
+        known = amounts != UNKNOWN
+        parts = apportion(np.where(known, amounts, 0), weights, starts)
+        sums = added(parts, holders.bill, bills)
+        told = np.bincount(holders.bill[known[holders.gpu]], minlength=bills) > 0
+        return np.where(told, sums, UNKNOWN)
+
+    hourly, energy = gpus.gpu_ms, gpus.energy_mj
+    gpu_nusd, host_nusd = _timed(hourly, gpus.gpu_nusd_per_hour), _timed(hourly, gpus.host_nusd_per_hour)
+    energy_nusd = _energy(energy, gpus.energy_nusd_per_kwh, gpus.pue_micro)
+    shares = shared(gpu_nusd), shared(host_nusd), shared(energy_nusd)
+    unpriced = (gpu_nusd == UNKNOWN) | (host_nusd == UNKNOWN)
+    unmeasured = energy == UNKNOWN
+    return Bills(
+        gpu_nusd=shares[0],
+        host_nusd=shares[1],
+        energy_nusd=shares[2],
+        total_nusd=_known_sum(shares),
+        gpu_ms=_or_nothing(shared(hourly)),
+        energy_mj=shared(energy),
+        unpriced_gpu_ms=_or_nothing(shared(np.where(unpriced, hourly, 0))),
+        unpriced_energy_mj=_or_nothing(shared(np.where((energy_nusd == UNKNOWN) & ~unmeasured, energy, 0))),
+        unmeasured_gpu_ms=_or_nothing(shared(np.where(unmeasured, hourly, 0))),
+    )
+
+
+def _known_sum(columns: Sequence[Ints]) -> Ints:
+    known: Flags = np.any([column != UNKNOWN for column in columns], axis=0)
+    return np.where(known, np.sum([_or_nothing(column) for column in columns], axis=0), UNKNOWN)
+
+
+def _or_nothing(column: Ints) -> Ints:
+    return np.where(column == UNKNOWN, 0, column)
+
+
+def _timed(ms: Ints, nusd_per_hour: Ints) -> Ints:
+    priced = nusd_per_hour != UNKNOWN
+    cost = rounded(ms, np.where(priced, nusd_per_hour, 0), np.full_like(ms, HOUR_MS))
+    return np.where(priced, cost, UNKNOWN)
+
+
+def _energy(energy_mj: Ints, nusd_per_kwh: Ints, pue_micro: Ints) -> Ints:
+    known = (energy_mj != UNKNOWN) & (nusd_per_kwh != UNKNOWN) & (pue_micro != UNKNOWN)
+    at_the_meter = np.where(known, nusd_per_kwh, 0) * np.where(known, pue_micro, 0)  # 1e9 x 1e7: far below 64 bits
+    cost = rounded(np.where(known, energy_mj, 0), at_the_meter, np.full_like(energy_mj, KWH_MJ * PUE_ONE))
+    return np.where(known, cost, UNKNOWN)
+
+
+def slices_of(gpu_model: str) -> int:
+    """Compute slices that a GPU of this product name has in MIG mode."""
+    return next((count for name, count in MIG_SLICES_OF.items() if name in gpu_model.split()), MIG_SLICES)
+
+
+def slices_held(mig_profile: str) -> int | None:
+    """Compute slices of a MIG device: 3 for ``3g.40gb``, 1 for ``1c.3g.40gb``; None for a name that tells none.
+
+    A compute instance (``1c.3g``) is a part of a GPU instance: it counts what it has itself, so that several of one
+    instance do not count twice.
+    """
+    first = mig_profile.split(".")[0]
+    return int(first[:-1]) if first[:-1].isdecimal() and first[-1:] in {"c", "g"} and int(first[:-1]) > 0 else None
+
+
+def slice_weights(gpu_model: str, mig_profiles: Sequence[str]) -> list[int] | None:
+    """Weights of the MIG devices of a GPU and, last, of the slices that nobody holds; None when a size is not told.
+
+    Nobody then knows whose share is whose: the caller gives the GPU no price, so that it is listed as unpriced.
+    """
+    held = [slices_held(profile) for profile in mig_profiles]
+    if any(one is None for one in held):
+        return None
+    known = [one for one in held if one is not None]
+    return [*known, max(0, slices_of(gpu_model) - sum(known))]
+
+
+def side_by_side(memory_bytes: Sequence[int | None], sm_ppm: Sequence[int | None], by: str) -> list[int]:
+    """Weights of engines on one GPU ``by`` ``memory`` (what each holds; it keeps others out even when idle) or ``sm``.
+
+    Equal weights where one holder's figure is not known, or all are 0: half a measurement favours whoever has none.
+    """
+    told = {"memory": memory_bytes, "sm": sm_ppm}[by]
+    known = [one for one in told if one is not None]
+    return known if len(known) == len(told) and any(known) else [1] * len(told)
