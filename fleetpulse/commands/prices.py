@@ -1,0 +1,262 @@
+"""Commands for prices: are they right, what holds when, and taking over somebody's list."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from fleetpulse.commands.output import err, print_json, print_rows, spoken
+
+if TYPE_CHECKING:
+    from stream_jobs.prices.list_map import Model, PriceMap
+    from stream_jobs.prices.model import Entry, Prices
+    from stream_jobs.prices.periods import Period
+    from stream_jobs.prices.problems import PricesError
+    from stream_jobs.prices.tariff import Band
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+COLUMNS = ("section", "for", "from", "until", "value", "in USD", "line")
+EXAMPLE = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
+UNREAD_SHOWN_MAX = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    group = typer.Typer(no_args_is_help=True, help="Prices: GPUs, hosts, energy, and the list prices of hosted models.")
+    for command in (check, show):
+        group.command()(spoken(command))
+    group.command("import")(spoken(import_list))
+    app.add_typer(group, name="prices", rich_help_panel="People")
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A price file.")],
+    json: Json = False,
+) -> None:
+    """Check a price file: every mistake with its line, what stays unpriced, and a table of what it says.
+
+    Example: [bold]fleetpulse prices check my-prices.yaml[/bold]
+    """
+    found = _read(file, json=json)
+    rows = [row for entry in found.entries for period in entry.periods for row in _rows(entry, period)]
+    if json:
+        listed = {"valid": True, "problems": [], "warnings": list(found.warnings), "prices": rows}
+        print_json({**listed, "list_prices": _said_of(found.list_map)})
+        return
+    print_rows(f"{len(rows)} prices, all valid", COLUMNS, [_cells(row) for row in rows], empty="valid, and no price")
+    _warn(found.warnings)
+
+
+def show(
+    at: Annotated[str | None, typer.Option(help="A day or a minute (2026-01-31T06:00:00Z); without it now.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Only GPUs with these words in their name.")] = None,
+    model: Annotated[str | None, typer.Option(help="List prices of this hosted model.")] = None,
+    file: Annotated[
+        Path, typer.Option(envvar="FLEETPULSE_PRICES", help="The price file; without it the shipped example.")
+    ] = EXAMPLE,
+    json: Json = False,
+) -> None:
+    """Show the prices that hold on a day, each with the line it stands in; or the list prices of one model.
+
+    Example: [bold]fleetpulse prices show --at 2026-01-31 --gpu H100[/bold]
+    """
+    at_ms = _instant(at)
+    found = _read(file, json=json)
+    if model is not None:
+        _show_model(found, model, json=json)
+        return
+    rows = [row for entry in found.entries if _asked(entry, gpu) for row in _held(entry, at_ms)]
+    if json:
+        print_json({"at_ms": at_ms, "file": str(file), "prices": rows})
+    else:
+        from stream_jobs.prices.periods import instant_text
+
+        title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE else "")
+        print_rows(title, COLUMNS, [_cells(row) for row in rows], empty="no price holds then")
+    if not rows:
+        raise typer.Exit(1)
+
+
+def import_list(
+    source: Annotated[Path, typer.Argument(help="A LiteLLM price map (.json) or a table (.csv, USD per million).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the map is written.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over what stands there.")] = False,
+    json: Json = False,
+) -> None:
+    """Take over list prices of hosted models, exactly, and tell what could not be read.
+
+    Example: [bold]fleetpulse prices import model_prices.json -o list_prices.json[/bold]
+    """
+    from schemas.errors import ConfigError
+    from stream_jobs.prices.load import load_map
+    from stream_jobs.prices.problems import PricesError
+    from stream_jobs.prices.writing import map_text
+
+    if output.exists() and not force:
+        raise ConfigError("--output", str(output), "exists; take another name or --force")
+    try:
+        found = load_map(source)
+    except PricesError as error:
+        _refused(error, json=json)
+    said = {**(_said_of(found) or {}), "written": str(output)}
+    if said["priced"]:
+        output.write_text(map_text(found), encoding="utf-8")
+    if json:
+        print_json({**said, "written": str(output) if said["priced"] else None, "unread": list(found.unread)})
+    else:
+        _warn(found.unread)
+        wrote = f"written to {output}" if said["priced"] else "nothing is written"
+        err.print(f"{said['priced']} of {said['models']} models have prices; {wrote}", markup=False, highlight=False)
+    if not said["priced"]:
+        raise typer.Exit(1)
+
+
+def _read(file: Path, *, json: bool) -> Prices:
+    """The prices; a file with mistakes ends the command with 1 and all of them."""
+    from stream_jobs.prices.load import load
+    from stream_jobs.prices.problems import PricesError
+
+    try:
+        return load(file)
+    except PricesError as error:
+        _refused(error, json=json)
+
+
+def _refused(error: PricesError, *, json: bool) -> NoReturn:
+    if json:
+        print_json({"valid": False, "problems": list(error.problems)})
+    else:
+        err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        count = len(error.problems)
+        err.print(f"{count} mistake{'s' * (count != 1)}; no price of it is used", markup=False, highlight=False)
+    raise typer.Exit(1) from None
+
+
+def _instant(text: str | None) -> int:
+    from schemas.errors import ConfigError
+    from stream_jobs.prices.periods import instant_of
+
+    if text is None:
+        return int(time.time()) // 60 * 60_000
+    try:
+        return instant_of(text)
+    except (ValueError, OverflowError):
+        raise ConfigError("--at", text, "must be a day (2026-01-31) or a whole minute (2026-01-31T06:00:00Z)") from None
+
+
+def _asked(entry: Entry, gpu: str | None) -> bool:
+    from stream_jobs.prices.model import words_of
+
+    if gpu is None:
+        return True
+    words = words_of(gpu)
+    return bool(entry.section == "gpu_hour" and (words <= entry.words or entry.words <= words))
+
+
+def _held(entry: Entry, at_ms: int) -> list[dict[str, Any]]:
+    """The row of what an entry says then; none where it says nothing."""
+    from stream_jobs.prices.model import price_of
+    from stream_jobs.prices.periods import in_force
+
+    period = in_force(entry.periods, at_ms)
+    if period is None:
+        return []
+    price = price_of(entry, period, at_ms)
+    return [_row(entry, period, *((price.amount, price.said, price.at) if price else (None, "null", period.at)))]
+
+
+def _rows(entry: Entry, period: Period) -> list[dict[str, Any]]:
+    """A row for a period, and one for each of its hours."""
+    bands = [_row(entry, period, band.value, band.said, band.at, _hours(band)) for band in period.bands]
+    return [_row(entry, period, period.value, period.said, period.at), *bands]
+
+
+def _row(entry: Entry, period: Period, amount: int | None, said: str, at: str, hours: str = "") -> dict[str, Any]:
+    from stream_jobs.prices.checking import called
+    from stream_jobs.prices.model import UNITS
+    from stream_jobs.prices.periods import instant_text
+
+    return {
+        "section": entry.section,
+        "for": called(entry).removeprefix(f"{entry.section} ") + hours,
+        "from": instant_text(period.from_ms),
+        "until": None if period.until_ms is None else instant_text(period.until_ms),
+        "said": said,
+        "amount": amount,
+        "unit": UNITS[entry.section],
+        "line": at,
+        "source": entry.source,
+    }
+
+
+def _hours(band: Band) -> str:
+    from stream_jobs.prices.tariff import DAYS
+
+    days = ",".join(DAYS[day] for day in sorted(band.days))
+    start, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in (band.start, band.end))
+    return f" {days} {start}-{end}"
+
+
+def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    from stream_jobs.prices.amounts import NANO_DIGITS
+
+    usd = None
+    if row["unit"].startswith("nUSD") and row["amount"] is not None:
+        whole, part = divmod(row["amount"], 10**NANO_DIGITS)
+        usd = f"{whole}.{part:09d}".rstrip("0").rstrip(".")
+    place = Path(row["line"]).name
+    return row["section"], row["for"], row["from"], row["until"], row["said"], usd, place
+
+
+def _show_model(prices: Prices, name: str, *, json: bool) -> None:
+    from schemas.errors import ConfigError, FleetpulseError
+    from stream_jobs.prices.list_cost import found
+    from stream_jobs.rules.problems import nearest
+
+    if prices.list_map is None:
+        raise ConfigError("--model", name, "the price file names no map; add `list_prices: {map: FILE}`")
+    model = found(prices.list_map, name, None, prices.aliases)
+    if model is None:
+        raise FleetpulseError(f"no list price for {name!r}; {nearest(name, prices.list_map.models)}")
+    rates = _rates(model)
+    if json:
+        print_json({"model": model.key, "provider": model.provider, "line": model.at, "rates": rates})
+        return
+    columns = ("priced", "tier", "prompts above", "USD", "per")
+    rows = [(one["kind"], one["tier"], one["above_tokens"], one["usd"], one["per"]) for one in rates]
+    print_rows(f"{model.key} ({Path(model.at).name})", columns, rows, empty=f"{model.key} has no price in the map")
+
+
+def _rates(model: Model) -> list[dict[str, Any]]:
+    from stream_jobs.prices.list_fields import TOKEN_KINDS
+    from stream_jobs.prices.writing import dollars
+
+    return [
+        {
+            "kind": one.kind,
+            "tier": one.tier,
+            "above_tokens": one.above,
+            "pusd": rate.pusd,
+            "usd": None if rate.pusd is None else dollars(rate.pusd * (10**6 if one.kind in TOKEN_KINDS else 1)),
+            "per": "million tokens" if one.kind in TOKEN_KINDS else one.kind.replace("_", " "),
+            "field": rate.field,
+        }
+        for one, rate in sorted(model.rates.items(), key=lambda pair: (pair[0].tier, pair[0].above))
+    ]
+
+
+def _said_of(prices: PriceMap | None) -> dict[str, Any] | None:
+    if prices is None:
+        return None
+    priced = sum(any(rate.pusd is not None for rate in one.rates.values()) for one in prices.models.values())
+    return {"models": len(prices.models), "priced": priced}
+
+
+def _warn(lines: tuple[str, ...]) -> None:
+    for line in lines[:UNREAD_SHOWN_MAX]:
+        err.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if len(lines) > UNREAD_SHOWN_MAX:
+        err.print(f"and {len(lines) - UNREAD_SHOWN_MAX} more; all of them with --json", markup=False, highlight=False)

@@ -1,0 +1,9 @@
+"""What is wrong with a price file or a price map."""
+
+from __future__ import annotations
+
+from stream_jobs.rules.problems import RulesError
+
+
+class PricesError(RulesError):
+    """Prices cannot be used. ``problems`` are lines: ``file:line: what is wrong; what would be right``."""
