@@ -144,4 +144,4 @@ def explained_by(alert: Alert) -> tuple[str, str] | None:
     if not found:
         return None
     first = found[0]
-    return str(first.get("dimension")), str(first.get("value"))
+    return str(first["dimension"]), str(first["elements"][0]["value"])

@@ -112,7 +112,8 @@ def test_the_most_specific_label_is_the_cause() -> None:
 
 def test_what_explains_most_names_the_cause_too() -> None:
     """The first of what the evidence says."""
-    evidence = {"explained_by": [{"dimension": "engine_id", "value": "e"}, {"dimension": "model", "value": "m"}]}
+    told = [(name, [{"value": value, "share": 0.9}]) for name, value in (("engine_id", "e"), ("model", "m"))]
+    evidence = {"explained_by": [{"dimension": name, "elements": elements} for name, elements in told]}
 
     assert explained_by(alert(0, {"model": "m"}, evidence=evidence)) == ("engine_id", "e")
     assert explained_by(alert(0, {"model": "m"})) is None
@@ -142,13 +143,13 @@ def test_the_report_holds_when_everything_was_found(heat: Trouble) -> None:
 
 def test_the_report_names_what_was_missed_late_and_left_open(heat: Trouble) -> None:
     """Recall, lateness and open alerts each break their bound, and say which fault."""
-    late = alert(heat.fault.from_ms + 21_000, {"gpu_uuid": heat.value})
+    late = alert(heat.fault.from_ms + 26_000, {"gpu_uuid": heat.value})
     report = Report((score(1, [heat], ()), score(2, [heat], told(late)))).as_dict()
 
     broken = [bound["name"] for bound in report["bounds"] if not bound["holds"]]
     assert broken == ["recall", "alerts not resolved", "p95 to detect thermal_throttle, s"]
     assert [(one["seed"], one["fault"]) for one in report["missed"]] == [(1, "thermal_throttle")]
-    assert [(one["seed"], one["late_s"]) for one in report["late"]] == [(2, 21.0)]
+    assert [(one["seed"], one["late_s"]) for one in report["late"]] == [(2, 26.0)]
     assert [one["seed"] for one in report["unresolved"]] == [2]
 
 
