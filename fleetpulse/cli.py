@@ -13,7 +13,20 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
-from fleetpulse.commands import alerts, deliver, edge, evaluate, people, prices, proof, proxy, rules, services, stack
+from fleetpulse.commands import (
+    alerts,
+    deliver,
+    edge,
+    evaluate,
+    people,
+    prices,
+    proof,
+    proxy,
+    rules,
+    services,
+    stack,
+    vram,
+)
 from fleetpulse.commands.output import sentence_of
 from fleetpulse.processes import end_with_parent
 from schemas.errors import ConfigError, FleetpulseError
@@ -26,7 +39,7 @@ app = typer.Typer(
     help="Telemetry for GPU fleets and LLM serving: exact books, percentiles that merge.\n\n"
     "Start with [bold]fleetpulse demo[/bold].",
 )
-for group in (stack, edge, proxy, services, deliver, proof, evaluate, people, alerts, rules, prices):
+for group in (stack, edge, proxy, services, deliver, proof, evaluate, people, alerts, rules, prices, vram):
     group.register(app)
 
 

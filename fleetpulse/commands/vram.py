@@ -1,0 +1,141 @@
+"""The command ``vram``: what a model needs, on which GPUs it fits, how much of their arithmetic it uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleetpulse.commands.output import err, print_json, print_rows, spoken
+from schemas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fleetpulse.capacity import Gpu, Shape
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+_GIB = 1024**3
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command(rich_help_panel="People")(spoken(vram))
+
+
+def vram(
+    model: Annotated[str | None, typer.Argument(help="A model; without it those that are known are listed.")] = None,
+    precision: Annotated[str, typer.Option(help="Of the weights: fp32, bf16, fp16, fp8, int8, int4, fp4.")] = "bf16",
+    kv_precision: Annotated[str, typer.Option(help="Of the KV cache: bf16, fp16, fp8.")] = "bf16",
+    context: Annotated[int, typer.Option(min=1, help="Tokens of each request, prompt and answer.")] = 8_192,
+    concurrent: Annotated[int, typer.Option(min=1, help="Requests at one time.")] = 16,
+    training: Annotated[bool, typer.Option("--training", help="To train it instead of serving it.")] = False,
+    gpu: Annotated[str | None, typer.Option(help="Only this GPU type.")] = None,
+    tokens_per_s: Annotated[float | None, typer.Option(min=0, help="Measured: prompt + generated.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs that rate was measured on.")] = 1,
+    parameters: Annotated[float | None, typer.Option(min=1, help="Of an unknown model, such as 7e9.")] = None,
+    layers: Annotated[int | None, typer.Option(min=1, help="Its layers.")] = None,
+    kv_heads: Annotated[int | None, typer.Option(min=1, help="Its KV heads.")] = None,
+    head_size: Annotated[int, typer.Option(min=1, help="Values of a head.")] = 128,
+    hidden_size: Annotated[int | None, typer.Option(min=1, help="Its hidden size.")] = None,
+    json: Json = False,
+) -> None:
+    """GPU memory of a model: weights, KV cache, activations; on which GPUs it fits; its share of their arithmetic.
+
+    Example: [bold]fleetpulse vram llama-3.3-70b-instruct --precision fp8 --context 32768 --concurrent 8[/bold]
+
+    Model FLOPs utilisation: [bold]fleetpulse vram llama-3.1-8b-instruct --gpu H100 --tokens-per-s 20000[/bold]
+    """
+    from fleetpulse.capacity import GPUS, Load, as_data, known_gpu
+
+    if model is None and parameters is None:
+        _list_models(json=json)
+        return
+    shape = _shape(model, parameters, layers, kv_heads, head_size, hidden_size)
+    load = Load(precision, kv_precision, context, concurrent, training=training)
+    chosen = [known_gpu(gpu)] if gpu else list(GPUS.values())
+    found = as_data(shape, load, chosen)
+    if tokens_per_s is not None:
+        found["utilisation"] = _used(shape, tokens_per_s, chosen, gpus, precision)
+    if json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _shape(
+    model: str | None,
+    parameters: float | None,
+    layers: int | None,
+    kv_heads: int | None,
+    head_size: int,
+    hidden_size: int | None,
+) -> Shape:
+    from fleetpulse.capacity import grouped, known_shape
+
+    if parameters is None:
+        return known_shape(model or "")
+    if layers is None or kv_heads is None or hidden_size is None:
+        raise ConfigError("--parameters", parameters, "needs --layers, --kv-heads and --hidden-size beside it")
+    return grouped(model or "given", parameters, layers, kv_heads, head_size, hidden_size, "command line")
+
+
+def _used(shape: Shape, tokens_per_s: float, chosen: list[Gpu], gpus: int, precision: str) -> list[dict[str, Any]]:
+    from fleetpulse.capacity import operations, utilisation
+
+    return [
+        {
+            "gpu": gpu.name,
+            "gpus": gpus,
+            "tokens_per_s": tokens_per_s,
+            "tflops": operations(shape, tokens_per_s) / 1e12,
+            "peak_tflops_per_gpu": gpu.peak_tflops(precision),
+            "utilisation": utilisation(shape, tokens_per_s, gpu, gpus, precision),
+        }
+        for gpu in chosen
+    ]
+
+
+def _list_models(*, json: bool) -> None:
+    from dataclasses import asdict
+
+    from fleetpulse.capacity import GPUS, SHAPES
+
+    if json:
+        print_json({"models": [asdict(one) for one in SHAPES.values()], "gpus": [asdict(one) for one in GPUS.values()]})
+        return
+    rows = [(one.name, one.parameters / 1e9, one.layers, one.kv_heads, one.hidden_size) for one in SHAPES.values()]
+    print_rows("Models", ("model", "parameters, 1e9", "layers", "KV heads", "hidden size"), rows, empty="none")
+    memory = [(one.name, one.memory_bytes / _GIB, one.tflops_16_bit, one.tflops_8_bit) for one in GPUS.values()]
+    print_rows("GPUs", ("GPU", "memory, GiB", "TFLOPS, 16 bit", "8 bit"), memory, empty="none")
+
+
+_NEEDS = {
+    "weights": "weights_bytes",
+    "KV cache": "cache_bytes",
+    "activations": "activations_bytes",
+    "training state": "training_bytes",
+    "all": "total_bytes",
+}
+
+
+def _show(found: dict[str, Any]) -> None:
+    load, name = found["load"], found["model"]["name"]
+    what = "training" if load["training"] else f"{load['concurrent']} x {load['context_tokens']} tokens"
+    rows = [(label, found["need"][key] / _GIB) for label, key in _NEEDS.items() if found["need"][key]]
+    print_rows(f"{name}, {load['precision']}, {what}", ("memory", "GiB"), rows, empty="nothing")
+    fits = [(one["gpu"], one["gpus"], _gib(one["bytes_per_gpu"]), _gib(one["usable_bytes"]), one["cache_tokens_max"])
+            for one in found["fits"]]  # fmt: skip
+    print_rows("Fits on", ("GPU", "GPUs", "each, GiB", "of GiB", "cache tokens"), fits, empty="none")
+    if "utilisation" in found:
+        used = [(one["gpu"], one["gpus"], one["tflops"], one["peak_tflops_per_gpu"], _percent(one["utilisation"]))
+                for one in found["utilisation"]]  # fmt: skip
+        columns = ("GPU", "GPUs", "TFLOPS", "peak of each", "% of peak")
+        print_rows("Model FLOPs utilisation (2 x active parameters x tokens)", columns, used, empty="none")
+    err.print("Estimates: an engine takes 90 % of a GPU, 1 GiB for itself; see docs/capacity.md", highlight=False)
+
+
+def _gib(value: int | None) -> float | None:
+    return None if value is None else value / _GIB
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else share * 100
