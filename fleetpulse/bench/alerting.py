@@ -2,7 +2,8 @@
 
 Two delays, by the observer's clock, which is the machine's:
 
-- *events*: from the moment a GPU was lost (the event's own time) to its alert;
+- *events*: from the moment an edge of the bench's own tells an XID (the event's own time) to its alert, through its
+  spool; the simulated fleet tells a second at once, at its end, so its own lost GPUs say nothing of this;
 - *rules*: from the moment all of a window's finals could be read to the alert of a rule that judged it.
 
 GPUs of ever other hosts are lost, others are throttled, all through the run, so that every delay is measured many times
@@ -12,6 +13,7 @@ and on every phase of the commits.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,16 +26,20 @@ import orjson
 from fleetpulse.bench import cpu, live
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand, fresh_stand
+from fleetpulse.edge import publishing
 from fleetpulse.processes import Command, Processes
+from producers.agent.publishing import publish_rows
 from runtime.clock import SystemClock
 from runtime.config import Config
 from schemas.alerts import Alert, decode
 from schemas.errors import FleetpulseError
+from schemas.events import GPU_EVENTS
 from schemas.finals import FinalsHeaders
 from schemas.finals import decode as headers_of
 from schemas.topics import ALERTS_TOPIC, BY_NAME, WINDOW_FINALS, WINDOW_PARTIALS
 from stream_jobs.rules.load import load_set
 
+PREFIX = "bench-xid-"
 SETTLE_S = 60
 """The fleet runs so long before the first fault: services start, series become known."""
 APART_S = 1.1
@@ -72,12 +78,13 @@ class Seen:
 
 
 def delays_s(seen: Seen, rules: frozenset[str]) -> tuple[list[float], list[float]]:
-    """Delays of alerts opened by events and by ``rules``. What opened in a window not seen final is left out."""
+    """Delays of alerts opened by the bench's events and by ``rules``. What opened in a window not seen final is left
+    out."""
     events, judged = [], []
     for at_ms, alert in seen.opened:
-        if alert.rule not in rules:
+        if alert.labels.get("gpu_uuid", "").startswith(PREFIX):
             events.append((at_ms - alert.opened_ms) / 1_000)
-        elif alert.opened_ms in seen.final_ms:
+        elif alert.rule in rules and alert.opened_ms in seen.final_ms:
             judged.append((at_ms - seen.final_ms[alert.opened_ms]) / 1_000)
     return events, judged
 
@@ -165,6 +172,7 @@ async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
     from aiokafka import AIOKafkaConsumer
 
     seen, clock, upstreams = Seen(), SystemClock(), BY_NAME[WINDOW_PARTIALS].partitions
+    events = asyncio.create_task(_tell_events(config, clock))
     consumer = AIOKafkaConsumer(
         WINDOW_FINALS,
         ALERTS_TOPIC,
@@ -190,8 +198,20 @@ async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
                 raise FleetpulseError(f"no final came in {_READY_WITHIN_S:.0f} s:\n{processes.tail('finals')}")
             tell(int(time.monotonic() - begun_s))
     finally:
+        events.cancel()
+        await asyncio.gather(events, return_exceptions=True)
         await consumer.stop()
     return seen
+
+
+async def _tell_events(config: Config, clock: SystemClock) -> None:
+    """An XID of ever another GPU, as an agent tells it: at once, through a spool of its own."""
+    async with publishing(config, config.data_dir / "spool-events", "bench") as publisher:
+        for number in itertools.count():
+            row = {"at_ms": clock.now_ms(), "code": 79, "kind": "xid", "severity": "critical", "origin": "simulated"}
+            where = {"host": f"{PREFIX}{number}", "gpu_uuid": f"{PREFIX}{number}"}
+            await publish_rows(publisher, GPU_EVENTS, [row | where])
+            await asyncio.sleep(APART_S)
 
 
 def _take(seen: Seen, now_ms: int, record: Any, upstreams: int) -> None:

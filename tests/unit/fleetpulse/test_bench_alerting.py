@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleetpulse.bench.alerting import LASTS_S, SETTLE_S, Seen, delays_s, schedule
+from fleetpulse.bench.alerting import LASTS_S, PREFIX, SETTLE_S, Seen, delays_s, schedule
 from producers.fleet.faults import faults_of
 from schemas.alerts import Alert
 from schemas.finals import PROGRESS_SCHEMA, FinalsHeaders
@@ -38,12 +38,13 @@ def test_delays_are_told_apart_by_who_opened() -> None:
     seen = Seen(final_ms={1_000_020_000: 1_000_022_500})
     seen.alert(1_000_022_600, ALERT)
     seen.alert(1_000_022_700, replace(ALERT, transition="updated"))
-    seen.alert(1_000_020_250, replace(ALERT, rule="gpu_lost"))
+    seen.alert(1_000_020_250, replace(ALERT, rule="gpu_xid", labels={"gpu_uuid": f"{PREFIX}7"}))
+    seen.alert(1_000_020_900, replace(ALERT, rule="gpu_lost", labels={"gpu_uuid": "GPU-1"}))
     seen.alert(1_000_099_000, replace(ALERT, opened_ms=1_000_030_000))
     seen.alert(1_000_099_000, replace(ALERT, transition="resolved"))
 
     assert delays_s(seen, frozenset({"gpu_hot"})) == ([0.25], [0.1])
-    assert (len(seen.opened), seen.resolved) == (3, 1)
+    assert (len(seen.opened), seen.resolved) == (4, 1)
 
 
 def test_faults_hit_other_hosts_and_end_before_the_run_does() -> None:
