@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,16 +95,16 @@ def _finals(config: Config) -> Hosting:
 
 
 def _alerts(config: Config, rules: Path | None) -> Hosting:
-    from stream_jobs.alerts.evidence import Evidence
-
-    from stream_jobs.alerts.step import AlertStep
+    from fleetpulse.observed_alerts import ObservedAlertStep
     from stream_jobs.host.policy import PROMPT_POLICY
-    from stream_jobs.insight.judge import Judge
+    from stream_jobs.insight.warm import warm
     from stream_jobs.rules.load import load_set
 
-    upstreams = partitions_of(config)[WINDOW_PARTIALS]
-    step = AlertStep(upstreams, load_set(rules), Judge, Evidence)
-    return Hosting({WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY, lambda: None)
+    ruleset = load_set(rules)
+    step = ObservedAlertStep(partitions_of(config)[WINDOW_PARTIALS], ruleset)
+    return Hosting(
+        {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY, partial(warm, ruleset.rules)
+    )
 
 
 def run_job(job: str, shell: str, worker: str, health_port: int | None, rules: Path | None = None) -> None:

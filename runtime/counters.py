@@ -132,6 +132,12 @@ METRICS: tuple[Metric, ...] = (
     _total("alert_records_skipped", "records", (), "that could not be read"),
     _level("alert_causes_refused", "alerts", (), "never opened for lack of room, since the state was made"),
     _level("alert_progress_ms", "ms", (), "end of the window judged last, since the epoch"),
+    # rules of the alert job: a window of a series is judged once by every rule
+    _total("insight_judged", "windows", (), "of series, whose value was known"),
+    _total("insight_unjudged", "windows", ("reason",), "of series: unknown, below_count, beyond_limit or incomplete"),
+    _total("insight_ignored", "windows", (), "not newer than the one judged before"),
+    _level("insight_series", "series", ("rule",), "held in memory"),
+    _total("insight_series_forgotten", "series", (), "not seen for long"),
 )
 CATALOGUE: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in METRICS})
 

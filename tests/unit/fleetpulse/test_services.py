@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.services import JOBS, _arguments, _finals, partitions_of
+from fleetpulse.observed_alerts import ObservedAlertStep
+from fleetpulse.services import JOBS, _alerts, _arguments, _finals, partitions_of
 from runtime.config import load
+from schemas.errors import FleetpulseError
 from schemas.topics import BY_NAME, state_topic
 
 
@@ -38,3 +40,17 @@ def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path
     assert [topic for topic in hosting.steps if not BY_NAME[topic].log_append_time] == list(hosting.transactional)
     assert hosting.outputs == {"window.finals": 1}
     assert partitions_of(config)["window.finals"] == 1
+
+
+def test_the_alert_job_tells_its_figures_and_takes_rules_of_ones_own(tmp_path: Path) -> None:
+    """One log in, one out; both are transactional. Rules are read before anything is joined."""
+    config = load({"data_dir": str(tmp_path)})
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules: [{name: x, kind: nonsense}]\n")
+
+    hosting = _alerts(config, None)
+
+    assert [(topic, type(step)) for topic, step in hosting.steps.items()] == [("window.finals", ObservedAlertStep)]
+    assert (hosting.transactional, hosting.outputs) == (("window.finals",), {"alerts": 1})
+    with pytest.raises(FleetpulseError, match="nonsense"):
+        _alerts(config, rules)

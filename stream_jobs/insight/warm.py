@@ -1,0 +1,64 @@
+"""Compiling ahead of time: see ``stream_jobs.windows.warm``. The first window must not wait, nor the first alert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas import native
+from schemas.block import Block
+from schemas.build import block_from_rows
+from schemas.fields import Field, Kind
+from schemas.limits import WINDOW_MS
+from schemas.tables import PARTIALS
+from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.project import View
+from stream_jobs.insight.window import Window
+from stream_jobs.rules.model import Rule, Where
+
+_WINDOW_MS = 1_700_000_040_000
+"""A multiple of a minute."""
+_WINDOWS = 7
+"""So that a window of a minute ends, and one more."""
+_MANY = 100
+"""Events and values of a row: more than rules ask for before they judge."""
+
+
+def warm(rules: Sequence[Rule]) -> None:
+    """Judge some tiny windows by all ``rules``, over a restart: loads every detector they need and compiles what is
+    not in the cache."""
+    judge = Judge(rules)
+    tables = _tables(judge)
+    for number in range(_WINDOWS):
+        judge.judge(Window(_WINDOW_MS + number * WINDOW_MS, tables))
+    Judge(rules).load(judge.dump())
+
+
+def _tables(judge: Judge) -> dict[str, Block]:
+    """A row for every view, with the labels it asks for; as two records brought together, as they come from a log."""
+    views = dict.fromkeys(one.view for each in judge.judges.values() for one in each.asked)
+    rows: dict[str, list[dict[str, object]]] = {}
+    for view in views:
+        rows.setdefault(view.topic, []).append(_a_row(view))
+    return {topic: _from_the_log(PARTIALS[topic].fields, found) for topic, found in rows.items()}
+
+
+def _from_the_log(fields: Sequence[Field], rows: Sequence[dict[str, object]]) -> Block:
+    value = native.encode(fields, block_from_rows(fields, rows))
+    return native.concat(fields, [native.decode(value, fields) for _ in range(2)])
+
+
+def _a_row(view: View) -> dict[str, object]:
+    row = {field.name: _a_value(field) for field in PARTIALS[view.topic].fields}
+    return row | {where.dimension: _a_label(where) for where in view.where} | {"grouping": view.grouping}
+
+
+def _a_label(where: Where) -> str | None:
+    return "warm" if where.negated else where.one_of[0]
+
+
+def _a_value(field: Field) -> object:
+    if field.kind is Kind.BINS:
+        return {0: _MANY}
+    if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT):
+        return "warm"
+    return _MANY if field.high is None else min(_MANY, field.high)
