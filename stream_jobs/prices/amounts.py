@@ -79,7 +79,7 @@ def money(node: Node, what: str, unit: str, currencies: tuple[str, ...]) -> Mone
     if found[2] not in currencies:
         raise WrongError(node.at, f"{what}: {_unknown(found[2], currencies)}")
     if found[3] != unit:
-        raise WrongError(node.at, f"{what}: unit {quoted(found[3])} is not known here; {nearest(found[3], [unit])}")
+        raise WrongError(node.at, f"{what}: unit {quoted(found[3])} is not known here; write {unit}")
     try:
         return Money(scaled(found[1], NANO_DIGITS), found[2], text, node.at)
     except ValueError as error:

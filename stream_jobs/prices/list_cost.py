@@ -155,8 +155,10 @@ def cost_of(model: Model, usage: Usage, tier: str = STANDARD) -> ListCost:
 
 
 def _lines(model: Model, usage: Usage, tier: str) -> Iterator[Line]:
-    by_token = any(rate.pusd != 0 for one, rate in model.rates.items() if one.kind in TOKEN_KINDS)
     priced = frozenset(one.kind for one in model.rates)
+    by_token = priced <= frozenset(TOKEN_KINDS) or any(
+        rate.pusd != 0 for one, rate in model.rates.items() if one.kind in TOKEN_KINDS
+    )
     step = _step(model, usage.input_tokens)
     for kind, quantity in usage.quantities().items():
         if quantity == 0 or (kind in ALTERNATIVES and by_token) or (kind == "request" and kind not in priced):
