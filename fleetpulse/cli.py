@@ -2,12 +2,18 @@
 
 Exit codes: 0 done, 1 found something wrong (a difference in the books, a rejected alert, a stack that would not
 start), 2 wrong use or configuration. Commands import what they need when they run, so that ``--help`` is quick.
+
+SIGTERM ends a command on the way of Ctrl-C: what it started is stopped again, then the process ends by that signal.
+Services listen themselves, and commit first.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
+from types import FrameType
 from typing import NoReturn
 
 import typer
@@ -31,6 +37,9 @@ from fleetpulse.commands.output import sentence_of
 from fleetpulse.processes import end_with_parent
 from schemas.errors import ConfigError, FleetpulseError
 
+_INTERRUPTED = 128 + signal.SIGINT
+"""What typer makes of a ``KeyboardInterrupt`` that no command has caught."""
+
 app = typer.Typer(
     name="fleetpulse",
     no_args_is_help=True,
@@ -45,10 +54,15 @@ for group in (stack, edge, proxy, services, deliver, proof, evaluate, people, al
 
 def main() -> NoReturn:
     """Run the command line and exit; an error of ours is one sentence on stderr, never a traceback."""
+    asked_to_end = _listen()
     end_with_parent()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # services configure their own logs
     try:
         app(standalone_mode=True)
+    except SystemExit as ended:
+        if asked_to_end and ended.code == _INTERRUPTED:
+            _end_by_sigterm()
+        raise
     except Exception as error:
         told = sentence_of(error)
         if told is None:
@@ -56,6 +70,35 @@ def main() -> NoReturn:
         _complain(told)
         sys.exit(2 if isinstance(told, ConfigError) else 1)
     sys.exit(0)
+
+
+def _listen() -> list[int]:
+    """Make SIGTERM a ``KeyboardInterrupt``; the list that is returned has its number once it came.
+
+    Workers of this process get it too, as the terminal's Ctrl-C gets to a whole group; without that a pool waits for
+    them. Processes forked off end by it at once.
+    """
+    ours, received = os.getpid(), list[int]()
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != ours:
+            _end_by_sigterm()
+        received.append(number)
+        if "multiprocessing" in sys.modules:
+            from multiprocessing import active_children
+
+            for child in active_children():
+                child.terminate()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    return received
+
+
+def _end_by_sigterm() -> None:
+    """So that whoever sent it sees that it was the signal."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _complain(error: FleetpulseError) -> None:

@@ -44,8 +44,8 @@ def stand(data_dir: Path | None, tell: Tell, *, keep: bool = False) -> Iterator[
     folder = load({"data_dir": data_dir}).data_dir / FOLDER
     state = read_state(folder)
     ran = state is not None and state.wanted
-    stack.up(folder, on_progress=tell)
     try:
+        stack.up(folder, on_progress=tell)
         yield _found(folder)
     finally:
         if not (ran or keep):
@@ -59,8 +59,8 @@ def fresh_stand(data_dir: Path | None, tell: Tell, *, keep: bool = False) -> Ite
     folder = load({"data_dir": data_dir}).data_dir / FRESH_FOLDER
     stack.down(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    bring_up(folder, tell)
     try:
+        bring_up(folder, tell)
         yield _found(folder)
     finally:
         if not keep:

@@ -90,8 +90,8 @@ def run_chaos(*, kills: int, seed: int, gpus: int, data_dir: Path | None, tell: 
     begun_s = time.monotonic()
     folder = load({"data_dir": data_dir}).data_dir / "chaos" / f"seed-{seed}"
     _clear(folder)
-    config = bring_up(folder, tell)
     try:
+        config = bring_up(folder, tell)
         with Processes(folder / "processes") as processes:
             stage = _Stage(folder, config, processes, tell)
             _begin(stage, gpus, seed)

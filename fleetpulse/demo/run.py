@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import orjson
 from rich.console import Console
 from rich.live import Live
 
-from fleetpulse import queries
+from fleetpulse import queries, stack
 from fleetpulse.bring_up import bring_up
 from fleetpulse.database import Answer, Database
 from fleetpulse.demo import screen
@@ -18,7 +19,7 @@ from fleetpulse.demo.scenario import SOURCES, Scenario
 from fleetpulse.processes import Processes
 from fleetpulse.reconcile import Report, reconcile
 from runtime.clock import SystemClock
-from runtime.config import Config
+from runtime.config import Config, load
 from schemas.errors import FleetpulseError
 from schemas.limits import WINDOW_MS
 from schemas.tables import PARTIALS
@@ -48,8 +49,15 @@ class _Run:
 def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir: Path | None) -> bool:
     """The whole demo; True when the books are exact. Ctrl-C stops early, cleanly, and still shows the books."""
     console = Console(record=svg is not None, width=118 if svg is not None else None)
-    with console.status("starting Kafka and ClickHouse") as spinner:
-        config = bring_up(data_dir, spinner.update)
+    with ExitStack() as ending:
+        if not keep:
+            ending.callback(stack.down, load({"data_dir": data_dir}).data_dir)
+        with console.status("starting Kafka and ClickHouse") as spinner:
+            config = bring_up(data_dir, spinner.update)
+        return _run_on(config, console, seconds=seconds, seed=seed, keep=keep, svg=svg)
+
+
+def _run_on(config: Config, console: Console, *, seconds: int, seed: int, keep: bool, svg: Path | None) -> bool:
     now_ms = SystemClock().now_ms()
     folder = config.data_dir / "demo" / str(now_ms)
     scenario = Scenario(seconds, seed, folder, config.data_dir)
@@ -65,15 +73,7 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
         _show_queries(run)
         if keep:
             _keep(run)
-    if not keep:
-        _stop_stack(config)
     return report.exact
-
-
-def _stop_stack(config: Config) -> None:
-    from fleetpulse import stack
-
-    stack.down(config.data_dir)
 
 
 def _start(run: _Run) -> None:
