@@ -43,7 +43,8 @@ def check(
     found = _read(file, json=json)
     rows = [row for entry in found.entries for period in entry.periods for row in _rows(entry, period)]
     if json:
-        listed = {"valid": True, "problems": [], "warnings": list(found.warnings), "prices": rows}
+        listed = {"valid": True, "problems": [], "version": found.version}
+        listed |= {"warnings": list(found.warnings), "prices": rows}
         print_json({**listed, "list_prices": _said_of(found.list_map)})
         return
     print_rows(f"{len(rows)} prices, all valid", COLUMNS, [_cells(row) for row in rows], empty="valid, and no price")
@@ -53,6 +54,8 @@ def check(
 def show(
     at: Annotated[str | None, typer.Option(help="A day or a minute (2026-01-31T06:00:00Z); without it now.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Only GPUs with these words in their name.")] = None,
+    region: Annotated[str | None, typer.Option(help="With --gpu: only the price that a machine there gets.")] = None,
+    commitment: Annotated[str | None, typer.Option(help="With --region; without it the file's default one.")] = None,
     model: Annotated[str | None, typer.Option(help="List prices of this hosted model.")] = None,
     file: Annotated[
         Path, typer.Option(envvar="FLEETPULSE_PRICES", help="The price file; without it the shipped example.")
@@ -69,8 +72,11 @@ def show(
         _show_model(found, model, json=json)
         return
     rows = [row for entry in found.entries if _asked(entry, gpu) for row in _held(entry, at_ms)]
+    if gpu is not None and region is not None:
+        decided = found.gpu_nusd_per_hour(gpu, region, commitment, at_ms)
+        rows = [row for row in rows if decided and row["line"] == decided.at]
     if json:
-        print_json({"at_ms": at_ms, "file": str(file), "prices": rows})
+        print_json({"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows})
     else:
         from stream_jobs.prices.periods import instant_text
 

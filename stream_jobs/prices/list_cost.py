@@ -121,7 +121,10 @@ def list_cost(
     provider: str | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> ListCost | None:
-    """Cost of one request at list price; None where the map does not know the model (rules: ``found``)."""
+    """Cost of one request at list price; None where the map does not know the model (rules: ``found``).
+
+    For many requests find each model once, then ask ``cost_of``: an unknown name is looked for in the whole map.
+    """
     entry = found(prices, model, provider, aliases or {})
     return cost_of(entry, usage, tier) if entry else None
 

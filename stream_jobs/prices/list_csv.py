@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from stream_jobs.prices.list_fields import BASES, SERVICE_TIERS, STANDARD, TIERS, TOKEN_KINDS, Field
-from stream_jobs.prices.list_map import MAP_BYTES_MAX, Model, PriceMap, Rate, pusd_of
+from stream_jobs.prices.list_map import MAP_BYTES_MAX, Model, PriceMap, Rate, pusd_of, version_of
 from stream_jobs.prices.problems import PricesError
 from stream_jobs.rules.problems import nearest, quoted
 
@@ -33,7 +33,7 @@ def read_csv(data: bytes, path: str) -> PriceMap:
                 _add(models, names, [cell.strip() for cell in cells], f"{path}:{rows.line_num}", unread)
     except csv.Error as error:
         raise PricesError(path, (f"{path}:{rows.line_num}: this is no CSV: {error}",)) from None
-    return PriceMap(path, models, tuple(unread))
+    return PriceMap(path, models, tuple(unread), version_of(data))
 
 
 def _text(data: bytes, path: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -58,11 +59,12 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class PriceMap:
-    """Models by key. ``unread``: ``file:line: model: what could not be read``."""
+    """Models by key. ``unread``: ``file:line: model: what could not be read``; ``version`` names the bytes."""
 
     path: str
     models: Mapping[str, Model]
     unread: tuple[str, ...] = ()
+    version: str = ""
 
 
 def read_map(data: bytes, path: str) -> PriceMap:
@@ -84,7 +86,12 @@ def read_map(data: bytes, path: str) -> PriceMap:
             unread += [f"{at}: {quoted(key)}: {said}" for said in told]
     except MapTextError as error:
         raise PricesError(path, (f"{path}:{error.line}: {error}",)) from None
-    return PriceMap(path, models, tuple(unread))
+    return PriceMap(path, models, tuple(unread), version_of(data))
+
+
+def version_of(*data: bytes) -> str:
+    """A short name of these bytes: equal bytes have the same, others another one."""
+    return sha256(b"".join(sha256(part).digest() for part in data)).hexdigest()[:16]
 
 
 def _model(key: str, value: Any, at: str, told: list[str]) -> Model:

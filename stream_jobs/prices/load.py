@@ -7,12 +7,13 @@ A file is a mapping of ``exchange_rates``, ``default_commitment``, ``gpu_hour``,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from stream_jobs.prices.amounts import NANO_DIGITS, currency, number
 from stream_jobs.prices.checking import no_key_twice, warnings_of
 from stream_jobs.prices.list_csv import read_csv
-from stream_jobs.prices.list_map import MAP_BYTES_MAX, PriceMap, read_map
+from stream_jobs.prices.list_map import MAP_BYTES_MAX, PriceMap, read_map, version_of
 from stream_jobs.prices.model import DEFAULT_COMMITMENT, Entry, Prices
 from stream_jobs.prices.periods import Period, bounds, in_a_row
 from stream_jobs.prices.problems import PricesError
@@ -64,7 +65,7 @@ def parse_prices(data: bytes, path: str, map_of: MapReader | None = None) -> Pri
     made = _prices(root, path, map_of, told) if root else Prices()
     if told.lines:
         raise PricesError(path, told.in_order())
-    return made
+    return replace(made, version=version_of(data, (made.list_map.version if made.list_map else "").encode()))
 
 
 def _root(node: Node | None, path: str, told: Problems) -> Table | None:

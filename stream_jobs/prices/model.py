@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 
 from stream_jobs.prices.list_map import PriceMap
@@ -83,13 +84,18 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Everything a price file says. ``warnings``: what stays unpriced, and what looks like a mistake."""
+    """Everything a price file says. ``warnings``: what stays unpriced, and what looks like a mistake.
+
+    ``version`` names the bytes of the file and of its map: what a bill was rated with. A price holds until its
+    ``until_ms``, so whoever asks often (a lookup takes tens of microseconds) remembers it by what was asked.
+    """
 
     entries: tuple[Entry, ...] = ()
     warnings: tuple[str, ...] = ()
     default_commitment: str = DEFAULT_COMMITMENT
     list_map: PriceMap | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
 
     def gpu_nusd_per_hour(self, gpu_model: str, region: str | None, commitment: str | None, at_ms: int) -> Price | None:
         """Nano-dollars of a GPU-hour; ``commitment`` None is the file's default one. None: unpriced."""
@@ -140,6 +146,7 @@ def price_of(entry: Entry, period: Period, at_ms: int) -> Price | None:
     return Price(value, unit, minute, minute + MINUTE_MS, holding.at, holding.said, entry.source)
 
 
+@lru_cache(maxsize=4_096)
 def words_of(name: str) -> frozenset[str]:
     """The words of a GPU's name, small, without blanks, hyphens and ``*``."""
     return frozenset(_WORD.findall(name.lower()))

@@ -106,6 +106,22 @@ def test_prices_of_one_gpu() -> None:
     assert [one["amount"] for one in json.loads(whole.stdout)["prices"]] == [1_290_000_000]
 
 
+@pytest.mark.parametrize(
+    ("region", "commitment", "amounts"),
+    [
+        ("eu-central-1", [], [3_627_000_000]),
+        ("us", [], [2_790_000_000]),
+        ("us", ["--commitment", "1_year"], [2_100_000_000]),
+    ],
+)
+def test_the_price_that_a_machine_gets(region: str, commitment: list[str], amounts: list[int]) -> None:
+    """With a region one price decides."""
+    asked = ["--at", "2026-02-01", "--gpu", "NVIDIA H100 80GB HBM3", "--region", region, *commitment]
+    result = RUNNER.invoke(app, ["prices", "show", *asked, "--json"])
+
+    assert [one["amount"] for one in json.loads(result.stdout)["prices"]] == amounts
+
+
 def test_a_day_without_prices_exits_with_one() -> None:
     """Said on stderr."""
     result = RUNNER.invoke(app, ["prices", "show", "--at", "1999-01-01"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_jobs.prices.list_csv import read_csv
 from stream_jobs.prices.list_fields import Field, field_of, speaks_of_price
 from stream_jobs.prices.list_json import MapTextError, entries_of
-from stream_jobs.prices.list_map import Model, PriceMap, Rate, pusd_of, read_map
+from stream_jobs.prices.list_map import Model, PriceMap, Rate, pusd_of, read_map, version_of
 from stream_jobs.prices.load import load_map
 from stream_jobs.prices.problems import PricesError
 from stream_jobs.prices.writing import dollars, map_text
@@ -293,6 +293,7 @@ def test_a_price_twice_is_told() -> None:
         "t.csv",
         {"a": Model("a", "t.csv:2", rates={Field("input"): Rate(1_000_000, "input_cost_per_token")})},
         ("t.csv:3: input of 'a' stands twice; the first one counts",),
+        version_of(b"model,input\na,1\na,2\n"),
     )
 
 

@@ -259,6 +259,20 @@ def test_an_alias_must_lead_to_a_model_of_the_map(tmp_path: Path) -> None:
         load(path)
 
 
+def test_a_version_names_the_bytes_of_file_and_map(tmp_path: Path) -> None:
+    """What a bill was rated with: the same for the same bytes wherever they lie, another for any other."""
+    path, listed = tmp_path / "p.yaml", tmp_path / "m.json"
+    path.write_text("list_prices: {map: m.json}")
+    listed.write_text("{}")
+    first, bare = load(path).version, parse_prices(b"list_prices: {map: m.json}", "x").version
+    listed.write_text("{ }")
+    other = load(path).version
+    listed.write_text("{}")
+
+    assert load(path).version == first
+    assert len({first, bare, other, parse_prices(b"pue: []", "x").version}) == 4
+
+
 @given(st.integers(0, 4_000_000_000_000 // 60_000))
 def test_instants_are_written_as_they_are_read(minute: int) -> None:
     """Days stay days."""
