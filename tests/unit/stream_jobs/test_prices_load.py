@@ -155,6 +155,7 @@ def test_each_mistake_has_its_line(text: str, expected: tuple[str, ...]) -> None
         ("{hours: 7-22, value: 1 USD/kWh}", "hours '7-22' must be like 07:00-22:00"),
         ("{hours: 22:00-06:00, value: 1 USD/kWh}", "hours '22:00-06:00' must end behind their start and by 24:00;"),
         ("{hours: 00:00-24:01, value: 1 USD/kWh}", "hours '00:00-24:01' must end behind their start and by 24:00;"),
+        ("{hours: 07:00-07:00, value: 1 USD/kWh}", "hours '07:00-07:00' must end behind their start and by 24:00;"),
         ("{hours: 07:60-08:00, value: 1 USD/kWh}", "hours '07:60-08:00' must be like 07:00-22:00"),
         ("{days: mo, hours: 00:00-01:00, value: 1 USD/kWh}", "days 'mo' is not known; did you mean mon?"),
         ("{hours: 00:00-01:00, value: 1 USD/h}", "value: unit 'h' is not known here; write kWh"),

@@ -27,6 +27,8 @@ gpu_hour:
 - {gpu: H100 80GB, region: us, periods: [{from: 2026-05-01, value: 1.5 USD/GPU-hour}]}
 - {gpu: H100, commitment: spot, periods: [{from: 2026-01-01, value: 1 USD/GPU-hour}]}
 - {gpu: "*", periods: [{from: 2026-01-01, value: 9 USD/GPU-hour}]}
+- {gpu: L40S 48GB, periods: [{from: 2026-01-01, value: 5 USD/GPU-hour}]}
+- {gpu: L40S, region: eu, periods: [{from: 2026-01-01, value: 6 USD/GPU-hour}]}
 - {gpu: A100 SXM4, periods: [{from: 2026-01-01, value: 1 USD/GPU-hour}]}
 - {gpu: A100 40GB, periods: [{from: 2026-01-01, value: 1 USD/GPU-hour}]}
 host_hour:
@@ -41,7 +43,7 @@ energy:
     hours:
     - {days: "mon-fri", hours: 07:00-21:00, value: 0.20 USD/kWh}
     - {days: "sat,sun", hours: 00:00-24:00, value: 0.05 EUR/kWh}
-pue: [{periods: [{from: 2026-01-01, value: 1.25}]}]
+pue: [{periods: [{from: 2026-01-01, value: 1.25}]}, {region: ideal, periods: [{from: 2026-01-01, value: 1}]}]
 grid: [{region: eu, periods: [{from: 2026-01-01, value: 380.5 gCO2e/kWh}]}]
 """
 
@@ -62,7 +64,9 @@ def prices() -> Prices:
         pytest.param(H100, "eu", None, "2026-05-31T23:59:00Z", 2, id="before the region's own price begins"),
         pytest.param(H100, "eu", None, "2026-06-01", 2.75, id="the region's price at the first rate"),
         pytest.param(H100, "eu", None, "2026-07-01", 3, id="the region's price at the second rate"),
-        pytest.param(H100, "us", None, "2026-05-01", 1.5, id="more words are closer than the region"),
+        pytest.param(H100, "us", None, "2026-05-01", 1.5, id="more words are closer"),
+        pytest.param("L40S 48GB", "eu", None, "2026-05-01", 5, id="more words are closer than the region's own"),
+        pytest.param("L40S", "eu", None, "2026-05-01", 6, id="the region's own where the words are not all there"),
         pytest.param("H100 PCIe", "us", None, "2026-05-01", 2, id="a word is missing in the name"),
         pytest.param("NVIDIA GH100", None, None, "2026-05-01", 9, id="part of a word is no word"),
         pytest.param(H100, None, "spot", "2026-05-01", 1, id="another commitment"),
@@ -119,6 +123,7 @@ def test_the_other_sections(prices: Prices) -> None:
         prices.host_nusd_per_hour(None, "eu", at),
         prices.host_nusd_per_hour(H100, "eu", at),
         prices.pue_micro(None, at),
+        prices.pue_micro("ideal", at),
         prices.grid_ugco2e_per_kwh("eu", at),
         prices.grid_ugco2e_per_kwh(None, at),
         prices.energy_nusd_per_kwh("us", at),
@@ -128,6 +133,7 @@ def test_the_other_sections(prices: Prices) -> None:
         (1_000_000_000, "nUSD/host-hour"),
         (4_000_000_000, "nUSD/host-hour"),
         (1_250_000, "millionths"),
+        (1_000_000, "millionths"),
         (380_500_000, "ugCO2e/kWh"),
         None,
         None,
