@@ -49,7 +49,7 @@ class LedgerLimits:
 
     settle_ms: int = SPAN_MS + 2_000
     keep_ms: int = 10 * MINUTE_MS
-    every_ms: int = 10_000
+    every_ms: int = 30_000
     lines_max: int = 2_000
     minutes_max: int = 500_000
 

@@ -47,14 +47,14 @@ def facts(told: list[Told]) -> list[tuple[str, int, int, bool]]:
 
 
 def test_a_minute_is_told_at_its_end_then_when_changed_then_final() -> None:
-    """Not before its end, not without a change, not sooner than ten seconds later; final by the longest request."""
+    """Not before its end, not without a change, not sooner than thirty seconds later; final by the longest request."""
     ledger = filled([usage_row("e", "t", 1)])
 
     assert ledger.pass_to(MINUTE_MS - 1) == []
     assert facts(ledger.pass_to(MINUTE_MS)) == [("group", 0, 0, False)]
     ledger.add(7, "usage", "group", 0, ("engine", "e", "t", "m", None, "ok"), (1, 0, 0, 1, 0))
-    assert ledger.pass_to(MINUTE_MS + 9_999) == []
-    assert facts(ledger.pass_to(MINUTE_MS + 10_000)) == [("group", 0, 7, False)]
+    assert ledger.pass_to(MINUTE_MS + 29_999) == []
+    assert facts(ledger.pass_to(MINUTE_MS + 30_000)) == [("group", 0, 7, False)]
     assert ledger.pass_to(SETTLED_MS - 1) == []
     assert facts(ledger.pass_to(SETTLED_MS)) == [("group", 0, 7, True)]
     assert ledger.pass_to(SETTLED_MS + 60_000) == []
