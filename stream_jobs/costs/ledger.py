@@ -67,9 +67,10 @@ class Minute:
     def add(self, table: str, key: Key, amounts: Amounts, lines_max: int) -> None:
         """Add to the key's sums; null adds nothing and stays null while nothing was known."""
         sums = self.tables[table]
-        if table == "usage" and key not in sums and len(sums) >= lines_max:
-            key = (*key[:_OTHER_FROM], *(OTHER for _ in key[_OTHER_FROM:-1]), key[-1])
         held = sums.get(key)
+        if held is None and table == "usage" and len(sums) >= lines_max:
+            key = (*key[:_OTHER_FROM], *(OTHER for _ in key[_OTHER_FROM:-1]), key[-1])
+            held = sums.get(key)
         if held is None:
             sums[key] = list(amounts)
             return
@@ -114,16 +115,20 @@ class Ledger:
             self.late_rows += 1
             return False
         minute.add(table, key, amounts, self.limits.lines_max)
-        minute.revision = max(minute.revision, offset)
-        minute.dirty = True
-        self.waiting.add((minute_ms, group))
+        if offset > minute.revision:
+            minute.revision = offset
+        if not minute.dirty or minute.final:
+            minute.dirty = True
+            self.waiting.add((minute_ms, group))
         return True
 
     def _minute(self, group: str, minute_ms: int) -> Minute | None:
-        found = self.minutes.get(minute_ms, {}).get(group)
+        groups = self.minutes.get(minute_ms)
+        found = None if groups is None else groups.get(group)
         if found is None and not self._forgotten(minute_ms) and self.held < self.limits.minutes_max:
             found = self.minutes.setdefault(minute_ms, {})[group] = Minute()
             self.held += 1
+            self.waiting.add((minute_ms, group))
         return found
 
     def _forgotten(self, minute_ms: int) -> bool:

@@ -15,7 +15,7 @@ Weights, version 1: an uncached prompt token 1, a generated token 4, a token kep
 (times a million, for whole numbers). Why: prefill is limited by arithmetic and decode by memory bandwidth, so a token
 generated holds the GPU several times longer than a token read; hosted models ask 4 to 5 times as much for output (the
 median of the list prices in ``data/price_map`` is 4). Cache occupancy is what long contexts take from others while they
-wait; with a thousand tokens of prompt and two hundred of output at 20 ms each, the three kinds get 45, 35 and 20 %.
+wait; with a thousand tokens of prompt and two hundred of output at 20 ms each, the three kinds get 45, 36 and 20 %.
 Cached tokens have no weight of their own: they save the prefill and pay by occupancy.
 """
 
