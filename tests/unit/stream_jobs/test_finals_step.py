@@ -382,7 +382,7 @@ class Run:
         return self.step.dump(self.state), self.state.position if found is None else found
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(COMMITS, st.data(), st.sampled_from([0, 1]), st.sampled_from([3, 10**6]))
 def test_a_replayed_state_tells_the_same_bytes(commits: list[Any], data: Any, hole: int, open_rows_max: int) -> None:
     """However the log is cut into folds, and wherever the job dies after a dump some commits ago."""

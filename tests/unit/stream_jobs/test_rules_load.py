@@ -628,7 +628,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(FILES)
 def test_any_mapping_is_rules_or_the_one_error(value: object) -> None:
     """Values of every shape under every key."""
