@@ -13,8 +13,9 @@ windows says nothing yet: the value is then held against the next busier one tha
 was ever seen never alarms. Inside the busiest half octave known the value may rise with the eighth power of load, as it
 does near capacity.
 
-Nothing is learned while a series fires, nor from a window that is beyond. What stays beyond for ``relearn_after_s`` is
-taken as the new normal: everything about the series is learned anew.
+Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
+learned as if it lay on it. What stays beyond for ``relearn_after_s`` is taken as the new normal: everything about the
+series is learned anew.
 
 Take a load that the fault does not change: with requests *running*, a slower engine has more of them (Little's law) and
 part of the fault explains itself; with the *rate* of requests it does not.
@@ -107,7 +108,8 @@ class Given(Slotted):
         middle[rows] = self._told(expected.middle, warm & np.isfinite(expected.middle))
         self._accept(slots, beyond[rows], within[rows], frame.window_ms)
         free = ~beyond[rows] & ~frame.firing[rows]
-        self._learn(slots[free], bins[free], x[free], y[free])
+        limit = self._leave * self._floored(expected.sigma, expected.middle)
+        self._learn(slots[free], bins[free], x[free], y[free], limit[free])
         return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
 
     def _scaled(self, value: Floats) -> Floats:
@@ -180,12 +182,23 @@ class Given(Slotted):
             bounds.append(level + sign * np.maximum(sigmas * sigma, relative * size))
         return bounds[0], bounds[1]
 
-    def _learn(self, slots: Whole, bins: Whole, x: Floats, y: Floats) -> None:
+    def _floored(self, sigma: Floats, level: Floats) -> Floats:
+        """The deviation, at least as great as is asked for; NaN where the level is not known."""
+        floor_relative, floor_absolute = self._floors
+        if self._log:
+            return np.where(np.isnan(level), np.nan, np.maximum(sigma, np.log1p(floor_relative)))
+        return np.maximum(np.maximum(sigma, floor_relative * np.abs(level)), floor_absolute)
+
+    def _learn(self, slots: Whole, bins: Whole, x: Floats, y: Floats, limit: Floats) -> None:
+        """What is further away than ``limit`` (NaN: none) counts as being there: else a slow drift would make itself
+        the usual spread, and never be told."""
         state = self.state
         state["seen"][slots] += 1
         n = state["n"][slots, bins].astype(np.float64)
         fresh = n == 0
         surprise = np.where(fresh, 0.0, y - self._at(slots, bins, state["n"][slots] >= _KNOWN, x)[0])
+        held = np.where(np.isnan(limit), surprise, np.clip(surprise, -limit, limit))
+        y, surprise = y - (surprise - held), held
         # While little is known each window counts alike, later the newer ones count more.
         step = np.maximum(1.0 / (n + 1), self._step)
         state["n"][slots, bins] = np.minimum(n + 1, 1.0 / self._step)
