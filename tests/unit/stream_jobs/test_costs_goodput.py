@@ -123,7 +123,7 @@ REQUEST = st.fixed_dictionaries(
 
 
 @given(rows=st.lists(REQUEST, max_size=12), cut=st.integers(0, 12))
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_counts_add_and_agree_with_one_request_at_a_time(rows: list[dict[str, Any]], cut: int) -> None:
     """Two parts add up to the whole, and plain Python says the same."""
     whole = goodput(served(*rows), CLASSES)

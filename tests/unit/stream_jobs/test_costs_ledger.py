@@ -84,6 +84,28 @@ def test_time_that_jumps_tells_everything_before_it_forgets() -> None:
     assert ledger.passed_ms == KEPT_MS + MINUTE_MS
 
 
+def test_a_minute_is_told_before_it_is_forgotten_even_if_it_should_wait() -> None:
+    """A change beyond the rate limit's reach is told all the same."""
+    ledger = Ledger(LedgerLimits(every_ms=10**9))
+    _, key, amounts = usage_row("e", "t", 1)
+    ledger.add(1, "usage", "group", 0, key, amounts)
+    ledger.pass_to(SETTLED_MS)
+    ledger.add(2, "usage", "group", 0, key, amounts)
+
+    assert ledger.pass_to(KEPT_MS - 1) == []
+    assert facts(ledger.pass_to(KEPT_MS)) == [("group", 0, 2, True)]
+
+
+def test_the_revision_is_the_greatest_offset() -> None:
+    """Whatever the order in which rows are added."""
+    ledger = Ledger()
+    _, key, amounts = usage_row("e", "t", 1)
+    for offset in (3, 9, 4):
+        ledger.add(offset, "usage", "group", 0, key, amounts)
+
+    assert facts(ledger.pass_to(MINUTE_MS)) == [("group", 0, 9, False)]
+
+
 def test_the_version_grows_with_the_final_row_of_an_unchanged_minute() -> None:
     """Provisional and final of one revision are two versions."""
     ledger = filled([usage_row("e", "t", 1)])

@@ -189,7 +189,7 @@ ANY = st.fixed_dictionaries(
 
 
 @given(rows=st.lists(ANY, max_size=4))
-@settings(max_examples=150)
+@settings(max_examples=70)
 def test_rows_add_up_to_the_request_whatever_it_tells(rows: list[dict[str, int | None]]) -> None:
     """Totals exactly, null where null, nothing negative, windows in a row, each request as if it were alone."""
     usage, _ = usage_of(requests(*rows))
