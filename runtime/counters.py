@@ -93,14 +93,14 @@ METRICS: tuple[Metric, ...] = (
     _total("job_overflow_events", "events", ("set",), "fell into __other__ because a grouping set was full"),
     # sinks
     _total("sink_records", "records", _BY_TOPIC, "read"),
-    _total("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged"),
+    _total("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged; again where an answer was lost"),
     _total("sink_bytes", "bytes", _BY_TABLE, "inserted and acknowledged, before compression"),
     _total("sink_inserts", "inserts", _BY_TABLE, "acknowledged"),
     _total("sink_insert_ms", "ms", _BY_TABLE, "time waiting for acknowledged inserts"),
     _total("sink_rows_expired", "rows", _BY_TABLE, "older than the table's TTL when they came; counted, not inserted"),
     _total("sink_retries", "retries", ("table", "error"), "inserts tried again; nothing is lost by them"),
     _level("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
-    _level("sink_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
+    _level("sink_lag_records", "records", _BY_PARTITION, "behind the end of the partition at the last fetch"),
     # finals: partitions are those of window.partials
     _total("finals_windows", "windows", ("partition",), "closed with rows in them"),
     _total("finals_incomplete", "windows", ("partition",), "of these closed without having heard of every source"),

@@ -27,6 +27,7 @@ from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks.database import SinkDatabase
+from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
 
@@ -94,6 +95,8 @@ class _Group:
     gathered_s: float = 0.0
     landed: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which this process committed, by partition."""
+    lags: set[TopicPartition] = field(default_factory=set)
+    """Partitions whose lag was told."""
 
     def not_joined(self, why: str) -> None:
         """Nothing is read, because of this."""
@@ -244,10 +247,12 @@ async def _land(
 ) -> bool:
     """Land one batch and commit; False when it was not stored. Nothing is committed that was not stored."""
     landing = await asyncio.to_thread(group.plan, records)
+    count_planned(landing)
     what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
     stored = await _patiently(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness)
     if stored is None:
         return False  # stopping: what was read will be read again
+    count_landed(landing)
     group.progress.rows += sum(insert.rows for insert in landing.inserts)
     group.progress.inserts += len(landing.inserts)
     if landing.expired:
@@ -282,6 +287,8 @@ async def _gather(
         if stop.is_set():
             break
     group.gathered_s = loop.time()
+    count_read(records)
+    await tell_lag(consumer, group.lags)
     return records, offsets
 
 
@@ -296,7 +303,7 @@ def _check_log(group: _Group, partition: TopicPartition, offset: int) -> None:
 
 
 def _store(group: _Group, landing: Landing) -> bool:
-    group.database.insert(landing.inserts)
+    insert_counted(group.database.insert, landing.inserts)
     group.notebook.note(LEVELS[0], landing.dirty)
     return True
 

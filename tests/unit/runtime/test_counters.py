@@ -7,6 +7,8 @@ import pytest
 
 from runtime.counters import CATALOGUE, METRICS, OTHER, SERIES_MAX, Counters
 
+PACKAGES = ("fleetpulse", "producers", "runtime", "sinks", "stream_jobs")
+
 
 def test_totals_grow_by_label() -> None:
     """Each set of label values counts for itself."""
@@ -83,7 +85,7 @@ def test_the_catalogue_is_well_formed() -> None:
 def counted() -> Iterator[tuple[str, str, frozenset[str]]]:
     """Kind, name and labels of every ``counters.add("name", by, label=...)`` and ``set`` of the code."""
     root = Path(__file__).resolve().parents[3]
-    for package in ("fleetpulse", "producers", "runtime", "sinks", "stream_jobs"):
+    for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
             text = file.read_text(encoding="utf-8")
             if "counters." in text.lower():
@@ -107,6 +109,22 @@ def test_what_the_code_counts_is_in_the_catalogue() -> None:
 
     assert calls - {(metric.kind, metric.name, frozenset(metric.labels)) for metric in METRICS} == set()
     assert len(calls) > 20
+
+
+def words_of_the_code() -> set[str]:
+    """Every text constant of the code but for the catalogue's own."""
+    root = Path(__file__).resolve().parents[3]
+    files = (file for package in PACKAGES for file in (root / package).rglob("*.py") if file.name != "counters.py")
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in files)
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {node.value for node in nodes if isinstance(node.value, str)}
+
+
+def test_what_is_in_the_catalogue_is_counted_somewhere() -> None:
+    """A name that no code sets promises a figure that never comes."""
+    words = words_of_the_code()
+
+    assert [metric.name for metric in METRICS if metric.name not in words] == []
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

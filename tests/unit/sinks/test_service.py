@@ -30,6 +30,15 @@ class Recording:
         self.brought += 1
         return {PLACE: [Record(PLACE.topic, 0, self.brought - 1, 0, None, b"x", ())]}
 
+    def assignment(self) -> set[TopicPartition]:
+        return {PLACE}
+
+    def highwater(self, place: TopicPartition) -> int:
+        return 10_000
+
+    async def position(self, place: TopicPartition) -> int:
+        return self.brought
+
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.commits.append(offsets[PLACE])
 
