@@ -17,7 +17,7 @@ from fleetpulse.processes import Command, Processes
 from runtime import logs
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
-from runtime.health import Check, HealthServer
+from runtime.health import Check, HealthServer, Heartbeat
 from runtime.shutdown import on_stop_signal
 from schemas.finals import PASSED_ON_TOPICS
 from schemas.topics import (
@@ -44,7 +44,8 @@ def _health(port: int | None, ready: Check) -> Iterator[None]:
     if port is None:
         yield
         return
-    with HealthServer(port=port, ready=ready):
+    heartbeat = Heartbeat()
+    with HealthServer(port=port, alive=heartbeat.why_dead, ready=ready), heartbeat.of_next_loop():
         yield
 
 

@@ -5,10 +5,13 @@ It answers from a thread of its own, so that a busy event loop still answers, an
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +25,10 @@ Check = Callable[[], str | None]
 """None when well, else a sentence that says what is wrong."""
 
 REQUEST_WITHIN_S = 5.0
+BEAT_EVERY_S = 1.0
+STILL_MAX_S = 60.0
+"""A loop that stood still for longer will not turn again. Far above what holds a loop up and ends: loading a state when
+a partition is taken over (20 s at most), a machine that swaps."""
 
 
 def fine() -> None:
@@ -49,6 +56,50 @@ class Readiness:
         """None when every part does its work, else one line."""
         held = list(self._held.values())  # a copy: the process may change it meanwhile
         return "; ".join(" ".join(why.split()) for why in held) or None
+
+
+class Heartbeat:
+    """Whether an event loop turns: noted by the loop every second, asked by ``/healthz`` in another thread."""
+
+    def __init__(self, still_max_s: float = STILL_MAX_S, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._still_max_s = still_max_s
+        self._now_s = now_s
+        self._beat_s: float | None = None
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on this loop has to turn. Call in its thread, or before it runs."""
+        self._beat_s = self._now_s()
+        loop.call_later(BEAT_EVERY_S, self.follow, loop)
+
+    def why_dead(self) -> str | None:
+        """None while the loop turns, and before there is one."""
+        if self._beat_s is None:
+            return None
+        still_s = self._now_s() - self._beat_s
+        return f"the event loop has stood still for {still_s:.0f} s" if still_s > self._still_max_s else None
+
+    @contextlib.contextmanager
+    def of_next_loop(self) -> Iterator[None]:
+        """Follow the first event loop that is made meanwhile: for who hands its main thread to a library."""
+        before = asyncio.get_event_loop_policy()
+        asyncio.set_event_loop_policy(_FirstFollowed(self))
+        try:
+            yield
+        finally:
+            asyncio.set_event_loop_policy(before)
+
+
+class _FirstFollowed(asyncio.DefaultEventLoopPolicy):
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        super().__init__()
+        self._heartbeat: Heartbeat | None = heartbeat
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        loop = super().new_event_loop()
+        if self._heartbeat is not None:
+            self._heartbeat.follow(loop)
+            self._heartbeat = None
+        return loop
 
 
 class HealthServer:

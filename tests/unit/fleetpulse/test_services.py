@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fleetpulse import services
 from fleetpulse.observed_alerts import ObservedAlertStep
 from fleetpulse.services import JOBS, _alerts, _arguments, _finals, partitions_of
 from runtime.config import load
+from runtime.health import STILL_MAX_S, Check, Heartbeat
 from schemas.errors import FleetpulseError
 from schemas.topics import BY_NAME, state_topic
 
@@ -54,3 +59,28 @@ def test_the_alert_job_tells_its_figures_and_takes_rules_of_ones_own(tmp_path: P
     assert (hosting.transactional, hosting.outputs) == (("window.finals",), {"alerts": 1})
     with pytest.raises(FleetpulseError, match="nonsense"):
         _alerts(config, rules)
+
+
+def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked from another thread while the loop stands still; without a port nobody asks."""
+    now_s = [0.0]
+    checks: dict[str, Check] = {}
+
+    @contextlib.contextmanager
+    def server(*, port: int, alive: Check, ready: Check) -> Iterator[None]:
+        checks.update(alive=alive, ready=ready)
+        yield
+
+    monkeypatch.setattr(services, "HealthServer", server)
+    monkeypatch.setattr(services, "Heartbeat", lambda: Heartbeat(now_s=lambda: now_s[0]))
+
+    async def body() -> list[str | None]:
+        seen = [checks["alive"]()]
+        now_s[0] += STILL_MAX_S + 1
+        return [*seen, checks["alive"](), checks["ready"]()]
+
+    with services._health(9_100, lambda: "waits"):
+        before = checks["alive"]()
+        seen = asyncio.run(body())
+
+    assert [before, *seen] == [None, None, "the event loop has stood still for 61 s", "waits"]

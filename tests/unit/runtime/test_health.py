@@ -1,13 +1,15 @@
+import asyncio
 import json
 import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runtime.counters import Counters
-from runtime.health import Check, HealthServer, Readiness
+from runtime.health import BEAT_EVERY_S, Check, HealthServer, Heartbeat, Readiness
 from schemas.errors import ConfigError
 
 # The server under test listens on loopback: the one thing here that needs a socket.
@@ -124,3 +126,71 @@ def test_what_holds_a_process_up_is_one_line_at_readyz() -> None:
 
     assert before == (503, '{"ok": false, "why": "two lines"}\n')
     assert after == (200, '{"ok": true, "why": null}\n')
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Loop:
+    """An event loop whose calls are made when told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, Any, Any]] = []
+
+    def call_later(self, in_s: float, call: Any, *arguments: Any) -> None:
+        self.calls.append((in_s, call, arguments))
+
+    def turn(self) -> None:
+        calls, self.calls = self.calls, []
+        for _, call, arguments in calls:
+            call(*arguments)
+
+
+def test_a_loop_that_stands_still_for_too_long_is_dead_until_it_turns() -> None:
+    """Before there is a loop nothing is wrong, and neither is it after 20 s in which a state was loaded."""
+    clock, loop = Clock(), Loop()
+    heartbeat = Heartbeat(now_s=clock)
+    clock.now_s = 1_000.0
+    seen = [heartbeat.why_dead()]
+    heartbeat.follow(loop)  # type: ignore[arg-type]
+    for still_s in (20, 40, 0.5):
+        clock.now_s += still_s
+        seen.append(heartbeat.why_dead())
+    loop.turn()
+    seen.append(heartbeat.why_dead())
+
+    assert seen == [None, None, None, "the event loop has stood still for 60 s", None]
+    assert [in_s for in_s, _, _ in loop.calls] == [BEAT_EVERY_S]
+
+
+def test_the_first_loop_of_a_library_is_followed_and_no_other() -> None:
+    """A second loop, of a thread, would hide that the first stands still; loops made later are none of ours."""
+    clock, policy = Clock(), asyncio.get_event_loop_policy()
+    heartbeat = Heartbeat(now_s=clock)
+
+    async def body() -> str | None:
+        clock.now_s += 61
+        other = asyncio.new_event_loop()
+        other.close()
+        return heartbeat.why_dead()
+
+    with heartbeat.of_next_loop():
+        before = heartbeat.why_dead()
+        found = asyncio.run(body())
+
+    assert (before, found) == (None, "the event loop has stood still for 61 s")
+    assert asyncio.get_event_loop_policy() is policy
+
+
+def test_a_library_has_its_policy_back_after_a_failure() -> None:
+    """Whatever came out of the loop."""
+    policy = asyncio.get_event_loop_policy()
+
+    with pytest.raises(KeyError), Heartbeat().of_next_loop():
+        raise KeyError
+
+    assert asyncio.get_event_loop_policy() is policy
