@@ -64,17 +64,18 @@ def _health(port: int | None, watched: Watched) -> Iterator[None]:
         yield
 
 
-def run_proxy(
-    upstreams: Sequence[str], flags: dict[str, object], spool: Path | None, health_port: int | None = None
-) -> None:
-    """Serve until SIGTERM. Ready while at least one upstream is not known to be down."""
+def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | None) -> None:
+    """Serve until SIGTERM. Ready while at least one upstream is not known to be down.
+
+    ``flags`` are settings of the section ``proxy``; None: not told.
+    """
     told = tuple(upstream_of(upstream) for upstream in upstreams) or None
     config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": told})
     if not config.proxy.upstreams:
         raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
     logs.configure("proxy")
     watched = Watched()
-    with _health(health_port, watched):
+    with _health(config.proxy.health_port, watched):
         run_on_fast_loop(_serve(config, spool, watched))
 
 

@@ -55,6 +55,8 @@ class ProxyConfig(BaseModel):
     """Address to listen on. There is no TLS on this side: whoever opens it to a network puts TLS before it."""
     port: int = Field(default=8800, ge=0, le=65_535)
     """0 takes a free one."""
+    health_port: int | None = Field(default=None, ge=0, le=65_535)
+    """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
     upstreams: tuple[UpstreamConfig, ...] = ()
     cluster: str | None = None
     region: str | None = None

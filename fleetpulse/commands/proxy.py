@@ -52,5 +52,6 @@ def proxy(
         "ask_usage": ask_usage,
         "tenant_from": tenant_from,
         "log_requests": log_requests,
+        "health_port": health_port,
     }
-    run_proxy(upstream or (), flags, spool, health_port)
+    run_proxy(upstream or (), flags, spool)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from pathlib import Path
 
 import pytest
 
+from fleetpulse import proxy
 from fleetpulse.proxy import Watched, quiet_collector, run_on_fast_loop, run_proxy, secret_of, upstream_of
 from producers.proxy.server import ProxyServer
+from runtime import logs
 from runtime.counters import Counters
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
 from schemas.errors import ConfigError
@@ -33,6 +36,31 @@ def test_a_bad_upstream_is_named() -> None:
     """With its key and its bound."""
     with pytest.raises(ConfigError, match=r"proxy\.upstreams\.0\.url"):
         run_proxy(("e:1",), {}, None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "setting", "port"),
+    [(None, None, None), (None, "9105", 9105), (0, "9105", 0), (9106, None, 9106)],
+    ids=["nowhere", "setting", "the flag counts before", "flag"],
+)
+def test_where_health_is_told(
+    monkeypatch: pytest.MonkeyPatch, flag: int | None, setting: str | None, port: int | None
+) -> None:
+    """By the flag or the setting; by neither on no port."""
+    asked: list[int | None] = []
+    if setting is not None:
+        monkeypatch.setenv("FLEETPULSE_PROXY__HEALTH_PORT", setting)
+
+    def health(port: int | None, watched: Watched) -> contextlib.nullcontext[None]:
+        asked.append(port)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(proxy, "_health", health)
+    monkeypatch.setattr(proxy, "run_on_fast_loop", lambda serving: serving.close())
+    monkeypatch.setattr(logs, "configure", lambda process: None)
+    run_proxy(("http://e:1",), {"health_port": flag}, None)
+
+    assert asked == [port]
 
 
 def test_a_secret_is_made_once(tmp_path: Path) -> None:
