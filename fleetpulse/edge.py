@@ -35,7 +35,7 @@ DRAIN_S = 15.0
 SETTLED_AFTER_S = 5.0
 QUIET = PublisherSettings(linger_ms=100, save_every_s=5.0, books_every_s=5.0)
 """For a process that hardly sends: rows of one tick travel together, and the disk is left alone in between. After a
-kill the acknowledged records of five seconds are sent again, and recognised."""
+kill the acknowledged records of five seconds (of one soon after a start) are sent again, and recognised."""
 
 
 @contextlib.asynccontextmanager

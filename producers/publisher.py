@@ -47,6 +47,7 @@ _LOOK_EVERY_S = 2.0
 """At lanes whose hold has ended, when no record comes."""
 _BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
 _YIELD_EVERY_PUTS = 32
+_FIRST_SAVES_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,15 @@ class Publisher:
         self._told: Books = {}
         self._books_failure: Exception | None = None
         self._puts = 0
+        self._caught_up = False  # a save of this boot knows what it and older ones had acknowledged
+        self._next_books_s = 0.0
         self._disk = asyncio.Lock()  # one sync or save at a time
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
         """Begin to send in the background; Kafka need not be there."""
         self._sent_once = (self.spool.boot, 0)
+        self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
         self._tasks = [asyncio.create_task(self._send_forever()), asyncio.create_task(self._keep_forever())]
         return self
 
@@ -292,17 +296,27 @@ class Publisher:
     # Keeping
 
     async def _keep_forever(self) -> None:
-        next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
         while True:
-            await asyncio.sleep(self._settings.save_every_s)
-            await self._sync()
-            await self._save()
-            self._counters.set("edge_spool_bytes", self.spool.size_bytes)
-            oldest_ms = next((record.at_ms for record in self.spool.taken), None)
-            self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
-            if self._clock.monotonic_s() >= next_books_s:
-                await self._tell_books()
-                next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
+            await asyncio.sleep(self._save_pause_s())
+            await self._keep()
+
+    def _save_pause_s(self) -> float:
+        """Short until a save knows all that older boots left and something of this one: who is killed again and again
+        would otherwise send the same records every time, and more of them each time."""
+        often_s = self._settings.save_every_s
+        return often_s if self._caught_up else min(_FIRST_SAVES_EVERY_S, often_s)
+
+    async def _keep(self) -> None:
+        await self._sync()
+        low = self.spool.low
+        if await self._save():
+            self._caught_up |= low > (self.spool.boot, 0)
+        self._counters.set("edge_spool_bytes", self.spool.size_bytes)
+        oldest_ms = next((record.at_ms for record in self.spool.taken), None)
+        self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
+        if self._clock.monotonic_s() >= self._next_books_s:
+            await self._tell_books()
+            self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
 
     async def _sync(self) -> None:
         async with self._disk:
@@ -310,16 +324,18 @@ class Publisher:
                 await _finish(sync.run)
                 self.spool.finish_sync(sync)
 
-    async def _save(self) -> None:
+    async def _save(self) -> bool:
+        """Write what is acknowledged; False when the disk does not take it."""
         async with self._disk:
             if (save := self.spool.begin_save()) is None:
-                return
+                return True
             try:
                 await _finish(save.run)
             except OSError as error:
                 _log.error("the spool's books cannot be written", extra={"error": str(error)})
-                return
+                return False
             self.spool.finish_save(save)
+            return True
 
     async def _tell_books(self) -> None:
         """Send the books when they have changed since Kafka last took them; a failure waits for the next time."""

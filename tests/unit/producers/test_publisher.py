@@ -1,0 +1,124 @@
+"""What a publisher has kept when it is killed. Sending itself is tested against Kafka (tests/integration)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from producers.batch import Batch
+from producers.publisher import Publisher, PublisherSettings
+from producers.slots import Slots
+from producers.spool import Spool
+from runtime.config import KafkaConfig
+from runtime.counters import Counters
+
+ONE = Batch("llm.requests", "s/1", "t", b"h", 1, b"value")
+RARELY = PublisherSettings(save_every_s=5.0)
+
+
+def publisher_on(folder: Path, settings: PublisherSettings = RARELY) -> Publisher:
+    spool = Spool.open(folder)
+    return Publisher(spool, KafkaConfig(), host="h", settings=settings, counters=Counters())
+
+
+async def spooled(publisher: Publisher, records: int) -> int:
+    """Spool so many, and let Kafka acknowledge all that the spool hands out; how many these were."""
+    for _ in range(records):
+        await publisher.put("llm.requests", b"h", ONE)
+    publisher.spool.sync()
+    taken = publisher.spool.take()
+    if taken:
+        publisher._delivered(taken)
+    return len(taken)
+
+
+async def lived(publisher: Publisher, seconds: float) -> None:
+    """Its saves in so many seconds; then it is killed."""
+    at_s = publisher._save_pause_s()
+    while at_s <= seconds:
+        await publisher._keep()
+        at_s += publisher._save_pause_s()
+    publisher.spool.abandon()
+
+
+async def test_who_is_killed_again_and_again_sends_nothing_twice(tmp_path: Path) -> None:
+    """Each life ends before the usual interval of saves; without the early one the fifth would send 50 records."""
+    sent = []
+    for _ in range(5):
+        publisher = publisher_on(tmp_path)
+        sent.append(await spooled(publisher, 10))
+        await lived(publisher, 2.0)
+
+    assert sent == [10] * 5
+
+
+async def test_a_kill_before_the_first_save_sends_again(tmp_path: Path) -> None:
+    """Nothing is lost by it; afterwards it is made up for."""
+    sent = []
+    for seconds in (0.5, 0.5, 1.0, 0.5):
+        publisher = publisher_on(tmp_path)
+        sent.append(await spooled(publisher, 10))
+        await lived(publisher, seconds)
+
+    assert sent == [10, 20, 30, 10]
+
+
+async def test_saves_are_rare_once_one_knows_the_first_acknowledgements(tmp_path: Path) -> None:
+    """Not before: neither without acknowledgements nor while older boots' records are left."""
+    publisher = publisher_on(tmp_path)
+    await spooled(publisher, 0)
+    await publisher._keep()
+    paces = [publisher._save_pause_s()]
+    await spooled(publisher, 3)
+    paces.append(publisher._save_pause_s())
+    await publisher._keep()
+    paces.append(publisher._save_pause_s())
+    publisher.spool.abandon()
+
+    assert paces == [1.0, 1.0, 5.0]
+
+
+async def test_while_older_boots_have_records_left_saves_are_frequent(tmp_path: Path) -> None:
+    """They would all be sent again."""
+    first = publisher_on(tmp_path)
+    for _ in range(2):
+        await first.put("llm.requests", b"h", ONE)
+    first.spool.sync()
+    first.spool.abandon()
+    again = publisher_on(tmp_path)
+    (one, *others) = again.spool.take()
+    again._delivered([one])
+    await again._keep()
+    pace = again._save_pause_s()
+    again.spool.abandon()
+
+    assert (len(others), pace) == (1, 1.0)
+
+
+async def test_a_publisher_that_saves_often_keeps_its_pace(tmp_path: Path) -> None:
+    """The early saves are never later than the usual ones."""
+    publisher = publisher_on(tmp_path, PublisherSettings(save_every_s=0.25))
+    pace = publisher._save_pause_s()
+    publisher.spool.abandon()
+
+    assert pace == 0.25
+
+
+async def test_a_disk_that_takes_no_save_is_tried_soon_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a save that was written counts."""
+    publisher = publisher_on(tmp_path)
+    await spooled(publisher, 1)
+
+    def full(self: Slots, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Slots, "write", full)
+        await publisher._keep()
+    failed = publisher._save_pause_s()
+    await publisher._keep()
+    written = publisher._save_pause_s()
+    publisher.spool.abandon()
+
+    assert (failed, written) == (1.0, 5.0)
