@@ -6,6 +6,7 @@ instead: ``endpoint_url_file``, ``bearer_token_file``, ``hmac_key_file``, ``rout
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -16,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, m
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
 _LEAST_KEY_BYTES = 16
+_TOKEN = re.compile(r"[!-~]+")
+"""What a header holds: printable ASCII without spaces."""
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 ALERTMANAGER_PATH = "/api/v2/alerts"
 
@@ -121,6 +124,9 @@ class TargetConfig(BaseModel):
                 raise ValueError(f"{name} must be text")
         if unknown := sorted(set(tree) - set(cls.model_fields)):
             raise ValueError(f"{unknown[0]} is not a setting of a target")  # its value may be a secret, misspelt
+        for name in ("bearer_token", "routing_key"):
+            if tree.get(name) is not None and not _TOKEN.fullmatch(_plain(tree[name])):
+                raise ValueError(f"{name} must be printable ASCII without spaces")
         if len(_plain(tree.get("hmac_key") or "x" * _LEAST_KEY_BYTES).encode()) < _LEAST_KEY_BYTES:
             raise ValueError(f"hmac_key must have at least {_LEAST_KEY_BYTES} bytes")
         if "endpoint_url" in tree or tree.get("kind") != "pagerduty":

@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.block import Block
 from schemas.build import block_from_rows
-from schemas.errors import ContractError, RejectedError
+from schemas.errors import RejectedError
 from schemas.record import Record
 from schemas.tables import ALERT_HISTORY
 from sinks.delivery.intake import transition_of
@@ -15,17 +15,17 @@ from sinks.delivery.intake import transition_of
 _COLUMNS = tuple(field.name for field in ALERT_HISTORY.fields if field.name != "record")
 
 
-def block_of(records: Sequence[Record]) -> Block:
-    """A row for each record, in order; tombstones must be left out before. Raises ``ContractError`` for a record that
-    is no alert: the alert job alone writes there."""
-    return block_from_rows(ALERT_HISTORY.fields, [_row(record) for record in records])
+def block_of(records: Sequence[Record]) -> tuple[Block, list[int]]:
+    """A row for each record that is an alert, in order, and which record each row came from; tombstones must be left
+    out before. What is no alert is left out: whoever may write to the topic must not be able to stop the sink."""
+    found = [(index, row) for index, record in enumerate(records) if (row := _row(record)) is not None]
+    return block_from_rows(ALERT_HISTORY.fields, [row for _, row in found]), [index for index, _ in found]
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _row(record: Record) -> dict[str, Any] | None:
     try:
         transition = transition_of(record)
         text = transition.record.decode()
-    except (RejectedError, UnicodeDecodeError) as error:
-        where = f"{record.topic}[{record.partition}] offset {record.offset}"
-        raise ContractError(f"{where} cannot be read as an alert: {error}; who wrote it?") from error
+    except (RejectedError, UnicodeDecodeError):
+        return None
     return {**{name: getattr(transition.alert, name) for name in _COLUMNS}, "record": text}

@@ -1,7 +1,7 @@
 """From records to inserts, pure: blocks of a table are merged into one and every row gets its identity.
 
-Derived topics (partials, books, rejected, alerts) are ours: a record that cannot be read there is a defect and stops
-the sink.
+Derived topics (partials, books, rejected) are ours: a record that cannot be read there is a defect and stops the sink.
+Records of ``alerts`` that are no alerts are counted and left out: that topic is read, and may be written, by others.
 Source topics are judged by the same admission as the windows job, so that both always agree on every event.
 Rows whose time to live is over are counted, not inserted: the database would drop them unseen.
 """
@@ -9,7 +9,7 @@ Rows whose time to live is over are counted, not inserted: the database would dr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -52,18 +52,21 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What a batch of records becomes: inserts, the buckets they touch, and how many rows came past their time."""
+    """What a batch of records becomes: inserts, the buckets they touch, how many rows came past their time, and how
+    many records of ``alerts`` cannot be read."""
 
     inserts: tuple[Insert, ...] = ()
     dirty: frozenset[Bucket] = frozenset()
     expired: Mapping[str, int] = field(default_factory=dict)
+    unreadable: int = 0
 
 
 def together(parts: Sequence[Landing]) -> Landing:
     """All of these as one; each is of other tables."""
     expired = {table: rows for part in parts for table, rows in part.expired.items()}
     dirty = frozenset(bucket for part in parts for bucket in part.dirty)
-    return Landing(tuple(insert for part in parts for insert in part.inserts), dirty, expired)
+    inserts = tuple(insert for part in parts for insert in part.inserts)
+    return Landing(inserts, dirty, expired, sum(part.unreadable for part in parts))
 
 
 def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
@@ -80,22 +83,24 @@ def land_derived(records: Sequence[Record], log_ids: Mapping[str, str], now_ms: 
 
 def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
     block, record_of, row_of = _decoded(table, records)
+    unreadable = len(records) - block.rows if table is ALERT_HISTORY else 0
     if block.rows == 0:
-        return Landing()
+        return Landing(unreadable=unreadable)
     stored = LANDED[table.schema]
     if table is not PRODUCER_BOOKS:
         block = Block(block.rows, {**block.columns, **_places(table, records, log_ids, record_of, row_of)})
     block, expired = _unexpired(table.name, block, now_ms, limits)
     topic = _TOPIC_OF.get(table.schema)
     dirty = _buckets(topic, block) if topic is not None else frozenset()
-    return _landing(stored.name, stored.fields, block, dirty, expired)
+    return replace(_landing(stored.name, stored.fields, block, dirty, expired), unreadable=unreadable)
 
 
 def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
     """All rows of these records, and which record and row each came from."""
     if table is ALERT_HISTORY:  # JSON: a row each
-        each = np.arange(len(records), dtype=np.int32)
-        return block_of(records), each, np.zeros_like(each)
+        block, kept = block_of(records)
+        each = np.array(kept, np.int32)
+        return block, each, np.zeros_like(each)
     values = [record.value or b"" for record in records]
     measured = native_walk.measure(table.fields, values)
     if (measured.rows < 0).any():

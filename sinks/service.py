@@ -19,6 +19,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.counters import COUNTERS
 from runtime.health import Readiness
 from runtime.log_ids import read_log_ids
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
@@ -258,6 +259,9 @@ async def _land(
     if landing.expired:
         group.progress.expired += sum(landing.expired.values())
         _log.warning("rows came past their time to live and were not kept", extra={"rows": str(dict(landing.expired))})
+    if landing.unreadable:
+        COUNTERS.add("errors", landing.unreadable, where="sink", error="unreadable")
+        _log.error("records of alerts cannot be read and were left out", extra={"records": landing.unreadable})
     try:
         await consumer.commit(offsets)
         group.landed.update(offsets)

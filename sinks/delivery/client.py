@@ -17,6 +17,8 @@ from sinks.delivery.shaping import Post
 ANSWER_BYTES_MAX = 4_096
 """Of an answer's body that are read; then the connection is closed."""
 DETAIL_MAX = 200
+UNSENDABLE = 400
+"""In place of an answer, when no request can be made of it: trying again would not help."""
 HIDDEN = "***"
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO it logs every address, and addresses hold tokens
@@ -46,15 +48,17 @@ class Client:
         await self._http.aclose()
 
     async def post(self, post: Post) -> Answer:
-        """Post it; whatever the network does is an answer too (status 0)."""
-        headers = post.headers(self._config, self._clock.now_ms())
+        """Post it; whatever the network does is an answer too (status 0), and so is what no request can hold (400)."""
         try:
+            headers = post.headers(self._config, self._clock.now_ms())
             async with asyncio.timeout(self._config.timeout_s):
                 return await self._post(post.body, headers)
         except TimeoutError:
             return Answer(0, f"no answer within {self._config.timeout_s:g} s")
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             return Answer(0, self._said(f"{type(error).__name__}: {error}"))
+        except ValueError as error:  # text that no header holds
+            return Answer(UNSENDABLE, self._said(f"cannot be requested: {error}"))
 
     async def _post(self, body: bytes, headers: dict[str, str]) -> Answer:
         async with self._http.stream("POST", self._config.url, content=body, headers=headers) as response:

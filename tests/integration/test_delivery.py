@@ -104,7 +104,7 @@ async def test_a_receiver_that_fails_five_times_gets_each_alert_once_more_and_no
         return 200, {}
 
     receiver.answers = answers
-    alerts = [alert for name in ("a", "b", "c") for alert in life_of(test, f"{test}{name}")]
+    alerts = [alert for name in ("a", "b", "c") for alert in life_of(test, f"{test}000{name}")]
     async with delivering(kafka, webhook(receiver, test, hmac_key=KEY)):
         await tell(kafka, *alerts, transaction=f"{kafka.deployment}-tx")
         await receiver.until(lambda: len(receiver.requests) >= len(alerts) + 5)
@@ -113,8 +113,8 @@ async def test_a_receiver_that_fails_five_times_gets_each_alert_once_more_and_no
     assert sorted(receiver.keys) == sorted([*ids(alerts), *failed])
     assert {(one.key, one.body) for one in receiver.requests} == {(a.transition_id, encode(a)) for a in alerts}
     for name in ("a", "b", "c"):
-        taken = list(dict.fromkeys(key for key in receiver.keys if key.startswith(f"{test}{name}-")))
-        assert taken == ids(life_of(test, f"{test}{name}"))
+        taken = list(dict.fromkeys(key for key in receiver.keys if key.startswith(f"{test}000{name}-")))
+        assert taken == ids(life_of(test, f"{test}000{name}"))
     for one in receiver.requests:
         header = one.headers[HEADER.lower()]
         assert verify(KEY.encode(), one.body, header, int(header[2:].split(",")[0]))
@@ -127,7 +127,7 @@ async def test_a_dead_target_blocks_no_other_and_hears_everything_when_it_is_bac
     away = Receiver()
     async with away.standing():
         pass  # the port is known, nobody listens
-    alerts = life_of(test, f"{test}a")
+    alerts = life_of(test, f"{test}000a")
     targets = (webhook(receiver, test), webhook(away, test, name="away"))
     async with delivering(kafka, *targets):
         await tell(kafka, *alerts)
@@ -143,13 +143,13 @@ async def test_what_is_refused_goes_to_the_undelivered_ones_at_once(
 ) -> None:
     """Status 400 is not tried again; what comes after it is delivered."""
     receiver.answers = lambda request: (400 if request.key.endswith("-1") else 200, {})
-    alerts = life_of(test, f"{test}a")
+    alerts = life_of(test, f"{test}000a")
     async with delivering(kafka, webhook(receiver, test)):
         await tell(kafka, *alerts)
         await receiver.until(lambda: len(receiver.requests) >= len(alerts))
-        await until(lambda: _some(kafka, f"{test}a"))
+        await until(lambda: _some(kafka, f"{test}000a"))
 
-    told = [json.loads(value) for value in await undelivered(kafka, {f"{test}a"})]
+    told = [json.loads(value) for value in await undelivered(kafka, {f"{test}000a"})]
     assert receiver.keys == ids(alerts)
     assert [(one["target"], one["reason"], one["detail"], one["attempts"]) for one in told] == [
         ("hook", "refused", "status 400: ", 0)
@@ -163,12 +163,12 @@ async def _some(kafka: KafkaConfig, fingerprint: str) -> bool:
 
 async def test_a_new_target_is_told_what_is_open(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
     """Of the past only what goes on; from then on everything, and after a restart nothing again."""
-    open_, over = an_alert(test, f"{test}a", 2, "updated"), life_of(test, f"{test}b")
-    await tell(kafka, an_alert(test, f"{test}a"), *over, open_)
+    open_, over = an_alert(test, f"{test}000a", 2, "updated"), life_of(test, f"{test}000b")
+    await tell(kafka, an_alert(test, f"{test}000a"), *over, open_)
     async with delivering(kafka, webhook(receiver, test)):
         await receiver.until(lambda: len(receiver.requests) >= 1)
     async with delivering(kafka, webhook(receiver, test)):
-        end = an_alert(test, f"{test}a", 3, "resolved")
+        end = an_alert(test, f"{test}000a", 3, "resolved")
         await tell(kafka, end)
         await receiver.until(lambda: len(receiver.requests) >= 2)
 
@@ -180,7 +180,7 @@ async def test_a_muted_alert_is_told_when_the_mute_ends_over_a_restart(
 ) -> None:
     """Held back by one process, told once by the next one, and by no later one."""
     until_ms = SystemClock().now_ms() + 1_500
-    muted = an_alert(test, f"{test}a", muted_until_ms=until_ms)
+    muted = an_alert(test, f"{test}000a", muted_until_ms=until_ms)
     target = webhook(receiver, test)
     async with delivering(kafka, target) as delivery:
         await tell(kafka, muted)
@@ -188,7 +188,7 @@ async def test_a_muted_alert_is_told_when_the_mute_ends_over_a_restart(
     async with delivering(kafka, target):
         await receiver.until(lambda: len(receiver.requests) >= 1)
     async with delivering(kafka, target):
-        await tell(kafka, end := an_alert(test, f"{test}a", 2, "resolved"))
+        await tell(kafka, end := an_alert(test, f"{test}000a", 2, "resolved"))
         await receiver.until(lambda: len(receiver.requests) >= 2)
 
     assert receiver.keys == ids([muted, end])
@@ -208,9 +208,9 @@ async def test_the_example_drains_an_engine_whose_gpu_is_lost(
 ) -> None:
     """examples/drain_engine.py: drained when lost, back when found; other alerts move nothing."""
     labels = {"test": test, "engine_id": f"engine-{test}", "gpu_uuid": "GPU-1"}
-    lost = an_alert(test, f"{test}a", rule="gpu_lost", labels=labels)
-    slow = an_alert(test, f"{test}b", rule="ttft_high", labels=labels)
-    found = an_alert(test, f"{test}a", 2, "resolved", rule="gpu_lost", labels=labels)
+    lost = an_alert(test, f"{test}000a", rule="gpu_lost", labels=labels)
+    slow = an_alert(test, f"{test}000b", rule="ttft_high", labels=labels)
+    found = an_alert(test, f"{test}000a", 2, "resolved", rule="gpu_lost", labels=labels)
     await tell(kafka, slow, lost, found)
     settings = {"KAFKA": kafka.bootstrap, "ROUTER": f"http://127.0.0.1:{receiver.port}", "GROUP": kafka.deployment}
     command = [sys.executable, str(ROOT / "examples" / "drain_engine.py")]
@@ -237,7 +237,7 @@ async def test_transitions_land_in_the_database(
     """Each of them a row of table ``alerts``, with its record."""
     await asyncio.to_thread(migrate, kafka, clickhouse_config)
     await skip_to_end(kafka, f"{kafka.deployment}-sink", (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC))
-    alerts = life_of(test, f"{test}a")
+    alerts = life_of(test, f"{test}000a")
     await tell(kafka, *alerts)
     stop, settings = asyncio.Event(), SinkSettings(flush_ms=100, raw=False, roll=False)
     task = asyncio.create_task(run_sink(kafka, clickhouse_config, settings, stop))
@@ -246,7 +246,7 @@ async def test_transitions_land_in_the_database(
     await asyncio.wait_for(task, 30)
 
     query = "SELECT number, transition, record FROM alerts FINAL WHERE fingerprint = %(of)s ORDER BY number"
-    found = clickhouse.query(query, parameters={"of": f"{test}a"}).result_rows
+    found = clickhouse.query(query, parameters={"of": f"{test}000a"}).result_rows
     assert found == [(alert.number, alert.transition, encode(alert).decode()) for alert in alerts]
 
 
@@ -259,8 +259,8 @@ async def _landed(kafka: KafkaConfig) -> bool:
 
 async def test_dry_run_prints_what_is_open_without_secrets(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
     """One document for each open alert that the target asks for; nothing is sent."""
-    open_ = an_alert(test, f"{test}a", 2, "updated")
-    await tell(kafka, an_alert(test, f"{test}a"), *life_of(test, f"{test}b"), open_)
+    open_ = an_alert(test, f"{test}000a", 2, "updated")
+    await tell(kafka, an_alert(test, f"{test}000a"), *life_of(test, f"{test}000b"), open_)
     target = {"name": "pager", "kind": "pagerduty", "endpoint_url": receiver.url, "routing_key": "r0ut1ng"}
     done = await asyncio.to_thread(cli, kafka, {**target, "match": {"test": test}}, "deliver", "--dry-run")
 
@@ -291,7 +291,7 @@ async def test_check_says_what_each_target_answered(kafka: KafkaConfig, receiver
 
 async def test_killed_halfway_every_transition_arrives(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
     """kill -9 of the command, twice: no transition is missing, all are in order, repeats have the same key and body."""
-    lives = {f"{test}{n:02}": life_of(test, f"{test}{n:02}") for n in range(30)}
+    lives = {f"{test}{n:04}": life_of(test, f"{test}{n:04}") for n in range(30)}
     alerts = [lives[name][number] for number in range(3) for name in lives]
     target = {
         "name": "hook",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from schemas.alerts import Alert, Member, encode
 from schemas.build import rows_of
-from schemas.errors import ContractError
 from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
 from schemas.tables import ALERT_HISTORY
 from sinks.alert_rows import block_of
-from sinks.landing import land_derived
+from sinks.landing import Landing, land_derived
 from tests.unit.sinks.landing_cases import NOW_MS, rows_landed
 
 ALERT = Alert(
@@ -36,7 +37,10 @@ def record(value: bytes | None, offset: int = 7) -> Record:
 
 def test_a_transition_is_a_row_with_the_whole_record() -> None:
     """Columns as the alert says, null where it is open, and the bytes of the topic as text."""
-    rows = rows_of(ALERT_HISTORY.fields, block_of([record(encode(ALERT))]))
+    block, kept = block_of([record(encode(ALERT))])
+    rows = rows_of(ALERT_HISTORY.fields, block)
+
+    assert kept == [0]
 
     assert rows == [
         {
@@ -68,8 +72,26 @@ def test_rows_land_with_the_identity_of_their_log() -> None:
     assert [tuple(row[name] for name in identity) for row in landed] == [("eeee", 0, 7, 0), ("eeee", 0, 9, 0)]
 
 
-@pytest.mark.parametrize("value", [b"{}", b"no", b'{"transition": "opened"}', b"\xff"])
-def test_a_record_that_is_no_alert_stops_the_sink(value: bytes) -> None:
-    """With where it stands: only the alert job writes there."""
-    with pytest.raises(ContractError, match=r"alerts\[0\] offset 7"):
-        block_of([record(value)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{}",
+        b"no",
+        b'{"transition": "opened"}',
+        b"\xff",
+        encode(replace(ALERT, fingerprint="\u00e9")),
+        encode(replace(ALERT, number=-1)),
+        encode(replace(ALERT, number=2**40)),
+        encode(replace(ALERT, at_ms=2**62)),
+        encode(replace(ALERT, count="x")),  # type: ignore[arg-type]
+    ],
+)
+def test_a_record_that_is_no_alert_is_left_out_and_counted(value: bytes) -> None:
+    """Those around it land with their own place; alone it is nothing but a count."""
+    records = [record(encode(ALERT)), record(value, 8), record(encode(ALERT), 9)]
+
+    landing = land_derived(records, {"alerts": "eeee"}, NOW_MS, DEFAULT_LIMITS)
+    alone = land_derived(records[1:2], {"alerts": "eeee"}, NOW_MS, DEFAULT_LIMITS)
+
+    assert ([row["log_offset"] for row in rows_landed(landing.inserts[0])], landing.unreadable) == ([7, 9], 1)
+    assert alone == Landing(unreadable=1)

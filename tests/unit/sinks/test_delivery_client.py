@@ -157,10 +157,25 @@ def test_a_record_is_a_transition_with_its_place() -> None:
     [
         ("fingerprint", 7),
         ("fingerprint", ""),
+        ("fingerprint", "0123456789abcde"),
+        ("fingerprint", "0123456789ABCDEF"),
+        ("fingerprint", "0123456789abcdef\n"),
+        ("fingerprint", "0123456789abcde\u0661"),
+        ("fingerprint", "0123456789abcd\r\n"),
         ("severity", "fatal"),
         ("summary", None),
         ("number", "1"),
         ("number", True),
+        ("number", 0),
+        ("number", 2**31),
+        ("count", -1),
+        ("count", 2**63),
+        ("count", "1"),
+        ("evidence", []),
+        ("summary", "x" * 65_537),
+        ("labels", {str(n): "" for n in range(65)}),
+        ("labels", {"host": "x" * 65_537}),
+        ("members", [{"rule": "r", "severity": "info", "labels": {}, "since_ms": 0, "until_ms": None}] * 1_001),
         ("opened_ms", -1),
         ("since_ms", 10**18),
         ("at_ms", 1.5),
@@ -176,10 +191,30 @@ def test_a_record_is_a_transition_with_its_place() -> None:
 )
 def test_a_record_with_a_field_of_another_type_is_refused(field: str, value: Any) -> None:
     """Here, so that nothing later has to ask."""
-    told = {**orjson.loads(encode(an_alert())), field: value}
+    told = {**orjson.loads(encode(full_alert())), field: value}
 
     with pytest.raises(RejectedError):
         transition_of(record(orjson.dumps(told)))
+
+
+def test_a_record_on_the_bounds_is_read_one_beyond_is_not() -> None:
+    """A MiB in all; labels, members and texts as large as they may be."""
+    one = {"rule": "r", "severity": "info", "labels": {}, "since_ms": 0, "until_ms": None}
+    wide = {"labels": {str(n): "" for n in range(64)}, "members": [one] * 1_000, "summary": "x" * 65_536}
+    told = {**orjson.loads(encode(full_alert())), **wide, "number": 2**31 - 1, "count": 2**63 - 1}
+    whole = orjson.dumps(told)
+
+    assert transition_of(record(whole.ljust(1_048_576))).alert.number == 2**31 - 1
+    with pytest.raises(RejectedError, match="1048577 bytes"):
+        transition_of(record(whole.ljust(1_048_577)))
+
+
+async def test_what_cannot_be_put_in_a_request_is_refused_not_raised() -> None:
+    """A key that is no header would end the whole delivery, again after each start."""
+    async with Client(config(), VirtualClock(NOW_MS), transport=httpx.MockTransport(lambda _: response(200))) as client:
+        answer = await client.post(Post(b"{}", "\u00e9-1"))
+
+    assert (answer.status, answer.verdict.value, answer.detail[:19]) == (400, "refused", "cannot be requested")
 
 
 @pytest.mark.parametrize(
