@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from typing import Any, TextIO
 
 import structlog
@@ -16,6 +17,10 @@ from structlog.typing import EventDict, Processor
 from schemas.errors import ConfigError
 
 _NOISY = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING, "urllib3": logging.WARNING}
+_REPEATING = ("aiokafka",)
+"""Loggers that write the same line at every attempt while a broker is away: ten a second."""
+_REPEATED_AFTER_S = 60.0
+_REPEATS_MAX = 1_000
 _KNOWN = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -26,12 +31,43 @@ def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None
         raise ConfigError("log.level", level, "must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
+    handler.addFilter(Repeats())
     handler.setFormatter(_formatter(process, human=target.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     for name, least in _NOISY.items():
         logging.getLogger(name).setLevel(least)
+
+
+class Repeats(logging.Filter):
+    """Of equal lines of ``_REPEATING`` and the loggers below them, one a minute: the first at once, a later one with
+    the fact ``repeats``, how many were left out before it. What has a traceback, or is another's, always passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: dict[tuple[str, str], tuple[float, int]] = {}  # when it passed, and what was left out since
+        self._one = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line passes."""
+        if record.exc_info or record.name.partition(".")[0] not in _REPEATING:
+            return True
+        with self._one:
+            return self._passes(record)
+
+    def _passes(self, record: logging.LogRecord) -> bool:
+        line = (record.name, record.getMessage())
+        passed_s, left_out = self._lines.pop(line, (None, 0))
+        if passed_s is not None and 0 <= record.created - passed_s < _REPEATED_AFTER_S:
+            self._lines[line] = (passed_s, left_out + 1)
+            return False
+        if len(self._lines) >= _REPEATS_MAX:
+            del self._lines[next(iter(self._lines))]  # the one not seen for longest
+        self._lines[line] = (record.created, 0)
+        if left_out:
+            record.repeats = left_out
+        return True
 
 
 def _formatter(process: str, *, human: bool) -> logging.Formatter:

@@ -105,3 +105,78 @@ def test_an_unknown_level_is_named() -> None:
     """The error lists the levels there are."""
     with pytest.raises(ConfigError, match="DEBUG, INFO"):
         logs.configure("job", level="LOUD")
+
+
+AWAY = "Unable connect to %s"
+
+
+def record(at_s: float, *arguments: object, name: str = "aiokafka", text: str = AWAY) -> logging.LogRecord:
+    made = logging.LogRecord(name, logging.ERROR, "", 0, text, arguments, None)
+    made.created = at_s
+    return made
+
+
+def passed(repeats: logs.Repeats, *records: logging.LogRecord) -> list[tuple[float, int]]:
+    """When those that pass were written, and how many each says were left out."""
+    return [(each.created, getattr(each, "repeats", 0)) for each in records if repeats.filter(each)]
+
+
+def test_a_client_that_says_the_same_at_every_attempt_says_it_once_a_minute() -> None:
+    """The first at once; the next one says how many were left out since."""
+    lines = [record(at_ms / 1_000, "kafka-1") for at_ms in range(0, 150_000, 100)]
+
+    assert passed(logs.Repeats(), *lines) == [(0, 0), (60, 599), (120, 599)]
+
+
+def test_lines_that_differ_do_not_hide_each_other() -> None:
+    """Another broker, another logger below the client's."""
+    lines = [record(0, "kafka-1"), record(1, "kafka-2"), record(2, "kafka-1", name="aiokafka.conn")]
+
+    assert passed(logs.Repeats(), *lines) == [(0, 0), (1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize("name", ["producers.publisher", "aiokafkaesque", "root"])
+def test_what_others_say_is_never_left_out(name: str) -> None:
+    """However often they say it."""
+    assert passed(logs.Repeats(), *[record(0, "x", name=name)] * 3) == [(0, 0)] * 3
+
+
+def test_a_traceback_is_never_left_out() -> None:
+    """A defect of the client itself is told each time."""
+    defect = record(0, "x")
+    defect.exc_info = (KeyError, KeyError("x"), None)
+
+    assert passed(logs.Repeats(), defect, defect) == [(0, 0)] * 2
+
+
+def test_a_clock_that_was_set_back_hides_nothing() -> None:
+    """Else an hour set back would be an hour of silence."""
+    assert passed(logs.Repeats(), record(3_600, "x"), record(10, "x"), record(20, "x")) == [(3_600, 0), (10, 0)]
+
+
+def test_lines_that_vary_without_end_take_no_memory_without_end() -> None:
+    """The one not seen for longest is forgotten, and passes when it comes again."""
+    repeats = logs.Repeats()
+    passed(repeats, record(0, "often"), record(0, "once"), *[record(1, number) for number in range(998)])
+    seen_again = record(2, "often")
+
+    assert passed(repeats, seen_again, record(3, 998), record(4, "often"), record(5, "once")) == [(3, 0), (5, 0)]
+
+
+def test_left_out_lines_are_told_as_a_fact() -> None:
+    """Where loggers are configured; other lines stay as they were."""
+    stream = io.StringIO()
+    logs.configure("job", stream=stream)
+    logger = logging.getLogger("aiokafka")
+    for at_s in (0, 1, 2, 60):
+        logger.handle(record(at_s, "kafka-1"))
+    for _ in range(2):
+        logging.getLogger("job").warning("waiting")
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line.get("repeats")) for line in lines] == [
+        ("Unable connect to kafka-1", None),
+        ("Unable connect to kafka-1", 2),
+        ("waiting", None),
+        ("waiting", None),
+    ]
