@@ -155,7 +155,9 @@ class AgentConfig(BaseModel):
     call_limit_ms: int = Field(default=10_000, ge=100, le=600_000)
     """The longest one reading of a collector may take before its thread is abandoned."""
     probe_limit_ms: int = Field(default=5_000, ge=100, le=60_000)
-    """The longest a probe may take at start; one that takes longer found nothing."""
+    """The longest a probe may take; one that takes longer found nothing."""
+    probe_period_ms: int = Field(default=300_000, ge=100, le=86_400_000)
+    """Between two looks for ``auto`` sources that were not there. What is collected is never stopped by one."""
     hung_threads_max: int = Field(default=3, ge=1, le=16)
     """Abandoned threads of one collector that may hang at a time; then it stays off until one comes back."""
     drain_ms: int = Field(default=15_000, ge=0, le=600_000)

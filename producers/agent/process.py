@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from producers.agent.choice import Finding
 from producers.agent.life import Surroundings
 from producers.agent.publishing import Handover
-from producers.agent.runner import Runner
+from producers.agent.runner import Plan, Runner
 from producers.agent.schedule import PaceRule
+from producers.agent.search import Search
 from producers.agent.services import services_of
 from producers.agent.sources import SOURCES, Source
-from producers.agent.supervisor import Supervisor
-from producers.agent.wiring import find, plans_of, setting_of
+from producers.agent.supervisor import Service, Supervisor
+from producers.agent.wiring import setting_of
 from producers.publisher import Publisher
 from runtime.clock import Clock, SystemClock
 from runtime.edge_config import AgentConfig
-
-_log = logging.getLogger(__name__)
 
 Watched = Callable[[Supervisor], None]
 
@@ -44,8 +41,8 @@ async def run_agent(
     """
     config, clock = config or AgentConfig(), clock or SystemClock()
     setting = setting_of(config, state)
-    findings = await asyncio.to_thread(find, setting, sources)
-    _tell(findings)
+    search = Search(setting, sources)
+    plans = await asyncio.to_thread(search.look)
     handover = Handover(publisher)
     around = Surroundings(
         clock,
@@ -53,8 +50,15 @@ async def run_agent(
         setting.meter,
         PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max),
     )
-    runners = [Runner(plan, around) for plan in plans_of(setting, findings, sources)]
-    supervisor = Supervisor(runners, services_of(setting, publisher, handover), clock)
+
+    def start(found: Sequence[Plan]) -> None:
+        supervisor.add([Runner(plan, around) for plan in found])
+
+    async def search_on(stop: asyncio.Event) -> None:
+        await search.run(stop, config.probe_period_ms / 1_000, start)
+
+    services = [*services_of(setting, publisher, handover), Service("search", search_on)]
+    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock)
     if watched is not None:
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())
@@ -76,9 +80,3 @@ async def _until_either(collecting: Coroutine[Any, Any, None], publishing: async
         publishing.result()
     else:
         await task
-
-
-def _tell(findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        facts = {"source": finding.name, "switch": finding.switch, "reason": finding.reason}
-        _log.info("collected" if finding.chosen else "not collected", extra=facts)

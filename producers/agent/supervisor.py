@@ -69,6 +69,10 @@ class Supervisor:
                 for task in late:
                     task.cancel()
 
+    def add(self, runners: Sequence[Runner]) -> None:
+        """Tend these too. The others go on as they are; who asks from another thread sees all or none of them."""
+        self._runners = (*self._runners, *runners)
+
     def reports(self) -> list[Report]:
         """How each collector fares."""
         return [runner.report() for runner in self._runners]

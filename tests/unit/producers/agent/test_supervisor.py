@@ -77,3 +77,24 @@ def test_a_loop_that_stands_still_is_told() -> None:
     clock.advance(1)
 
     assert (fresh, before, supervisor.why_dead()) == (None, None, "the event loop has stood still for 15 s")
+
+
+async def test_what_is_added_is_tended_like_the_others() -> None:
+    """The first goes on; both are told of, and both end."""
+    first, second, stop = Given(), Given(), asyncio.Event()
+
+    def runner(name: str, given: Given) -> Runner:
+        return Runner(Plan(name, Plain, 5_000), surroundings(given), counters=Counters())
+
+    supervisor = Supervisor([runner("first", first)], [], QuickClock(), counters=Counters())
+    running = asyncio.create_task(supervisor.run(stop))
+    await asyncio.to_thread(first.wait, 1)
+    supervisor.add([runner("second", second)])
+    await asyncio.to_thread(second.wait, 1)
+    stop.set()
+    await running
+
+    assert [(report.name, report.state, report.restarts) for report in supervisor.reports()] == [
+        ("first", "stopped", 0),
+        ("second", "stopped", 0),
+    ]

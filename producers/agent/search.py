@@ -1,0 +1,78 @@
+"""Sources that were not there when the agent started are looked for again: a driver that comes up, a program installed.
+
+What runs is never stopped, so a source of a group of which another is collected already is not looked for. A probe
+that still hangs is not asked a second time: a broken driver costs one thread, not one every few minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from producers.agent.choice import Finding
+from producers.agent.runner import Plan
+from producers.agent.sources import SOURCES, Setting, Source
+from producers.agent.wiring import find, plans_of
+
+_log = logging.getLogger(__name__)
+
+
+class Search:
+    """``look`` as often as wanted: each time only for what was not found before."""
+
+    def __init__(self, setting: Setting, sources: Sequence[Source] = SOURCES) -> None:
+        self._setting = setting
+        self._sources = sources
+        self._chosen: frozenset[str] = frozenset()
+        self._looked = False
+        self._asking: set[str] = set()
+
+    def look(self) -> list[Plan]:
+        """Plans of what is there now and was not before. Blocks for up to the probes' time limit."""
+        missing = self._missing()
+        findings = find(self._setting, [replace(each, probe=self._asked_once(each)) for each in missing])
+        plans = plans_of(self._setting, findings, missing)
+        self._tell(findings)
+        self._chosen |= {finding.name for finding in findings if finding.chosen}
+        return plans
+
+    async def run(self, stop: asyncio.Event, every_s: float, start: Callable[[Sequence[Plan]], None]) -> None:
+        """Look every so often until ``stop``, and ``start`` what is found."""
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), every_s)
+                return
+            if self._missing() and (plans := await asyncio.to_thread(self.look)):
+                start(plans)
+
+    def _missing(self) -> list[Source]:
+        switches = self._setting.config.collectors
+        groups = {each.group for each in self._sources if each.name in self._chosen} - {None}
+        return [
+            each
+            for each in self._sources
+            if each.name not in self._chosen | self._asking
+            and each.group not in groups
+            and (not self._looked or getattr(switches, each.name) != "off")
+        ]
+
+    def _asked_once(self, source: Source) -> Callable[[Setting], str]:
+        def probe(setting: Setting) -> str:
+            self._asking.add(source.name)
+            try:
+                return source.probe(setting)
+            finally:
+                self._asking.discard(source.name)
+
+        return probe
+
+    def _tell(self, findings: Sequence[Finding]) -> None:
+        """All of the first look; of later ones only what came."""
+        for finding in findings:
+            if finding.chosen or not self._looked:
+                facts = {"source": finding.name, "switch": finding.switch, "reason": finding.reason}
+                _log.info("collected" if finding.chosen else "not collected", extra=facts)
+        self._looked = True
