@@ -31,7 +31,8 @@ class Transition:
 @dataclass(slots=True, eq=False)
 class Delivery:
     """A transition on its way to one target. ``fresh``: read from the topic just now; else an alert that is told
-    late (a mute that ended, a new target), whose offset was passed long ago."""
+    late (a mute that ended, a new target), whose offset was passed long ago. ``again``: delivered before, and refused
+    when it was told once more. ``due_ms`` and ``deadline_ms`` are monotonic."""
 
     transition: Transition
     number: int
@@ -39,6 +40,7 @@ class Delivery:
     deadline_ms: int
     fresh: bool = True
     attempts: int = 0
+    again: bool = False
 
     @property
     def fingerprint(self) -> str:

@@ -5,6 +5,10 @@ in the offset's metadata, so that a target that is away does not make the others
 
 ``released_ms``: mutes that ended up to then were dealt with. -1: the target is new, and every alert that was open when
 it came is still to be told.
+
+``known``: open alerts that the target was told of although, as they are now, it would not ask for them: it has to hear
+of their end. Their fingerprints are kept as far as the metadata has room, which is shared by the targets that need it;
+for those beyond it what is left of the topic's history has to say that they matched once.
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 NEW = -1
 METADATA_CHARACTERS_MAX = 4_096
 """``offset.metadata.max.bytes`` of a broker, unless changed."""
+_FINGERPRINT_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class Place:
 
     offset: int
     released_ms: int
+    known: tuple[str, ...] = ()
 
 
 class Progress:
@@ -55,10 +62,21 @@ class Progress:
 
 
 def encode(places: Mapping[str, Place]) -> str:
-    """Places by target as metadata."""
-    return json.dumps(
-        {name: [one.offset, one.released_ms] for name, one in sorted(places.items())}, separators=(",", ":")
-    )
+    """Places by target as metadata, never longer than a broker takes."""
+    bare = {name: [one.offset, one.released_ms] for name, one in sorted(places.items())}
+    needing = [name for name, one in sorted(places.items()) if one.known]
+    if not needing:
+        return _json(bare)
+    share = (METADATA_CHARACTERS_MAX - len(_json(bare))) // len(needing)
+    full: dict[str, list[Any]] = dict(bare)
+    for name in needing:
+        room = max(0, share - len(",[]")) // (_FINGERPRINT_CHARACTERS + len('"",'))
+        full[name] = [*bare[name], list(places[name].known[-room:])] if room else bare[name]
+    return _json(full)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def places_of(targets: tuple[str, ...], committed: int | None, metadata: str, begin: int, end: int) -> dict[str, Place]:
@@ -79,6 +97,10 @@ def places_of(targets: tuple[str, ...], committed: int | None, metadata: str, be
 def _decode(metadata: str) -> dict[str, Place] | None:
     try:
         found = json.loads(metadata)
-        return {str(name): Place(int(offset), int(released)) for name, (offset, released) in found.items()}
+        return {str(name): _place(*parts) for name, parts in found.items()}
     except (ValueError, TypeError, AttributeError):
         return None
+
+
+def _place(offset: Any, released_ms: Any, known: Any = ()) -> Place:
+    return Place(int(offset), int(released_ms), tuple(str(one) for one in known))

@@ -8,8 +8,20 @@ from enum import Enum
 
 RETRY_AFTER_MAX_MS = 3_600_000
 """A target that asks for more is asked again after this."""
-_AGAIN = (408, 429)
+_TARGETS_4XX = (401, 402, 403, 404, 405, 407, 410, 421, 425, 426, 429, 451)
+"""About address, token or load: the same for every alert. Other 4xx are about the message."""
+_TARGETS_5XX = (502, 503, 504, 511)
+_LIMITED = 429
 _DOUBLINGS_MAX = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Now, by two clocks: ``ms`` never goes back and is for pauses and deadlines, ``wall_ms`` may be set and is for
+    what others say in time of day: mutes, append times, payloads. Never compare one with the other."""
+
+    ms: int
+    wall_ms: int
 
 
 class Bucket:
@@ -61,12 +73,26 @@ class Answer:
 
     @property
     def verdict(self) -> Verdict:
-        """2xx is delivered; no answer, 408, 429 and 5xx are tried again; everything else, redirects too, is refused."""
+        """2xx is delivered; 4xx that are about the message (400, 413, 422 and the like) are refused; everything else is
+        tried again, also what a wrong address or token brings about: somebody will put it right."""
         if 200 <= self.status < 300:
             return Verdict.DELIVERED
-        if self.status < 100 or self.status >= 500 or self.status in _AGAIN:
-            return Verdict.AGAIN
-        return Verdict.REFUSED
+        if 400 <= self.status < 500 and self.status != 408 and self.status not in _TARGETS_4XX:
+            return Verdict.REFUSED
+        return Verdict.AGAIN
+
+    @property
+    def targets_own(self) -> bool:
+        """The trouble is the target's, not that of one alert: everything waits."""
+        if self.verdict is not Verdict.AGAIN:
+            return False
+        here = self.status < 400 or self.status in _TARGETS_4XX or self.status in _TARGETS_5XX
+        return here or self.retry_after_ms is not None
+
+    @property
+    def turned_away(self) -> bool:
+        """The target is there and takes nothing of us: its address or token is wrong."""
+        return 300 <= self.status < 400 or (self.status in _TARGETS_4XX and self.status != _LIMITED)
 
 
 def retry_after_ms(header: str | None, now_ms: int) -> int | None:

@@ -8,12 +8,14 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS
 from sinks.delivery.client import Client
-from sinks.delivery.schedule import Answer, Verdict
-from sinks.delivery.shaping import Post, post_of, posts_again
+from sinks.delivery.retelling import Retelling
+from sinks.delivery.schedule import Answer, Moment, Verdict
+from sinks.delivery.shaping import Post, post_again, post_of
 from sinks.delivery.target import Resend, Send, Target, Undelivered, Wait
 
 _log = logging.getLogger(__name__)
@@ -21,6 +23,11 @@ UNSHAPED = 400
 """In place of an answer, when a transition cannot be put in the target's shape: trying again would not help."""
 
 Bury = Callable[[str, Undelivered], Awaitable[None]]
+
+
+def moment_of(clock: Clock) -> Moment:
+    """Now, by both clocks."""
+    return Moment(int(clock.monotonic_s() * 1_000), clock.now_ms())
 
 
 class Sender:
@@ -37,6 +44,8 @@ class Sender:
         self._counted: Counter[str] = Counter()
         self._draw = random.random
         self._down = False
+        self.turned_away: str | None = None
+        """What is wrong with the target's settings; None while it takes us."""
         self._defect: BaseException | None = None
 
     def wake(self) -> None:
@@ -49,7 +58,7 @@ class Sender:
             if self._defect is not None:
                 raise self._defect
             self._awake.clear()
-            step = self.target.next(self._clock.now_ms())
+            step = self.target.next(moment_of(self._clock))
             while self.target.dead:
                 undelivered = self.target.dead[0]
                 await self._bury(self.name, undelivered)
@@ -71,7 +80,7 @@ class Sender:
     def tell_figures(self) -> None:
         """Bring the counters up to what the state says."""
         target = self.target
-        for kind in ("taken", "delivered", "held", "retried", "not_kept"):
+        for kind in ("taken", "delivered", "held", "retried", "left_out", "not_kept"):
             COUNTERS.add("deliver_transitions", target.counts[kind] - self._counted[kind], target=self.name, what=kind)
         self._counted = Counter(target.counts)
         oldest_ms = target.oldest_ms()
@@ -81,7 +90,7 @@ class Sender:
         COUNTERS.set("deliver_open", target.open, target=self.name)
 
     async def _wait(self, step: Wait) -> None:
-        pause_s = None if step.until_ms is None else max(0.0, (step.until_ms - self._clock.now_ms()) / 1_000)
+        pause_s = None if step.until_ms is None else max(0.0, (step.until_ms - moment_of(self._clock).ms) / 1_000)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(
                 pause_s
@@ -100,23 +109,21 @@ class Sender:
         self.wake()
 
     async def _post(self, send: Send) -> None:
-        try:
-            post = post_of(self.target.config, send, self._clock.now_ms())
-        except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            answer = Answer(UNSHAPED, f"cannot be told in this shape: {error!r}")
-        else:
-            answer = await self._ask(post)
-        self.target.answered(send, answer, self._clock.now_ms(), self._draw())
+        answer = await self._ask(partial(post_of, self.target.config, send))
+        self.target.answered(send, answer, moment_of(self._clock), self._draw())
 
     async def _post_again(self, resend: Resend) -> None:
-        answer = Answer(200)
-        for post in posts_again(self.target.config, resend.alerts, self._clock.now_ms()):
-            answer = await self._ask(post)
-            if answer.verdict is not Verdict.DELIVERED:
-                break
-        self.target.resent(answer, self._clock.now_ms(), self._draw())
+        retelling = Retelling(resend.transitions)
+        while (batch := retelling.next()) is not None:
+            alerts = [one.alert for one in batch]
+            retelling.answered(await self._ask(partial(post_again, self.target.config, alerts)))
+        self.target.resent(retelling.outcome, moment_of(self._clock), self._draw(), retelling.culprits)
 
-    async def _ask(self, post: Post) -> Answer:
+    async def _ask(self, make: Callable[[int], Post]) -> Answer:
+        try:
+            post = make(self._clock.now_ms())
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            return Answer(UNSHAPED, f"cannot be told in this shape: {error!r}")
         answer = await self._client.post(post)
         COUNTERS.add("deliver_requests", target=self.name, status=answer.status or "none")
         self._note(answer)
@@ -124,6 +131,10 @@ class Sender:
 
     def _note(self, answer: Answer) -> None:
         """One line when a target goes away and one when it is back, none per request."""
+        if answer.turned_away:
+            self.turned_away = f"target {self.name} answers {answer.status}: see to its address and token"
+        elif answer.status:
+            self.turned_away = None
         bad = answer.verdict is not Verdict.DELIVERED
         if bad and not self._down:
             facts = {"target": self.name, "status": answer.status, "said": answer.detail}

@@ -32,7 +32,8 @@ from sinks.delivery import dead_letters
 from sinks.delivery.client import Client
 from sinks.delivery.intake import tells_to_forget, transition_of
 from sinks.delivery.place import Place, encode, places_of
-from sinks.delivery.sender import Sender
+from sinks.delivery.schedule import Moment
+from sinks.delivery.sender import Sender, moment_of
 from sinks.delivery.target import Target, Undelivered
 
 _log = logging.getLogger(__name__)
@@ -156,6 +157,7 @@ class _Session:
         self._partitions = partitions
         self._senders: list[Sender] = []
         self._committed: object = None
+        self._ends: Mapping[TopicPartition, int] = {}
 
     @property
     def _over(self) -> bool:
@@ -166,12 +168,13 @@ class _Session:
         readiness, config = self._delivery.readiness, self._delivery.config
         readiness.hold("history", "the open alerts are being read")
         places = await self._places()
-        now_ms = self._delivery.clock.now_ms()
+        now = moment_of(self._delivery.clock)
+        ends = {tp.partition: end for tp, end in self._ends.items()}
         async with contextlib.AsyncExitStack() as clients:
             for target in config.all_targets:
                 client = await clients.enter_async_context(Client(target, self._delivery.clock))
                 own = {tp.partition: places[tp][target.name] for tp in self._partitions}
-                state = Target(target, own, config.open_max, now_ms)
+                state = Target(target, own, config.open_max, now, ends)
                 self._senders.append(Sender(state, client, self._bury, self._delivery.clock))
             await self._read_history(places)
             if self._over:
@@ -184,7 +187,7 @@ class _Session:
     async def _places(self) -> Places:
         """Where each target goes on. A new group says at once where it began, so that a crash does not move it."""
         begins = await self._consumer.beginning_offsets(self._partitions)
-        ends = await self._consumer.end_offsets(self._partitions)
+        ends = self._ends = await self._consumer.end_offsets(self._partitions)
         known = await _committed(self._delivery.kafka, self._delivery.group, self._partitions)
         names = tuple(target.name for target in self._delivery.config.all_targets)
         places = {tp: places_of(names, *known[tp], begins[tp], ends[tp]) for tp in self._partitions}
@@ -219,12 +222,12 @@ class _Session:
         fetched = await self._consumer.getmany(*self._partitions, timeout_ms=_FETCH_MS, max_records=_RECORDS_MAX)
         if self._assignment.changes != self._changes:
             return  # read by whoever has them now
-        now_ms = self._delivery.clock.now_ms()
+        now = moment_of(self._delivery.clock)
         for records in fetched.values():
             for r in records:
-                self._accept(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ()), now_ms)
+                self._accept(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ()), now)
 
-    def _accept(self, record: Record, now_ms: int) -> None:
+    def _accept(self, record: Record, now: Moment) -> None:
         targets = [sender.target for sender in self._senders]
         if (gone := tells_to_forget(record)) is not None:
             for target in targets:
@@ -240,7 +243,7 @@ class _Session:
                 target.skip(record.partition, record.offset)
             return
         for target in targets:
-            target.accept(transition, now_ms)
+            target.accept(transition, now)
 
     @contextlib.asynccontextmanager
     async def _sending(self) -> AsyncIterator[None]:
@@ -257,6 +260,8 @@ class _Session:
             within_s = self._delivery.config.drain_s if self._delivery.stop.is_set() else 0.0
             await asyncio.gather(*(sender.drain(within_s) for sender in self._senders))
             await self._settle()
+            for sender in self._senders:
+                self._tell_readiness(sender.name, None)
             for error in ended:
                 if isinstance(error, Exception):
                     raise error
@@ -275,6 +280,14 @@ class _Session:
             self._committed = state
         for sender in senders:
             sender.tell_figures()
+            self._tell_readiness(sender.name, sender.turned_away)
+
+    def _tell_readiness(self, target: str, why: str | None) -> None:
+        """A target that is away is nothing that restarting mends; one that turns us away needs somebody."""
+        if why is None:
+            self._delivery.readiness.release(f"target {target}")
+        else:
+            self._delivery.readiness.hold(f"target {target}", why)
 
     async def _committed_now(self, places: Places) -> bool:
         """Commit; False when Kafka is away. The session goes on then: who was told of open alerts is told again."""

@@ -13,8 +13,6 @@ from schemas.alerts import Alert
 from sinks.delivery import alertmanager, pagerduty, signature, slack
 from sinks.delivery.target import Send
 
-RESEND_ALERTS_MAX = 100
-"""Alerts in one request when they are told again."""
 USER_AGENT = "fleetpulse-deliver"
 
 
@@ -52,13 +50,9 @@ def post_of(config: TargetConfig, send: Send, now_ms: int) -> Post:
     return Post(_json([*alertmanager.replaced(send.before, alert, now_ms), element]), alert.transition_id)
 
 
-def posts_again(config: TargetConfig, alerts: Sequence[Alert], now_ms: int) -> list[Post]:
-    """Requests that tell Alertmanager all of these again."""
-    valid_ms = _valid_ms(config)
-    elements = [alertmanager.posted(alert, now_ms, valid_ms) for alert in alerts]
-    return [
-        Post(_json(elements[at : at + RESEND_ALERTS_MAX]), None) for at in range(0, len(elements), RESEND_ALERTS_MAX)
-    ]
+def post_again(config: TargetConfig, alerts: Sequence[Alert], now_ms: int) -> Post:
+    """The request that tells Alertmanager all of these again."""
+    return Post(_json([alertmanager.posted(alert, now_ms, _valid_ms(config)) for alert in alerts]), None)
 
 
 def _pagerduty(config: TargetConfig, alert: Alert, *, acknowledge: bool) -> Post:

@@ -9,6 +9,7 @@ from schemas.alerts import Alert, Member, encode
 from schemas.record import Record
 from sinks.delivery.backlog import Transition
 from sinks.delivery.place import Place
+from sinks.delivery.schedule import Moment
 from sinks.delivery.target import Target
 
 NOW_MS = 1_800_000_000_000
@@ -69,7 +70,18 @@ def config(kind: str = "webhook", **settings: Any) -> TargetConfig:
 BEGIN = Place(0, 0)
 
 
-def a_target(kind: str = "webhook", place: Place = BEGIN, open_max: int = 100, **settings: Any) -> Target:
+def a_target(
+    kind: str = "webhook",
+    place: Place = BEGIN,
+    open_max: int = 100,
+    ends: dict[int, int] | None = None,
+    **settings: Any,
+) -> Target:
     """A target that begins at this place; its history is read by the test."""
     free = {"rate_per_s": 1_000, "burst": 10_000}
-    return Target(config(kind, **{**free, **settings}), {0: place}, open_max, NOW_MS)
+    return Target(config(kind, **{**free, **settings}), {0: place}, open_max, when(), ends)
+
+
+def when(ms: int = NOW_MS, wall_ms: int | None = None) -> Moment:
+    """Now; both clocks agree unless a test lets them not."""
+    return Moment(ms, ms if wall_ms is None else wall_ms)

@@ -19,11 +19,12 @@ from sinks.delivery import dead_letters
 from sinks.delivery.backlog import Delivery
 from sinks.delivery.client import ANSWER_BYTES_MAX, DETAIL_MAX, Client
 from sinks.delivery.intake import tells_to_forget, transition_of
+from sinks.delivery.place import Place
 from sinks.delivery.schedule import Answer
-from sinks.delivery.sender import Sender
+from sinks.delivery.sender import Sender, moment_of
 from sinks.delivery.shaping import Post
-from sinks.delivery.target import Undelivered
-from tests.unit.sinks.delivery_cases import NOW_MS, a_target, an_alert, at, config, full_alert, record
+from sinks.delivery.target import Resend, Target, Undelivered, Wait
+from tests.unit.sinks.delivery_cases import NOW_MS, a_target, an_alert, at, config, full_alert, record, when
 
 SECRET_URL = "https://hooks.example/services/T000/B000/s3cr3t"
 POST = Post(b"{}", "aa-1")
@@ -115,8 +116,8 @@ def test_authorities_that_cannot_be_read_stop_the_start() -> None:
 async def test_a_sender_posts_and_buries_and_counts() -> None:
     """The loop of a target over its state: one delivered, one refused."""
     target = a_target()
-    target.accept(at(0, an_alert("a")), NOW_MS)
-    target.accept(at(1, an_alert("b")), NOW_MS)
+    target.accept(at(0, an_alert("a")), when(0))
+    target.accept(at(1, an_alert("b")), when(0))
     buried: list[str] = []
     done = asyncio.Event()
 
@@ -138,6 +139,72 @@ async def test_a_sender_posts_and_buries_and_counts() -> None:
 
     assert buried == ["t b status 400: "]
     assert (target.counts["delivered"], target.counts["undelivered"]) == (1, 1)
+
+
+async def _never(name: str, undelivered: Undelivered) -> None:
+    raise AssertionError("nothing is buried here")
+
+
+async def serve(target: Target, clock: VirtualClock, answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    """One round of telling again, as the loop of a target does it."""
+    async with Client(target.config, clock, transport=httpx.MockTransport(answer)) as client:
+        sender = Sender(target, client, _never, clock)
+        step = target.next(moment_of(clock))
+        assert isinstance(step, Resend)
+        await sender._post_again(step)
+
+
+async def test_one_alert_that_is_refused_does_not_end_telling_the_others_again() -> None:
+    """Else Alertmanager would resolve them by itself. The culprit is found, given up once and left out for a while."""
+    target, clock, told = (
+        a_target("alertmanager", place=Place(300, 0), open_max=1_000),
+        VirtualClock(NOW_MS),
+        set[str](),
+    )
+    for offset in range(300):
+        target.accept(at(offset, an_alert("bad" if offset == 7 else f"f{offset:03}")), when(0, NOW_MS))
+    target.begin()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = {one["labels"]["fleetpulse_fingerprint"] for one in json.loads(request.content)}
+        if "bad" not in found:
+            told.update(found)
+        return response(413 if "bad" in found else 200)
+
+    await serve(target, clock, answer)
+    first, told = told, set()
+    clock.advance(59_999)
+    between = target.next(moment_of(clock))
+    clock.advance(1)
+    await serve(target, clock, answer)
+
+    others = {f"f{offset:03}" for offset in range(300)} - {"f007"}
+    assert (first, between, told) == (others, Wait(60_000), others)
+    assert [(one.delivery.fingerprint, one.reason, one.detail) for one in target.dead] == [
+        ("bad", "refused", "told again, status 413: ")
+    ]
+    assert (target.open, target.counts["left_out"]) == (300, 2)
+
+
+AWAY = "target t answers 401: see to its address and token"
+
+
+@pytest.mark.parametrize(("then", "said"), [(401, AWAY), (0, AWAY), (503, None), (200, None), (400, None)])
+async def test_a_target_that_turns_us_away_says_so_until_it_answers_otherwise(then: int, said: str | None) -> None:
+    """A wrong token needs somebody; no answer says nothing about it."""
+    target, clock, answers = a_target(), VirtualClock(NOW_MS), [401, then]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        if (status := answers.pop(0)) == 0:
+            raise httpx.ConnectError("gone")
+        return response(status)
+
+    async with Client(config(), clock, transport=httpx.MockTransport(answer)) as client:
+        sender = Sender(target, client, _never, clock)
+        for _ in range(2):
+            await sender._ask(lambda _: POST)
+
+    assert sender.turned_away == said
 
 
 def test_a_record_is_a_transition_with_its_place() -> None:

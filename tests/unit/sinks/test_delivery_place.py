@@ -57,3 +57,18 @@ def test_metadata_of_the_most_targets_fits_a_broker() -> None:
     places = {f"{n:032}": Place(2**63 - 1, 2**63 - 1) for n in range(16)}
 
     assert len(encode(places)) < METADATA_CHARACTERS_MAX
+
+
+def test_what_targets_know_beyond_their_filters_is_kept_as_far_as_there_is_room() -> None:
+    """The newest of it, in equal shares; of few nothing is lost."""
+    names = tuple(f"{n:016x}" for n in range(1_000))
+    few = {"a": Place(1, 2, names[:3]), "b": Place(3, NEW)}
+    many = {f"{n:032}": Place(2**63 - 1, 2**63 - 1, names) for n in range(16)}
+
+    assert encode(few) == f'{{"a":[1,2,["{names[0]}","{names[1]}","{names[2]}"]],"b":[3,-1]}}'
+    assert places_of(("a", "b"), 1, encode(few), 0, 9) == few
+    assert METADATA_CHARACTERS_MAX - 500 < len(encode(many)) <= METADATA_CHARACTERS_MAX
+    kept = places_of(tuple(many), 1, encode(many), 0, 2**63)
+    assert {one.known for one in kept.values()} == {names[-9:]}
+    alone = {"a": Place(1, 2, names)}
+    assert METADATA_CHARACTERS_MAX - 19 < len(encode(alone)) <= METADATA_CHARACTERS_MAX

@@ -61,27 +61,45 @@ def test_pauses_double_up_to_the_longest(failures: int, draw: float, pause: int)
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("status", "verdict", "targets_own", "turned_away"),
     [
-        (0, Verdict.AGAIN),
-        (199, Verdict.REFUSED),
-        (200, Verdict.DELIVERED),
-        (202, Verdict.DELIVERED),
-        (299, Verdict.DELIVERED),
-        (301, Verdict.REFUSED),
-        (400, Verdict.REFUSED),
-        (404, Verdict.REFUSED),
-        (408, Verdict.AGAIN),
-        (410, Verdict.REFUSED),
-        (429, Verdict.AGAIN),
-        (499, Verdict.REFUSED),
-        (500, Verdict.AGAIN),
-        (503, Verdict.AGAIN),
+        (0, Verdict.AGAIN, True, False),
+        (199, Verdict.AGAIN, True, False),
+        (200, Verdict.DELIVERED, False, False),
+        (202, Verdict.DELIVERED, False, False),
+        (299, Verdict.DELIVERED, False, False),
+        (300, Verdict.AGAIN, True, True),
+        (308, Verdict.AGAIN, True, True),
+        (399, Verdict.AGAIN, True, True),
+        (400, Verdict.REFUSED, False, False),
+        (401, Verdict.AGAIN, True, True),
+        (403, Verdict.AGAIN, True, True),
+        (404, Verdict.AGAIN, True, True),
+        (405, Verdict.AGAIN, True, True),
+        (406, Verdict.REFUSED, False, False),
+        (407, Verdict.AGAIN, True, True),
+        (408, Verdict.AGAIN, False, False),
+        (410, Verdict.AGAIN, True, True),
+        (413, Verdict.REFUSED, False, False),
+        (422, Verdict.REFUSED, False, False),
+        (429, Verdict.AGAIN, True, False),
+        (499, Verdict.REFUSED, False, False),
+        (500, Verdict.AGAIN, False, False),
+        (501, Verdict.AGAIN, False, False),
+        (503, Verdict.AGAIN, True, False),
     ],
 )
-def test_what_an_answer_means(status: int, verdict: Verdict) -> None:
-    """2xx delivered; silence, 408, 429, 5xx again; the rest refused."""
-    assert Answer(status).verdict is verdict
+def test_what_an_answer_means(status: int, verdict: Verdict, targets_own: bool, turned_away: bool) -> None:
+    """Only 4xx about the message are final; address, token and load are the target's trouble."""
+    answer = Answer(status)
+
+    assert (answer.verdict, answer.targets_own, answer.turned_away) == (verdict, targets_own, turned_away)
+
+
+@pytest.mark.parametrize(("status", "targets_own"), [(500, True), (408, True), (400, False), (200, False)])
+def test_who_says_when_to_come_back_speaks_for_the_whole_target(status: int, targets_own: bool) -> None:
+    """``Retry-After`` of an answer that is tried again."""
+    assert Answer(status, "", 1_000).targets_own is targets_own
 
 
 @pytest.mark.parametrize(

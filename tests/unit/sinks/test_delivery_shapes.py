@@ -16,7 +16,7 @@ from schemas.alerts import Member, encode
 from sinks.delivery import alertmanager, pagerduty, slack, wording
 from sinks.delivery.backlog import Delivery
 from sinks.delivery.intake import transition_of
-from sinks.delivery.shaping import RESEND_ALERTS_MAX, post_of, posts_again
+from sinks.delivery.shaping import post_again, post_of
 from sinks.delivery.signature import HEADER, sign, verify
 from sinks.delivery.target import Send
 from tests.unit.sinks.delivery_cases import NOW_MS, an_alert, at, config, full_alert, record
@@ -115,13 +115,12 @@ def test_an_alert_whose_labels_change_ends_under_the_old_ones() -> None:
     assert alertmanager.replaced(None, now, NOW_MS) == []
 
 
-def test_telling_again_is_cut_into_requests() -> None:
-    """A bounded number of alerts in each, none with an idempotency key."""
-    alerts = [an_alert(str(n)) for n in range(RESEND_ALERTS_MAX + 1)]
+def test_telling_again_is_one_request_without_a_key() -> None:
+    """All alerts of a batch, each as told once more."""
+    post = post_again(config("alertmanager"), [an_alert("a"), an_alert("b")], NOW_MS)
 
-    posts = posts_again(config("alertmanager"), alerts, NOW_MS)
-
-    assert [(len(json.loads(post.body)), post.key) for post in posts] == [(RESEND_ALERTS_MAX, None), (1, None)]
+    assert json.loads(post.body) == [alertmanager.posted(an_alert(name), NOW_MS, 300_000) for name in "ab"]
+    assert post.key is None
 
 
 def test_slack_gets_a_text_and_a_coloured_attachment() -> None:
