@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from stream_jobs.alerts.alike import Alike, Having
 from stream_jobs.alerts.connect import Keys, is_wide, keys_of, may_join, nearest, shared_of
 from stream_jobs.alerts.incidents import Incident, fingerprint_of
+from stream_jobs.alerts.parts import Part
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.signals import Level, Rank, Signal
 from stream_jobs.alerts.topology import Topology
@@ -27,10 +29,10 @@ class Book:
         self.refused = 0
         self._by_part: dict[str, str] = {}
         self._by_key: dict[str, dict[str, None]] = {}
-        self._alike: dict[str, set[str]] = {}
-        self._like_of: dict[str, tuple[str, ...]] = {}
-        self._began: dict[str, tuple[str, int]] = {}
+        self._beyond: dict[str, tuple[str, bool]] = {}
+        """Signals that go on and found no room in their incident: its fingerprint, and whether they are of many."""
         self._spent: dict[str, int] = {}
+        self.alike = Alike()
 
     def open(self) -> list[Incident]:
         """Those that are not resolved, in order of their opening."""
@@ -50,19 +52,23 @@ class Book:
     def take(self, signals: Iterable[Signal]) -> dict[str, Incident]:
         """Place signals that were told together; the incidents that may have changed, by fingerprint."""
         ordered = sorted(signals, key=lambda one: (one.firing, one.order))
+        counted = [signal.id for signal in ordered if signal.firing and self._count(signal)]
         touched: dict[str, Incident] = {}
-        for signal in ordered:
-            if signal.firing:
-                self._count(signal)
         for signal in ordered:
             for incident in self._place(signal) if signal.firing else self.end(signal.id, signal.at_ms):
                 touched[incident.fingerprint] = incident
+        for incident in touched.values():
+            self._trim(incident)
+        for signal_id in counted:
+            if signal_id not in self._by_part and signal_id not in self._beyond:
+                self.alike.discard(signal_id)
         return touched
 
     def end(self, signal_id: str, at_ms: int) -> list[Incident]:
         """A signal is over."""
         self._spent.pop(signal_id, None)
-        self._uncount(signal_id)
+        self._beyond.pop(signal_id, None)
+        self.alike.discard(signal_id)
         incident = self.of_part(signal_id)
         if incident is None:
             return []
@@ -73,6 +79,8 @@ class Book:
         known = self.of_part(signal.id)
         if known is not None and not self._is_stray(known, signal):
             return [self._again(known, signal)]
+        if self._is_beyond(signal):
+            return []
         if signal.id in self._spent:
             if signal.at_ms < self._spent[signal.id]:
                 return []
@@ -90,14 +98,26 @@ class Book:
         """A symptom of what is resolved by now: if another cause is open, it is that one's."""
         return known.resolved_ms is not None and not signal.machine and signal.id != known.headline
 
+    def _is_beyond(self, signal: Signal) -> bool:
+        """Its incident has no room for it, and it would not be the headline there."""
+        fingerprint, wide = self._beyond.get(signal.id, ("", False))
+        incident = self.incidents.get(fingerprint)
+        if incident is None or incident.resolved_ms is not None or not incident.busy:
+            return False
+        full = len(incident.parts) >= self._policy.parts_max
+        return full and Part(signal, signal.since_ms, None, wide).standing >= incident.head.standing
+
     def _again(self, incident: Incident, signal: Signal) -> Incident:
-        if incident.resolved_ms is not None:
-            incident.resolved_ms, incident.returns, incident.into = None, incident.returns + 1, ""
+        self._revive(incident)
         before = incident.parts[signal.id].signal
         if signal.kind == "event":
             signal = _counted(signal, before)
         incident.take(signal)
         return incident
+
+    def _revive(self, incident: Incident) -> None:
+        if incident.resolved_ms is not None:
+            incident.resolved_ms, incident.returns, incident.into = None, incident.returns + 1, ""
 
     def _adopt_or_open(self, signal: Signal, keys: Keys) -> list[Incident]:
         if self._explained(signal, keys):
@@ -107,8 +127,9 @@ class Book:
         fingerprint = fingerprint_of(signal)
         known = self.incidents.get(fingerprint)
         if known is not None:
+            self._revive(known)
             self._add(known, signal, keys, wide=False)
-            return [self._again(known, signal)]
+            return [known]
         if len(self.incidents) >= self._policy.open_max:
             self.refused += 1
             return []
@@ -147,9 +168,10 @@ class Book:
     def _alike_to(self, signal: Signal, keys: Keys) -> list[Incident]:
         """Incidents of the same trouble where enough machines have it for a shared cause."""
         if signal.rank is Rank.LOST:
-            return [one for one in self._open_holding(keys.like) if self._together(signal, one)]
+            near_ms = self._policy.together_ms
+            return [one for one in self._open_holding(keys.like) if one.lost_about(signal.since_ms, near_ms)]
         wide = self._wide_keys(signal, keys)
-        return [one for one in self._open_holding(wide) if _only_like(one, signal)]
+        return [one for one in self._open_holding(wide) if one.only_like(signal.rule)]
 
     def _open_holding(self, keys: Iterable[str]) -> list[Incident]:
         return [one for one in self._holding(keys) if one.resolved_ms is None]
@@ -158,52 +180,43 @@ class Book:
         found = dict.fromkeys(fingerprint for key in keys for fingerprint in self._by_key.get(key, ()))
         return [self.incidents[fingerprint] for fingerprint in found]
 
-    def _together(self, signal: Signal, incident: Incident) -> bool:
-        lost = [part for part in incident.parts.values() if part.signal.rank is Rank.LOST]
-        return any(abs(part.since_ms - signal.since_ms) <= self._policy.together_ms for part in lost)
-
     def _wide_keys(self, signal: Signal, keys: Keys) -> list[str]:
         if not keys.like or signal.rank is Rank.LOST:
             return []
         known = [count for _, count in shared_of(signal, self._topology)]
-        counts = [self._close(key, signal.since_ms) for key in keys.like]
+        counts = [self.alike.close(key, signal.since_ms, self._policy.alike_ms) for key in keys.like]
         told = zip(keys.like, counts, known, strict=True)
         return [key for key, count, all_ in told if is_wide(count, all_)]
-
-    def _close(self, key: str, since_ms: int) -> int:
-        """How many machines have had the same trouble since about the same time."""
-        began = (self._began[signal_id] for signal_id in self._alike.get(key, ()))
-        return len({place for place, ms in began if abs(since_ms - ms) <= self._policy.alike_ms})
 
     def _is_wide(self, signal: Signal, keys: Keys) -> bool:
         return bool(self._wide_keys(signal, keys))
 
-    def _count(self, signal: Signal) -> None:
-        if signal.id not in self._like_of:
-            self._began[signal.id] = (signal.place or signal.id, signal.since_ms)
-            self._like_of[signal.id] = keys_of(signal, self._topology).like
-            for key in self._like_of[signal.id]:
-                self._alike.setdefault(key, set()).add(signal.id)
-
-    def _uncount(self, signal_id: str) -> None:
-        self._began.pop(signal_id, None)
-        for key in self._like_of.pop(signal_id, ()):
-            self._alike[key].discard(signal_id)
-            if not self._alike[key]:
-                del self._alike[key]
+    def _count(self, signal: Signal) -> bool:
+        """Whether it was not counted before."""
+        if signal.id in self.alike:
+            return False
+        keys = keys_of(signal, self._topology).like
+        self.alike.add(signal.id, Having(signal.place or signal.id, signal.since_ms, keys))
+        return True
 
     # changing
 
     def _add(self, incident: Incident, signal: Signal, keys: Keys, *, wide: bool) -> None:
         incident.take(signal, wide=wide)
         if wide:
-            for part in incident.parts.values():
-                part.wide = part.wide or part.signal.rule == signal.rule
-            incident.settle()
+            incident.widen(signal.rule)
         self._by_part[signal.id] = incident.fingerprint
+        self._beyond.pop(signal.id, None)
         self._hold(incident, keys.holds)
-        for gone in incident.trim(self._policy.parts_max):
-            self._release(incident, gone)
+
+    def _trim(self, incident: Incident) -> None:
+        """Once all that was told together is in."""
+        for part in incident.trim(self._policy.parts_max):
+            self._release(incident, part.signal.id)
+            if part.until_ms is None and part.signal.kind != "event":
+                self._beyond[part.signal.id] = (incident.fingerprint, part.wide)
+            else:
+                self.alike.discard(part.signal.id)
 
     def _hold(self, incident: Incident, keys: Iterable[str]) -> None:
         for key in keys:
@@ -211,15 +224,12 @@ class Book:
             self._by_key.setdefault(key, {})[incident.fingerprint] = None
 
     def _absorb(self, target: Incident, other: Incident) -> None:
-        """All parts of ``other`` belong to ``target``; it keeps its headline alone, to be told as resolved."""
-        for part in other.parts.values():
-            mine = target.parts.setdefault(part.signal.id, part)
-            mine.since_ms = min(mine.since_ms, part.since_ms)
-            self._by_part[part.signal.id] = target.fingerprint
-        target.joined_ms = max(target.joined_ms, other.joined_ms)
+        """All parts of ``other`` belong to ``target``."""
+        for signal_id in other.parts:
+            self._by_part[signal_id] = target.fingerprint
         self._hold(target, other.keys)
         self._unhold(other)
-        other.parts, other.into = {other.headline: other.head}, target.fingerprint
+        target.absorb(other)
 
     def _unhold(self, incident: Incident) -> None:
         for key in incident.keys:
@@ -238,8 +248,8 @@ class Book:
         """What goes on though its incident is resolved (burn rates) opens nothing until it is over, or for hours."""
         for signal_id, part in incident.parts.items():
             if part.until_ms is None:
-                part.until_ms = now_ms
-                self._uncount(signal_id)
+                incident.end(signal_id, now_ms)
+                self.alike.discard(signal_id)
                 self._release(incident, signal_id)
                 self._spent[signal_id] = now_ms + self._policy.join_burn_ms
 
@@ -247,13 +257,18 @@ class Book:
         """Forget an incident."""
         self._unhold(incident)
         for signal_id in incident.parts:
-            self._release(incident, signal_id)
+            if self._by_part.get(signal_id) == incident.fingerprint:
+                self.alike.discard(signal_id)
+                del self._by_part[signal_id]
         del self.incidents[incident.fingerprint]
 
     def forget_spent(self, now_ms: int) -> None:
         """Let go of what was spent long ago."""
         for signal_id in [signal_id for signal_id, until_ms in self._spent.items() if until_ms <= now_ms]:
             del self._spent[signal_id]
+        for signal_id in [one for one, (name, _) in self._beyond.items() if name not in self.incidents]:
+            del self._beyond[signal_id]
+            self.alike.discard(signal_id)
 
     # state
 
@@ -261,8 +276,8 @@ class Book:
         """As plain values."""
         return {
             "incidents": [incident.dump() for incident in self.incidents.values()],
-            "like_of": self._like_of,
-            "began": self._began,
+            **self.alike.dump(),
+            "beyond": self._beyond,
             "by_key": {key: list(held) for key, held in self._by_key.items()},
             "by_part": self._by_part,
             "spent": self._spent,
@@ -273,21 +288,11 @@ class Book:
         """Take over a dump."""
         incidents = [Incident.load(one) for one in found["incidents"]]
         self.incidents = {incident.fingerprint: incident for incident in incidents}
-        self._like_of = {signal_id: tuple(keys) for signal_id, keys in found["like_of"].items()}
-        self._began = {signal_id: (place, since_ms) for signal_id, (place, since_ms) in found["began"].items()}
-        self._alike = {}
-        for signal_id, keys in self._like_of.items():
-            for key in keys:
-                self._alike.setdefault(key, set()).add(signal_id)
+        self.alike.load(found)
+        self._beyond = {signal_id: (name, wide) for signal_id, (name, wide) in found.get("beyond", {}).items()}
         self._by_key = {key: dict.fromkeys(held) for key, held in found["by_key"].items()}
         self._by_part, self._spent = dict(found["by_part"]), dict(found["spent"])
         self.refused = found["refused"]
-
-
-def _only_like(incident: Incident, signal: Signal) -> bool:
-    """Its machines only have the same trouble as the signal, or only differ from their own past."""
-    machines = [part.signal for part in incident.parts.values() if part.signal.machine]
-    return incident.soft or all(one.rule == signal.rule for one in machines)
 
 
 def _oldest(incidents: Iterable[Incident]) -> Incident | None:

@@ -110,10 +110,9 @@ def shared_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
     host = signal.labels.get("host")
     found = []
     if host is not None:
-        others = topology.gpus_on(host) if signal.level is Level.GPU else topology.engines_on(host)
-        found.append((f"host\x1f{host}", len(others)))
+        found.append((f"host\x1f{host}", topology.peers_on(host, gpus=signal.level is Level.GPU)))
     if signal.level is Level.ENGINE:
-        found += [(f"model\x1f{m}", len(topology.engines_of(m))) for m in models_of(signal, topology)]
+        found += [(f"model\x1f{m}", topology.peers_of(m)) for m in models_of(signal, topology)]
         found += _version_of(signal, topology)
     return found
 
@@ -123,8 +122,7 @@ def _version_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
     model, version = signal.labels.get("model"), signal.labels.get("model_version")
     if model is None or version is None:
         return []
-    peers = [name for name in topology.engines_of(model) if topology.engines[name].version == version]
-    return [(f"version\x1f{model}\x1f{version}", len(peers))]
+    return [(f"version\x1f{model}\x1f{version}", topology.peers_with(model, version))]
 
 
 def is_wide(having: int, known: int) -> bool:
@@ -154,10 +152,7 @@ def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
 
 
 def _same_figure(signal: Signal, incident: Incident) -> bool:
-    if not (signal.machine and signal.measure and signal.place):
-        return False
-    told = (part.signal for part in incident.parts.values())
-    return any(one.measure == signal.measure and one.place == signal.place for one in told)
+    return bool(signal.machine and signal.measure and signal.place) and incident.shows(signal.measure, signal.place)
 
 
 def nearest(signal: Signal, incidents: Iterable[Incident]) -> Incident | None:

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from schemas.alerts import SEVERITIES, Alert, Member
+from schemas.alerts import SEVERITIES, Alert
 from stream_jobs.alerts.events import ENGINE_LOST
-from stream_jobs.alerts.signals import Level, Rank, Signal
+from stream_jobs.alerts.parts import Part, Tally
+from stream_jobs.alerts.signals import Rank, Signal
 
 FINGERPRINT_CHARS = 16
+_APART = ("parts", "keys", "told", "tally", "unsettled")
+"""Not dumped as they are."""
 
 
 def fingerprint_of(signal: Signal) -> str:
     """16 hex digits of the rule and the labels that identify a signal."""
     return sha256(signal.id.encode()).hexdigest()[:FINGERPRINT_CHARS]
-
-
-@dataclass(slots=True)
-class Part:
-    """A signal as it was told last. ``since_ms`` of its first run, ``until_ms`` None while it goes on. ``wide``: one of
-    many of its kind, which says more about what they share than about this one."""
-
-    signal: Signal
-    since_ms: int
-    until_ms: int | None = None
-    wide: bool = False
-
-    @property
-    def order(self) -> tuple[int, int, int, int, str]:
-        """The likeliest cause first."""
-        rank, *rest = self.signal.order
-        return (max(rank, Rank.MODEL + 1) if self.wide else rank, *rest)  # type: ignore[return-value]
-
-    def member(self) -> Member:
-        """As the alert tells it."""
-        one = self.signal
-        return Member(one.rule, one.severity, one.labels, self.since_ms, self.until_ms, one.value, one.summary)
 
 
 @dataclass(slots=True)
@@ -76,6 +57,10 @@ class Incident:
     muted_until_ms: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     evidence_ms: int = 0
+    tally: Tally = field(default_factory=Tally, compare=False, repr=False)
+    """Of ``parts``, which nobody else changes."""
+    unsettled: bool = False
+    """Parts came at once: the headline is chosen among all of them at the next signal."""
 
     @property
     def head(self) -> Part:
@@ -103,18 +88,19 @@ class Incident:
     @property
     def summary(self) -> str:
         """Of the headline, and how many there are like it."""
-        more = len(self._alike()) - 1 if self.head.wide else 0
-        return f"{self.head.signal.summary} (and {more} more like it)" if more > 0 else self.head.signal.summary
+        head = self.head
+        more = self.tally.wide.get(head.signal.rule, 0) - 1 if head.wide else 0
+        return f"{head.signal.summary} (and {more} more like it)" if more > 0 else head.signal.summary
 
     @property
     def since_ms(self) -> int:
         """When it began."""
-        return min(part.since_ms for part in self.parts.values())
+        return min(self.tally.began)  # type: ignore[type-var,return-value]
 
     @property
     def anchored(self) -> bool:
         """A machine is among the parts, alone of its kind."""
-        return any(part.signal.machine and not part.wide for part in self.parts.values())
+        return self.tally.anchors > 0
 
     @property
     def lost(self) -> bool:
@@ -125,7 +111,7 @@ class Incident:
     @property
     def events(self) -> int:
         """Parts that are events: each is news to whoever acts on them."""
-        return sum(part.signal.rank <= Rank.EVENT for part in self.parts.values())
+        return self.tally.events
 
     @property
     def hard(self) -> bool:
@@ -135,59 +121,119 @@ class Incident:
     @property
     def felt(self) -> bool:
         """Requests show it now."""
-        going_on = (part.signal for part in self.parts.values() if part.until_ms is None)
-        return any(one.weight and one.kind != "burn_rate" for one in going_on)
+        return self.tally.felt > 0
 
     @property
     def soft(self) -> bool:
         """Its machines only differ from their own past: their cause may be what they share."""
-        return all(part.signal.rank >= Rank.SYMPTOM for part in self.parts.values() if part.signal.machine)
+        return self.tally.faults == 0
+
+    @property
+    def busy(self) -> bool:
+        """Every part goes on."""
+        return self.tally.live == len(self.parts)
+
+    def only_like(self, rule: str) -> bool:
+        """Its machines only have the trouble of this rule, or only differ from their own past."""
+        return self.soft or self.tally.machine_rules.keys() <= {rule}
+
+    def shows(self, measure: str, place: str) -> bool:
+        """The figure of this machine is among the parts."""
+        return (measure, place) in self.tally.figures
+
+    def lost_about(self, since_ms: int, within_ms: int) -> bool:
+        """A host of it fell silent about then."""
+        return any(abs(at_ms - since_ms) <= within_ms for at_ms in self.tally.lost)  # type: ignore[operator]
 
     def goes_on(self) -> bool:
         """A part is not over; burn rates count only where there is nothing else, because they look back for hours."""
-        parts = list(self.parts.values())
-        causes = [part for part in parts if part.signal.kind != "burn_rate"] or parts
-        return any(part.until_ms is None for part in causes)
+        return (self.tally.live_causes if self.tally.causes else self.tally.live) > 0
 
     def take(self, signal: Signal, *, wide: bool = False) -> Part:
         """Put a signal in, or tell a part anew; the headline moves to a likelier cause only."""
+        head = self.parts.get(self.headline)
+        stood = None if head is None else head.standing
         part = self.parts.get(signal.id)
         if part is None:
             part = self.parts[signal.id] = Part(signal, signal.since_ms)
             if signal.machine or signal.rank is Rank.VERSION:
                 self.joined_ms = max(self.joined_ms, signal.since_ms)
+        else:
+            self.tally.count(part, -1)
         part.signal, part.until_ms, part.wide = signal, None, part.wide or wide
+        self.tally.count(part, 1)
         if self.goes_on():
             self.calm_ms = None
         self.severity = worse(self.severity, signal.severity)
-        self.settle()
+        self._weigh(part, stood)
         return part
+
+    def _weigh(self, part: Part, stood: tuple[int, int] | None) -> None:
+        """Settle, knowing that but for this part nothing stands before the headline, which stood there."""
+        if self.unsettled or (stood is not None and part is self.head and part.standing > stood):
+            self.settle()
+        elif part.standing < self.head.standing:
+            self.headline = part.signal.id
 
     def settle(self) -> None:
         """Choose the headline: what stands there stays unless another ranks, or weighs in severity, before it."""
+        self.unsettled = False
         best = min(self.parts.values(), key=lambda part: part.order)
-        if best.order[:2] < self.head.order[:2]:
+        if best.standing < self.head.standing:
             self.headline = best.signal.id
+
+    def widen(self, rule: str) -> None:
+        """All parts of this rule are of many."""
+        if rule not in self.tally.narrow:
+            return
+        for part in self.parts.values():
+            if part.signal.rule == rule and not part.wide:
+                self.tally.count(part, -1)
+                part.wide = True
+                self.tally.count(part, 1)
+        self.settle()
+
+    def absorb(self, other: Incident) -> None:
+        """All parts of ``other`` belong to this one; it keeps its headline alone, to be told as resolved."""
+        for signal_id, part in other.parts.items():
+            mine = self.parts.get(signal_id)
+            if mine is not None:
+                self.tally.count(mine, -1)
+            mine = self.parts.setdefault(signal_id, replace(part))
+            mine.since_ms = min(mine.since_ms, part.since_ms)
+            self.tally.count(mine, 1)
+        self.joined_ms = max(self.joined_ms, other.joined_ms)
+        self.unsettled = True
+        other._keep({other.headline: other.head})
+        other.into = self.fingerprint
 
     def end(self, signal_id: str, at_ms: int) -> None:
         """A part is over."""
         part = self.parts[signal_id]
         if part.until_ms is None:
+            self.tally.count(part, -1)
             part.until_ms = at_ms
+            self.tally.count(part, 1)
         if not self.goes_on() and self.calm_ms is None:
             self.calm_ms = at_ms
 
-    def trim(self, parts_max: int) -> list[str]:
-        """Forget the oldest parts that are over, then the least likely causes, beyond ``parts_max``; their ids."""
+    def trim(self, parts_max: int) -> list[Part]:
+        """Forget the oldest parts that are over, then the least likely causes, beyond ``parts_max``; these."""
         excess = len(self.parts) - parts_max
         if excess <= 0:
             return []
         others = [part for part in self.parts.values() if part.signal.id != self.headline]
-        others.sort(key=lambda part: (part.until_ms is None, part.until_ms or 0, *(-n for n in part.order[:2])))
-        gone = [part.signal.id for part in others[:excess]]
-        for signal_id in gone:
-            del self.parts[signal_id]
+        others.sort(key=lambda part: (part.until_ms is None, part.until_ms or 0, *(-n for n in part.standing)))
+        gone = others[:excess]
+        for part in gone:
+            self.tally.count(part, -1)
+            del self.parts[part.signal.id]
         return gone
+
+    def _keep(self, parts: dict[str, Part]) -> None:
+        self.parts, self.tally = parts, Tally()
+        for part in parts.values():
+            self.tally.count(part, 1)
 
     def alert(self, transition: str, at_ms: int, members_max: int) -> Alert:
         """The whole state as a record."""
@@ -230,26 +276,19 @@ class Incident:
 
     def dump(self) -> dict[str, Any]:
         """As plain values."""
-        found = {name: getattr(self, name) for name in self.__slots__ if name not in ("parts", "keys", "told")}
-        parts = [asdict(part) for part in self.parts.values()]
+        found = {name: getattr(self, name) for name in self.__slots__ if name not in _APART}
+        parts = [part.dump() for part in self.parts.values()]
         return {**found, "parts": parts, "keys": list(self.keys), "told": asdict(self.told) if self.told else None}
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Incident:
         """Of a dump."""
-        parts = [_part(one) for one in found["parts"]]
+        parts = [Part.load(one) for one in found["parts"]]
         told = Told(**found["told"]) if found["told"] else None
-        rest = {name: value for name, value in found.items() if name not in ("parts", "keys", "told")}
-        by_id = {part.signal.id: part for part in parts}
-        return cls(**rest, parts=by_id, keys=dict.fromkeys(found["keys"]), told=told)
-
-
-def _part(found: Mapping[str, Any]) -> Part:
-    told = dict(found["signal"])
-    told["key"] = tuple((name, value) for name, value in told["key"])
-    told["ended_by"] = tuple(told["ended_by"])
-    told["level"], told["rank"] = Level(told["level"]), Rank(told["rank"])
-    return Part(Signal(**told), found["since_ms"], found["until_ms"], found["wide"])
+        rest = {name: value for name, value in found.items() if name not in _APART}
+        incident = cls(**rest, keys=dict.fromkeys(found["keys"]), told=told)
+        incident._keep({part.signal.id: part for part in parts})
+        return incident
 
 
 def worse(one: str, other: str) -> str:

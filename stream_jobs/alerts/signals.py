@@ -22,7 +22,7 @@ FLEET    any other
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from schemas.alerts import SEVERITIES
@@ -106,11 +106,11 @@ class Signal:
     summary: str = ""
     advice: str = ""
     renotify_ms: int = 4 * 3_600_000
+    id: str = field(init=False, repr=False, compare=False)
+    """Rule and key: the same for as long as it is the same trouble."""
 
-    @property
-    def id(self) -> str:
-        """Rule and key: the same for as long as it is the same trouble."""
-        return identity(self.rule, self.key)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", identity(self.rule, self.key))
 
     @property
     def machine(self) -> bool:

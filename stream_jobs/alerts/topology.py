@@ -6,6 +6,7 @@ forgotten. A placement group that is only the host's name (nothing better was kn
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -104,6 +105,8 @@ class Topology:
         self._on_host: dict[str, set[str]] = {}
         self._gpus_on: dict[str, set[str]] = {}
         self._serving: dict[str, set[str]] = {}
+        self._versions: dict[str, Counter[Word]] = {}
+        """Engines of a model by version, counted when asked for and until one changes."""
 
     # learning
 
@@ -158,11 +161,9 @@ class Topology:
         if host is not None and known.host is not None and known.host != host:
             self._on_host.get(known.host, set()).discard(name)
         known.host, known.cluster, known.region = host or known.host, cluster or known.cluster, region or known.region
-        known.group, known.version = group or known.group, version or known.version
+        known.group = group or known.group
         known.seen_ms = max(known.seen_ms, at_ms)
-        if model is not None:
-            known.models[model] = max(known.models.get(model, 0), at_ms)
-            self._serving.setdefault(model, set()).add(name)
+        self._serves(name, model, version, at_ms)
         if host is not None:
             self._on_host.setdefault(host, set()).add(name)
             self._learn_host((host, cluster, region), at_ms)
@@ -175,10 +176,21 @@ class Topology:
         if known is None or name is None:
             self._learn_engine((name, None, *told[2:]), at_ms)
         elif model is not None:
-            known.version = version or known.version
-            known.models[model] = max(known.models.get(model, 0), at_ms)
             known.seen_ms = max(known.seen_ms, at_ms)
-            self._serving.setdefault(model, set()).add(name)
+            self._serves(name, model, version, at_ms)
+
+    def _serves(self, name: str, model: Word, version: Word, at_ms: int) -> None:
+        known = self.engines[name]
+        if version and version != known.version:
+            known.version = version
+            for served in known.models:
+                self._versions.pop(served, None)
+        if model is None:
+            return
+        if model not in known.models:
+            self._versions.pop(model, None)
+        known.models[model] = max(known.models.get(model, 0), at_ms)
+        self._serving.setdefault(model, set()).add(name)
 
     def _learn_host(self, told: Sequence[Word], at_ms: int) -> None:
         name, cluster, region = told
@@ -221,7 +233,7 @@ class Topology:
         self._index()
 
     def _index(self) -> None:
-        self._on_host, self._gpus_on, self._serving = {}, {}, {}
+        self._on_host, self._gpus_on, self._serving, self._versions = {}, {}, {}, {}
         for uuid, gpu in self.gpus.items():
             if gpu.host is not None:
                 self._gpus_on.setdefault(gpu.host, set()).add(uuid)
@@ -244,6 +256,20 @@ class Topology:
     def engines_of(self, model: str) -> list[str]:
         """The engines that serve a model, sorted."""
         return sorted(self._serving.get(model, ()))
+
+    def peers_on(self, host: str, *, gpus: bool) -> int:
+        """How many GPUs, or engines, a host has."""
+        return len((self._gpus_on if gpus else self._on_host).get(host, ()))
+
+    def peers_of(self, model: str) -> int:
+        """How many engines serve a model."""
+        return len(self._serving.get(model, ()))
+
+    def peers_with(self, model: str, version: str) -> int:
+        """How many engines of a model serve this version of it."""
+        if model not in self._versions:
+            self._versions[model] = Counter(self.engines[name].version for name in self._serving.get(model, ()))
+        return self._versions[model][version]
 
     def is_silent(self, host: str, since_ms: int) -> bool:
         """No sample at all came from the host in windows that end after this."""

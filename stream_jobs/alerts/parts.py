@@ -1,0 +1,123 @@
+"""Parts of an incident, and counts over them that are kept as they come, change and go: no question walks them all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from schemas.alerts import SEVERITIES, Member
+from stream_jobs.alerts.signals import Level, Rank, Signal
+
+_SIGNAL = tuple(one.name for one in fields(Signal) if one.init)
+
+
+@dataclass(slots=True)
+class Part:
+    """A signal as it was told last. ``since_ms`` of its first run, ``until_ms`` None while it goes on. ``wide``: one of
+    many of its kind, which says more about what they share than about this one."""
+
+    signal: Signal
+    since_ms: int
+    until_ms: int | None = None
+    wide: bool = False
+
+    @property
+    def standing(self) -> tuple[int, int]:
+        """Rank and severity, the likeliest cause first: what a headline must be beaten in."""
+        rank = self.signal.rank
+        return (max(rank, Rank.MODEL + 1) if self.wide else rank, -SEVERITIES.index(self.signal.severity))
+
+    @property
+    def order(self) -> tuple[int, int, int, int, str]:
+        """The likeliest cause first."""
+        return (*self.standing, self.signal.weight, self.signal.since_ms, self.signal.id)
+
+    def member(self) -> Member:
+        """As the alert tells it."""
+        one = self.signal
+        return Member(one.rule, one.severity, one.labels, self.since_ms, self.until_ms, one.value, one.summary)
+
+    def dump(self) -> dict[str, Any]:
+        """As plain values."""
+        found = {"since_ms": self.since_ms, "until_ms": self.until_ms, "wide": self.wide}
+        return {"signal": dump_signal(self.signal), **found}
+
+    @classmethod
+    def load(cls, found: Mapping[str, Any]) -> Part:
+        """Of a dump."""
+        return cls(load_signal(found["signal"]), found["since_ms"], found["until_ms"], found["wide"])
+
+
+def dump_signal(signal: Signal) -> dict[str, Any]:
+    """As plain values."""
+    return {name: getattr(signal, name) for name in _SIGNAL}
+
+
+def load_signal(found: Mapping[str, Any]) -> Signal:
+    """Of a dump."""
+    told = dict(found)
+    told["key"] = tuple((name, value) for name, value in told["key"])
+    told["ended_by"] = tuple(told["ended_by"])
+    told["level"], told["rank"] = Level(told["level"]), Rank(told["rank"])
+    return Signal(**told)
+
+
+Counts = dict[Hashable, int]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many parts are what; a part is counted out before it is changed and in again after it."""
+
+    causes: int = 0
+    """All but burn rates."""
+    live: int = 0
+    live_causes: int = 0
+    felt: int = 0
+    """Told by requests, and going on."""
+    events: int = 0
+    anchors: int = 0
+    """Machines alone of their kind."""
+    faults: int = 0
+    """Machines that do more than differ from their own past."""
+    machine_rules: Counts = field(default_factory=dict)
+    figures: Counts = field(default_factory=dict)
+    """By measure and place."""
+    began: Counts = field(default_factory=dict)
+    lost: Counts = field(default_factory=dict)
+    """Hosts that fell silent, by when."""
+    wide: Counts = field(default_factory=dict)
+    narrow: Counts = field(default_factory=dict)
+    """By rule; ``narrow`` are those that are not wide."""
+
+    def count(self, part: Part, by: int) -> None:
+        """In (1) or out (-1)."""
+        one, live = part.signal, part.until_ms is None
+        cause = one.kind != "burn_rate"
+        self.causes += by * cause
+        self.live += by * live
+        self.live_causes += by * (live and cause)
+        self.felt += by * (live and cause and one.weight > 0)
+        self.events += by * (one.rank <= Rank.EVENT)
+        _bump(self.began, part.since_ms, by)
+        _bump(self.wide if part.wide else self.narrow, one.rule, by)
+        if one.machine:
+            self._count_machine(part, by)
+
+    def _count_machine(self, part: Part, by: int) -> None:
+        one = part.signal
+        self.anchors += by * (not part.wide)
+        self.faults += by * (one.rank < Rank.SYMPTOM)
+        _bump(self.machine_rules, one.rule, by)
+        _bump(self.figures, (one.measure, one.place), by)
+        if one.rank is Rank.LOST:
+            _bump(self.lost, part.since_ms, by)
+
+
+def _bump(counts: Counts, name: Hashable, by: int) -> None:
+    left = counts.get(name, 0) + by
+    if left:
+        counts[name] = left
+    else:
+        del counts[name]
