@@ -6,12 +6,15 @@ States: *new* -> ``acquire`` -> *live* -> ``stop`` -> *gone*. The order inside `
 2. only then read the group's committed offset (before that, a commit could still be pending behind the answer);
 3. load the snapshot that the offset's metadata points to, and fold the source from the snapshot's position up to the
    committed offset *silently*: what that changes was sent before. The position is where the state was dumped, or what
-   ``Step.replay_from`` said then;
+   ``Step.replay_from`` said then. Where nothing was sent since, of a step that is ``SNAPSHOT_WITH_OUTPUTS``, nothing is
+   folded silently: it goes on, live, from the snapshot;
 4. the caller seeks to the position returned and feeds from there.
 
 Live, ``feed`` folds and sends nothing. ``commit`` writes one transaction: outputs, pieces of a snapshot, the source
-offset with its pointer. What the step says is taken in one go, without waiting, and folding goes on while the
-transaction is on its way: if it fails, the process ends and everything since the last commit is folded again.
+offset with its pointer. A partition that is read to its end and idle gets one more snapshot if its last one stands
+before that: it would need a part of the log that retention takes one day. What the step says is taken in one go,
+without waiting, and folding goes on while the transaction is on its way: if it fails, the process ends and everything
+since the last commit is folded again.
 
 Whatever a port raises goes up and must end the process; the owner does nothing more after it. The one exception is a
 record that makes ``fold`` raise: it is poison, not doubt. The state it may have spoilt is thrown away and built again
@@ -43,6 +46,14 @@ from stream_jobs.step import Commit, Step, replay_from
 _log = logging.getLogger(__name__)
 
 DETAIL_CHARS_MAX = 4_000
+SNAPSHOT_WITH_OUTPUTS = "snapshot_with_outputs"
+"""Name of the attribute by which a step asks that every commit with outputs carries a whole snapshot. A step whose
+results hang on rules that people change needs it: what was sent is then never folded again, under other rules."""
+
+
+def tells_with_snapshot(step: Step[Any, Any]) -> bool:
+    """Whether every commit of the step's outputs carries a whole snapshot."""
+    return bool(getattr(step, SNAPSHOT_WITH_OUTPUTS, False))
 
 
 class GivenUpError(Exception):
@@ -140,7 +151,8 @@ class PartitionOwner:
         await self._check_log(self._snapshot.position, committed.offset)
         self._checkpoint = (self._snapshot.position, parts)
         await self._restore()
-        await self._fold_silently(committed.offset)
+        if not (tells_with_snapshot(self._step) and self._snapshot.number == pointer.number):
+            await self._fold_silently(committed.offset)
 
     async def _read_snapshot(self, offset: int, *, settled: bool) -> list[bytes]:
         self._snapshot, parts = await recovery.read_snapshot(
@@ -253,13 +265,17 @@ class PartitionOwner:
         whatever was appended until then has been folded."""
         now_ms = self._clock.now_ms()
         position = self._position
-        if not await self._read_to_its_end() or not self.seems_idle() or position != self._committed:
+        end = await self._end_read_to()
+        if end is None or not self.seems_idle() or position != self._committed:
             return False
+        if self._snapshot_is_behind(end):
+            self._position = end  # markers are read: retention may take them too
         return await self._commit(now_ms, idle=True)
 
-    async def _read_to_its_end(self) -> bool:
+    async def _end_read_to(self) -> int | None:
+        """The log's end; None while there is more to read before it."""
         end = await self._broker.end_offset(self.source.topic, self.source.partition)
-        return await recovery.only_markers(self._broker, self.source, self._position, end)
+        return end if await recovery.only_markers(self._broker, self.source, self._position, end) else None
 
     async def commit(self) -> bool:
         """Commit what was folded; False when there was nothing to commit or a poisoned record is being looked for."""
@@ -292,15 +308,16 @@ class PartitionOwner:
         commit = Commit(source.topic, source.partition, self._committed, self._position, self._number, now_ms, idle)
         outputs = self._step.rows(self._state, self._changes, commit)
         self._forget_changes()
-        if not outputs and self._position == self._committed and not whole:
+        stays = self._position == self._committed and not (idle and self._snapshot_is_behind(self._position))
+        if not outputs and stays and not whole:
             return None
-        whole = whole or self._snapshot is None
-        round_ = self._next_round(whole=whole)
+        whole = whole or self._snapshot is None or (bool(outputs) and tells_with_snapshot(self._step))
+        round_ = self._next_round(self._number + len(outputs), whole=whole)
         pieces_max = None if whole else self._policy.snapshot_pieces_per_commit
         pieces = [] if round_ is None else round_.next_pieces(pieces_max)
         return _Plan(outputs, pieces, round_, self._position, self._number + len(outputs))
 
-    def _next_round(self, *, whole: bool) -> Round | None:
+    def _next_round(self, number: int, *, whole: bool) -> Round | None:
         """The snapshot to go on with: the one under way, or a new one when it is time."""
         if not whole:
             if self._round is not None:
@@ -310,7 +327,7 @@ class PartitionOwner:
         self._snapshot_at_ms = self._elapsed_ms()
         slot = 0 if self._snapshot is None else (self._snapshot.slot + 1) % snapshot.SLOTS
         source, (position, parts) = self.source, self._dumped()
-        self._round = snapshot.begin(self._names, source.topic, source.partition, position, slot, parts)
+        self._round = snapshot.begin(self._names, source.topic, source.partition, position, slot, number, parts)
         return self._round
 
     def _dumped(self) -> tuple[int, list[bytes]]:
@@ -324,6 +341,15 @@ class PartitionOwner:
         waited_ms = self._elapsed_ms() - self._snapshot_at_ms
         return folded > 0 and (
             waited_ms >= self._policy.snapshot_interval_ms or folded >= self._policy.snapshot_records
+        )
+
+    def _snapshot_is_behind(self, end: int) -> bool:
+        """Whether a snapshot is under way, or due and better than the last for who begins at ``end``."""
+        if self._snapshot is None:
+            return False
+        return self._round is not None or (
+            self._elapsed_ms() - self._snapshot_at_ms >= self._policy.snapshot_interval_ms
+            and replay_from(self._step, self._state, end) > self._snapshot.position
         )
 
     async def _transact(self, plan: _Plan) -> None:

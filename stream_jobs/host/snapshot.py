@@ -49,11 +49,13 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where a complete snapshot is. ``offset`` is that of its first piece in the state topic."""
+    """Where a complete snapshot is. ``offset`` is that of its first piece in the state topic; ``number`` counts what
+    had been written when the state was dumped, None where an older release did not say."""
 
     position: int
     offset: int
     slot: int
+    number: int | None = None
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class Round:
 
     position: int
     slot: int
+    number: int
     pieces: list[Output] = field(repr=False)
     written: int = 0
     offset: int | None = None
@@ -80,22 +83,25 @@ class Round:
     def complete(self) -> Snapshot | None:
         if self.offset is None or self.written < len(self.pieces):
             return None
-        return Snapshot(self.position, self.offset, self.slot)
+        return Snapshot(self.position, self.offset, self.slot, self.number)
 
 
-def begin(names: Names, topic: str, partition: int, position: int, slot: int, parts: Sequence[bytes]) -> Round:
-    """A round for a state that was dumped at ``position``."""
+def begin(
+    names: Names, topic: str, partition: int, position: int, slot: int, number: int, parts: Sequence[bytes]
+) -> Round:
+    """A round for a state that was dumped at ``position``, when ``number`` outputs had been written."""
     cut = [piece for part in parts for piece in _pieces(part)] or [(b"", b"none")]
     pieces = []
-    for number, (value, ends) in enumerate(cut):
+    for piece, (value, ends) in enumerate(cut):
         headers: Headers = (
             ("position", b"%d" % position),
-            ("piece", b"%d/%d" % (number, len(cut))),
+            ("piece", b"%d/%d" % (piece, len(cut))),
             ("ends", ends),
+            ("number", b"%d" % number),
         )
-        key = names.state_key(slot, number)
+        key = names.state_key(slot, piece)
         pieces.append(Output(names.state_topic(topic), partition, key, value, headers))
-    return Round(position, slot, pieces)
+    return Round(position, slot, number, pieces)
 
 
 def _pieces(part: bytes) -> list[tuple[bytes, bytes]]:
@@ -114,6 +120,7 @@ class Assembly:
         self._begun = False
         self._position = 0
         self._slot = 0
+        self._number: int | None = None
         self._pieces_due = 1
         self._pieces_seen = 0
         self.parts: list[bytes] = []
@@ -127,12 +134,13 @@ class Assembly:
         piece, _, pieces = headers["piece"].partition(b"/")
         if not self._begun:
             self._first(record, int(headers["position"]), int(pieces))
+            self._number = int(headers["number"]) if "number" in headers else None
         if int(headers["position"]) != self._position or int(piece) != self._pieces_seen:
             raise self._broken(f"piece {piece.decode()} of position {headers['position'].decode()} is out of turn")
         self._take(record.value or b"", headers["ends"])
         if self._pieces_seen < self._pieces_due:
             return None
-        return Snapshot(self._position, self._offset, self._slot)
+        return Snapshot(self._position, self._offset, self._slot, self._number)
 
     def _first(self, record: Record, position: int, pieces: int) -> None:
         if record.offset != self._offset:

@@ -145,3 +145,10 @@ class CountingStep:
         told = json.loads(b"".join(parts))
         seen = {s: self.Seen((low[0], low[1]), {(b, q) for b, q in above}) for s, (low, above) in told["seen"].items()}
         return State(seen, told["total"], told["count"])
+
+
+class QuietStep(CountingStep):
+    """Tells nothing when nothing came, not even that time has passed."""
+
+    def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
+        return [] if commit.offset_from == commit.offset_to else super().rows(state, changes, commit)

@@ -21,7 +21,7 @@ from stream_jobs.host.ports import Committed
 from stream_jobs.host.snapshot import Round, Snapshot
 from tests.simulator.client import SimBroker, SimProducer
 from tests.simulator.cluster import Parts, ThreadedListener
-from tests.simulator.counting import CountingStep, Seen
+from tests.simulator.counting import CountingStep, QuietStep, Seen
 from tests.simulator.edges import Edge, Spooled
 from tests.simulator.schedule import Rules
 
@@ -218,8 +218,13 @@ class _ForgetsNumber(PartitionOwner):
 
 
 class _IdleUnasked(PartitionOwner):
-    async def _read_to_its_end(self) -> bool:
-        return True
+    async def _end_read_to(self) -> int | None:
+        return self._position
+
+
+class _NoIdleSnapshot(PartitionOwner):
+    def _snapshot_is_behind(self, end: int) -> bool:
+        return False
 
 
 class _HighestSeen(Seen):
@@ -398,6 +403,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         "only who has asked for the end, and has read up to it, tells that time has passed",
         "a partition that brought nothing for a while is taken for read",
         _owner(_IdleUnasked),
+    ),
+    Mutation(
+        "no idle snapshot",
+        "an idle partition whose last snapshot stands before its end gets one more",
+        "it does not, and retention takes what the snapshot needs",
+        _with(_owner(_NoIdleSnapshot), step=QuietStep, retention_passes=True),
     ),
     Mutation(
         "highest seen",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.errors import ContractError
 from schemas.record import Record
 from stream_jobs.host.job import AnyStep, HostedJob
 from stream_jobs.host.partitions import Place
@@ -40,6 +41,7 @@ class Rules:
     committed_only: bool = True
     offsets_may_vanish: bool = False
     log_may_be_cut: bool = False
+    retention_passes: bool = False
 
 
 @dataclass
@@ -303,9 +305,26 @@ class World:
                 edge.send_some()
             await asyncio.sleep(0.25)
             if self._all_told():
-                return
-        if not self.lost_for_good:
-            self.outcome.violations.append("not everything was told in time")
+                break
+        else:
+            if not self.lost_for_good:
+                self.outcome.violations.append("not everything was told in time")
+            return
+        if self.rules.retention_passes:
+            await self._outlive_the_log()
+
+    async def _outlive_the_log(self) -> None:
+        """All is quiet for long; then retention has taken every record, and everybody starts anew."""
+        await asyncio.sleep(45.0)
+        for place in self.places:
+            log = self.server.log(place)
+            log.begin = log.end
+        for worker in self.workers:
+            worker.ended_by.clear()
+            worker.kill()
+        await asyncio.sleep(12.0)
+        refused = [error for worker in self.workers for error in worker.ended_by if isinstance(error, ContractError)]
+        self.outcome.violations += [f"a quiet partition is lost: {error}" for error in refused[:1]]
 
     def _all_told(self) -> bool:
         if any(edge.waiting for edge in self.edges) or any(self.server.log(place).open for place in self.outputs):

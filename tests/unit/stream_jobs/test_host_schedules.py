@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulator.counting import QuietStep
 from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
 from tests.simulator.schedule import Rules, run_schedule
+from tests.simulator.telling_world import SilentlyChangedWorld, TellingWorld
 from tests.simulator.windows_world import WindowsWorld
 
 SCHEDULES = 150
@@ -53,6 +55,22 @@ def test_the_windows_job_is_exact_through_all_of_it() -> None:
 
     assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
     assert sum(outcome.commits for outcome in outcomes) > 100
+
+
+def test_a_quiet_partition_outlives_its_log() -> None:
+    """An idle partition takes one more snapshot, so that nobody needs what retention deletes."""
+    outcomes = [run_schedule(seed, Rules(step=QuietStep, retention_passes=True)) for seed in range(1, 5)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+
+
+def test_what_was_told_reads_as_one_story_though_rules_change() -> None:
+    """A step that asks for a snapshot with all that it tells: none twice, none left open, none told by nobody."""
+    outcomes = [run_schedule(seed, world_of=TellingWorld) for seed in range(1, 13)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.commits for outcome in outcomes) > 80
+    assert any(run_schedule(seed, world_of=SilentlyChangedWorld).violations for seed in range(1, 61))
 
 
 @pytest.mark.parametrize(

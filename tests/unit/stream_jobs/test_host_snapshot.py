@@ -25,7 +25,7 @@ def written(pieces: list[Output], offset: int = 7, gap: int = 1) -> list[Record]
 
 
 def begun(parts: list[bytes], position: int = 42, slot: int = 1) -> Round:
-    return snapshot.begin(NAMES, "llm.requests", 3, position, slot, parts)
+    return snapshot.begin(NAMES, "llm.requests", 3, position, slot, 9, parts)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=5), st.integers(1, 5))
@@ -36,7 +36,7 @@ def test_any_parts_come_back_as_they_were(parts: list[bytes], gap: int) -> None:
 
     found = [assembly.add(record) for record in records]
 
-    assert found == [None] * (len(records) - 1) + [Snapshot(42, 7, 1)]
+    assert found == [None] * (len(records) - 1) + [Snapshot(42, 7, 1, 9)]
     assert assembly.parts == parts
 
 
@@ -73,18 +73,18 @@ def test_a_round_hands_out_some_pieces_at_a_time_and_is_complete_after_the_last(
         round_.wrote(range(first_offset, first_offset + len(pieces)))
         steps.append((len(pieces), round_.complete()))
 
-    assert steps == [(2, None), (1, Snapshot(42, 10, 1))]
+    assert steps == [(2, None), (1, Snapshot(42, 10, 1, 9))]
 
 
 def test_records_of_another_deployment_are_passed_over() -> None:
     """Two installations may share a cluster."""
-    theirs = written(snapshot.begin(Names("there", "windows"), "llm.requests", 3, 5, 0, [b"?"]).pieces, offset=8)
+    theirs = written(snapshot.begin(Names("there", "windows"), "llm.requests", 3, 5, 0, 9, [b"?"]).pieces, offset=8)
     first, last = written(begun([b"a", b"b"]).pieces, gap=2)
     assembly = Assembly(NAMES, 7, "llm.requests/3")
 
     found = [assembly.add(record) for record in (first, *theirs, last)]
 
-    assert found[-1] == Snapshot(42, 7, 1)
+    assert found[-1] == Snapshot(42, 7, 1, 9)
     assert assembly.parts == [b"a", b"b"]
 
 
