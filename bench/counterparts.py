@@ -208,7 +208,7 @@ def load(run: Run, port: int) -> None:
 
 def spooled_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows that the proxy published, read from its spool."""
-    from producers.spool import Spool
+    from producers.spool.spool import Spool
     from schemas import wire
     from schemas.build import rows_of
     from schemas.events import LLM_REQUESTS

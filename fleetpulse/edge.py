@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from producers.publisher import Publisher, PublisherSettings
-from producers.spool import Spool, SpoolLimits
+from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load

@@ -22,10 +22,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError
 
 from producers.batch import Batch, BatchLimits, batches_of
-from producers.books import Books, book_rows, copy_of, encode_rows
-from producers.frame import Spooled
 from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make_producer
-from producers.spool import Spool
+from producers.spool.books import Books, book_rows, copy_of, encode_rows
+from producers.spool.frame import Spooled
+from producers.spool.spool import Spool
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS, Counters

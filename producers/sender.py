@@ -18,7 +18,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from producers.frame import Spooled
+from producers.spool.frame import Spooled
 from schemas.headers import Identity, encode_headers
 
 BATCH_BYTES_MAX = 1024 * 1024

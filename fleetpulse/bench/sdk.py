@@ -30,7 +30,7 @@ from fleetpulse.track.handover import MAGIC, REQUEST, Finished
 from producers.publisher import Publisher
 from producers.receiver.fold import Where
 from producers.receiver.server import run_receiver
-from producers.spool import Spool, SpoolLimits
+from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from runtime.receiver_config import ReceiverConfig

@@ -32,7 +32,7 @@ from fleetpulse.bring_up import bring_up
 from fleetpulse.database import Database
 from fleetpulse.processes import Command, Processes
 from fleetpulse.reconcile import Report, reconcile
-from producers.books import Books, book_rows, encode_rows, tally_of
+from producers.spool.books import Books, book_rows, encode_rows, tally_of
 from runtime.config import Config
 from schemas.build import block_from_rows
 from schemas.events import BY_TOPIC, EVENTS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.spool import Spool
+from producers.spool.spool import Spool
 from schemas.build import rows_of
 from schemas.events import LLM_REQUESTS
 from schemas.native import decode
@@ -34,7 +34,7 @@ from pathlib import Path
 from producers.log_tail.service import run_log_tail
 from producers.log_tail.settings import LogTailSettings
 from producers.publisher import Publisher
-from producers.spool import Spool
+from producers.spool.spool import Spool
 from runtime.config import KafkaConfig
 
 async def main(folder):

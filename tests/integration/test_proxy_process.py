@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from producers.spool import Spool, SpoolLimits
+from producers.spool.spool import Spool, SpoolLimits
 from schemas.block import Block
 from schemas.build import rows_of
 from schemas.events import LLM_REQUESTS

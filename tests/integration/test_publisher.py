@@ -15,7 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from producers.batch import Batch
 from producers.publisher import Publisher, PublisherSettings
-from producers.spool import Spool
+from producers.spool.spool import Spool
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from schemas.headers import NDJSON, Identity, RecordHeaders, decode_headers

@@ -39,7 +39,7 @@ import asyncio, os, sys
 from pathlib import Path
 from producers.batch import Batch
 from producers.publisher import Publisher, PublisherSettings
-from producers.spool import Spool, SpoolLimits
+from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 
 async def main(folder, bootstrap, truth, seconds):

@@ -8,8 +8,8 @@ import pytest
 
 from producers.batch import Batch
 from producers.publisher import Publisher, PublisherSettings
-from producers.slots import Slots
-from producers.spool import Spool
+from producers.spool.slots import Slots
+from producers.spool.spool import Spool
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 

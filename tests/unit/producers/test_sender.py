@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from producers.frame import Spooled
 from producers.sender import BATCH_BYTES_MAX, LaneError, LaneKey, Sender
+from producers.spool.frame import Spooled
 
 SOURCE = "ab" * 16
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from producers.agent.publishing import Handover, packed
 from producers.collector import Collected
 from producers.publisher import Publisher
-from producers.spool import Spool, SpoolLimits
+from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from schemas.events import HOST_SAMPLES

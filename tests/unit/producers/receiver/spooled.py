@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from producers.publisher import Publisher
-from producers.spool import Spool, SpoolLimits
+from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 from schemas import wire

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from producers.frame import HEADER_BYTES, Spooled, encode_frame
-from producers.segment import NOTHING, SegmentReader, create_segment, read_segment, segment_paths
-from producers.segment_log import SegmentLog
+from producers.spool.frame import HEADER_BYTES, Spooled, encode_frame
+from producers.spool.segment import NOTHING, SegmentReader, create_segment, read_segment, segment_paths
+from producers.spool.segment_log import SegmentLog
 
 
 def record(seq: int, size: int = 40) -> Spooled:
@@ -74,7 +74,7 @@ def test_a_failed_write_leaves_the_segment_as_it_was(tmp_path: Path, monkeypatch
     segment = create_segment(tmp_path, 1, 1)
     segment.append(encode_frame(record(0)))
     write = os.write
-    monkeypatch.setattr("producers.segment.os.write", lambda fd, data: write(fd, data[: len(data) // 2]))
+    monkeypatch.setattr("producers.spool.segment.os.write", lambda fd, data: write(fd, data[: len(data) // 2]))
 
     with pytest.raises(OSError, match="bytes were written"):
         segment.append(encode_frame(record(1)))

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from producers.frame import Spooled, encode_frame
-from producers.segment import Segment, read_segment, segment_paths
-from producers.spool import Spool, SpoolLimits
+from producers.spool.frame import Spooled, encode_frame
+from producers.spool.segment import Segment, read_segment, segment_paths
+from producers.spool.spool import Spool, SpoolLimits
 
 LIMITS = SpoolLimits(
     bytes_max=16_000,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from producers.frame import Spooled
-from producers.segment import SegmentReader
-from producers.segment_log import SegmentLog
+from producers.spool.frame import Spooled
+from producers.spool.segment import SegmentReader
+from producers.spool.segment_log import SegmentLog
 
 _log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from producers import spool as spool_module
-from producers.backlog import Backlog
-from producers.books import Tally, book_rows, encode_rows
-from producers.frame import Spooled
-from producers.identity import SpoolIdentity, lock_folder, next_identity
-from producers.ledger import Ledger
-from producers.segment_log import SegmentLog
-from producers.spool import Spool, SpoolLimits
+from producers.spool import spool as spool_module
+from producers.spool.backlog import Backlog
+from producers.spool.books import Tally, book_rows, encode_rows
+from producers.spool.frame import Spooled
+from producers.spool.identity import SpoolIdentity, lock_folder, next_identity
+from producers.spool.ledger import Ledger
+from producers.spool.segment_log import SegmentLog
+from producers.spool.spool import Spool, SpoolLimits
 from schemas.build import rows_of
 from schemas.errors import ConfigError, ContractError, RejectedError
 from schemas.limits import Limits
@@ -117,7 +117,7 @@ def test_a_disk_that_takes_no_more_sheds_and_goes_on(tmp_path: Path, monkeypatch
         def full(_fd: int, _data: bytes) -> int:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("producers.segment.os.write", full)
+        monkeypatch.setattr("producers.spool.segment.os.write", full)
         assert spool.append(record(events=4)) is None
         monkeypatch.undo()
         spooled = spool.append(record())
@@ -143,7 +143,7 @@ def test_books_of_removed_segments_are_not_lost(tmp_path: Path) -> None:
 
 def test_finished_boots_are_forgotten_beyond_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash loop does not let the books grow for ever; what was not delivered stays."""
-    monkeypatch.setattr("producers.ledger._FINISHED_BOOTS_MAX", 2)
+    monkeypatch.setattr("producers.spool.ledger._FINISHED_BOOTS_MAX", 2)
     for _ in range(5):
         spool = Spool.open(tmp_path, SMALL)
         spool.append(record())

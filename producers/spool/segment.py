@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from producers.books import Books, tally_of
-from producers.frame import (
+from producers.spool.books import Books, tally_of
+from producers.spool.frame import (
     FRAME_BYTES_MIN,
     HEADER_BYTES,
     BadFrame,
@@ -23,7 +23,7 @@ from producers.frame import (
     encode_header,
     frame_end,
 )
-from producers.identity import sync_folder
+from producers.spool.identity import sync_folder
 
 _log = logging.getLogger(__name__)
 

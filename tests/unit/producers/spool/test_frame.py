@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.frame import (
+from producers.spool.frame import (
     HEADER_BYTES,
     BadFrame,
     Spooled,

@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from producers.backlog import Backlog
-from producers.books import BookKey, Books, tally_of
-from producers.frame import FRAME_BYTES_MIN, Spooled
-from producers.identity import lock_folder, next_identity
-from producers.ledger import Ledger, Save
-from producers.segment_log import SegmentLog, Sync
+from producers.spool.backlog import Backlog
+from producers.spool.books import BookKey, Books, tally_of
+from producers.spool.frame import FRAME_BYTES_MIN, Spooled
+from producers.spool.identity import lock_folder, next_identity
+from producers.spool.ledger import Ledger, Save
+from producers.spool.segment_log import SegmentLog, Sync
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
 
