@@ -142,7 +142,7 @@ def _shown(target: TargetConfig, transition: Transition, now_ms: int) -> dict[st
     alert = transition.alert
     post = post_of(target, _sending(alert, transition.record), now_ms)
     text = post.body.decode()
-    for secret in target.secrets:
+    for secret in target.tokens:
         text = text.replace(secret, HIDDEN)
     muted = not target.send_muted and alert.muted_until_ms is not None and alert.muted_until_ms > now_ms
     return {

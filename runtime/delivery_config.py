@@ -10,13 +10,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
 _LEAST_KEY_BYTES = 16
+_PIECE_CHARACTERS = 8
+"""Shorter parts of an address are words like ``api``."""
 _TOKEN = re.compile(r"[!-~]+")
 """What a header holds: printable ASCII without spaces."""
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
@@ -102,12 +104,20 @@ class TargetConfig(BaseModel):
         return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
     @property
+    def tokens(self) -> tuple[str, ...]:
+        """Keys and tokens."""
+        kept = (self.bearer_token, self.hmac_key, self.routing_key)
+        return tuple(one.get_secret_value() for one in kept if one is not None)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen in any text."""
-        kept = (self.endpoint_url, self.bearer_token, self.hmac_key, self.routing_key)
-        path = self.url.removeprefix(self.place)
-        plain = [one.get_secret_value() for one in kept if one is not None]
-        return tuple(text for text in (*plain, path) if len(text) > 1)
+        """What must not be seen in any text, the longest first: tokens, the address, its path, and every part of it
+        that may be a token by itself (segments of the path and values of the query of 8 characters or more)."""
+        parts = urlsplit(self.url)
+        pieces = [*parts.path.split("/"), *(pair.partition("=")[2] for pair in parts.query.split("&"))]
+        long = [text for piece in pieces for text in (piece, unquote(piece)) if len(text) >= _PIECE_CHARACTERS]
+        found = {*self.tokens, self.url, self.url.removeprefix(self.place), *long}
+        return tuple(sorted((text for text in found if len(text) > 1), key=lambda text: (-len(text), text)))
 
     @model_validator(mode="before")
     @classmethod

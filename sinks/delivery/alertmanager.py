@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.alerts import Alert
-from sinks.delivery.wording import facts_of, time_text
+from sinks.delivery.wording import facts_of, plain, time_text
 
 FINGERPRINT = "fleetpulse_fingerprint"
 OWN = ("alertname", "severity", FINGERPRINT)
@@ -44,7 +44,7 @@ def labels_of(alert: Alert) -> dict[str, str]:
 
 def annotations_of(alert: Alert) -> dict[str, str]:
     """What people read: summary, and value, expected, baseline, advice, note, members where known."""
-    return {"summary": alert.summary, **facts_of(alert)}
+    return {"summary": plain(alert.summary), **facts_of(alert)}
 
 
 def posted(alert: Alert, now_ms: int, valid_ms: int) -> dict[str, Any]:

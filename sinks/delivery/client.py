@@ -68,14 +68,27 @@ class Client:
                 if len(said) >= ANSWER_BYTES_MAX:
                     break
             pause_ms = retry_after_ms(response.headers.get("Retry-After"), self._clock.now_ms())
-            return Answer(response.status_code, self._said(said.decode("utf-8", "replace")), pause_ms)
+            text = said.decode("utf-8", "replace")
+            if len(said) >= ANSWER_BYTES_MAX:
+                text = self._without_end(text.rstrip("\N{REPLACEMENT CHARACTER}"))
+            return Answer(response.status_code, self._said(text), pause_ms)
 
     def _said(self, text: str) -> str:
-        """One line without what must stay secret."""
+        """One line without what must stay secret, looked for both as it came and as it is shown."""
+        line = " ".join(self._masked(text).split())
+        return self._masked("".join(c for c in line if c.isprintable()))[:DETAIL_MAX]
+
+    def _masked(self, text: str) -> str:
         for secret in self._config.secrets:
             text = text.replace(secret, HIDDEN)
-        line = " ".join(text.split())
-        return "".join(c for c in line if c.isprintable())[:DETAIL_MAX]
+        return text
+
+    def _without_end(self, text: str) -> str:
+        """The text, which was cut, without the beginning of a secret that the cut left of it."""
+        text = self._masked(text)
+        sizes = (n for one in self._config.secrets for n in range(1, len(one)) if text.endswith(one[:n]))
+        size = max(sizes, default=0)
+        return text[: len(text) - size] + HIDDEN if size else text
 
 
 def _context(config: TargetConfig) -> ssl.SSLContext:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from schemas.alerts import Alert
-from sinks.delivery.wording import cut, facts_of, source_of, time_text
+from sinks.delivery.wording import cut, facts_of, plain, source_of, summary_of, time_text
 
 SUMMARY_MAX = 1_024
 DETAIL_MAX = 8_192
@@ -32,14 +32,15 @@ def action_of(alert: Alert) -> Action:
 
 def _payload(alert: Alert) -> dict[str, Any]:
     details = {name: cut(text, DETAIL_MAX) for name, text in facts_of(alert).items()}
+    labels = {plain(name): plain(value) for name, value in sorted(alert.labels.items())}
     payload = {
-        "summary": cut(alert.summary or alert.rule, SUMMARY_MAX),
+        "summary": cut(summary_of(alert), SUMMARY_MAX),
         "source": source_of(alert),
         "severity": alert.severity,
         "timestamp": time_text(alert.since_ms),
-        "component": alert.labels.get("engine_id") or alert.labels.get("host"),
-        "group": alert.labels.get("cluster") or alert.labels.get("model"),
-        "class": alert.rule,
-        "custom_details": {**details, "labels": dict(sorted(alert.labels.items()))},
+        "component": labels.get("engine_id") or labels.get("host"),
+        "group": labels.get("cluster") or labels.get("model"),
+        "class": plain(alert.rule),
+        "custom_details": {**details, "labels": labels},
     }
     return {name: value for name, value in payload.items() if value is not None}

@@ -1,4 +1,8 @@
-"""An alert in words: what every shape shows people, in one place."""
+"""An alert in words: what every shape shows people, in one place.
+
+Labels come from whoever sends telemetry. What is shown of them, and of texts they stand in, is one line of printable
+characters: no label begins a line of its own, turns the direction of writing or speaks to a terminal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ def time_text(at_ms: int) -> str:
 
 def number_text(value: float | None, unit: str = "") -> str | None:
     """A value with its unit, six digits; None when unknown."""
-    return None if value is None else f"{value:.6g} {unit}".strip()
+    return None if value is None else f"{value:.6g} {plain(unit)}".strip()
 
 
 def range_text(alert: Alert) -> str | None:
@@ -32,9 +36,21 @@ def range_text(alert: Alert) -> str | None:
     return None if low is None else f"{low} or more"
 
 
+def plain(text: str) -> str:
+    """The text as one line: white space of any kind as a space, other characters that do not print as U+FFFD."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def summary_of(alert: Alert) -> str:
+    """Its sentence; without one the rule stands for it."""
+    return plain(alert.summary or alert.rule)
+
+
 def labels_text(labels: Mapping[str, str]) -> str:
     """``name=value`` pairs by name."""
-    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
+    return plain(", ".join(f"{name}={value}" for name, value in sorted(labels.items())))
 
 
 def members_text(members: tuple[Member, ...]) -> str | None:
@@ -47,22 +63,22 @@ def members_text(members: tuple[Member, ...]) -> str | None:
 
 def _member_text(member: Member) -> str:
     state = "over" if member.until_ms is not None else member.severity
-    return f"[{state}] {member.summary or member.rule} ({labels_text(member.labels)})"
+    return f"[{state}] {plain(member.summary or member.rule)} ({labels_text(member.labels)})"
 
 
 def source_of(alert: Alert) -> str:
     """Where it is: the narrowest label that says so; ``fleet`` without one."""
-    return next((alert.labels[name] for name in _SOURCES if alert.labels.get(name)), "fleet")
+    return plain(next((alert.labels[name] for name in _SOURCES if alert.labels.get(name)), "fleet"))
 
 
 def facts_of(alert: Alert) -> dict[str, str]:
-    """What is known beyond summary and labels, by name, in the order of showing."""
+    """What is known beyond summary and labels, by name, in order; ``members`` alone has several lines."""
     facts = {
         "value": number_text(alert.value, alert.unit),
         "expected": range_text(alert),
         "baseline": number_text(alert.baseline, alert.unit),
-        "advice": alert.advice,
-        "note": alert.note,
+        "advice": plain(alert.advice),
+        "note": plain(alert.note),
         "members": members_text(alert.members),
     }
     return {name: text for name, text in facts.items() if text}

@@ -107,6 +107,32 @@ async def test_no_secret_is_in_an_answer_or_a_log(caplog: pytest.LogCaptureFixtu
     assert answer.detail == "no such hook *** *** with ***"
 
 
+@pytest.mark.parametrize(
+    ("said", "detail"),
+    [
+        ("no webhook B0/S3CR3TT0K3N", "no webhook B0/***"),
+        ("no key qu3ryv4lu3/x", "no key ***"),
+        ("no key qu3ryv4lu3%2Fx", "no key ***"),
+        ("S3CR3T\x00T0K3N and b3ar3r-b3a\x07r", "*** and ***"),
+        ("services, api", "***, api"),
+        (" " * 4_085 + "S3CR3TT0K3N", "***"),
+        (" " * 4_086 + "S3CR3TT0K3N", "***"),
+        (" " * 4_095 + "S3CR3TT0K3N", "***"),
+        ("x" * 190 + " " * 3_899 + "b3ar3r", "x" * 190 + " ***"),
+        ("x" * 190 + " " * 3_901 + "b3ar3r", "x" * 190 + " ***"),
+        (" " * 4_085 + "b3ar3r-b3ar", "***"),
+        ("x" * 195 + " S3CR3TT0K3N", "x" * 195 + " ***"),
+    ],
+)
+async def test_no_part_of_an_address_that_may_be_a_token_comes_back(said: str, detail: str) -> None:
+    """Segments and values of eight characters, whole, percent-decoded, in pieces or cut where reading ends."""
+    url = "https://hooks.example/api/services/T0/B0/S3CR3TT0K3N?key=qu3ryv4lu3%2Fx&v=2"
+
+    answer = await answer_of(lambda _: response(404, said), endpoint_url=url, bearer_token="b3ar3r-b3ar")
+
+    assert answer.detail == detail
+
+
 def test_authorities_that_cannot_be_read_stop_the_start() -> None:
     """With the key and the file."""
     with pytest.raises(ConfigError, match=r"ca_file = '/nowhere.pem'"):

@@ -23,6 +23,7 @@ from tests.unit.sinks.delivery_cases import NOW_MS, an_alert, at, config, full_a
 
 NOW = "2027-01-15T08:00:00.000Z"
 SINCE = "2027-01-15T07:58:30.000Z"
+FACTS = (("value", "1.23457e+06 us"), ("expected", "800 us to 1200.5 us"), ("baseline", "1000 us"))
 MEMBERS = "[warning] KV cache is full (engine_id=e1)\n[over] queue (model=m)"
 
 
@@ -123,38 +124,66 @@ def test_telling_again_is_one_request_without_a_key() -> None:
     assert post.key is None
 
 
+def mrkdwn(text: str) -> dict[str, Any]:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
 def test_slack_gets_a_text_and_a_coloured_attachment() -> None:
     """Control characters escaped; facts as fields, sentences as sections, where and when as context."""
-    host = "ttft_high · engine_id=e1, gpu.uuid=GPU-1, host=h1, model=m, severity=odd"
+    where = "ttft_high · engine_id=e1, gpu.uuid=GPU-1, host=h1, model=m, severity=odd"
     title = "[CRITICAL] TTFT 40 % above &lt;baseline&gt; &amp; rising"
+    facts = [mrkdwn(f"*{name}*\n{text}") for name, text in FACTS]
+    blocks = [
+        {"type": "section", "text": mrkdwn(f"*{title}*")},
+        {"type": "section", "fields": facts},
+        {"type": "section", "text": mrkdwn("*advice*\nLook at engine e1.")},
+        {"type": "section", "text": mrkdwn("*note*\nsince version 2")},
+        {"type": "section", "text": mrkdwn(f"*members*\n{MEMBERS}")},
+        {"type": "context", "elements": [mrkdwn(f"{where} · since {SINCE} · 0123456789abcdef")]},
+    ]
+
     assert slack.message(full_alert()) == {
         "text": title,
-        "attachments": [
-            {
-                "color": "#d00000",
-                "blocks": [
-                    {"type": "section", "text": {"type": "mrkdwn", "text": f"*{title}*"}},
-                    {
-                        "type": "section",
-                        "fields": [
-                            {"type": "mrkdwn", "text": "*value*\n1.23457e+06 us"},
-                            {"type": "mrkdwn", "text": "*expected*\n800 us to 1200.5 us"},
-                            {"type": "mrkdwn", "text": "*baseline*\n1000 us"},
-                        ],
-                    },
-                    {"type": "section", "text": {"type": "mrkdwn", "text": "*advice*\nLook at engine e1."}},
-                    {"type": "section", "text": {"type": "mrkdwn", "text": "*note*\nsince version 2"}},
-                    {"type": "section", "text": {"type": "mrkdwn", "text": f"*members*\n{MEMBERS}"}},
-                    {
-                        "type": "context",
-                        "elements": [
-                            {"type": "mrkdwn", "text": f"{host} · since {SINCE} · 0123456789abcdef"},
-                        ],
-                    },
-                ],
-            }
-        ],
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "attachments": [{"color": "#d00000", "blocks": blocks}],
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("*bold* ~gone~ `code`", "∗bold∗ ∼gone∼ ˋcodeˋ"),
+        ("_slanted_ a_b __x__ é_é", "＿slanted＿ a_b ＿＿x＿＿ é_é"),
+        ("see http://evil.example/login", "see http[:]//evil.example/login"),
+        ("@here x@y.example <!channel>", "＠here x@y.example &lt;!channel&gt;"),
+        ("a & b", "a &amp; b"),
+    ],
+)
+def test_markup_in_texts_of_others_is_shown_letter_by_letter(text: str, shown: str) -> None:
+    """Names that have an underscore within stay as they are."""
+    assert slack.escaped(text) == shown
+
+
+def test_no_label_begins_a_line_or_speaks_to_a_terminal() -> None:
+    """In every place where people read; machines get what was sent."""
+    evil = "t*\n*[RESOLVED] all is well*\x1b[2J\u202e http://evil.example"
+    member = Member("kv", "info", {"tenant": evil}, NOW_MS, None, None, evil)
+    alert = an_alert(
+        summary=evil, note=evil, advice=evil, unit=evil, value=1.0, labels={"host": evil}, members=(member,)
+    )
+
+    (attachment,) = slack.message(alert)["attachments"]
+    texts = [block["text"]["text"] for block in attachment["blocks"] if "text" in block]
+    texts += [block["elements"][0]["text"] for block in attachment["blocks"] if "elements" in block]
+    page = pagerduty.event(alert, "k", "trigger")["payload"]
+    told = alertmanager.posted(alert, NOW_MS, 1)
+    assert texts[0] == "*[WARNING] t∗ ∗[RESOLVED] all is well∗\ufffd[2J\ufffd http[:]//evil.example*"
+    assert [text.count("\n") for text in texts] == [0, 1, 1, 1, 0]
+    shown = [page["summary"], page["source"], page["component"], *page["custom_details"]["labels"].values()]
+    shown += [*[*page["custom_details"].values()][:4], *told["annotations"].values()]
+    assert all(text.isprintable() for text in shown)
+    assert (told["labels"]["host"], json.loads(encode(alert))["summary"]) == (evil, evil)
 
 
 def test_slack_limits_hold_for_texts_of_any_length() -> None:
