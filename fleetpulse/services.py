@@ -45,7 +45,7 @@ def _health(port: int | None, ready: Check) -> Iterator[None]:
         yield
         return
     heartbeat = Heartbeat()
-    with HealthServer(port=port, alive=heartbeat.why_dead, ready=ready), heartbeat.of_next_loop():
+    with HealthServer(port=port, alive=heartbeat.why_dead, ready=ready), heartbeat.of_main_loop():
         yield
 
 

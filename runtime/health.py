@@ -79,27 +79,31 @@ class Heartbeat:
         return f"the event loop has stood still for {still_s:.0f} s" if still_s > self._still_max_s else None
 
     @contextlib.contextmanager
-    def of_next_loop(self) -> Iterator[None]:
-        """Follow the first event loop that is made meanwhile: for who hands its main thread to a library."""
+    def of_main_loop(self) -> Iterator[None]:
+        """Follow whatever loop of asyncio the main thread runs meanwhile: for who hands it to a library."""
         before = asyncio.get_event_loop_policy()
-        asyncio.set_event_loop_policy(_FirstFollowed(self))
+        asyncio.set_event_loop_policy(_MainFollowed(self))
         try:
             yield
         finally:
             asyncio.set_event_loop_policy(before)
 
 
-class _FirstFollowed(asyncio.DefaultEventLoopPolicy):
+class _MainFollowed(asyncio.DefaultEventLoopPolicy):
+    """A loop is followed from its first turn on: many a library makes one that it never runs."""
+
     def __init__(self, heartbeat: Heartbeat) -> None:
         super().__init__()
-        self._heartbeat: Heartbeat | None = heartbeat
+        self._heartbeat = heartbeat
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         loop = super().new_event_loop()
-        if self._heartbeat is not None:
-            self._heartbeat.follow(loop)
-            self._heartbeat = None
+        loop.call_soon(self._begun, loop)
         return loop
+
+    def _begun(self, loop: asyncio.AbstractEventLoop) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._heartbeat.follow(loop)
 
 
 class HealthServer:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import socket
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -167,22 +168,32 @@ def test_a_loop_that_stands_still_for_too_long_is_dead_until_it_turns() -> None:
     assert [in_s for in_s, _, _ in loop.calls] == [BEAT_EVERY_S]
 
 
-def test_the_first_loop_of_a_library_is_followed_and_no_other() -> None:
-    """A second loop, of a thread, would hide that the first stands still; loops made later are none of ours."""
-    clock, policy = Clock(), asyncio.get_event_loop_policy()
+def test_the_loop_that_the_main_thread_runs_is_followed_and_no_other() -> None:
+    """The loop of another thread would hide that it stands still; one that is never run would be taken for dead."""
+    clock, policy, told = Clock(), asyncio.get_event_loop_policy(), list[str | None]()
     heartbeat = Heartbeat(now_s=clock)
 
-    async def body() -> str | None:
+    async def idle() -> None:
+        """A turn."""
+
+    async def body() -> None:
+        told.append(heartbeat.why_dead())
         clock.now_s += 61
-        other = asyncio.new_event_loop()
-        other.close()
-        return heartbeat.why_dead()
+        other = threading.Thread(target=lambda: asyncio.run(idle()))
+        other.start()
+        other.join()
+        told.append(heartbeat.why_dead())
 
-    with heartbeat.of_next_loop():
-        before = heartbeat.why_dead()
-        found = asyncio.run(body())
+    with heartbeat.of_main_loop():
+        never_run = asyncio.new_event_loop()
+        clock.now_s += 61
+        told.append(heartbeat.why_dead())
+        asyncio.run(body())
+        asyncio.run(body())
+        never_run.close()
 
-    assert (before, found) == (None, "the event loop has stood still for 61 s")
+    dead = "the event loop has stood still for 61 s"
+    assert told == [None, None, dead, None, dead]
     assert asyncio.get_event_loop_policy() is policy
 
 
@@ -190,7 +201,7 @@ def test_a_library_has_its_policy_back_after_a_failure() -> None:
     """Whatever came out of the loop."""
     policy = asyncio.get_event_loop_policy()
 
-    with pytest.raises(KeyError), Heartbeat().of_next_loop():
+    with pytest.raises(KeyError), Heartbeat().of_main_loop():
         raise KeyError
 
     assert asyncio.get_event_loop_policy() is policy
