@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from weakref import WeakKeyDictionary
 
 from runtime.counters import COUNTERS, Counters
@@ -14,6 +15,8 @@ from stream_jobs.insight.judge import Counters as Judged
 from stream_jobs.insight.judge import Judge
 from stream_jobs.rules.ruleset import RuleSet
 from stream_jobs.step import Commit
+
+_log = logging.getLogger(__name__)
 
 
 class ObservedAlertStep(AlertStep):
@@ -48,6 +51,9 @@ def count(figures: Figures, counters: Counters) -> None:
     counters.add("alert_records_skipped", figures.skipped)
     counters.set("alert_causes_refused", figures.refused)
     counters.set("alert_progress_ms", figures.progress_ms)
+    counters.add("alert_windows_failed", len(figures.failed))
+    for failed in figures.failed:
+        _log.error("window %s; it was left out, please report it", failed)
 
 
 def count_judged(now: Judged, before: Judged, counters: Counters) -> None:

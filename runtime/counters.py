@@ -128,6 +128,7 @@ METRICS: tuple[Metric, ...] = (
     _level("alerts_open", "alerts", ("severity",), "opened and not resolved"),
     _total("alert_transitions", "transitions", ("transition",), "told on topic alerts"),
     _total("alert_windows", "windows", ("complete",), "judged; no: without having heard of every source"),
+    _total("alert_windows_failed", "windows", (), "left out because judging them raised: a defect, please report it"),
     _total("alert_late_revisions", "records", (), "of windows that were told or judged before: read, not judged"),
     _total("alert_records_skipped", "records", (), "that could not be read"),
     _level("alert_causes_refused", "alerts", (), "never opened for lack of room, since the state was made"),

@@ -58,3 +58,5 @@ class Changes:
     incomplete: int = 0
     late: int = 0
     skipped: int = 0
+    failed: list[str] = field(default_factory=list)
+    """Of each window that could not be judged for a defect of ours: which, and the error."""

@@ -23,6 +23,8 @@ class Figures:
     skipped: int
     refused: int
     progress_ms: int
+    failed: tuple[str, ...] = ()
+    """Windows that a defect kept from being judged, each with its error."""
 
 
 def figures_of(state: State, changes: Changes) -> Figures:
@@ -38,4 +40,5 @@ def figures_of(state: State, changes: Changes) -> Figures:
         skipped=changes.skipped,
         refused=state.life.book.refused,
         progress_ms=state.life.now_ms,
+        failed=tuple(changes.failed),
     )

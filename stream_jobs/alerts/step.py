@@ -3,11 +3,18 @@
 Finals wait at the barrier (``gather``); a window that is ready goes through the judge (rules), the evidence (what is
 worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and mutes
 act at once, where they stand in the log. Nothing that can be read makes the fold raise: what cannot be read is counted.
+
+Should a defect of ours make a window raise, ``fold`` raises: judge, evidence and life may be spoilt half way, and to
+keep a copy of them before every window would cost more than judging. The host makes the state anew up to that record
+and hands it to ``reject``: there, and only there, a copy is taken before each window that is ready. The window that
+raises again is left out and told, the state before it is taken up, and time goes on behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+
+import orjson
 
 from schemas import alert_commands, finals, native
 from schemas.alerts import SCHEMA, Alert, encode
@@ -79,7 +86,7 @@ class AlertStep:
             changes.skipped += state.skipped - skipped
 
     def _take(self, state: State, record: Record, changes: Changes) -> None:
-        headers = finals.decode(record.headers, f"{record.topic}/{record.partition} @ {record.offset}")
+        headers = _headers(record)
         if isinstance(headers, FinalsHeaders):
             state.gather.add(headers, record.value or b"")
             for ready in state.gather.ready():
@@ -97,8 +104,35 @@ class AlertStep:
         state.skipped += unread
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
-        state.skipped += 1
-        changes.skipped += 1
+        """Book a record that made ``fold`` raise. What finals say is taken all the same, without the windows that
+        cannot be judged; anything else is left out."""
+        try:
+            headers = _headers(record)
+            assert isinstance(headers, FinalsHeaders), "events and commands are not taken by halves"
+            state.gather.add(headers, record.value or b"")
+        except MemoryError:
+            raise
+        except Exception:
+            state.skipped += 1
+            changes.skipped += 1
+            return
+        for ready in state.gather.ready():
+            self._judge_or_leave(state, ready, changes)
+
+    def _judge_or_leave(self, state: State, ready: Ready, changes: Changes) -> None:
+        judge, evidence = state.judge.dump(), state.evidence.dump()
+        life, skipped = orjson.dumps(state.life.dump()), state.skipped
+        try:
+            self._judge_window(state, ready, changes)
+        except MemoryError:
+            raise
+        except Exception as error:
+            changes.failed.append(f"{ready.window_ms}: {type(error).__name__}: {error}")
+            fresh = self.new(state.topic, state.partition)
+            state.judge, state.evidence, state.life, state.skipped = fresh.judge, fresh.evidence, fresh.life, skipped
+            state.judge.load(judge)
+            state.evidence.load(evidence)
+            state.life.load(orjson.loads(life))
 
     def due(self, state: State, changes: Changes) -> bool:
         return bool(changes.alerts)
@@ -125,6 +159,10 @@ class AlertStep:
         state.life.load(head["life"])
         state.skipped = head["skipped"]
         return state
+
+
+def _headers(record: Record) -> FinalsHeaders | PassedOnHeaders:
+    return finals.decode(record.headers, f"{record.topic}/{record.partition} @ {record.offset}")
 
 
 def output_of(alert: Alert, topic: str = ALERTS_TOPIC) -> Output:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from fleetpulse.observed_alerts import ObservedAlertStep, count_judged
+import logging
+from dataclasses import replace
+
+import pytest
+
+from fleetpulse.observed_alerts import ObservedAlertStep, count, count_judged
 from runtime.counters import Counters
 from schemas.record import Record
 from stream_jobs.alerts.evidence import Evidence
+from stream_jobs.alerts.figures import figures_of
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.insight.judge import Counters as Judged
 from stream_jobs.insight.judge import Judge
@@ -82,3 +88,19 @@ def test_every_number_of_the_judge_is_counted() -> None:
     assert [counters.value(f"insight_{name}") for name in ("judged", "ignored", "series_forgotten")] == [7, 5, 8]
     assert [counters.value("insight_unjudged", reason=word) for word in ("unknown", "beyond_limit")] == [3, 6]
     assert counters.value("insight_series", rule="a") == 4
+
+
+def test_a_window_that_was_left_out_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """One line each, with which and why."""
+    counters, step = Counters(), AlertStep(1, RULES, Judge, Evidence)
+    figures = figures_of(step.new(FINALS, 0), step.changes())
+
+    with caplog.at_level(logging.ERROR):
+        count(replace(figures, failed=("10: KeyError: 'x'", "20: KeyError: 'x'")), counters)
+        count(figures, counters)
+
+    assert counters.value("alert_windows_failed") == 2
+    assert [record.message.split(";")[0] for record in caplog.records] == [
+        "window 10: KeyError: 'x'",
+        "window 20: KeyError: 'x'",
+    ]

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.alert_commands import Command
-from schemas.alerts import decode
+from schemas.alerts import Alert, decode
 from schemas.errors import ContractError
 from schemas.record import Record
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, State
 from stream_jobs.alerts.figures import figures_of
 from stream_jobs.alerts.step import AlertStep
+from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.window import Window
 from stream_jobs.step import Commit
-from tests.unit.stream_jobs.alerts_cases import T0, at, short
-from tests.unit.stream_jobs.alerts_log import Judge, Log, a_step
+from tests.unit.stream_jobs.alerts_cases import RULESET, T0, at, short
+from tests.unit.stream_jobs.alerts_log import QUICK, Evidence, Judge, Log, a_step
 
 COMMIT = Commit("window.finals", 0, 0, 1, 0, T0, False)
 
@@ -224,6 +228,93 @@ def test_figures_tell_what_is_open() -> None:
     assert dict(figures.open) == {"info": 0, "warning": 1, "critical": 1}
     assert dict(figures.transitions) == {"opened": 2, "updated": 0, "resolved": 0}
     assert (figures.judged, figures.incomplete, figures.late, figures.skipped, figures.refused) == (1, 0, 0, 0, 0)
+
+
+FAILING = 3
+
+
+class FailingJudge(Judge):
+    """Has changed already when it raises."""
+
+    def judge(self, window: Window) -> list[Finding]:
+        found = super().judge(window)
+        if window.window_ms == at(FAILING):
+            raise ZeroDivisionError("a defect on one window")
+        return found
+
+
+class FailingEvidence(Evidence):
+    """Raises after the judge is done."""
+
+    def remember(self, window: Window, findings: Sequence[Finding]) -> None:
+        super().remember(window, findings)
+        if window.window_ms == at(FAILING):
+            raise KeyError("gone")
+
+
+class FailingAsked(Evidence):
+    """Raises when the alert is half told."""
+
+    def of(self, alert: Alert) -> Mapping[str, Any]:
+        if alert.at_ms == at(FAILING + 1):
+            raise ValueError("never again")
+        return super().of(alert)
+
+
+def as_the_host_does(step: AlertStep, records: Sequence[Record]) -> tuple[State, Changes]:
+    """One by one; what raises is rejected on the state of before, and what it changed is forgotten."""
+    state, whole = step.new("window.finals", 0), step.changes()
+    for record in records:
+        before, changes = step.dump(state), step.changes()
+        try:
+            step.fold(state, [record], changes)
+        except Exception as error:
+            state, changes = step.load("window.finals", 0, before), step.changes()
+            step.reject(state, record, str(error), changes)
+        whole.alerts += changes.alerts
+        whole.failed += changes.failed
+        whole.judged += changes.judged
+    return state, whole
+
+
+@pytest.mark.parametrize(
+    ("judge", "evidence", "error"),
+    [
+        (FailingJudge, Evidence, "ZeroDivisionError: a defect on one window"),
+        (Judge, FailingEvidence, "KeyError: 'gone'"),
+        (Judge, FailingAsked, "ValueError: never again"),
+    ],
+    ids=["judge", "evidence", "life"],
+)
+def test_a_window_that_raises_is_left_out_and_time_goes_on(
+    judge: type[Judge], evidence: type[Evidence], error: str
+) -> None:
+    """As if it had not been: judge, evidence and alerts are those of the others, the alert that goes on is told."""
+    log = Log()
+    for window in range(7):
+        log.rows(0, window, {"e-0": 900 if window >= FAILING else 1}, through=window + 1)
+    step = AlertStep(1, RULESET, judge, evidence, QUICK)
+
+    state, changes = as_the_host_does(step, log.records)
+
+    assert seen(state) == [(window, True) for window in range(7) if window != FAILING]
+    assert isinstance(state.evidence, Evidence)
+    assert (state.evidence.windows, state.skipped) == (6, 0)
+    assert (changes.judged, changes.failed) == (6, [f"{at(FAILING)}: {error}"])
+    assert [(alert.rule, alert.at_ms) for alert in changes.alerts] == [("engine_kv", at(FAILING + 2))]
+    assert figures_of(state, changes).failed == (f"{at(FAILING)}: {error}",)
+
+
+def test_of_many_windows_at_once_only_the_one_that_raises_is_left_out() -> None:
+    """One record makes five of them ready."""
+    log = Log()
+    log.rows(0, 0, {"e-0": 1}, through=1)
+    log.progress(0, 6)
+
+    state, changes = as_the_host_does(AlertStep(1, RULESET, FailingJudge, Evidence, QUICK), log.records)
+
+    assert [window for window, _ in seen(state)] == [0, 1, 2, 4, 5]
+    assert (changes.judged, len(changes.failed)) == (5, 1)
 
 
 def story() -> list[Record]:
