@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError
 
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import UnavailableError
 from schemas.record import Record
 from sinks.landing import Insert, Landing
+
+_POSITIONS_WITHIN_S = 0.2
 
 
 def count_read(records: Iterable[Record], counters: Counters = COUNTERS) -> None:
@@ -54,16 +59,23 @@ def insert_counted(
         counters.set("sink_waiting_rows", 0, table=one.table)
 
 
-async def tell_lag(consumer: Any, told: set[TopicPartition], counters: Counters = COUNTERS) -> None:
+async def tell_lag(
+    consumer: Any, told: set[TopicPartition], counters: Counters = COUNTERS, within_s: float = _POSITIONS_WITHIN_S
+) -> None:
     """Records between the consumer's positions and the ends that the last fetches named. ``told`` are the partitions
-    told before, changed in place: those that went to another sink are told as 0 once more."""
-    for place in sorted(consumer.assignment()):
-        end = consumer.highwater(place)
-        if end is None:  # nothing was fetched yet: unknown
-            continue
-        lag = max(0, end - await consumer.position(place))
-        counters.set("sink_lag_records", lag, topic=place.topic, partition=place.partition)
-        told.add(place)
+    told before, changed in place: those that went to another sink are told as 0 once more.
+
+    A position that is being looked up (the log was cut below it) is waited for no longer than ``within_s`` in all.
+    """
     for gone in told - consumer.assignment():
         counters.set("sink_lag_records", 0, topic=gone.topic, partition=gone.partition)
         told.discard(gone)
+    with contextlib.suppress(TimeoutError, IllegalStateError):  # the latter: taken away meanwhile
+        async with asyncio.timeout(within_s):
+            for place in sorted(consumer.assignment()):
+                end = consumer.highwater(place)
+                if end is None:  # nothing was fetched yet: unknown
+                    continue
+                lag = max(0, end - await consumer.position(place))
+                counters.set("sink_lag_records", lag, topic=place.topic, partition=place.partition)
+                told.add(place)

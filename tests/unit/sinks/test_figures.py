@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError
 
 from runtime.counters import Counters
 from schemas.errors import UnavailableError
@@ -112,3 +114,22 @@ async def test_a_position_beyond_the_end_known_is_no_lag() -> None:
     await tell_lag(consumer, set(), counters)
 
     assert counters.value("sink_lag_records", topic="t", partition=0) == 0
+
+
+@pytest.mark.parametrize("lost", [None, IllegalStateError("not assigned")], ids=["looked up for long", "taken away"])
+async def test_a_position_that_is_not_to_be_had_holds_nothing_up(lost: Exception | None) -> None:
+    """The sink goes on; the lag stays as it was told."""
+
+    class Without(Consumer):
+        async def position(self, place: TopicPartition) -> int:
+            if lost is not None:
+                raise lost
+            await asyncio.Event().wait()
+            return 0
+
+    counters, told = Counters(), set[TopicPartition]()
+    await tell_lag(Consumer(), told, counters)
+    await tell_lag(Without(), told, counters, within_s=0.01)
+
+    assert counters.value("sink_lag_records", topic="t", partition=0) == 3
+    assert told == {TopicPartition("t", 0)}
