@@ -35,11 +35,14 @@ from dataclasses import dataclass
 from schemas.errors import ContractError
 from schemas.events import EVENTS
 from schemas.headers import NATIVE
+from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.record import Headers
 from schemas.tables import EXEMPLARS, PARTIALS, Table
 from schemas.topics import ALERT_COMMANDS
 
 JSON = "application/json"
+AHEAD_MS = 10 * MINUTE_MS
+"""What a record tells of is no later than its append time by more; else somebody's clock is wrong."""
 PROGRESS_SCHEMA = "finals_progress/1"
 """Of a record without rows: it carries ``through`` alone."""
 COMMANDS_SCHEMA = f"{ALERT_COMMANDS}/1"
@@ -108,10 +111,12 @@ class PassedOnHeaders:
         )
 
 
-def decode(headers: Headers, where: str) -> FinalsHeaders | PassedOnHeaders:
-    """The headers of a record of ``window.finals``; headers we do not know are left out.
+def decode(headers: Headers, where: str, at_ms: int | None = None) -> FinalsHeaders | PassedOnHeaders:
+    """The headers of a record of ``window.finals``; headers we do not know are left out. ``at_ms`` is when it was
+    appended; None: its times are not compared with that.
 
-    Raises ``ContractError``, which names ``where``, for a record that none of our jobs wrote.
+    Raises ``ContractError``, which names ``where``, for a record that none of our jobs wrote, or of times that cannot
+    be: between windows, or ``AHEAD_MS`` and more after ``at_ms``.
     """
     found = dict(headers)
     schema = found.get("schema", b"").decode("ascii", "replace")
@@ -119,7 +124,7 @@ def decode(headers: Headers, where: str) -> FinalsHeaders | PassedOnHeaders:
         if schema in PASSED_ON_SCHEMAS or schema == COMMANDS_SCHEMA:
             return PassedOnHeaders(schema, int(found["at"]), int(found["rows"]))
         if schema in TABLE_BY_SCHEMA or schema == PROGRESS_SCHEMA:
-            return FinalsHeaders(
+            finals = FinalsHeaders(
                 schema=schema,
                 upstream=int(found["upstream"]),
                 window_ms=int(found["window"]),
@@ -128,6 +133,16 @@ def decode(headers: Headers, where: str) -> FinalsHeaders | PassedOnHeaders:
                 through_ms=int(found["through"]),
                 rows=int(found["rows"]),
             )
+            _check_times(finals, where, at_ms)
+            return finals
     except (KeyError, ValueError) as error:
         raise ContractError(f"{where}: a header of schema {schema} is missing or no number: {error}") from error
     raise ContractError(f"{where} has schema {schema!r}, which this version does not know; upgrade its reader")
+
+
+def _check_times(headers: FinalsHeaders, where: str, at_ms: int | None) -> None:
+    for name, time_ms in (("window", headers.window_ms), ("through", headers.through_ms)):
+        if time_ms < 0 or time_ms % WINDOW_MS:
+            raise ContractError(f"{where}: {name} {time_ms} is between windows of {WINDOW_MS} ms; who wrote it?")
+        if at_ms is not None and time_ms > at_ms + AHEAD_MS:
+            raise ContractError(f"{where}: {name} {time_ms} is more than {AHEAD_MS} ms after it was written, {at_ms}")

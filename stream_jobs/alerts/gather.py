@@ -1,8 +1,13 @@
 """The barrier: finals of all upstreams, gathered until a window can be judged, and the windows in order of time.
 
 An upstream is a partition of ``window.partials``. A window is ready when every upstream told that it is through with
-it, or when one is through with what comes ``wait_ms`` after it: then it is judged without the others and counts as
-incomplete. Every window is judged once, empty ones too (silence is news), but of a gap longer than ``gap_ms`` only the
+it. Those that are silent are not waited for any more when one is through with what comes ``wait_ms`` after it, and
+every upstream that still moves has reached it: then it is judged without the others and counts as incomplete. An
+upstream is silent when it has told no progress for ``wait_ms`` of a clock that is read off the records: it goes on by
+the time from one to the next, by ``PAUSE_MS`` at most. So a backlog is waited for while it is worked off, one upstream
+after the other, up to ``WAITING_BYTES_MAX``: beyond, the oldest window goes as it is.
+
+Every window is judged once, empty ones too (silence is news), but of a gap longer than ``gap_ms`` only the
 beginning. What comes for a window after its upstream was through with it, or after it was judged, is a late revision:
 counted and left to readers of the topic.
 """
@@ -17,7 +22,11 @@ from schemas.finals import FinalsHeaders
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
 
 WAIT_MS = MINUTE_MS
+PAUSE_MS = 15_000
+"""A silence of everybody counts as no more: all is well when each window is told ten seconds after the last."""
 GAP_MS = HOUR_MS
+WAITING_BYTES_MAX = 128 * 1024 * 1024
+"""Of what waits; at 10,000 GPUs some two minutes. It is part of every snapshot."""
 
 
 class Piece(NamedTuple):
@@ -47,12 +56,14 @@ class Waiting:
 
 @dataclass(slots=True)
 class Gather:
-    """``through_ms`` by upstream; ``next_ms`` is the window to be judged next, None before the first."""
+    """``through_ms`` by upstream, and in ``rose_ms`` the clock when that rose; ``next_ms`` is the window to be judged
+    next, None before the first."""
 
     through_ms: list[int]
     window_ms: int = WINDOW_MS
     wait_ms: int = WAIT_MS
     gap_ms: int = GAP_MS
+    waiting_bytes_max: int = WAITING_BYTES_MAX
     waiting: dict[int, Waiting] = field(default_factory=dict)
     next_ms: int | None = None
     empty: int = 0
@@ -60,16 +71,44 @@ class Gather:
     late: int = 0
     strange: int = 0
     """Records of upstreams that we do not expect."""
+    rose_ms: list[int] = field(default_factory=list)
+    clock_ms: int = 0
+    heard_ms: int = 0
+    bytes: int = 0
+    """Of what waits."""
 
-    def add(self, headers: FinalsHeaders, value: bytes) -> None:
-        """Take a record of finals, exemplars or progress."""
+    def __post_init__(self) -> None:
+        self.rose_ms = self.rose_ms or [0] * len(self.through_ms)
+
+    def add(self, headers: FinalsHeaders, value: bytes, at_ms: int | None = None) -> None:
+        """Take a record of finals, exemplars or progress that was appended at ``at_ms``; without append times (None)
+        event time alone decides who is waited for."""
+        self._hear(at_ms)
         if not 0 <= headers.upstream < len(self.through_ms):
             self.strange += 1
             return
         if headers.rows:
             self._add_rows(headers, value)
-        before = self.through_ms[headers.upstream]
-        self.through_ms[headers.upstream] = max(before, headers.through_ms)
+        if headers.through_ms > self.through_ms[headers.upstream]:
+            self.through_ms[headers.upstream] = headers.through_ms
+            self.rose_ms[headers.upstream] = self.clock_ms
+
+    def _hear(self, at_ms: int | None) -> None:
+        if at_ms is None:
+            self.clock_ms += self.wait_ms + 1
+            return
+        if self.heard_ms:
+            self.clock_ms += min(max(at_ms - self.heard_ms, 0), PAUSE_MS)
+        self.heard_ms = max(self.heard_ms, at_ms)
+
+    def _limit(self) -> int:
+        """The end of what can be judged, now that all or those that are waited for have passed it."""
+        told = zip(self.through_ms, self.rose_ms, strict=True)
+        moving = [through_ms for through_ms, rose_ms in told if self.clock_ms - rose_ms <= self.wait_ms]
+        limit = max(min(self.through_ms), min([*moving, max(self.through_ms) - self.wait_ms]))
+        if self.bytes <= self.waiting_bytes_max:
+            return limit
+        return max(limit, min(min(self.waiting) + self.window_ms, max(self.through_ms)))
 
     def _add_rows(self, headers: FinalsHeaders, value: bytes) -> None:
         window_ms = headers.window_ms
@@ -80,11 +119,11 @@ class Gather:
         waiting = self.waiting.setdefault(window_ms, Waiting())
         waiting.complete = waiting.complete and headers.complete
         waiting.pieces.append(Piece(headers.upstream, headers.schema, value))
+        self.bytes += len(value)
 
     def ready(self) -> Iterator[Ready]:
         """The windows that can be judged now, in order of time; each comes once."""
-        passed = min(self.through_ms)
-        limit = max(passed, max(self.through_ms) - self.wait_ms)
+        passed, limit = min(self.through_ms), self._limit()
         if self.next_ms is None:
             first = min(self.waiting, default=limit)
             if first + self.window_ms > limit:
@@ -98,13 +137,16 @@ class Gather:
             waiting = self.waiting.pop(window_ms, None)
             self.next_ms, self.empty = end_ms, 0 if waiting else self.empty + 1
             waiting = waiting or Waiting()
+            self.bytes -= sum(len(piece.value) for piece in waiting.pieces)
             yield Ready(window_ms, waiting.complete and end_ms <= passed, tuple(waiting.pieces))
 
     def _skip(self, limit: int) -> None:
         """Over the rest of a long gap, to the next window that something came for."""
         if self.next_ms in self.waiting or self.empty * self.window_ms < self.gap_ms:
             return
-        self.next_ms = min(min(self.waiting, default=limit), limit - limit % self.window_ms)
+        assert self.next_ms is not None
+        ahead = (window_ms for window_ms in self.waiting if window_ms >= self.next_ms)
+        self.next_ms = min(min(ahead, default=limit), limit - limit % self.window_ms)
 
     def head(self) -> dict[str, Any]:
         """The state but for the values, as plain values; ``values`` go in the order of ``waiting``."""
@@ -112,7 +154,7 @@ class Gather:
             [window_ms, one.complete, [[piece.upstream, piece.schema, len(piece.value)] for piece in one.pieces]]
             for window_ms, one in self.waiting.items()
         ]
-        names = ("through_ms", "next_ms", "empty", "late", "strange")
+        names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
         return {**{name: getattr(self, name) for name in names}, "waiting": waiting}
 
     def values(self) -> list[bytes]:
@@ -120,13 +162,16 @@ class Gather:
         return [piece.value for one in self.waiting.values() for piece in one.pieces]
 
     def load(self, head: dict[str, Any], data: bytes) -> None:
-        """Take over a dump. Upstreams that are new have told nothing yet."""
+        """Take over a dump. Upstreams that are new have told nothing yet and are waited for."""
         told = head["through_ms"][: len(self.through_ms)]
         self.through_ms[: len(told)] = told
+        self.clock_ms, self.heard_ms = head.get("clock_ms", 0), head.get("heard_ms", 0)
+        rose = head.get("rose_ms", [])[: len(self.rose_ms)]
+        self.rose_ms = [*rose, *[self.clock_ms] * (len(self.rose_ms) - len(rose))]
         self.next_ms, self.empty, self.late, self.strange = (
             head[name] for name in ("next_ms", "empty", "late", "strange")
         )
-        position = 0
+        position, self.bytes = 0, len(data)
         for window_ms, complete, pieces in head["waiting"]:
             waiting = self.waiting[window_ms] = Waiting(complete)
             for upstream, schema, length in pieces:

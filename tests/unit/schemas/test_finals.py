@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from schemas import finals
 from schemas.errors import ContractError
-from schemas.finals import FinalsHeaders, PassedOnHeaders
+from schemas.finals import AHEAD_MS, FinalsHeaders, PassedOnHeaders
+from schemas.limits import WINDOW_MS
 from schemas.tables import EXEMPLARS, PARTIALS
 
 WHOLE = st.integers(0, 10**15)
+TIMES = st.integers(0, 10**11).map(lambda number: number * WINDOW_MS)
 
 
 def test_a_schema_of_finals_is_named_after_its_topic() -> None:
@@ -27,10 +29,10 @@ def test_a_schema_of_finals_is_named_after_its_topic() -> None:
         FinalsHeaders,
         st.sampled_from([*finals.TABLE_BY_SCHEMA, finals.PROGRESS_SCHEMA]),
         WHOLE,
-        WHOLE,
+        TIMES,
         WHOLE,
         st.booleans(),
-        WHOLE,
+        TIMES,
         WHOLE,
     )
     | st.builds(PassedOnHeaders, st.sampled_from([*finals.PASSED_ON_SCHEMAS, finals.COMMANDS_SCHEMA]), WHOLE, WHOLE)
@@ -71,3 +73,33 @@ def test_what_is_not_ours_is_refused(headers: tuple[tuple[str, bytes], ...], tol
     """With the place of the record."""
     with pytest.raises(ContractError, match=r"window\.finals\[0\] offset 4.*" + told):
         finals.decode(headers, "window.finals[0] offset 4")
+
+
+AT_MS = 1_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("window_ms", "through_ms", "told"),
+    [
+        (AT_MS + 1, 0, "window 1800000000001 is between windows"),
+        (AT_MS, AT_MS + 9_999, "through 1800000009999 is between windows"),
+        (-WINDOW_MS, 0, "window -10000 is between"),
+        (AT_MS + AHEAD_MS + WINDOW_MS, 0, "window 1800000610000 is more than 600000 ms after"),
+        (AT_MS, AT_MS + AHEAD_MS + WINDOW_MS, "through 1800000610000 is more than 600000 ms after"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(window_ms: int, through_ms: int, told: str) -> None:
+    """One record with a wrong time would make everything after it late."""
+    headers = FinalsHeaders("gpu_samples_finals/1", 0, window_ms, 1, True, through_ms, 1).encode()
+
+    with pytest.raises(ContractError, match=f"here: {told}"):
+        finals.decode(headers, "here", AT_MS)
+
+
+def test_ten_minutes_ahead_are_believed() -> None:
+    """Clocks differ; without an append time there is nothing to compare with."""
+    last_ms = AT_MS + AHEAD_MS
+    ahead = [FinalsHeaders("gpu_samples_finals/1", 0, at_ms, 1, True, at_ms, 1) for at_ms in (last_ms, 10 * last_ms)]
+
+    assert finals.decode(ahead[0].encode(), "here", AT_MS) == ahead[0]
+    assert finals.decode(ahead[1].encode(), "here") == ahead[1]

@@ -10,16 +10,23 @@ from hypothesis import strategies as st
 
 from schemas.finals import FinalsHeaders
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
-from stream_jobs.alerts.gather import Gather, Piece, Ready
+from stream_jobs.alerts.gather import PAUSE_MS, Gather, Piece, Ready, Waiting
 from tests.unit.stream_jobs.alerts_cases import at
 
 
 def tell(
-    gather: Gather, upstream: int, window: int, through: int = 0, *, rows: int = 1, complete: bool = True
+    gather: Gather,
+    upstream: int,
+    window: int,
+    through: int = 0,
+    *,
+    rows: int = 1,
+    complete: bool = True,
+    at_ms: int | None = None,
 ) -> list[Ready]:
-    """A record of one upstream, and what is ready after it."""
+    """A record of one upstream, appended at ``at_ms``, and what is ready after it."""
     headers = FinalsHeaders("x/1", upstream, at(window), 0, complete, at(through) if through else 0, rows)
-    gather.add(headers, b"%d:%d" % (upstream, window))
+    gather.add(headers, b"%d:%d" % (upstream, window), at_ms)
     return list(gather.ready())
 
 
@@ -61,6 +68,57 @@ def test_a_silent_upstream_is_waited_for_a_minute(through: int, judged: list[int
     assert gather.wait_ms == MINUTE_MS == 6 * WINDOW_MS
 
 
+def test_a_backlog_is_waited_for_while_it_is_worked_off() -> None:
+    """After an outage one upstream tells its hour before the other, within seconds: every window is whole."""
+    gather, ready = Gather([0, 0]), []
+    for upstream in (0, 1):
+        for window in range(360):
+            at_ms = at(400) + 1_000 * upstream + window
+            ready += tell(gather, upstream, window, window + 1, at_ms=at_ms)
+
+    assert [(one.window_ms, one.complete) for one in ready] == [(at(window), True) for window in range(360)]
+    assert gather.late == 0
+
+
+def test_what_waits_is_bounded() -> None:
+    """A backlog too large to keep is judged without those that have not told theirs; also after a restart."""
+    gather, ready = Gather([0, 0], waiting_bytes_max=15), []
+    for window in range(5):  # three bytes each
+        ready += tell(gather, 0, window, window + 1, at_ms=at(400) + window)
+    again = Gather([0, 0], waiting_bytes_max=15)
+    again.load(gather.head(), b"".join(gather.values()))
+
+    assert ready == []
+    for one in (gather, again):
+        assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),))]
+        assert one.bytes == 15
+
+
+@pytest.mark.parametrize(("upstreams", "judged"), [(2, 13), (3, 13)])
+def test_an_upstream_that_is_silent_for_a_minute_of_appending_is_left_behind(upstreams: int, judged: int) -> None:
+    """While others go on as usual: the window is judged when they are a minute ahead of it."""
+    gather, ready = Gather([0] * upstreams), []
+    for window in range(20):
+        for upstream in range(upstreams - 1):
+            at_ms = at(window + 1) + 2_000 + 100 * upstream
+            ready += tell(gather, upstream, window, window + 1, at_ms=at_ms)
+
+    assert [(one.window_ms, one.complete) for one in ready] == [(at(window), False) for window in range(judged + 1)]
+
+
+def test_a_silence_of_everybody_makes_nobody_silent() -> None:
+    """A pause of a day counts as some seconds."""
+    gather = Gather([0, 0])
+    for upstream in (0, 1):
+        tell(gather, upstream, 0, 1, at_ms=at(1))
+
+    ahead = [tell(gather, 0, window, window + 1, at_ms=at(8_640) + window) for window in range(1, 60)]
+
+    assert ahead == [[]] * 59
+    assert gather.clock_ms == PAUSE_MS + 58
+    assert len(tell(gather, 1, 59, 60, at_ms=at(8_641))) == 59
+
+
 def test_what_comes_too_late_or_from_nobody_is_counted_alone() -> None:
     """For a judged window, for one that its upstream was through with, and from an upstream there is not."""
     gather = Gather([0, 0])
@@ -94,6 +152,19 @@ def test_of_a_long_gap_the_beginning_is_judged() -> None:
 
     assert [one.window_ms for one in ready] == [*(at(window) for window in range(1, silent + 1)), at(5_000)]
     assert ready[-1].pieces == (piece(0, 5_000),)
+
+
+def test_a_gap_is_never_skipped_backwards() -> None:
+    """Whatever waits: windows that were judged are not judged again."""
+    gather = Gather([0], gap_ms=2 * WINDOW_MS)
+    tell(gather, 0, 0, 1)
+    tell(gather, 0, 1, 4, rows=0)
+    gather.waiting[at(1)] = Waiting()
+
+    ready = tell(gather, 0, 0, 9, rows=0)
+
+    assert ready == []
+    assert gather.next_ms == at(9)
 
 
 RECORDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12)), max_size=40)
