@@ -74,7 +74,7 @@ class Gather:
     rose_ms: list[int] = field(default_factory=list)
     clock_ms: int = 0
     heard_ms: int = 0
-    bytes: int = 0
+    waiting_bytes: int = 0
     """Of what waits."""
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Gather:
         told = zip(self.through_ms, self.rose_ms, strict=True)
         moving = [through_ms for through_ms, rose_ms in told if self.clock_ms - rose_ms <= self.wait_ms]
         limit = max(min(self.through_ms), min([*moving, max(self.through_ms) - self.wait_ms]))
-        if self.bytes <= self.waiting_bytes_max:
+        if self.waiting_bytes <= self.waiting_bytes_max:
             return limit
         return max(limit, min(min(self.waiting) + self.window_ms, max(self.through_ms)))
 
@@ -119,7 +119,7 @@ class Gather:
         waiting = self.waiting.setdefault(window_ms, Waiting())
         waiting.complete = waiting.complete and headers.complete
         waiting.pieces.append(Piece(headers.upstream, headers.schema, value))
-        self.bytes += len(value)
+        self.waiting_bytes += len(value)
 
     def ready(self) -> Iterator[Ready]:
         """The windows that can be judged now, in order of time; each comes once."""
@@ -137,7 +137,7 @@ class Gather:
             waiting = self.waiting.pop(window_ms, None)
             self.next_ms, self.empty = end_ms, 0 if waiting else self.empty + 1
             waiting = waiting or Waiting()
-            self.bytes -= sum(len(piece.value) for piece in waiting.pieces)
+            self.waiting_bytes -= sum(len(piece.value) for piece in waiting.pieces)
             yield Ready(window_ms, waiting.complete and end_ms <= passed, tuple(waiting.pieces))
 
     def _skip(self, limit: int) -> None:
@@ -171,7 +171,7 @@ class Gather:
         self.next_ms, self.empty, self.late, self.strange = (
             head[name] for name in ("next_ms", "empty", "late", "strange")
         )
-        position, self.bytes = 0, len(data)
+        position, self.waiting_bytes = 0, len(data)
         for window_ms, complete, pieces in head["waiting"]:
             waiting = self.waiting[window_ms] = Waiting(complete)
             for upstream, schema, length in pieces:

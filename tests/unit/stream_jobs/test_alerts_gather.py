@@ -91,7 +91,7 @@ def test_what_waits_is_bounded() -> None:
     assert ready == []
     for one in (gather, again):
         assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),))]
-        assert one.bytes == 15
+        assert one.waiting_bytes == 15
 
 
 @pytest.mark.parametrize(("upstreams", "judged"), [(2, 13), (3, 13)])
