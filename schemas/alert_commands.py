@@ -1,8 +1,9 @@
 """What people tell the alert job: a record of topic ``alert.commands``, as JSON. Schema ``alert.commands/1``.
 
 ``mute`` keeps alerts whose labels agree from waking anybody until ``until_ms``; they live and are recorded all the
-same. ``unmute`` ends a mute before its time. Besides the labels of an alert (``host``, ``model``, ``gpu_uuid`` and so
-on) ``rule``, ``severity`` and ``fingerprint`` may be named; no label at all means every alert.
+same. ``unmute`` ends a mute before its time. Besides the labels of an alert (dimensions such as ``host``, ``model`` or
+``gpu_uuid``; of GPU events ``kind`` and ``code``) ``rule``, ``severity`` and ``fingerprint`` may be named; no label at
+all means every alert.
 """
 
 from __future__ import annotations
@@ -13,14 +14,29 @@ from dataclasses import asdict, dataclass, field
 import orjson
 
 from schemas.errors import RejectedError
+from schemas.fields import Role
 from schemas.limits import DAY_MS
+from schemas.tables import PARTIALS
 
 SCHEMA = "alert.commands/1"
 COMMANDS = ("mute", "unmute")
 MUTE_MS_MAX = 90 * DAY_MS
 """Longest time from a mute's beginning to its end: nobody remembers a mute for ever."""
+AHEAD_MS_MAX = 90 * DAY_MS
+"""How long before it begins a mute may be told."""
 LABELS_MAX = 16
+LABEL_BYTES_MAX = 256
 TEXT_CHARS_MAX = 256
+NAMES = frozenset(one.name for table in PARTIALS.values() for one in table.fields if one.role is Role.DIMENSION) - {
+    "grouping"
+} | {
+    "rule",
+    "severity",
+    "fingerprint",
+    "kind",
+    "code",
+}
+"""What a mute's labels may be called: what an alert can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,18 @@ def _labels(found: Mapping[str, object]) -> dict[str, str]:
         raise RejectedError("wrong_type", "labels must be an object of texts")
     if len(labels) > LABELS_MAX:
         raise RejectedError("too_many", f"{len(labels)} labels; at most {LABELS_MAX}")
+    for name, value in labels.items():
+        if name not in NAMES:
+            raise RejectedError("not_allowed", f"label {name[:TEXT_CHARS_MAX]!r}, which no alert has")
+        if len(value.encode()) > LABEL_BYTES_MAX:
+            raise RejectedError("too_long", f"label {name} has {len(value.encode())} bytes; at most {LABEL_BYTES_MAX}")
     return labels
+
+
+def check_begin(command: Command, now_ms: int) -> None:
+    """Raises ``RejectedError`` for a mute that begins further ahead of now than anybody plans."""
+    if command.command == "mute" and command.from_ms > now_ms + AHEAD_MS_MAX:
+        raise RejectedError("out_of_range", f"a mute begins within {AHEAD_MS_MAX // DAY_MS} days")
 
 
 def _time(found: Mapping[str, object], name: str) -> int:

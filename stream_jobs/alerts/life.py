@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schemas.alert_commands import Command
+from schemas.alert_commands import Command, check_begin
 from schemas.alerts import Alert
 from schemas.limits import WINDOW_MS
 from stream_jobs.alerts import events
@@ -56,6 +56,7 @@ class Life:
         self.now_ms = 0
         self.unknown = 0
         self._found_ms: dict[str, int] = {}
+        """When a GPU or engine was found last; of those alone that the topology, which is bounded, knows."""
 
     # what comes
 
@@ -96,9 +97,12 @@ class Life:
 
     def command(self, command: Command, at_ms: int = 0) -> list[Alert]:
         """A mute begins or ends. ``at_ms`` is when it was told: what begins by then is in force at once, although the
-        windows are some seconds behind."""
+        windows are some seconds behind. Raises ``RejectedError`` for a mute that begins too late or finds no room."""
+        now_ms = max(at_ms, self.now_ms)
+        check_begin(command, now_ms)
+        self.mutes.forget(self.now_ms)
         self.mutes.take(replace(command, from_ms=0) if command.from_ms <= at_ms else command)
-        return self._tell(self._remuted(), self.now_ms)
+        return self._tell(self.book.open(), self.now_ms)
 
     # signals
 
@@ -110,7 +114,7 @@ class Life:
                 self.unknown += 1
                 continue
             labels = self.topology.where(dict(finding.labels))
-            machine = rule.kind == "no_data" and level_of(finding.labels) in (Level.GPU, Level.ENGINE)
+            machine = rule.kind == "no_data" and level_of(rule.by) in (Level.GPU, Level.ENGINE)
             silent = machine and self.topology.is_silent(labels.get("host", ""), since_ms)
             signals.append(of_finding(rule, finding, labels, silent_host=silent))
         return signals
@@ -128,7 +132,7 @@ class Life:
         """What of this GPU is over because of the event."""
         kind, uuid = row["kind"], str(row["gpu_uuid"])
         touched: dict[str, Incident] = {}
-        if kind == "gpu_found":
+        if kind == "gpu_found" and uuid in self.topology.gpus:
             key = f"{kind}\x1f{uuid}"
             self._found_ms[key] = max(at_ms, self._found_ms.get(key, 0))
         for incident in self.book.about_gpu(uuid):
@@ -146,7 +150,8 @@ class Life:
             return {}
         signal_id = identity(events.ENGINE_LOST, events.engine_key(str(engine_id)))
         if kind in events.ENGINE_BACK:
-            self._found_ms[signal_id] = max(at_ms, self._found_ms.get(signal_id, 0))
+            if str(engine_id) in self.topology.engines:
+                self._found_ms[signal_id] = max(at_ms, self._found_ms.get(signal_id, 0))
             incident = self.book.of_part(signal_id)
             if incident is None or incident.parts[signal_id].signal.at_ms > at_ms:
                 return {}
@@ -182,14 +187,6 @@ class Life:
         self.mutes.forget(now_ms)
         self.marks.forget(now_ms)
         self._found_ms = {key: at for key, at in self._found_ms.items() if now_ms - at <= events.LOST_MS}
-        self._remuted()
-
-    def _remuted(self) -> list[Incident]:
-        """The open incidents, with their mutes as they are now."""
-        incidents = self.book.open()
-        for incident in incidents:
-            incident.muted_until_ms = self._muted(incident)
-        return incidents
 
     # telling
 
@@ -198,6 +195,8 @@ class Life:
         for incident in sorted(incidents, key=lambda one: (one.opened_ms, one.fingerprint)):
             if incident.into and incident.resolved_ms is None:
                 incident.resolved_ms = now_ms
+            if incident.resolved_ms is None:
+                incident.muted_until_ms = self._muted(incident)
             transition = self._transition(incident, now_ms, renotify=renotify)
             if transition is not None:
                 told.append(self._record(incident, transition, now_ms))
@@ -225,8 +224,6 @@ class Life:
         told, policy = incident.told, self._policy
         at_ms = max(now_ms, told.at_ms if told is not None else 0)
         incident.number += 1
-        if told is None:
-            incident.muted_until_ms = self._muted(incident)
         changed = told is None or told.face != incident.face
         aged = at_ms - incident.evidence_ms >= policy.evidence_every_ms
         if transition != "resolved" and (changed or aged):

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from schemas.alert_commands import Command
+from schemas.errors import RejectedError
 
 
 class Mutes:
-    """Commands by id, at most ``mutes_max``: of more, those that end first are dropped. Those of the file are not kept
-    in the state: another file counts from the restart on."""
+    """Commands by id, at most ``mutes_max``: more are refused, lest strangers end those that are in force. Those of the
+    file are not kept in the state: another file counts from the restart on."""
 
     def __init__(self, mutes: Iterable[Command], mutes_max: int) -> None:
         self._of_rules = tuple(mutes)
@@ -24,13 +25,12 @@ class Mutes:
         return bool(self._of_rules or self._commands)
 
     def take(self, command: Command) -> None:
-        """Begin or end a mute."""
+        """Begin or end a mute. Raises ``RejectedError`` for one more than there may be."""
+        if command.command == "mute" and command.id not in self._commands and len(self._commands) >= self._max:
+            raise RejectedError("too_many", f"{self._max} mutes are in force; end one first")
         self._commands.pop(command.id, None)
         if command.command == "mute":
             self._commands[command.id] = command
-        if len(self._commands) > self._max:
-            first = min(self._commands.values(), key=lambda one: (one.until_ms, one.id))
-            del self._commands[first.id]
 
     def until_ms(self, labels: Mapping[str, str], now_ms: int) -> int | None:
         """When the last mute for these labels ends; None where none is in force."""

@@ -21,7 +21,7 @@ FLEET    any other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -131,13 +131,18 @@ class Signal:
 
 def identity(rule: str, key: Labels) -> str:
     """A text that is the same for the same rule and labels in any order."""
-    return "\x1f".join((rule, *(f"{name}={value}" for name, value in sorted(key))))
+    return "\x1f".join((rule, *(f"{name}={plain(value)}" for name, value in sorted(key))))
+
+
+def plain(value: str) -> str:
+    """The value without the separator, so that no value can pass for two; others stay as they are."""
+    return value.replace("\\", "\\\\").replace("\x1f", "\\_")
 
 
 def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silent_host: bool = False) -> Signal:
     """The finding as a signal; ``labels`` are its own and what the topology adds. ``silent_host``: a host of which
     nothing at all is heard."""
-    level = level_of(finding.labels)
+    level = level_of(rule.by)
     return Signal(
         rule.name,
         rule.kind,
@@ -165,16 +170,17 @@ def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silen
     )
 
 
-def level_of(labels: Labels) -> Level:
-    """The most specific thing that the labels name."""
-    names = {name for name, _ in labels}
-    return next((level for level, needed in _LEVELS if names.intersection(needed)), Level.FLEET)
+def level_of(names: Iterable[str]) -> Level:
+    """The most specific thing that labels of these names tell apart. Of a rule ask what it judges ``by``: a finding
+    lacks the label that nobody gave its machine, and is about that machine all the same."""
+    told = set(names)
+    return next((level for level, needed in _LEVELS if told.intersection(needed)), Level.FLEET)
 
 
 def rank_of(rule: Rule, level: Level, *, silent_host: bool = False) -> Rank:
     """How specific a cause a rule names at this level."""
     if level is Level.HOST:
-        return Rank.LOST if rule.kind == "no_data" else Rank.HOST
+        return Rank.LOST if rule.kind == "no_data" and rule.by == ("host",) else Rank.HOST
     if silent_host:
         return Rank.SYMPTOM
     if level is Level.ENGINE:

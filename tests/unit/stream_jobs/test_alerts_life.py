@@ -9,6 +9,7 @@ import pytest
 
 from schemas.alert_commands import Command
 from schemas.alerts import Alert, Member
+from schemas.errors import RejectedError
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.rules.ruleset import GpuEvent, RuleSet
 from tests.unit.stream_jobs.alerts_cases import RULES, RULESET, WINDOW, Scene, at, short
@@ -524,3 +525,50 @@ def test_members_told_and_remembered_are_bounded() -> None:
 
     assert [member.rule for member in scene.told[0].members] == ["engine_slow"]
     assert sorted(part.signal.rule for part in incident.parts.values()) == ["engine_kv", "engine_slow"]
+
+
+def test_a_mute_of_the_symptom_is_none_of_the_cause() -> None:
+    """A lost GPU takes the headline of a muted alert: somebody is woken, at once."""
+    scene = Scene()
+    scene.life.command(Command("mute", "m", {"rule": "engine_kv"}, at(0), at(1_000)), at(1))
+
+    scene.see(scene.fire("engine_kv", engine_id="h-1/e-0"))
+    scene.gpu_event("gpu_lost", "g-10")
+
+    assert [(alert.rule, alert.muted_until_ms) for alert in scene.told] == [
+        ("engine_kv", at(1_000)),
+        ("gpu_lost", None),
+    ]
+
+
+def test_a_mute_that_begins_far_ahead_is_refused() -> None:
+    """Seen from when it was told, or from the windows judged."""
+    scene = Scene()
+    far = at(0) + 365 * 86_400_000
+
+    with pytest.raises(RejectedError, match="within 90 days"):
+        scene.life.command(Command("mute", "m", {}, far, far + 1), at(1))
+    assert scene.life.mutes.any is False
+    scene.life.command(Command("mute", "m", {}, far, far + 1), far - 1_000)
+    assert scene.life.mutes.any is True
+
+
+def test_mutes_that_are_over_make_room() -> None:
+    """Although no window was judged since."""
+    scene = Scene(AlertPolicy(mutes_max=1))
+    scene.life.command(Command("mute", "a", {}, at(0), at(1)), at(0))
+    scene.life.command(Command("mute", "b", {}, at(0), at(9)), at(0))
+
+    assert [one["id"] for one in scene.life.mutes.dump()] == ["b"]
+
+
+def test_when_a_gpu_or_engine_was_found_is_remembered_of_those_that_are_known() -> None:
+    """As many as the topology has room for, whoever tells of more."""
+    scene = Scene(AlertPolicy(topology_max=8))
+    for number in range(50):
+        row = {"at_ms": at(1), "host": "h", "severity": "info"}
+        scene.life.gpu_events([{**row, "gpu_uuid": f"x-{number}", "kind": "gpu_found"}])
+        scene.life.engine_events([{**row, "engine_id": f"x-{number}", "kind": "found"}])
+    known = len({*scene.life.topology.gpus, *scene.life.topology.engines} & {f"x-{n}" for n in range(50)})
+
+    assert len(scene.life.dump()["found_ms"]) == known < 16

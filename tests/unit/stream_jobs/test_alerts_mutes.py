@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.alert_commands import Command
+from schemas.errors import RejectedError
 from stream_jobs.alerts.mutes import Mutes
 
 LABELS = {"host": "h-1", "gpu_uuid": "g-1", "severity": "warning"}
@@ -47,13 +48,19 @@ def test_a_command_replaces_the_one_with_its_id_and_an_unmute_ends_it() -> None:
     assert seen == [30, 20, 10, 10]
 
 
-def test_of_too_many_those_that_end_first_are_dropped() -> None:
-    """Whatever their order."""
+def test_one_too_many_is_refused_and_ends_none_that_is_in_force() -> None:
+    """However long it would last; one that is in force may be told anew, and an ended one makes room."""
     mutes = Mutes([], 2)
-    for name, until_ms in (("a", 30), ("b", 10), ("c", 20)):
-        mutes.take(mute(name, 0, until_ms, host=name))
+    for name in "ab":
+        mutes.take(mute(name, 0, 10, host=name))
 
-    assert [mutes.until_ms({"host": name}, 5) for name in "abc"] == [30, None, 20]
+    with pytest.raises(RejectedError, match="2 mutes are in force"):
+        mutes.take(mute("c", 0, 99, host="c"))
+    mutes.take(mute("b", 0, 20, host="b"))
+    assert [mutes.until_ms({"host": name}, 5) for name in "abc"] == [10, 20, None]
+    mutes.take(Command("unmute", "a"))
+    mutes.take(mute("c", 0, 99, host="c"))
+    assert [mutes.until_ms({"host": name}, 5) for name in "abc"] == [None, 20, 99]
 
 
 def test_what_is_over_is_forgotten_and_the_rest_survives_a_restart() -> None:
