@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from stream_jobs.alerts.incidents import Incident
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.alerts.signals import MACHINE, Level, Rank, Signal
+from stream_jobs.alerts.signals import MACHINE, Level, Rank, Signal, plain
 from stream_jobs.alerts.topology import Topology
 
 LIKE_MIN = 2
@@ -62,10 +62,10 @@ def models_of(signal: Signal, topology: Topology) -> list[str]:
     if "model" in labels:
         return [labels["model"]]
     if signal.level is Level.HOST:
-        engines = topology.engines_on(labels["host"])
+        engines = topology.engines_on(labels.get("host", ""))
         return sorted({model for name in engines for model in topology.engines[name].models})
     if signal.level is Level.TENANT:
-        tenant = topology.tenants.get(labels["tenant"])
+        tenant = topology.tenants.get(labels.get("tenant", ""))
         return sorted(tenant.models) if tenant is not None else []
     engine = topology.engines.get(labels.get("engine_id", ""))
     return sorted(engine.models) if engine is not None else []
@@ -73,12 +73,12 @@ def models_of(signal: Signal, topology: Topology) -> list[str]:
 
 def _host_keys(signal: Signal, topology: Topology) -> Keys:
     labels = signal.labels
-    host = labels["host"]
+    host = labels.get("host")
     models = models_of(signal, topology)
-    holds = [f"host\x1f{host}", f"under\x1f{host}", *(f"serves\x1f{model}" for model in models)]
-    seeks = [f"host\x1f{host}", f"under\x1f{host}"]
+    seeks = [f"host\x1f{host}", f"under\x1f{host}"] if host is not None else []
+    holds = [*seeks, *(f"serves\x1f{model}" for model in models)]
     like = []
-    if signal.rank is Rank.LOST:
+    if signal.rank is Rank.LOST and host is not None:
         holds.append(f"silent\x1f{host}")
         like.append(f"silent-cluster\x1f{labels.get('cluster', '')}")
     return Keys((*holds, *like), tuple(seeks), tuple(f"model\x1f{model}" for model in models), tuple(like))
@@ -122,7 +122,7 @@ def _version_of(signal: Signal, topology: Topology) -> list[tuple[str, int]]:
     model, version = signal.labels.get("model"), signal.labels.get("model_version")
     if model is None or version is None:
         return []
-    return [(f"version\x1f{model}\x1f{version}", topology.peers_with(model, version))]
+    return [(f"version\x1f{plain(model)}\x1f{version}", topology.peers_with(model, version))]
 
 
 def is_wide(having: int, known: int) -> bool:
