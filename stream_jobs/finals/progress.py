@@ -108,8 +108,9 @@ class Progress:
 
     @classmethod
     def load(cls, found: Mapping[str, Any], passed_ms: int, sources: tuple[Source, ...]) -> Progress:
-        """What was dumped, with the sources that the contract has now."""
-        told = {(topic, number): Told(*rest) for topic, number, *rest in found["told"]}
+        """What was dumped, with the sources that the contract has now: a partition that is no more would make every
+        window incomplete. One that the contract lacks and that still speaks is back with its next record."""
+        told = {(topic, number): Told(*rest) for topic, number, *rest in found["told"] if (topic, number) in sources}
         places = {(topic, number): Place(*rest) for topic, number, *rest in found["places"]}
         every = {**dict.fromkeys(sources, Told()), **told}
         return cls(every, places, found["clock_ms"], found["heard_ms"], passed_ms, found["newest_ms"])

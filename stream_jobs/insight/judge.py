@@ -2,8 +2,11 @@
 
 A window is projected once per view that any rule needs; rules with longer windows keep those rows until theirs is
 over (``spans``). Then each rule makes its measures, its detector judges them, and m of n windows make a finding
-(``rule_judge``). A window that is not complete trains nothing, begins nothing and ends nothing; one that is not newer
-than the last is left out and counted. Nothing hangs on a clock or on the order of rows.
+(``rule_judge``). A window that is not complete trains nothing, begins nothing and ends nothing, for as long as
+``PATIENCE_MS``: when all windows were incomplete for longer, that is a finding of its own (``builtin``), and rules
+begin and end findings again from what there is, but train nothing still. Those that a missing source would mislead go
+on waiting: who looks for silence, and sums and counts that are not of one machine. A window that is not newer than the
+last is left out and counted. Nothing hangs on a clock or on the order of rows.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from schemas import native
 from schemas.block import Block
 from schemas.limits import WINDOW_MS
 from stream_jobs.insight import judge_dump
+from stream_jobs.insight.builtin import JUDGING_INCOMPLETE, PATIENCE_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.plan import plan
@@ -54,6 +58,8 @@ class Judge:
         self.last_ms: int | None = None
         self.given_up: list[Finding] = []
         """Of rules that were changed or removed while they fired; told with the next window."""
+        self.incomplete_since_ms: int | None = None
+        """Start of the first of the incomplete windows in a row."""
         self._windows = self._incomplete = self._ignored = 0
 
     def judge(self, window: Window) -> list[Finding]:
@@ -67,11 +73,30 @@ class Judge:
             self._ignored += 1
             return []
         rows = Projected(window)
-        findings, self.given_up = self.given_up, []
+        findings, self.given_up = [*self.given_up, *self._watch(window)], []
         for span in self.spans.values():
             findings += self._step(span, window, rows)
         self.last_ms = window.window_ms
         return sorted(findings, key=lambda one: (one.end_ms, one.rule, one.labels, one.firing))
+
+    def _watch(self, window: Window) -> list[Finding]:
+        """How long windows have been incomplete, told when it is too long and once when it is over."""
+        since_ms, end_ms = self.incomplete_since_ms, (self.last_ms or 0) + WINDOW_MS
+        if window.complete:
+            self.incomplete_since_ms = None
+            told = since_ms is not None and end_ms - since_ms > PATIENCE_MS
+        else:
+            since_ms = self.incomplete_since_ms = window.window_ms if since_ms is None else since_ms
+            end_ms = window.window_ms + WINDOW_MS
+            told = self._impatient(end_ms)
+        if not told or since_ms is None:
+            return []
+        length, value = (window.window_ms, WINDOW_MS), float(end_ms - since_ms)
+        name = JUDGING_INCOMPLETE.name
+        return [Finding(name, (), *length, not window.complete, since_ms, value, None, None, None, 0)]
+
+    def _impatient(self, end_ms: int) -> bool:
+        return self.incomplete_since_ms is not None and end_ms - self.incomplete_since_ms > PATIENCE_MS
 
     @property
     def counters(self) -> Counters:
@@ -108,27 +133,32 @@ class Judge:
         start_ms = window.window_ms - window.window_ms % span.length_ms
         findings = []
         if span.start_ms is not None and span.start_ms != start_ms:
-            findings += self._close(span)
+            findings += self._close(span, window)
         if span.start_ms is None:
             span.begin(window.window_ms, from_start=self.last_ms is not None)
         span.add([(view, rows.of(view)) for view in span.views], window.complete)
         if window.window_ms + WINDOW_MS >= start_ms + span.length_ms:
-            findings += self._close(span)
+            findings += self._close(span, window)
         return findings
 
-    def _close(self, span: Span) -> list[Finding]:
+    def _close(self, span: Span, window: Window) -> list[Finding]:
         start_ms, whole = span.start_ms, {view: parts.whole(view) for view, parts in span.parts.items()}
         assert start_ms is not None
         findings = []
+        in_part = self._impatient(window.window_ms + WINDOW_MS)
         for rule in self.rules:
             if rule.window_ms == span.length_ms:
-                findings += self._judged(self.judges[rule.name], span, start_ms, whole.__getitem__)
+                findings += self._judged(self.judges[rule.name], span, start_ms, whole.__getitem__, in_part=in_part)
         span.start_ms, span.parts = None, {}
         return findings
 
-    def _judged(self, judge: RuleJudge, span: Span, start_ms: int, rows_of: Callable[[View], Block]) -> list[Finding]:
+    def _judged(
+        self, judge: RuleJudge, span: Span, start_ms: int, rows_of: Callable[[View], Block], *, in_part: bool
+    ) -> list[Finding]:
         if all(span.heard_all(one.view) for one in judge.asked):
             return judge.judge(start_ms, rows_of)
+        if in_part and judge.in_part and all(span.heard_whole(one.view) for one in judge.asked):
+            return judge.judge(start_ms, rows_of, learn=False)
         return judge.pass_by(start_ms, rows_of(judge.asked[0].view).rows)
 
 

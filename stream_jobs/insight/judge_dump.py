@@ -40,6 +40,7 @@ def dump(judge: Judge) -> list[bytes]:
         "version": VERSION,
         "parts": len(parts),
         "last_ms": judge.last_ms,
+        "incomplete_since_ms": judge.incomplete_since_ms,
         "given_up": [asdict(finding) for finding in judge.given_up],
     }
     return [_packed(head, b""), *parts]
@@ -52,6 +53,7 @@ def load(judge: Judge, parts: Sequence[bytes]) -> None:
         raise ContractError("the parts of the judge's state do not belong together, or are of another version")
     head = opened[0][0]
     judge.last_ms = head["last_ms"]
+    judge.incomplete_since_ms = head.get("incomplete_since_ms")
     judge.given_up = [_finding(found) for found in head["given_up"]]
     for one, data in opened[1:]:
         if "rule" in one:
@@ -119,6 +121,7 @@ def _view_part(span: Span, view: View) -> bytes:
         "span_ms": span.length_ms,
         "start_ms": span.start_ms,
         "complete": span.complete,
+        "whole": span.whole,
         "heard": span.heard,
         "view_heard": parts.heard,
         "view": _view_text(view),
@@ -133,6 +136,7 @@ def _load_view(judge: Judge, head: Mapping[str, Any], data: memoryview) -> None:
     if span.start_ms is None:
         span.begin(head["start_ms"], from_start=True)
         span.complete, span.heard = head["complete"], head["heard"]
+        span.whole = head.get("whole", span.complete)
     for view in span.views:
         if _view_text(view) == head["view"]:
             span.parts[view] = Parts(head["view_heard"], [native.decode(bytes(data), view.fields)])

@@ -15,17 +15,19 @@ from schemas.errors import ConfigError
 from schemas.limits import MINUTE_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.firing import BITS, TOLD, Firing
-from stream_jobs.insight.frame import Detector, Finding, Mask, Whole
+from stream_jobs.insight.frame import Detector, Finding, Frame, Judgement, Mask, Whole
 from stream_jobs.insight.frames import Made, Rows, make
 from stream_jobs.insight.plan import Asked
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
 from stream_jobs.rules import conditions
-from stream_jobs.rules.model import Measure, Rule
+from stream_jobs.rules.model import Function, Measure, Rule
 
 VERSION = 1
 """Of what is kept; another one begins anew."""
 SWEEP_MS = MINUTE_MS
 """How often series that were long not seen are looked for."""
+_ADDITIVE = frozenset({Function.COUNT, Function.RATE, Function.SUM})
+_MACHINES = frozenset({"gpu_uuid", "engine_id", "host", "placement_group"})
 CHANGED = "the rule was changed or removed"
 
 
@@ -55,15 +57,27 @@ class RuleJudge:
         self.last_ms: int | None = None
         self._idle_ms = round(1_000 * rule.options.get("forget_after_s", IDLE_MS / 1_000))
 
-    def judge(self, window_ms: int, rows_of: Rows) -> list[Finding]:
-        """Findings of a window that is complete."""
+    @property
+    def in_part(self) -> bool:
+        """Whether what a window without some source shows is true as far as it goes. Not so of silence, and of sums
+        over more than a machine, which are too small; a machine's rows come from one source."""
+        additive = any(measure.function in _ADDITIVE for measure in self.rule.measures)
+        return not self._judges_absence and (not additive or not _MACHINES.isdisjoint(self.rule.by))
+
+    @property
+    def _judges_absence(self) -> bool:
+        return getattr(self.detector, "JUDGES_ABSENCE", False)
+
+    def judge(self, window_ms: int, rows_of: Rows, *, learn: bool = True) -> list[Finding]:
+        """Findings of a window that is complete. Without ``learn`` of one that is not: nothing is trained, and series
+        that are missing are not taken for empty."""
         rule = self.rule
         self._sweep(window_ms)
-        window, fill = (window_ms, rule.window_ms), not getattr(self.detector, "JUDGES_ABSENCE", False)
+        window, fill = (window_ms, rule.window_ms), learn and not self._judges_absence
         made = make(self.asked, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
         self._name(made.taken)
         frame, off = conditions.applied(rule, made.frame)
-        judgement = conditions.judged(self.detector.judge(frame), frame, off)
+        judgement = conditions.judged(self._detected(frame, learn=learn), frame, off)
         elapsed = 1 if self.last_ms is None else (window_ms - self.last_ms) // rule.window_ms
         self.last_ms = window_ms
         cleared = self.firing.step(made.frame, judgement, elapsed)
@@ -71,6 +85,16 @@ class RuleJudge:
         findings = self._findings(window_ms, cleared)
         self.firing.drop(cleared)
         return findings
+
+    def _detected(self, frame: Frame, *, learn: bool) -> Judgement:
+        """What the detector says; one that ``LEARNS`` is as it was before, unless it is to ``learn``."""
+        if learn or not getattr(self.detector, "LEARNS", False):
+            return self.detector.judge(frame)
+        kept = {name: array.copy() for name, array in self.detector.dump().items()}
+        judgement = self.detector.judge(frame)
+        self.detector.load(kept)
+        self.detector.grow(self.registry.room)
+        return judgement
 
     def pass_by(self, window_ms: int, series: int) -> list[Finding]:
         """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends."""

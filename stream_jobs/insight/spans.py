@@ -47,13 +47,15 @@ class Span:
         self.views = tuple(dict.fromkeys(views))
         self.start_ms: int | None = None
         self.complete = True
+        self.whole = True
+        """Heard from its beginning, whatever the parts lack."""
         self.heard = 0
         self.parts: dict[View, Parts] = {}
 
     def begin(self, part_ms: int, *, from_start: bool) -> None:
         """The window that holds ``part_ms``; ``from_start`` says that nothing of it can have been missed."""
         self.start_ms = part_ms - part_ms % self.length_ms
-        self.complete = from_start or part_ms == self.start_ms
+        self.complete = self.whole = from_start or part_ms == self.start_ms
         self.heard = 0
         self.parts = {view: Parts() for view in self.views}
 
@@ -67,3 +69,7 @@ class Span:
     def heard_all(self, view: View) -> bool:
         """True where the view has heard every part that was told: it is not newer than the window."""
         return self.complete and self.parts[view].heard == self.heard
+
+    def heard_whole(self, view: View) -> bool:
+        """The same of a window in which some parts lack some source."""
+        return self.whole and self.parts[view].heard == self.heard

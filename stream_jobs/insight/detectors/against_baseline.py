@@ -27,6 +27,8 @@ class Widths:
 class AgainstBaseline:
     """Judges, then trains. What is not known, or not known long enough, is neither beyond nor within."""
 
+    LEARNS = True
+
     def __init__(self, measure: str, direction: str, baseline: Baseline) -> None:
         self._measure = measure
         self._up, self._down = direction in ("above", "both"), direction in ("below", "both")

@@ -58,6 +58,7 @@ class Given(Slotted):
     """The curve of a value over the logarithm of load, per series."""
 
     STATE_OPTIONS = ("half_life_s", "log")
+    LEARNS = True
 
     def __init__(self, rule: Rule) -> None:
         columns = (

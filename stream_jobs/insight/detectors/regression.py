@@ -50,6 +50,7 @@ class Regression(Slotted):
     """Keeps a baseline per version on the logarithm of the value; values of 0 or less are unknown."""
 
     STATE_OPTIONS = ("version", "half_life_s")
+    LEARNS = True
 
     def __init__(self, rule: Rule) -> None:
         columns = (

@@ -50,6 +50,7 @@ class Straggler(Slotted):
     """Keeps per series its group and the group's usual deviation."""
 
     STATE_OPTIONS = ("group",)
+    LEARNS = True
 
     def __init__(self, rule: Rule) -> None:
         columns = (Column("group", "i8", _NONE), Column("sigma", "f8"), Column("windows", "i4"))

@@ -25,6 +25,7 @@ from tests.unit.stream_jobs.finals_cases import (
     PARTITION,
     REQUESTS,
     SAMPLES,
+    SOURCES,
     WINDOW_MS,
     Upstream,
     a_state,
@@ -239,6 +240,21 @@ def test_a_source_outside_the_contract_holds_nothing_up() -> None:
     assert sources_of({"gpu.samples": 2, "gpu.processes": 1}) == (("gpu.samples", 0), ("gpu.samples", 1))
     assert sorted(state.progress.told) == [SAMPLES, ("gpu.samples", 1), REQUESTS]
     assert heads(sent(step, state, changes)) == [(BASE_MS, 0, True, END_MS)]
+
+
+def test_a_source_that_the_contract_has_no_more_is_forgotten_at_the_next_start() -> None:
+    """A topic whose partitions became fewer: what stands still there made every window incomplete for ever."""
+    upstream, large = Upstream(), a_step(sources={**SOURCES, "gpu.samples": 2})
+    state, changes = a_state(large)
+    for source in (SAMPLES, ("gpu.samples", 1), REQUESTS):
+        large.fold(state, upstream.commit(source, BASE_MS), changes)
+
+    small = a_step()
+    state, changes = small.load("window.partials", PARTITION, large.dump(state)), small.changes()
+    small.fold(state, [*upstream.commit(SAMPLES, END_MS, sample_rows()), *upstream.commit(REQUESTS, END_MS)], changes)
+
+    assert sorted(state.progress.told) == [SAMPLES, REQUESTS]
+    assert heads(sent(small, state, changes)) == [(BASE_MS, 3, True, END_MS)]
 
 
 def test_too_many_open_rows_close_the_oldest_windows() -> None:

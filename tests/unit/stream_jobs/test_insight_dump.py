@@ -55,6 +55,20 @@ def test_a_judge_split_at_any_window_is_the_undisturbed_one(seen: list[dict[str,
     assert second.dump() == whole.dump()
 
 
+def test_a_judge_split_while_windows_are_incomplete_is_the_undisturbed_one() -> None:
+    """How long it has been so is state, and so is whether a longer window was heard from its beginning."""
+    windows = [temperatures(n, {"a": 90 - n % 3, "b": 40 + n}, n < 4 or n > 44) for n in range(3, 50)]
+    whole = Judge(RULES)
+    expected = run(whole, windows)
+
+    for cut in range(1, len(windows), 5):
+        first, second = Judge(RULES), Judge(RULES)
+        found = run(first, windows[:cut])
+        second.load(first.dump())
+        assert found + run(second, windows[cut:]) == expected
+        assert second.dump() == whole.dump()
+
+
 HOT = a_rule(options={"above": 80.0}, clear_after=1)
 
 

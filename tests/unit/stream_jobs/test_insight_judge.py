@@ -93,6 +93,66 @@ def test_an_incomplete_window_trains_begins_and_ends_nothing() -> None:
     assert judge.counters.windows_incomplete == 7
 
 
+def told_of(findings: list[Finding], rule: str) -> list[tuple[str, bool, float | None]]:
+    return told([one for one in findings if one.rule == rule])
+
+
+def test_incomplete_windows_for_minutes_are_told_and_rules_go_by_what_there_is() -> None:
+    """One source that is stuck must not blind all rules for ever; after five minutes they begin and end findings."""
+    judge = Judge([HOT])
+    judge.judge(temperatures(0, {"a": 90, "b": 60}))
+
+    seen = [judge.judge(temperatures(n, {"a": 60, "b": 90}, complete=False)) for n in range(1, 33)]
+    over = judge.judge(temperatures(33, {"a": 60, "b": 90}))
+
+    assert [told_of(found, "threshold") for found in seen[:30]] == [[("a", True, 90.0)]] * 30
+    assert [told_of(found, "threshold") for found in seen[30:]] == [
+        [("a", True, 60.0), ("b", True, 90.0)],
+        [("a", False, 60.0), ("b", True, 90.0)],
+    ]
+    incomplete = {"rule": "judging_incomplete", "labels": (), "length_ms": GRAIN_MS, "since_ms": BASE_MS + GRAIN_MS}
+    incomplete |= {"baseline": None, "low": None, "high": None, "count": 0}
+    assert [one for found in [*seen, over] for one in found if one.rule == "judging_incomplete"] == [
+        Finding(window_ms=BASE_MS + 31 * GRAIN_MS, firing=True, value=310_000.0, **incomplete),
+        Finding(window_ms=BASE_MS + 32 * GRAIN_MS, firing=True, value=320_000.0, **incomplete),
+        Finding(window_ms=BASE_MS + 33 * GRAIN_MS, firing=False, value=320_000.0, **incomplete),
+    ]
+
+
+def test_a_complete_window_between_begins_the_patience_anew() -> None:
+    """Minutes in a row; nothing is told that was not."""
+    judge = Judge([HOT])
+
+    assert run(judge, [temperatures(n, {"a": 90}, complete=n % 31 == 30) for n in range(30)]) == []
+    assert told(judge.judge(temperatures(30, {"a": 60}))) == []
+    assert run(judge, [temperatures(n, {"a": 90}, complete=False) for n in range(31, 61)]) == []
+
+
+def test_what_a_missing_source_would_mislead_waits_and_nothing_is_trained() -> None:
+    """Silence, and sums over the fleet; a machine's own sum is whole. What was learned stays to the bit."""
+    events = Measure("value", GPU, Function.COUNT, text="count()")
+    below = {"options": {"below": 5.0}, "measures": (events,)}
+    judge = Judge(
+        [
+            a_rule("no_data"),
+            a_rule(name="fleet", by=(), **below),
+            a_rule(name="own", **below),
+            a_rule("deviation", options={"warm_up_windows": 3}),
+            a_rule("straggler", by=("gpu_uuid", "engine_id")),
+        ]
+    )
+    run(judge, [a_window(n, [a_gpu(gpu, 60 + n % 2, count=9, engine_id="e") for gpu in "abcd"]) for n in range(20)])
+    learned = {name: one.detector.dump() for name, one in judge.judges.items() if name in ("deviation", "straggler")}
+    learned = {name: {key: array.copy() for key, array in found.items()} for name, found in learned.items()}
+
+    found = run(judge, [a_window(n, [a_gpu("a", 99, count=2, engine_id="e")], complete=False) for n in range(20, 60)])
+
+    assert {one.rule for one in found} == {"own", "deviation", "judging_incomplete"}
+    for name, arrays in learned.items():
+        now = judge.judges[name].detector.dump()
+        assert {key: array.tobytes() for key, array in now.items()} == {k: a.tobytes() for k, a in arrays.items()}
+
+
 def test_too_few_events_are_not_judged() -> None:
     """Below ``min_count`` of the values behind the first measure."""
     judge = Judge([a_rule(options={"above": 80.0}, min_count=5)])
