@@ -223,25 +223,31 @@ class _Session:
         if self._assignment.changes != self._changes:
             return  # read by whoever has them now
         now = moment_of(self._delivery.clock)
+        unreadable = []
         for records in fetched.values():
             for r in records:
-                self._accept(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ()), now)
+                try:
+                    self._accept(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ()), now)
+                except RejectedError as error:
+                    unreadable.append(f"{r.topic}[{r.partition}] offset {r.offset}: {error}")
+                    self._skip(r.partition, r.offset)
+        if unreadable:  # one line for all of them: who floods the topic does not flood the logs
+            COUNTERS.add("errors", len(unreadable), where="deliver", error="unreadable")
+            facts = {"records": len(unreadable), "first": unreadable[0]}
+            _log.error("records of alerts cannot be read; nobody is told", extra=facts)
+
+    def _skip(self, partition: int, offset: int) -> None:
+        for sender in self._senders:
+            sender.target.skip(partition, offset)
 
     def _accept(self, record: Record, now: Moment) -> None:
+        """Tell every target. Raises ``RejectedError`` for a record that is no alert."""
         targets = [sender.target for sender in self._senders]
         if (gone := tells_to_forget(record)) is not None:
             for target in targets:
                 target.forget(gone, record.partition, record.offset)
             return
-        try:
-            transition = transition_of(record)
-        except RejectedError as error:
-            COUNTERS.add("errors", where="deliver", error="unreadable")
-            where = f"{record.topic}[{record.partition}] offset {record.offset}"
-            _log.error("a record of alerts cannot be read; nobody is told", extra={"at": where, "why": str(error)})
-            for target in targets:
-                target.skip(record.partition, record.offset)
-            return
+        transition = transition_of(record)
         for target in targets:
             target.accept(transition, now)
 
