@@ -7,9 +7,9 @@ is decided in ``life``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from schemas.alerts import SEVERITIES
 from stream_jobs.alerts.alike import Alike, Having
 from stream_jobs.alerts.connect import Keys, is_wide, keys_of, may_join, nearest, shared_of
 from stream_jobs.alerts.incidents import Incident, fingerprint_of
@@ -17,10 +17,11 @@ from stream_jobs.alerts.parts import Part
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.signals import Level, Rank, Signal
 from stream_jobs.alerts.topology import Topology
+from stream_jobs.alerts.waiting import Standing, Waiting, standing_of, standings
 
 
 class Book:
-    """``refused`` counts causes that found no room."""
+    """``refused`` counts causes that found no room; events among them are in ``waiting`` until there is."""
 
     def __init__(self, policy: AlertPolicy, topology: Topology) -> None:
         self._policy = policy
@@ -32,7 +33,12 @@ class Book:
         self._beyond: dict[str, tuple[str, bool]] = {}
         """Signals that go on and found no room in their incident: its fingerprint, and whether they are of many."""
         self._spent: dict[str, int] = {}
+        self._evicted: dict[str, None] = {}
+        """Incidents that are forgotten as soon as they were told as resolved; they take no room."""
+        self._standings: list[Standing] | None = None
+        """Who makes room during one ``take``."""
         self.alike = Alike()
+        self.waiting = Waiting(policy.waiting_max)
 
     def open(self) -> list[Incident]:
         """Those that are not resolved, in order of their opening."""
@@ -43,6 +49,11 @@ class Book:
         fingerprint = self._by_part.get(signal_id)
         return None if fingerprint is None else self.incidents[fingerprint]
 
+    def told(self, signal_id: str) -> Signal | None:
+        """The signal as it was told last, if it is a part of an incident or waits to be one."""
+        incident = self.of_part(signal_id)
+        return self.waiting.get(signal_id) if incident is None else incident.parts[signal_id].signal
+
     def about_gpu(self, uuid: str) -> list[Incident]:
         """Open incidents that a GPU is a part of."""
         return self._open_holding((f"gpu\x1f{uuid}",))
@@ -51,6 +62,8 @@ class Book:
 
     def take(self, signals: Iterable[Signal]) -> dict[str, Incident]:
         """Place signals that were told together; the incidents that may have changed, by fingerprint."""
+        self._forget_evicted()
+        self._standings = None
         ordered = sorted(signals, key=lambda one: (one.firing, one.order))
         counted = [signal.id for signal in ordered if signal.firing and self._count(signal)]
         touched: dict[str, Incident] = {}
@@ -68,6 +81,7 @@ class Book:
         """A signal is over."""
         self._spent.pop(signal_id, None)
         self._beyond.pop(signal_id, None)
+        self.waiting.pop(signal_id)
         self.alike.discard(signal_id)
         incident = self.of_part(signal_id)
         if incident is None:
@@ -110,9 +124,7 @@ class Book:
     def _again(self, incident: Incident, signal: Signal) -> Incident:
         self._revive(incident)
         before = incident.parts[signal.id].signal
-        if signal.kind == "event":
-            signal = _counted(signal, before)
-        incident.take(signal)
+        incident.take(signal.after(before) if signal.kind == "event" else signal)
         return incident
 
     def _revive(self, incident: Incident) -> None:
@@ -126,17 +138,58 @@ class Book:
             return []
         fingerprint = fingerprint_of(signal)
         known = self.incidents.get(fingerprint)
-        if known is not None:
+        if known is not None and not known.evicted:
             self._revive(known)
             self._add(known, signal, keys, wide=False)
             return [known]
-        if len(self.incidents) >= self._policy.open_max:
-            self.refused += 1
+        gone = None if known is not None else self._make_room(signal)
+        if gone is None:
+            self.refused += self.waiting.add(signal) if signal.kind == "event" else 1
             return []
         incident = Incident(fingerprint, signal.at_ms, signal.id, signal.since_ms)
         self.incidents[fingerprint] = incident
         self._add(incident, signal, keys, wide=False)
-        return [incident]
+        return [incident, *gone]
+
+    # room
+
+    def retry(self, now_ms: int) -> None:
+        """Place events that waited for room, until there is none."""
+        self.waiting.forget(now_ms)
+        for signal in self.waiting.in_order():
+            self.take([signal])
+            if signal.id in self.waiting:
+                return
+
+    def _make_room(self, signal: Signal) -> list[Incident] | None:
+        """Incidents that were closed so that there is room for the signal; None where none may be."""
+        if len(self.incidents) - len(self._evicted) < self._policy.open_max:
+            return []
+        if self._standings is None:
+            self._standings = standings(self.incidents.values())
+        while self._standings:
+            standing = self._standings[-1]
+            victim = self.incidents.get(standing[2])
+            if victim is not None and standing_of(victim) == standing:
+                return self._evict(victim, signal) if standing[0] < SEVERITIES.index(signal.severity) else None
+            self._standings.pop()  # it went, or is another by now
+        return None
+
+    def _evict(self, victim: Incident, signal: Signal) -> list[Incident]:
+        if victim.resolved_ms is not None:
+            self.drop(victim)
+            return []
+        victim.resolved_ms, victim.evicted = signal.at_ms, True
+        self._evicted[victim.fingerprint] = None
+        self._unhold(victim)
+        self._let_go(victim)
+        return [victim]
+
+    def _forget_evicted(self) -> None:
+        for fingerprint in list(self._evicted):
+            told = self.incidents[fingerprint].told
+            if told is not None and not told.open:
+                self.drop(self.incidents[fingerprint])
 
     def _explained(self, signal: Signal, keys: Keys) -> bool:
         """It began while something that is resolved by now went on: its late consequence."""
@@ -207,6 +260,7 @@ class Book:
             incident.widen(signal.rule)
         self._by_part[signal.id] = incident.fingerprint
         self._beyond.pop(signal.id, None)
+        self.waiting.pop(signal.id)
         self._hold(incident, keys.holds)
 
     def _trim(self, incident: Incident) -> None:
@@ -256,11 +310,15 @@ class Book:
     def drop(self, incident: Incident) -> None:
         """Forget an incident."""
         self._unhold(incident)
+        self._let_go(incident)
+        self._evicted.pop(incident.fingerprint, None)
+        del self.incidents[incident.fingerprint]
+
+    def _let_go(self, incident: Incident) -> None:
         for signal_id in incident.parts:
             if self._by_part.get(signal_id) == incident.fingerprint:
                 self.alike.discard(signal_id)
                 del self._by_part[signal_id]
-        del self.incidents[incident.fingerprint]
 
     def forget_spent(self, now_ms: int) -> None:
         """Let go of what was spent long ago."""
@@ -281,6 +339,7 @@ class Book:
             "by_key": {key: list(held) for key, held in self._by_key.items()},
             "by_part": self._by_part,
             "spent": self._spent,
+            "waiting": self.waiting.dump(),
             "refused": self.refused,
         }
 
@@ -288,6 +347,8 @@ class Book:
         """Take over a dump."""
         incidents = [Incident.load(one) for one in found["incidents"]]
         self.incidents = {incident.fingerprint: incident for incident in incidents}
+        self._evicted = {incident.fingerprint: None for incident in incidents if incident.evicted}
+        self.waiting.load(found.get("waiting", ()))
         self.alike.load(found)
         self._beyond = {signal_id: (name, wide) for signal_id, (name, wide) in found.get("beyond", {}).items()}
         self._by_key = {key: dict.fromkeys(held) for key, held in found["by_key"].items()}
@@ -297,9 +358,3 @@ class Book:
 
 def _oldest(incidents: Iterable[Incident]) -> Incident | None:
     return min(incidents, key=lambda one: (one.opened_ms, one.fingerprint), default=None)
-
-
-def _counted(signal: Signal, before: Signal) -> Signal:
-    """An event that came again: one more, and never older than it was."""
-    at_ms, since_ms = max(signal.at_ms, before.at_ms), min(signal.since_ms, before.since_ms)
-    return replace(signal, count=before.count + 1, at_ms=at_ms, since_ms=since_ms)

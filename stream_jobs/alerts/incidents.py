@@ -53,6 +53,8 @@ class Incident:
     returns: int = 0
     into: str = ""
     """Of the incident that this one turned out to be a part of."""
+    evicted: bool = False
+    """It was closed because something more severe needed the room."""
     told: Told | None = None
     muted_until_ms: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -272,6 +274,8 @@ class Incident:
             said.append(f"{more} more with it")
         if self.into:
             said.append(f"same cause as {self.into}")
+        if self.evicted:
+            said.append("closed to make room for what is more severe")
         return "; ".join(said)
 
     def dump(self) -> dict[str, Any]:

@@ -135,13 +135,13 @@ class Life:
         if kind == "gpu_found" and uuid in self.topology.gpus:
             key = f"{kind}\x1f{uuid}"
             self._found_ms[key] = max(at_ms, self._found_ms.get(key, 0))
-        for incident in self.book.about_gpu(uuid):
-            for part in list(incident.parts.values()):
-                one = part.signal
-                mine = one.kind == "event" and one.labels.get("gpu_uuid") == uuid and part.until_ms is None
-                same = events.is_over(row) and one.rule == events.gpu_rule(kind) and _same_code(one, row)
-                if mine and one.at_ms <= at_ms and (kind in one.ended_by or same):
-                    touched.update({each.fingerprint: each for each in self.book.end(one.id, at_ms)})
+        parts = [part for incident in self.book.about_gpu(uuid) for part in incident.parts.values()]
+        told = [part.signal for part in parts if part.until_ms is None]
+        for one in [*told, *self.book.waiting.about_gpu(uuid)]:
+            mine = one.kind == "event" and one.labels.get("gpu_uuid") == uuid
+            same = events.is_over(row) and one.rule == events.gpu_rule(kind) and _same_code(one, row)
+            if mine and one.at_ms <= at_ms and (kind in one.ended_by or same):
+                touched.update({each.fingerprint: each for each in self.book.end(one.id, at_ms)})
         return touched
 
     def _engine_event(self, row: Mapping[str, Any], at_ms: int) -> dict[str, Incident]:
@@ -152,8 +152,8 @@ class Life:
         if kind in events.ENGINE_BACK:
             if str(engine_id) in self.topology.engines:
                 self._found_ms[signal_id] = max(at_ms, self._found_ms.get(signal_id, 0))
-            incident = self.book.of_part(signal_id)
-            if incident is None or incident.parts[signal_id].signal.at_ms > at_ms:
+            began = self.book.told(signal_id)
+            if began is None or began.at_ms > at_ms:
                 return {}
             return {one.fingerprint: one for one in self.book.end(signal_id, at_ms)}
         late = self._found_ms.get(signal_id, -1) >= at_ms or at_ms + events.LOST_MS <= self.now_ms
@@ -184,6 +184,7 @@ class Life:
             if told is None or now_ms - told.at_ms >= policy.flap_ms:
                 self.book.drop(incident)
         self.book.forget_spent(now_ms)
+        self.book.retry(now_ms)
         self.mutes.forget(now_ms)
         self.marks.forget(now_ms)
         self._found_ms = {key: at for key, at in self._found_ms.items() if now_ms - at <= events.LOST_MS}

@@ -37,7 +37,9 @@ class AlertPolicy:
     mark_ms: int = HOUR_MS
     """A deployment is evidence for alerts that begin this long after it."""
     open_max: int = 5_000
-    """Alerts open at once; beyond it new causes are counted and not told until there is room."""
+    """Alerts open at once; beyond it what is less severe makes room, or new causes are counted and wait for it."""
+    waiting_max: int = 1_000
+    """Events that wait for room, the most severe first; findings are told again anyway."""
     parts_max: int = 2_000
     """Findings that one alert remembers; beyond it those that are over are forgotten first."""
     members_max: int = 50

@@ -22,7 +22,7 @@ FLEET    any other
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from schemas.alerts import SEVERITIES
@@ -127,6 +127,11 @@ class Signal:
     def order(self) -> tuple[int, int, int, int, str]:
         """The likeliest cause sorts first: rank, severity, weight, beginning."""
         return (self.rank, -SEVERITIES.index(self.severity), self.weight, self.since_ms, self.id)
+
+    def after(self, before: Signal) -> Signal:
+        """An event that came again: one more, and never older than it was."""
+        at_ms, since_ms = max(self.at_ms, before.at_ms), min(self.since_ms, before.since_ms)
+        return replace(self, count=before.count + 1, at_ms=at_ms, since_ms=since_ms)
 
 
 def identity(rule: str, key: Labels) -> str:

@@ -13,7 +13,13 @@ from stream_jobs.alerts.policy import AlertPolicy
 from tests.unit.stream_jobs.alerts_cases import RULESET, WINDOW, Scene, at
 
 POLICY = AlertPolicy(
-    hold_ms=2 * WINDOW, hold_max_ms=3 * WINDOW, flap_ms=3 * WINDOW, join_ms=6 * WINDOW, parts_max=4, open_max=6
+    hold_ms=2 * WINDOW,
+    hold_max_ms=3 * WINDOW,
+    flap_ms=3 * WINDOW,
+    join_ms=6 * WINDOW,
+    parts_max=4,
+    open_max=3,
+    waiting_max=2,
 )
 THINGS = (
     ("gpu_throttled", {"gpu_uuid": "g-10"}),
