@@ -20,7 +20,7 @@ from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, KafkaConfig, load
 from runtime.delivery_config import TargetConfig
-from runtime.health import HealthServer, Readiness
+from runtime.health import HealthServer, Heartbeat, Readiness
 from runtime.shutdown import on_stop_signal
 from schemas.alerts import Alert, encode
 from schemas.errors import ConfigError, ContractError, RejectedError
@@ -58,7 +58,8 @@ def _health(port: int | None, readiness: Readiness) -> Iterator[None]:
     if port is None:
         yield
         return
-    with HealthServer(port=port, ready=readiness.why):
+    heartbeat = Heartbeat()
+    with HealthServer(port=port, alive=heartbeat.why_dead, ready=readiness.why), heartbeat.of_main_loop():
         yield
 
 

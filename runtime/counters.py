@@ -117,7 +117,8 @@ METRICS: tuple[Metric, ...] = (
         "deliver_transitions",
         "transitions",
         ("target", "what"),
-        "taken = delivered + undelivered + held (muted) + waiting; retried: once more; not_kept: beyond open_max",
+        "taken = delivered + undelivered + held (muted) + waiting; retried: once more; not_kept: beyond open_max; "
+        "left_out: not told again for a while",
     ),
     _total("deliver_undelivered", "transitions", ("target", "reason"), "given up and put on alerts.undelivered"),
     _total("deliver_requests", "requests", ("target", "status"), "by status of the answer; none: no answer"),

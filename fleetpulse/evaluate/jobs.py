@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stream_jobs.alerts.evidence import Evidence
-
 from fleetpulse.evaluate.log import Stage
 from schemas.limits import DEFAULT_LIMITS
+from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.finals.forward import ForwardStep
 from stream_jobs.finals.step import FinalsStep

@@ -439,7 +439,10 @@ def test_service_classes_make_a_burn_rate_for_each_objective() -> None:
         SloClass("gold-eu", 0.99, 800_000, 60_000),
         SloClass("batch", 0.95, e2e_us=300_000_000),
     )
-    assert list(made) == ["slo_ttft_gold_eu", "slo_tpot_gold_eu", "slo_e2e_batch"]
+    names = ["slo_ttft_gold_eu", "slo_tpot_gold_eu", "slo_e2e_batch"]
+    assert [name for name in made if "_slow_" not in name] == names
+    assert [name.replace("_slow", "") for name in made if "_slow_" in name] == names
+    assert {(name in names, rule.severity) for name, rule in made.items()} == {(True, "critical"), (False, "warning")}
     ttft = made["slo_ttft_gold_eu"]
     assert (ttft.value.field, ttft.value.limit, ttft.value.unit) == ("ttft_us", 800_000.0, "share")
     assert Where("slo_class", ("gold-eu",)) in ttft.value.where
