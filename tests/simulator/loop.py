@@ -98,12 +98,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process.parked.clear()
 
     def dispose(self) -> None:
-        """Throw away what never finished, and close."""
-        for task in asyncio.all_tasks(self):
-            coroutine = task.get_coro()
-            assert coroutine is not None
-            with contextlib.suppress(BaseException):  # their ``finally`` finds no loop running, and no process alive
-                coroutine.close()
+        """Throw away what never finished, and what that begins while it is thrown away, and close."""
+        closed: set[asyncio.Task[Any]] = set()
+        asyncio._set_running_loop(self)
+        while left := asyncio.all_tasks(self) - closed:
+            for task in left:
+                coroutine = task.get_coro()
+                assert coroutine is not None
+                with contextlib.suppress(BaseException):  # their ``finally`` finds no process alive
+                    coroutine.close()
+            closed |= left
+        asyncio._set_running_loop(None)
         self._ready.clear()
         self._scheduled.clear()
         self.close()
