@@ -11,6 +11,9 @@
 All are plain JSON values of at most ``BYTES_MAX`` together. What is not known is left out or null, never 0. Times
 and counts are of the windows that are still remembered (``remembered.WINDOWS``), so of the last minute or so.
 
+Rows are found by an index of their words, made once per window when it is first needed. Of the alerts that ask in one
+window ``LOOKUPS_MAX`` get all of it; the rest are told what was expected, and get more with a later update.
+
 A change is explained between the newest windows and those before the alert began; for that the amounts of every fifth
 minute are kept a while longer.
 """
@@ -34,17 +37,21 @@ from stream_jobs.alerts.remembered import (
     DIMENSIONS,
     FIELDS,
     WINDOWS,
+    Lookup,
     is_any,
     label_column,
-    matching,
+    number_at,
     numbers_of,
     remembered,
 )
+from stream_jobs.insight.builtin import JUDGING_INCOMPLETE
 from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Function, Rule
 
 BYTES_MAX = 16 * 1024
+LOOKUPS_MAX = 200
+"""Per window, so that a fault of thousands of machines does not hold up what is told of them."""
 REQUESTS_MAX = 5
 EXAMPLES_MAX = 200
 MACHINES_MAX = 8
@@ -65,11 +72,14 @@ class Evidence:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = {rule.name: rule for rule in rules}
-        self._windows: dict[int, dict[str, Block]] = {}
+        self._windows: dict[int, dict[str, Lookup]] = {}
+        self._lookups = 0
+        """Since the last window."""
 
     def remember(self, window: Window, findings: Sequence[Finding]) -> None:
         """Take over what may be asked about a window, and let go of what is too old. Windows come in order."""
-        self._windows[window.window_ms] = remembered(window)
+        self._lookups = 0
+        self._windows[window.window_ms] = {kind: Lookup(block) for kind, block in remembered(window).items()}
         newest = sorted(self._windows, reverse=True)
         for kind, count in WINDOWS.items():
             for window_ms in newest[count:]:
@@ -84,6 +94,11 @@ class Evidence:
 
     def of(self, alert: Alert) -> dict[str, Any]:
         """Evidence by kind; kinds of which nothing is known are left out."""
+        if alert.rule == JUDGING_INCOMPLETE.name:
+            return {}
+        self._lookups += 1
+        if self._lookups > LOOKUPS_MAX:
+            return {kind: value for kind, value in {"expected": _expected(alert)}.items() if value}
         scope = self._scope(alert)
         found = {
             "expected": _expected(alert),
@@ -117,8 +132,7 @@ class Evidence:
     def _engines_of(self, gpus: set[str]) -> set[str]:
         """The engines that these GPUs were seen to serve last."""
         for block in self._blocks("gpus"):
-            engine = label_column(block, "engine_id")
-            rows = np.flatnonzero(is_any(label_column(block, "gpu_uuid"), gpus))
+            engine, rows = label_column(block.block, "engine_id"), block.rows({"gpu_uuid": gpus})
             found = {word.decode() for code in engine.codes[rows].tolist() if (word := engine.words[code]) is not None}
             if found:
                 return found
@@ -136,7 +150,7 @@ class Evidence:
             return "e2e"
         return "events" if measure.function in (Function.COUNT, Function.RATE) else "ttft"
 
-    def _blocks(self, kind: str, since_ms: int = 0) -> list[Block]:
+    def _blocks(self, kind: str, since_ms: int = 0) -> list[Lookup]:
         """Blocks of a kind of the windows that begin then or later, the newest first."""
         windows = sorted(self._windows, reverse=True)
         return [self._windows[one][kind] for one in windows if one >= since_ms and kind in self._windows[one]]
@@ -171,18 +185,17 @@ class Evidence:
         """How many events of each kind, by GPU: of these GPUs and of whatever else stands there."""
         found: dict[str, Counter[str]] = {}
         for block in self._blocks("events"):
-            counts = numbers_of(block, "events")[0]
-            for row in np.flatnonzero(matching(block, where) | matching(block, {"gpu_uuid": gpus})).tolist():
-                uuid, kind = _word(block, "gpu_uuid", row), _word(block, "kind", row)
-                found.setdefault(uuid or "", Counter())[kind or ""] += int(counts[row])
+            for row in np.union1d(block.rows(where), block.rows({"gpu_uuid": gpus})).tolist():
+                uuid, kind = _word(block.block, "gpu_uuid", row), _word(block.block, "kind", row)
+                found.setdefault(uuid or "", Counter())[kind or ""] += number_at(block.block, "events", row) or 0
         return {uuid: dict(sorted(found[uuid].items())) for uuid in sorted(found)}
 
     def _levels(self, kind: str, name: str, where: Words, made: Any) -> dict[str, dict[str, Any]]:
         """By machine what ``made`` says of its rows, the first so many machines by name."""
         rows: dict[str, list[tuple[Block, int]]] = {}
         for block in self._blocks(kind):
-            for row in np.flatnonzero(matching(block, where)).tolist():
-                rows.setdefault(_word(block, name, row) or "", []).append((block, row))
+            for row in block.rows(where).tolist():
+                rows.setdefault(_word(block.block, name, row) or "", []).append((block.block, row))
         return {one: {name: one, **made(rows[one])} for one in sorted(rows)[:MACHINES_MAX]}
 
     def _touched(self, scope: Words, alert: Alert) -> dict[str, Any]:
@@ -194,11 +207,11 @@ class Evidence:
         since_ms = alert.since_ms - alert.since_ms % 10_000
         sums: Counter[str] = Counter()
         for block in self._blocks("requests", since_ms) if where else ():
-            keep = matching(block, where)
-            ok = is_any(label_column(block, "status"), {"ok"})
+            rows, ok = block.rows(where), block.rows({**where, "status": {"ok"}})
             for column in ("events", "input_tokens", "output_tokens"):
-                sums[column] += int(numbers_of(block, column)[0][keep].sum())
-            sums["failed"] += int(numbers_of(block, "events")[0][keep & ~ok].sum())
+                sums[column] += int(numbers_of(block.block, column)[0][rows].sum())
+            events = numbers_of(block.block, "events")[0]
+            sums["failed"] += int(events[rows].sum() - events[ok].sum())
         if not sums["events"]:
             return {}
         slow, bad = (self._tenants(where, since_ms, metrics) for metrics in (("ttft", "e2e"), ("failed",)))
@@ -254,12 +267,12 @@ class Evidence:
         if not windows:
             return {}
         first, second = _RATIOS.get(measure, ("events", ""))
-        blocks = [self._windows[one]["amounts"] for one in windows]
+        blocks = [self._windows[one]["amounts"].block for one in windows]
         block = native.concat(FIELDS["amounts"], blocks)
-        keep = matching(block, {"model": models} if models is not None else {})
+        keep = Lookup(block).rows({"model": models} if models is not None else {})
         found = {}
         for name in (name for names in DIMENSIONS.values() for name in names):
-            rows = np.flatnonzero(keep & is_any(label_column(block, "dimension"), {name}))
+            rows = keep[is_any(label_column(block, "dimension"), {name})[keep]]
             if len(rows):
                 element = label_column(block, "element")
                 labels = type(element)(element.codes[rows], element.words)
@@ -275,20 +288,20 @@ class Evidence:
     def dump(self) -> list[bytes]:
         """A head and the blocks: equal states, equal bytes."""
         kinds = [(one, kind) for one in sorted(self._windows) for kind in FIELDS if kind in self._windows[one]]
-        head = orjson.dumps({"windows": sorted(self._windows), "blocks": kinds})
-        return [head, *(native.encode(FIELDS[kind], self._windows[one][kind]) for one, kind in kinds)]
+        head = orjson.dumps({"windows": sorted(self._windows), "blocks": kinds, "lookups": self._lookups})
+        return [head, *(native.encode(FIELDS[kind], self._windows[one][kind].block) for one, kind in kinds)]
 
     def load(self, parts: Sequence[bytes]) -> None:
         """Take over a dump; none at all is the state of the beginning. Raises ``ContractError`` for what is none."""
         if not parts:
-            self._windows = {}
+            self._windows, self._lookups = {}, 0
             return
         head = orjson.loads(parts[0])
         if len(head["blocks"]) != len(parts) - 1:
             raise ContractError(f"evidence has {len(parts) - 1} blocks instead of {len(head['blocks'])}")
-        self._windows = {one: {} for one in head["windows"]}
+        self._windows, self._lookups = {one: {} for one in head["windows"]}, head.get("lookups", 0)
         for (one, kind), value in zip(head["blocks"], parts[1:], strict=True):
-            self._windows[one][kind] = native.decode(value, FIELDS[kind])
+            self._windows[one][kind] = Lookup(native.decode(value, FIELDS[kind]))
 
 
 def _expected(alert: Alert) -> dict[str, Any]:
@@ -320,19 +333,18 @@ def _text(block: Block, name: str, row: int) -> str | None:
     return texts.data[begin : int(texts.ends[row])].decode("utf-8", "replace")[:TEXT_MAX]
 
 
-def _examples(block: Block, where: Words, metric: str, most: int = REQUESTS_MAX) -> list[dict[str, Any]]:
+def _examples(found: Lookup, where: Words, metric: str, most: int = REQUESTS_MAX) -> list[dict[str, Any]]:
     """Exemplars of a metric as plain values, the greatest first; of those that failed the greatest ids."""
-    values, known = numbers_of(block, "value_us")
-    windows = numbers_of(block, "window_ms")[0]
-    rows = np.flatnonzero(matching(block, {**where, "metric": {metric}}))
+    block, rows = found.block, found.rows({**where, "metric": {metric}})
+    values, _ = numbers_of(block, "value_us")
     if metric != "failed":
         rows = rows[np.argsort(-values[rows], kind="stable")]
     return [
         {
             "request_id": _text(block, "request_id", row),
             "trace_id": _text(block, "trace_id", row),
-            "window_ms": int(windows[row]),
-            "value_us": int(values[row]) if known[row] else None,
+            "window_ms": number_at(block, "window_ms", row),
+            "value_us": number_at(block, "value_us", row),
             **{name: _word(block, name, row) for name in ("engine_id", "model", "tenant", "status", "error_kind")},
         }
         for row in rows[:most].tolist()
@@ -341,12 +353,8 @@ def _examples(block: Block, where: Words, metric: str, most: int = REQUESTS_MAX)
 
 def _told(rows: list[tuple[Block, int]], name: str) -> list[int]:
     """The values of a column that are known."""
-    found = []
-    for block, row in rows:
-        values, known = numbers_of(block, name)
-        if known[row]:
-            found.append(int(values[row]))
-    return found
+    found = (number_at(block, name, row) for block, row in rows)
+    return [value for value in found if value is not None]
 
 
 def _of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:

@@ -124,7 +124,14 @@ def numbers_of(block: Block, name: str) -> tuple[Whole, Mask]:
     column = block.columns[name]
     assert isinstance(column, Numbers)
     known = np.ones(block.rows, np.bool_) if column.known is None else column.known
-    return column.values.astype(np.int64), known
+    return column.values.astype(np.int64, copy=False), known
+
+
+def number_at(block: Block, name: str, row: int) -> int | None:
+    """The value of a row; None where it is not known."""
+    column = block.columns[name]
+    assert isinstance(column, Numbers)
+    return None if column.known is not None and not column.known[row] else int(column.values[row])
 
 
 def is_any(labels: Labels, words: set[str]) -> Mask:
@@ -237,10 +244,52 @@ def _joined(parts: list[Labels]) -> Labels:
     return Labels(*compacted(np.concatenate(codes), list(known)))
 
 
-def matching(block: Block, labels: Mapping[str, set[str]]) -> Mask:
-    """Rows that have one of the words of each of these labels; labels that the block does not know do not matter."""
-    keep = np.ones(block.rows, np.bool_)
-    for name, words in labels.items():
-        if name in block.columns:
-            keep &= is_any(label_column(block, name), words)
-    return keep
+class Lookup:
+    """A block whose rows are found by the words of their labels; what that needs is made when first asked for."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self._by_word: dict[str, _ByWord] = {}
+
+    def rows(self, labels: Mapping[str, set[str]]) -> Whole:
+        """Rows, rising, that have one of the words of each of these labels; labels that the block does not know do not
+        matter."""
+        known = {name: self._of(name) for name in labels if name in self.block.columns}
+        if not known:
+            return np.arange(self.block.rows)
+        first = min(known, key=lambda name: known[name].count(labels[name]))
+        found = known[first].rows(labels[first])
+        for name, other in known.items():
+            if name != first:
+                found = found[np.isin(label_column(self.block, name).codes[found], other.codes(labels[name]))]
+        return found
+
+    def _of(self, name: str) -> _ByWord:
+        if name not in self._by_word:
+            self._by_word[name] = _ByWord(label_column(self.block, name))
+        return self._by_word[name]
+
+
+class _ByWord:
+    """The rows of a column by word: a sort of its codes."""
+
+    def __init__(self, labels: Labels) -> None:
+        self._code = {word.decode(): code for code, word in enumerate(labels.words) if word is not None}
+        self._order = np.argsort(labels.codes, kind="stable")
+        self._ends = np.cumsum(np.bincount(labels.codes, minlength=len(labels.words)))
+
+    def codes(self, words: set[str]) -> list[int]:
+        """Of those words that there are."""
+        return [self._code[word] for word in words if word in self._code]
+
+    def count(self, words: set[str]) -> int:
+        """Of rows with these words."""
+        return sum(int(self._ends[code]) - self._begin(code) for code in self.codes(words))
+
+    def rows(self, words: set[str]) -> Whole:
+        """With these words, rising."""
+        found = [self._order[self._begin(code) : int(self._ends[code])] for code in self.codes(words)]
+        return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    def _begin(self, code: int) -> int:
+        return int(self._ends[code - 1]) if code else 0

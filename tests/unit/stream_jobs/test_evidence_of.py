@@ -9,7 +9,7 @@ import pytest
 
 from schemas.alerts import Member
 from schemas.errors import ContractError
-from stream_jobs.alerts.evidence import BYTES_MAX, LONG_KEPT, Evidence
+from stream_jobs.alerts.evidence import BYTES_MAX, LONG_KEPT, LOOKUPS_MAX, Evidence
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Function, Measure, Rule, Where
 from tests.unit.stream_jobs.evidence_cases import BASE_MS, a_gpu, a_service, a_window, an_alert, an_exemplar
@@ -219,6 +219,27 @@ def test_a_restarted_one_says_the_same() -> None:
     assert len(whole.dump()) < 6 + 6 + 60 + 6 + 3 + 6 + LONG_KEPT
     again.load([])
     assert again.dump() == Evidence().dump()
+
+
+def test_of_many_alerts_in_one_window_the_first_get_everything() -> None:
+    """The rest are told what was expected; with the next window all begins anew. The count outlives a restart."""
+    found = evidence(a_window(gpus=[a_gpu()]))
+    alert = an_alert("gpu_hot", labels={"gpu_uuid": "GPU-1"}, value=9.0, baseline=3.0)
+    kinds = [tuple(found.of(alert)) for _ in range(LOOKUPS_MAX)]
+    again = Evidence(RULES)
+    again.load(found.dump())
+
+    assert kinds == [("expected", "gpu")] * LOOKUPS_MAX
+    assert [tuple(one.of(alert)) for one in (found, again)] == [("expected",)] * 2
+    found.remember(a_window(1), [])
+    assert tuple(found.of(alert)) == ("expected", "gpu")
+
+
+def test_nothing_is_looked_up_for_the_judge_s_own_finding() -> None:
+    """It is about sources, not about requests."""
+    found = evidence(a_window(exemplars=[an_exemplar("r1")]))
+
+    assert found.of(an_alert("judging_incomplete", value=1.0, baseline=0.0)) == {}
 
 
 def test_parts_that_are_missing_are_told() -> None:

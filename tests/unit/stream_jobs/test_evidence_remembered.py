@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.build import rows_of
 from stream_jobs.alerts import remembered as module
-from stream_jobs.alerts.remembered import FIELDS, matching, remembered
-from tests.unit.stream_jobs.evidence_cases import a_gpu, a_service, a_window, an_exemplar
+from stream_jobs.alerts.remembered import FIELDS, Lookup, remembered
+from tests.unit.stream_jobs.evidence_cases import a_gpu, a_service, a_window, an_exemplar, rows_of_topic
 
 
 def kept(kind: str, **blocks: Any) -> list[dict[str, Any]]:
@@ -103,6 +105,23 @@ def test_labels_that_rows_do_not_have_do_not_matter() -> None:
     """A tenant says nothing of a GPU; a GPU that is not there matches nothing."""
     block = remembered(a_window(gpus=[a_gpu(), a_gpu("GPU-2")]))["gpus"]
 
-    assert matching(block, {"tenant": {"a"}}).tolist() == [True, True]
-    assert matching(block, {"gpu_uuid": {"GPU-2"}}).tolist() == [False, True]
-    assert matching(block, {"gpu_uuid": {"GPU-9"}}).tolist() == [False, False]
+    found = Lookup(block)
+
+    assert found.rows({"tenant": {"a"}}).tolist() == [0, 1]
+    assert found.rows({"gpu_uuid": {"GPU-2"}}).tolist() == [1]
+    assert found.rows({"gpu_uuid": {"GPU-9"}}).tolist() == []
+    assert found.rows({}).tolist() == [0, 1]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*"xyz", None])), min_size=1, max_size=12),
+    st.dictionaries(st.sampled_from(["host", "engine_id"]), st.sets(st.sampled_from("abxyz"), max_size=3)),
+)
+def test_rows_are_found_by_all_their_labels(rows: list[tuple[str, str | None]], wanted: dict[str, set[str]]) -> None:
+    """As by looking at each; null is none of the words."""
+    gpus = [a_gpu(str(n), host=host, engine_id=engine) for n, (host, engine) in enumerate(rows)]
+    found = Lookup(rows_of_topic("gpu.samples", gpus))
+
+    expected = [n for n, row in enumerate(gpus) if all(row[name] in words for name, words in wanted.items())]
+    assert found.rows(wanted).tolist() == expected
+    assert found.rows(wanted).tolist() == expected
