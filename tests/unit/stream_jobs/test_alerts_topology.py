@@ -145,3 +145,28 @@ def test_every_reading_names_columns_there_are() -> None:
     rows = rows_of_fleet()
 
     assert all(name in rows[reading.topic].columns for reading in READINGS for name in reading.names)
+
+
+def test_engines_are_counted_by_version_as_it_changes() -> None:
+    """Asked before and after: another version, another model, an engine that is forgotten."""
+    topology = Topology(AlertPolicy())
+
+    def learn(name: str, model: str, version: str | None, at_ms: int = 0) -> None:
+        topology.learn_row({"engine_id": name, "host": "h", "model": model, "model_version": version}, at_ms)
+
+    def counts() -> tuple[int, ...]:
+        return tuple(topology.peers_with(*one) for one in (("m", "v1"), ("m", "v2"), ("n", "v2")))
+
+    seen = [counts()]
+    for name in "ab":
+        learn(name, "m", "v1")
+    seen.append(counts())
+    learn("b", "m", "v2", 5)
+    seen.append(counts())
+    learn("b", "n", None, 5)
+    seen.append(counts())
+    topology.forget(1)
+    seen.append(counts())
+
+    assert seen == [(0, 0, 0), (2, 0, 0), (1, 1, 0), (1, 1, 1), (0, 1, 1)]
+    assert (topology.peers_of("m"), topology.peers_on("h", gpus=False), topology.peers_on("h", gpus=True)) == (1, 1, 0)
