@@ -289,7 +289,7 @@ class Evidence:
         """A head and the blocks: equal states, equal bytes."""
         kinds = [(one, kind) for one in sorted(self._windows) for kind in FIELDS if kind in self._windows[one]]
         head = orjson.dumps({"windows": sorted(self._windows), "blocks": kinds, "lookups": self._lookups})
-        return [head, *(native.encode(FIELDS[kind], self._windows[one][kind].block) for one, kind in kinds)]
+        return [head, *(self._windows[one][kind].packed(FIELDS[kind]) for one, kind in kinds)]
 
     def load(self, parts: Sequence[bytes]) -> None:
         """Take over a dump; none at all is the state of the beginning. Raises ``ContractError`` for what is none."""
@@ -301,7 +301,7 @@ class Evidence:
             raise ContractError(f"evidence has {len(parts) - 1} blocks instead of {len(head['blocks'])}")
         self._windows, self._lookups = {one: {} for one in head["windows"]}, head.get("lookups", 0)
         for (one, kind), value in zip(head["blocks"], parts[1:], strict=True):
-            self._windows[one][kind] = Lookup(native.decode(value, FIELDS[kind]))
+            self._windows[one][kind] = Lookup.unpack(value, FIELDS[kind])
 
 
 def _expected(alert: Alert) -> dict[str, Any]:

@@ -7,12 +7,14 @@ kind is bounded in rows and in windows (``KEPT``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import zstandard
 
+from schemas import native
 from schemas.block import Block, Column, Labels, Numbers
 from schemas.fields import Field, Kind, Role
 from schemas.grouping import OTHER
@@ -244,12 +246,34 @@ def _joined(parts: list[Labels]) -> Labels:
     return Labels(*compacted(np.concatenate(codes), list(known)))
 
 
+_LEVEL = 1
+_FRAME = bytes.fromhex("28b52ffd")
+"""How all that zstandard compressed begins."""
+
+
 class Lookup:
     """A block whose rows are found by the words of their labels; what that needs is made when first asked for."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self._by_word: dict[str, _ByWord] = {}
+        self._packed = b""
+
+    def packed(self, fields: Sequence[Field]) -> bytes:
+        """The block as compressed Native; made once."""
+        if not self._packed:
+            value = native.encode(fields, self.block)
+            self._packed = zstandard.ZstdCompressor(level=_LEVEL).compress(value)
+        return self._packed
+
+    @classmethod
+    def unpack(cls, data: bytes, fields: Sequence[Field]) -> Lookup:
+        """What ``packed`` made, or plain Native as the release before wrote it."""
+        is_packed = data.startswith(_FRAME)
+        value = zstandard.ZstdDecompressor().decompress(data) if is_packed else data
+        found = cls(native.decode(value, fields))
+        found._packed = data if is_packed else b""
+        return found
 
     def rows(self, labels: Mapping[str, set[str]]) -> Whole:
         """Rows, rising, that have one of the words of each of these labels; labels that the block does not know do not

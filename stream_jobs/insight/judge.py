@@ -60,6 +60,7 @@ class Judge:
         """Of rules that were changed or removed while they fired; told with the next window."""
         self.incomplete_since_ms: int | None = None
         """Start of the first of the incomplete windows in a row."""
+        self._dumped: list[bytes] | None = None
         self._windows = self._incomplete = self._ignored = 0
 
     def judge(self, window: Window) -> list[Finding]:
@@ -68,6 +69,7 @@ class Judge:
         In order of rule window end, rule and labels. A window not newer than the last gives nothing.
         """
         self._windows += 1
+        self._dumped = None
         self._incomplete += not window.complete
         if self.last_ms is not None and window.window_ms <= self.last_ms:
             self._ignored += 1
@@ -114,8 +116,11 @@ class Judge:
         )
 
     def dump(self) -> list[bytes]:
-        """The state in parts, compressed; equal for equal states. Give all of them to ``load``."""
-        return judge_dump.dump(self)
+        """The state in parts, compressed; equal for equal states. Give all of them to ``load``. Between windows, when
+        alerts are told of events alone, they are made once."""
+        if self._dumped is None:
+            self._dumped = judge_dump.dump(self)
+        return list(self._dumped)
 
     def load(self, parts: Sequence[bytes]) -> None:
         """Takes over a dump into a judge that has not judged yet, as far as the rules are the same.
@@ -123,6 +128,7 @@ class Judge:
         Rules are matched by name and what their state depends on; a new one starts anew, and what a lost one had
         firing is told as cleared with the next window. Raises ``ContractError`` for parts that are none of ours.
         """
+        self._dumped = None
         judge_dump.load(self, parts)
 
     def _views(self, length_ms: int) -> list[View]:

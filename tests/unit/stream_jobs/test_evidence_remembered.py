@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas import native
 from schemas.build import rows_of
 from stream_jobs.alerts import remembered as module
 from stream_jobs.alerts.remembered import FIELDS, Lookup, remembered
@@ -111,6 +112,16 @@ def test_labels_that_rows_do_not_have_do_not_matter() -> None:
     assert found.rows({"gpu_uuid": {"GPU-2"}}).tolist() == [1]
     assert found.rows({"gpu_uuid": {"GPU-9"}}).tolist() == []
     assert found.rows({}).tolist() == [0, 1]
+
+
+def test_a_packed_block_comes_back_and_so_does_one_of_the_release_before() -> None:
+    """Which wrote plain Native; packed again it is the same."""
+    found, fields = Lookup(remembered(a_window(gpus=[a_gpu()]))["gpus"]), FIELDS["gpus"]
+    packed, plain = found.packed(fields), native.encode(fields, found.block)
+
+    for data in (packed, plain):
+        again = Lookup.unpack(data, fields)
+        assert (rows_of(fields, again.block), again.packed(fields)) == (rows_of(fields, found.block), packed)
 
 
 @given(
