@@ -34,11 +34,13 @@ def blocks(language: str) -> list[str]:
 
 def test_the_shipped_example_leaves_nothing_open() -> None:
     """Exit 0, every price in the table, no warning."""
-    result = RUNNER.invoke(app, ["prices", "check", str(EXAMPLE)], env=WIDE)
+    result = RUNNER.invoke(app, ["prices", "check", str(EXAMPLE)])
+    programs = json.loads(RUNNER.invoke(app, ["prices", "check", str(EXAMPLE), "--json"]).stdout)
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "20 prices, all valid" in result.stdout
-    assert "H100 / eu-central-1 / on_demand" in result.stdout
+    assert (len(programs["prices"]), programs["warnings"]) == (20, [])
+    assert "H100 / eu-central-1 / on_demand" in {one["for"] for one in programs["prices"]}
 
 
 def test_a_bad_file_exits_with_one_and_every_line(tmp_path: Path) -> None:
