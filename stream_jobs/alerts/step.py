@@ -32,6 +32,7 @@ from stream_jobs.alerts.figures import Figures, figures_of
 from stream_jobs.alerts.gather import Gather, Piece, Ready
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
+from stream_jobs.insight.builtin import with_builtin
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule
 from stream_jobs.rules.ruleset import RuleSet
@@ -47,6 +48,8 @@ class AlertStep:
     ``observe`` gets the figures of every commit when its records are made (a commit that fails ends the process)."""
 
     name = "alerts"
+    snapshot_with_outputs = True
+    """What was told is never folded again under other rules."""
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class AlertStep:
 
     def new(self, topic: str, partition: int) -> State:
         evidence = self._evidence(self._ruleset.rules)
-        life = Life(self._ruleset, evidence.of, self._policy)
+        life = Life(with_builtin(self._ruleset), evidence.of, self._policy)
         return State(topic, partition, Gather([0] * self._upstreams), self._judge(self._ruleset.rules), evidence, life)
 
     def changes(self) -> Changes:
@@ -88,7 +91,7 @@ class AlertStep:
     def _take(self, state: State, record: Record, changes: Changes) -> None:
         headers = _headers(record)
         if isinstance(headers, FinalsHeaders):
-            state.gather.add(headers, record.value or b"")
+            state.gather.add(headers, record.value or b"", record.timestamp_ms)
             for ready in state.gather.ready():
                 self._judge_window(state, ready, changes)
             return
@@ -109,7 +112,7 @@ class AlertStep:
         try:
             headers = _headers(record)
             assert isinstance(headers, FinalsHeaders), "events and commands are not taken by halves"
-            state.gather.add(headers, record.value or b"")
+            state.gather.add(headers, record.value or b"", record.timestamp_ms)
         except MemoryError:
             raise
         except Exception:
@@ -162,7 +165,8 @@ class AlertStep:
 
 
 def _headers(record: Record) -> FinalsHeaders | PassedOnHeaders:
-    return finals.decode(record.headers, f"{record.topic}/{record.partition} @ {record.offset}")
+    where = f"{record.topic}/{record.partition} @ {record.offset}"
+    return finals.decode(record.headers, where, record.timestamp_ms)
 
 
 def output_of(alert: Alert, topic: str = ALERTS_TOPIC) -> Output:

@@ -87,9 +87,12 @@ class Log:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self._now_ms = at(0)
 
-    def _add(self, value: bytes | None, headers: Any) -> None:
-        self.records.append(Record(WINDOW_FINALS, 0, len(self.records), at(0), None, value, headers))
+    def _add(self, value: bytes | None, headers: Any, told_ms: int = 0) -> None:
+        """Appended when the newest thing that was told so far is over."""
+        self._now_ms = max(self._now_ms, told_ms)
+        self.records.append(Record(WINDOW_FINALS, 0, len(self.records), self._now_ms, None, value, headers))
 
     def rows(
         self, upstream: int, window: int, queues: Mapping[str, int], through: int = 0, *, complete: bool = True
@@ -101,11 +104,12 @@ class Log:
         )
         schema = finals_schema("engine.samples")
         through_ms = at(through) if through else 0
-        self._add(value, FinalsHeaders(schema, upstream, at(window), 7, complete, through_ms, len(queues)).encode())
+        headers = FinalsHeaders(schema, upstream, at(window), 7, complete, through_ms, len(queues)).encode()
+        self._add(value, headers, at(max(window + 1, through)))
 
     def progress(self, upstream: int, through: int) -> None:
         """All windows before this one are told."""
-        self._add(b"", FinalsHeaders(PROGRESS_SCHEMA, upstream, 0, 0, True, at(through), 0).encode())
+        self._add(b"", FinalsHeaders(PROGRESS_SCHEMA, upstream, 0, 0, True, at(through), 0).encode(), at(through))
 
     def gpu_event(self, kind: str, gpu: str, at_ms: int, severity: str = "critical", **more: Any) -> None:
         row = {
@@ -125,7 +129,7 @@ class Log:
     def _event(self, topic: str, row: Mapping[str, Any], at_ms: int) -> None:
         event = BY_TOPIC[topic]
         value = native.encode(event.fields, block_from_rows(event.fields, [row]))
-        self._add(value, PassedOnHeaders(event.schema, at_ms, 1).encode())
+        self._add(value, PassedOnHeaders(event.schema, at_ms, 1).encode(), at_ms)
 
     def command(self, command: Command) -> None:
         self._add(alert_commands.encode(command), PassedOnHeaders(alert_commands.SCHEMA, at(0), 1).encode())

@@ -69,20 +69,21 @@ def test_windows_are_judged_in_order_and_empty_ones_too() -> None:
     assert seen(state) == [(0, True), (1, True), (2, True), (3, True)]
 
 
-def test_a_silent_upstream_holds_windows_for_a_minute_of_event_time() -> None:
+def test_a_silent_upstream_holds_windows_for_a_minute_of_appending() -> None:
     """Then they are judged without it and count as incomplete; what it tells afterwards is late."""
     log = Log()
     log.rows(0, 0, {"e-0": 900}, through=1)
-    log.progress(0, 6)
+    for through in range(2, 8):
+        log.progress(0, through)
     before, _ = fold(log.records)
-    log.progress(0, 7)
-    log.rows(1, 0, {"e-1": 900}, through=7)
+    log.progress(0, 8)
+    log.rows(1, 0, {"e-1": 900}, through=8)
 
     after, changes = fold(log.records)
 
     assert seen(before) == []
-    assert seen(after) == [(0, False), *((window, True) for window in range(1, 7))]
-    assert (changes.judged, changes.incomplete, changes.late) == (7, 1, 1)
+    assert seen(after) == [(0, False), (1, False), *((window, True) for window in range(2, 8))]
+    assert (changes.judged, changes.incomplete, changes.late) == (8, 2, 1)
     assert {alert.labels["engine_id"] for alert in changes.alerts} == {"e-0"}
 
 
@@ -163,6 +164,16 @@ def test_what_cannot_be_read_is_counted_and_skipped() -> None:
     log.strange(b"junk", schema="gpu.events/1", at="1", rows="1")
     log.strange(b"{}", schema="alert.commands/1", at="1", rows="1")
     log.strange(b"", schema="finals_progress/1", upstream="x")
+    told = {
+        "schema": "finals_progress/1",
+        "upstream": "0",
+        "window": "0",
+        "revision": "0",
+        "complete": "1",
+        "rows": "0",
+    }
+    log.strange(b"", **told, through=str(at(10_000)))
+    log.strange(b"", **{**told, "window": str(at(0) + 5)}, through="0")
     log.rows(7, 0, {"e-0": 900}, through=1)
     log.rows(0, 0, {"e-0": 900}, through=1)
     junk = log.records[-1]
@@ -172,7 +183,7 @@ def test_what_cannot_be_read_is_counted_and_skipped() -> None:
 
     state, changes = fold(log.records)
 
-    assert changes.skipped == 6
+    assert changes.skipped == 8
     assert state.gather.strange == 1
     assert seen(state) == [(0, False)]
     assert short(changes.alerts) == [("opened", "engine_kv", "e-0")]
