@@ -11,8 +11,8 @@ Rules that a step must keep, because exactness hangs on them:
 - a release that raises on records which another release accepted must not take turns with it: what was accepted and
   sent cannot be rejected any more.
 
-A step whose results hang on rules that people change says ``snapshot_with_outputs = True``: every commit with outputs then
-carries a whole snapshot, so nobody folds silently what was told.
+A step whose results hang on rules that people change says ``snapshot_with_outputs = True``: every commit with outputs
+then carries a whole snapshot, so nobody folds silently what was told.
 
 During recovery the host folds silently from a snapshot to the committed offset and throws those changes away. A record
 that makes ``fold`` raise is handed to ``reject`` on a state rebuilt from the records before it. While a transaction is
