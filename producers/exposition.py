@@ -18,9 +18,11 @@ Reason = Literal["too_large", "too_many", "line_too_long", "name", "labels", "du
 # Quantifiers are possessive: a hostile line costs time in proportion to its length.
 _BLANK = r"[ \t]*+"
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
-_TEXT = r'"((?:[^"\\]|\\.)*+)"'
-_PAIR = rf"{_BLANK}[a-zA-Z_][a-zA-Z0-9_]*+{_BLANK}={_BLANK}{_TEXT.replace('((?:', '(?:(?:')}{_BLANK}"
-_LABELS = rf"\{{((?:{_PAIR}(?:,{_PAIR})*+,?+)?+{_BLANK})\}}"
+_INSIDE = r'[^"\\]*+(?:\\.[^"\\]*+)*'
+_TEXT = rf'"({_INSIDE})"'
+_PAIR = rf"{_BLANK}[a-zA-Z_][a-zA-Z0-9_]*+{_BLANK}={_BLANK}\"{_INSIDE}\"{_BLANK}"
+_LABELS = rf"\{{((?:{_PAIR}(?:,{_PAIR})*,?)?{_BLANK})\}}"
+"""Only single characters repeat possessively: for whole groups Python 3.11 was seen to match what does not."""
 _NUMBER = r"[+-]?(?:[0-9]++\.?[0-9]*+(?:[eE][+-]?[0-9]++)?|\.[0-9]++(?:[eE][+-]?[0-9]++)?|[iI]nf(?:inity)?|[nN]a[nN])"
 _HEAD = re.compile(rf"{_NAME}(?:{_BLANK}{_LABELS})?{_BLANK}")
 _TAIL = re.compile(rf"{_NUMBER}[ \t]++\S.*")

@@ -45,8 +45,9 @@ async def test_every_topic_has_a_log_id_that_stays(stack: Any, clickhouse_config
 
 def test_the_second_run_finds_nothing_to_do(tables: Callable[..., Any]) -> None:
     """And a dry run says what a run would do, and does nothing."""
-    assert [one.number for one in tables(dry_run=True).migrations] == [1, 2, 3, 4, 5, 6]
-    assert [one.number for one in tables().migrations] == [1, 2, 3, 4, 5, 6]
+    numbers = [one.number for one in migrations()]
+    assert [one.number for one in tables(dry_run=True).migrations] == numbers
+    assert [one.number for one in tables().migrations] == numbers
 
     assert tables().empty
     assert tables(dry_run=True).empty
@@ -63,7 +64,7 @@ def test_a_migration_that_was_killed_half_way_runs_again(
         with pytest.raises(ContractError):
             tables()
 
-    assert [one.number for one in tables().migrations] == [4, 5, 6]
+    assert [one.number for one in tables().migrations] == [one.number for one in all_[3:]]
     assert clickhouse.command("EXISTS TABLE rejected") == 1
 
 
