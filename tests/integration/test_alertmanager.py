@@ -125,7 +125,7 @@ def now_alert(test: str, fingerprint: str, number: int = 1, transition: str = "o
 async def test_it_receives_groups_keeps_and_resolves(kafka: KafkaConfig, alertmanager: str, receiver: Receiver) -> None:
     """Two causes are two groups; an open alert outlives its time to live because it is told again, and then ends."""
     test = secrets.token_hex(4)
-    one, two = f"{test}000a", f"{test}000b"
+    one, two = f"{test}0000000a", f"{test}0000000b"
     target = TargetConfig(
         name="am", kind="alertmanager", endpoint_url=alertmanager, match={"test": test}, resend_s=0.5, valid_s=2.5
     )
@@ -162,13 +162,13 @@ async def test_a_restart_keeps_open_alerts_alive(kafka: KafkaConfig, alertmanage
         name="am", kind="alertmanager", endpoint_url=alertmanager, match={"test": test}, resend_s=1, valid_s=8
     )
     async with delivering(kafka, target):
-        await tell(kafka, now_alert(test, f"{test}000a"))
-        await until(lambda: _is_open(alertmanager, [(f"{test}000a", "critical")]))
+        await tell(kafka, now_alert(test, f"{test}0000000a"))
+        await until(lambda: _is_open(alertmanager, [(f"{test}0000000a", "critical")]))
         before = (await active(alertmanager))[0]["endsAt"]
     async with delivering(kafka, target):
         await until(lambda: _told_again(alertmanager, before))
 
-    assert notified(receiver) == [("firing", f"{test}000a")]
+    assert notified(receiver) == [("firing", f"{test}0000000a")]
 
 
 async def _told_again(url: str, before: str) -> bool:
