@@ -206,6 +206,7 @@ async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
 
 async def _tell_events(config: Config, clock: SystemClock) -> None:
     """An XID of ever another GPU, as an agent tells it: at once, through a spool of its own."""
+    await asyncio.sleep(SETTLE_S / 2)  # what is told while jobs start waits for them
     async with publishing(config, config.data_dir / "spool-events", "bench") as publisher:
         for number in itertools.count():
             row = {"at_ms": clock.now_ms(), "code": 79, "kind": "xid", "severity": "critical", "origin": "simulated"}
