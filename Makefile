@@ -73,9 +73,9 @@ docs: $(VENV)/.run ## write the reference pages and migrations that follow from 
 
 lock: $(PY) ## resolve dependencies anew and pin them with hashes
 	$(PY) -m pip install --quiet uv
-	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --universal --python-version 3.11 \
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/run.lock
-	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dev --universal \
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra dev --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  -c requirements/run.lock -o requirements/dev.lock
 
