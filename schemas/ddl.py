@@ -4,7 +4,7 @@ The files in ``schemas/migrations`` hold what this module makes (``python -m sch
 
 Every table keeps one row per identity and is read with FINAL behind views:
 
-- partial, books, rejected, exemplar and alert rows: where they stood in the log (log id, partition, offset, row);
+- partial, books, rejected, exemplar, usage and alert rows: where they stood in the log (log id, partition, offset, row);
 - raw rows: the edge's own identity (source, boot, seq, row), or the log position; of copies the first stands;
 - rollup rows: window, grouping set and dimensions; the version is the number of partial rows behind a row.
 
@@ -66,6 +66,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("views", tuple(ddl_views.views())),
         ("alerts", (ddl_tables.exemplars(limits), ddl_tables.alerts(limits))),
         ("alert_views", tuple(ddl_alerts.views())),
+        ("usage", (ddl_tables.usage(limits),)),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, rollups, the sink's own notes.
+"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, usage, rollups, the sink's own notes.
 
 Sort keys begin with what people filter by (time, grouping set) and hold the row's identity, so that
 ``ReplacingMergeTree`` keeps one row per identity. Partitions are functions of identity or window alone: the same row
@@ -25,6 +25,7 @@ from schemas.tables import (
     REJECTED,
     Table,
 )
+from schemas.usage import USAGE
 
 _SETTINGS = "SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0"
 _LOG_ORDER = "log_id, log_partition, log_offset, log_row"
@@ -117,6 +118,11 @@ def rejected(limits: Limits) -> str:
 def exemplars(limits: Limits) -> str:
     """Single requests that stand for the slow and the failed ones of a window."""
     return _log_table(EXEMPLARS, "metric, window_ms, model", limits)
+
+
+def usage(limits: Limits) -> str:
+    """When the work of requests was done: what costs are computed from, and computed again."""
+    return _log_table(USAGE, "window_ms", limits)
 
 
 def alerts(limits: Limits) -> str:

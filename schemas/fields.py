@@ -127,3 +127,13 @@ class Event:
             if field.name == name:
                 return field
         raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A row type: ``schema`` is the header value of records that carry it; fields stand in wire order."""
+
+    name: str
+    schema: str
+    meaning: str
+    fields: tuple[Field, ...]

@@ -11,6 +11,7 @@ from schemas.events import EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import Limits
 from schemas.tables import ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
+from schemas.usage import USAGE
 
 
 def _number(name: str, kind: Kind, meaning: str, unit: str = "") -> Field:
@@ -70,7 +71,7 @@ def landed(table: Table) -> Table:
 RAW = {event.topic: raw_table(event) for event in EVENTS}
 """Raw table by source topic."""
 
-_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY)
+_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE)
 LANDED = {table.schema: landed(table) for table in _DERIVED}
 """Table of a derived record by its ``schema`` header."""
 
@@ -85,4 +86,5 @@ def kept_of(table: str, limits: Limits) -> tuple[str, int]:
         "producer_books": ("at_ms", limits.rollup_ttl_ms),
         "exemplars": ("window_ms", limits.raw_ttl_ms),
         "alerts": ("at_ms", limits.rollup_ttl_ms),
+        "usage": ("window_ms", limits.partials_ttl_ms),
     }.get(table, ("appended_ms", limits.raw_ttl_ms))

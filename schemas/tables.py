@@ -1,4 +1,4 @@
-"""Rows between our own processes: partials, books, rejected, exemplars, alerts, as field tables like the events.
+"""Rows between our own processes: partials, books, rejected, exemplars, alerts, usage, as field tables like the events.
 
 Partials of an event type: one row per (window, grouping set, series) and commit, additive. Columns follow from the
 event's own table:
@@ -15,24 +15,14 @@ same bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from schemas.events import BY_TOPIC, EVENTS
 from schemas.fields import Event, Field, Kind, Role
+from schemas.fields import Table as Table
 from schemas.grouping import derived_of, sets_of
+from schemas.usage import USAGE
 
 DEFINITION_VERSION = 1
 """Version of the metric definitions (schemas/metrics.py) that these rows follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A row type: ``schema`` is the header value of records that carry it; fields stand in wire order."""
-
-    name: str
-    schema: str
-    meaning: str
-    fields: tuple[Field, ...]
 
 
 def _count(name: str, meaning: str) -> Field:
@@ -239,5 +229,5 @@ ALERT_HISTORY = Table(
 )
 """Rows made from the JSON records of topic ``alerts``, whose own schema is ``schemas.alerts.SCHEMA``."""
 
-TABLES: tuple[Table, ...] = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY)
+TABLES: tuple[Table, ...] = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE)
 BY_TABLE_SCHEMA = {table.schema: table for table in TABLES}

@@ -15,7 +15,7 @@ from schemas.errors import ContractError, RejectedError
 from schemas.record import Record
 from schemas.select import select
 from schemas.tables import Table
-from stream_jobs.finals.upstream import TABLES
+from stream_jobs.finals.upstream import PASSED_OVER, TABLES
 
 _TIME_BITS = 44
 """Enough for times until the year 2527."""
@@ -50,7 +50,7 @@ def decode(records: Sequence[Record], schemas: Sequence[str]) -> list[Decoded]:
     ``ContractError`` for a value that is no block of its schema."""
     groups: dict[str, list[int]] = {}
     for number, (record, schema) in enumerate(zip(records, schemas, strict=True)):
-        if record.value:  # else progress without rows
+        if record.value and schema not in PASSED_OVER:  # without a value: progress alone
             groups.setdefault(schema, []).append(number)
     found = [_decoded(TABLES[schema], records, numbers) for schema, numbers in groups.items()]
     return [decoded for decoded in found if decoded is not None]

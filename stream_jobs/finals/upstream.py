@@ -12,6 +12,7 @@ from typing import NamedTuple
 from schemas.errors import ContractError
 from schemas.record import Record
 from schemas.tables import EXEMPLARS, PARTIALS, Table
+from schemas.usage import USAGE
 
 Source = tuple[str, int]
 """A source topic and a partition of it."""
@@ -20,7 +21,10 @@ TABLES: dict[str, Table] = {
     **{table.schema: table for table in PARTIALS.values()},
     EXEMPLARS.schema: EXEMPLARS,
 }
-"""What may stand in ``window.partials``, by schema."""
+"""What finals are made of, by schema."""
+
+PASSED_OVER = frozenset({USAGE.schema})
+"""What stands in ``window.partials`` beside that, for others: only the headers are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ def read(record: Record) -> UpstreamHeaders:
     found = dict(record.headers)
     where = f"{record.topic}[{record.partition}] offset {record.offset}"
     schema = found.get("schema", b"").decode("ascii", "replace")
-    if schema not in TABLES:
+    if schema not in TABLES and schema not in PASSED_OVER:
         raise ContractError(f"{where} has schema {schema!r}, which no table of this version takes; upgrade the job")
     try:
         first, _, end = found["offsets"].partition(b"-")
