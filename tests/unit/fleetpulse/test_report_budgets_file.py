@@ -1,0 +1,141 @@
+"""Budget files: what they say, and every way to be wrong told with its line."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetpulse.report.budgets_file import Budgets, BudgetsError, load, parse_budgets
+from stream_jobs.costs.budgets import LEVELS, Budget, Level
+
+EXAMPLE = Path(__file__).parents[3] / "fleetpulse" / "data" / "budgets" / "example.yaml"
+
+
+def problems(text: str) -> tuple[str, ...]:
+    """What is said about a file, without its name."""
+    with pytest.raises(BudgetsError) as told:
+        parse_budgets(text.encode(), "b.yaml")
+    return tuple(line.removeprefix("b.yaml:") for line in told.value.problems)
+
+
+def one(**keys: str) -> str:
+    """A file with one budget in line 2."""
+    given = {"name": "a", "amount": "5 USD", **keys}
+    return "budgets:\n- {" + ", ".join(f"{key}: {value}" for key, value in given.items()) + "}"
+
+
+def test_a_file_says_teams_budgets_and_levels() -> None:
+    """Each word of a file is in what comes back; what is not said has its default."""
+    found = parse_budgets(
+        b"teams: {search: [acme, globex]}\n"
+        b"budgets:\n"
+        b"- {name: all of it, amount: 0.000000001 USD}\n"
+        b"- {name: four weeks, team: search, amount: 12.5 USD, days: 28, since: 2026-01-05,\n"
+        b"   levels: [{at: 80%}, {at: 99.5%, kind: hard}, {at: 100%, ahead: true}]}\n",
+        "b.yaml",
+    )
+
+    assert found == Budgets(
+        (
+            Budget("all of it", 1, levels=LEVELS),
+            Budget(
+                "four weeks",
+                12_500_000_000,
+                "team",
+                "search",
+                28,
+                date(2026, 1, 5),
+                (Level(800_000), Level(995_000, "hard"), Level(1_000_000, ahead=True)),
+            ),
+        ),
+        {"acme": "search", "globex": "search"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", ("1: the file is empty; it needs at least `budgets:`",), id="empty"),
+        pytest.param("a", ("1: a file of budgets must be a mapping (key: value)",), id="no mapping"),
+        pytest.param("budgets: ]", ("1: this is no YAML: did not find expected node content",), id="no YAML"),
+        pytest.param(
+            "budgets: []", ("1: budgets must be a list of `{name: ..., amount: 500 USD}`",), id="no budgets"
+        ),
+        pytest.param(
+            "teams: {a: [x], b: x}\n" + one(), ("1: tenant 'x' is in team 'a' already",), id="tenant in two teams"
+        ),
+        pytest.param(
+            one(amount="5 EUR"),
+            ("2: amount '5 EUR' must be like `500 USD`, above 0, below a billion",),
+            id="other currency",
+        ),
+        pytest.param(
+            one(amount="0.0 USD"), ("2: amount '0.0 USD' must be like `500 USD`, above 0, below a billion",), id="zero"
+        ),
+        pytest.param(
+            one(amount="-5 USD"), ("2: amount '-5 USD' must be like `500 USD`, above 0, below a billion",), id="below 0"
+        ),
+        pytest.param(
+            one(tenant="t", model="m"),
+            ("2: a budget is for one of tenant, team, model; this one names tenant and model",),
+            id="two scopes",
+        ),
+        pytest.param(one(team="z"), ("2: team 'z' has no tenants; list them under teams",), id="unknown team"),
+        pytest.param(one(since="2026-01-01"), ("2: since needs `days` beside it: how long a period is",), id="no days"),
+        pytest.param(
+            one(days="7", since="2026-02-30"), ("2: since '2026-02-30' must be a day like 2026-01-05",), id="no day"
+        ),
+        pytest.param(one(days="0"), ("2: days = '0' must be a whole number from 1 to 366",), id="no length"),
+        pytest.param(
+            one(levels="[{at: 80}, {at: 2000%}, {at: 50%, kind: loud}]"),
+            (
+                "2: at '80' must be a share of the budget like 80%, above 0, at most 1000%",
+            ),
+            id="wrong levels",
+        ),
+        pytest.param(one() + "\n- {name: a, amount: 1 USD}", ("3: budget 'a' stands twice; give each its own name",),
+                     id="twice"),
+        pytest.param(one(untill="1"), (
+            "2: a budget has no key 'untill'; valid: amount, days, levels, model, name, since, team, tenant",
+        ), id="unknown key"),
+    ],
+)  # fmt: skip
+def test_every_mistake_is_told_with_its_line(text: str, expected: tuple[str, ...]) -> None:
+    """What is wrong, where, and what would be right."""
+    assert problems(text) == expected
+
+
+@given(st.binary(max_size=60) | st.text(alphabet="budgets:-{}[]nam \n\t5USD%,#&*!", max_size=80).map(str.encode))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    """Whatever a file holds, there are budgets or a list of mistakes."""
+    found = read(data)
+
+    if isinstance(found, Budgets):
+        assert found.budgets
+    else:
+        assert all(line.startswith("b.yaml:") for line in found)
+
+
+def read(data: bytes) -> Budgets | tuple[str, ...]:
+    """The budgets, or what is wrong."""
+    try:
+        return parse_budgets(data, "b.yaml")
+    except BudgetsError as error:
+        return error.problems
+
+
+def test_the_shipped_example_is_valid() -> None:
+    """What people copy is right."""
+    assert [budget.name for budget in load(EXAMPLE).budgets] == [
+        "fleet", "acme", "search team", "coding models, four weeks",
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """Path and reason stand in the sentence."""
+    with pytest.raises(BudgetsError, match=r"none\.yaml:1: cannot be read: No such file or directory; check path"):
+        load(tmp_path / "none.yaml")
