@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -82,7 +83,16 @@ def _fetch(home: Path, on_progress: Progress) -> None:
         raise StackError(f"{home} cannot be written")
 
 
+def trusted_certificates() -> str | None:
+    """File or folder of the certificates this machine trusts, a company's own among them; None: those of certifi."""
+    paths = ssl.get_default_verify_paths()
+    return paths.cafile or paths.capath
+
+
 def _download(staging: Path, on_progress: Progress) -> list[Path]:
+    trusted = trusted_certificates()
+    if trusted is not None:
+        os.environ.setdefault("REQUESTS_CA_BUNDLE", trusted)  # jgo's requests would look at certifi's alone
     try:
         for attempt in retry.attempts(retry.DOWNLOAD, Exception):
             with attempt:

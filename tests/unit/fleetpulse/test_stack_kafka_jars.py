@@ -113,3 +113,17 @@ def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert first == second
     assert [jar.name for jar in first] == ["a.jar", "b.jar"]
     assert len(fetched) == 1
+
+
+def test_certificates_are_those_the_machine_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A company's own authority, told to everything by environment; where the machine has none, certifi's are left."""
+    own = tmp_path / "own.pem"
+    own.touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(own))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    with_file = kafka_jars.trusted_certificates()
+    own.unlink()
+    with_folder = kafka_jars.trusted_certificates()
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+
+    assert (with_file, with_folder, kafka_jars.trusted_certificates()) == (str(own), str(tmp_path), None)

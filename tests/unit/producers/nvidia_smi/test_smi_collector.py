@@ -85,7 +85,9 @@ def test_figures_outside_their_bounds_and_lines_left_out_are_counted() -> None:
 def test_a_program_runs_without_a_shell(tmp_path: Path) -> None:
     """Arguments are arguments; errors stand in the same output; its environment speaks English."""
     script = tmp_path / "a program.py"
-    script.write_text("import os, sys; print(sys.argv[1], os.environ['LC_ALL']); sys.stderr.write('e'); sys.exit(3)")
+    script.write_text(
+        "import os, sys; print(sys.argv[1], os.environ['LC_ALL'], flush=True); sys.stderr.write('e'); sys.exit(3)"
+    )
 
     assert run_program([sys.executable, str(script), "$(id); x"]) == Answer(3, "$(id); x C\ne")
 
