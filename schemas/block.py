@@ -1,6 +1,6 @@
 """A block: events as columns, in memory. Every codec reads and writes this one form.
 
-A column is one of four shapes, by the field's kind:
+A column is one of five shapes, by the field's kind:
 
 - ``Numbers``: values and, for nullable kinds, which of them are known;
 - ``Labels``: codes into a list of words; word 0 is always null (``None``);
@@ -51,7 +51,15 @@ class Bins:
     counts: npt.NDArray[np.uint64]
 
 
-Column = Numbers | Labels | Texts | Bins
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Row ``i`` is ``items[ends[i-1]:ends[i]]``; the items of all rows stand behind one another."""
+
+    ends: npt.NDArray[np.int64]
+    items: Numbers | Labels
+
+
+Column = Numbers | Labels | Texts | Bins | Lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ The files in ``schemas/migrations`` hold what this module makes (``python -m sch
 
 Every table keeps one row per identity and is read with FINAL behind views:
 
-- partial, books, rejected, exemplar, usage and alert rows: where they stood in the log (log id, partition, offset, row);
+- partial, books, rejected, exemplar, usage and alert rows: their place in the log (log id, partition, offset, row);
+- cost rows: use, owner, placement group and minute; the version is that of the row itself;
 - raw rows: the edge's own identity (source, boot, seq, row), or the log position; of copies the first stands;
 - rollup rows: window, grouping set and dimensions; the version is the number of partial rows behind a row.
 
-``ddl_tables`` has the tables, ``ddl_views`` and ``ddl_alerts`` functions and views, ``merging`` how partial rows merge.
+``ddl_tables`` has the tables, ``ddl_views``, ``ddl_alerts`` and ``ddl_costs`` functions and views,
+``merging`` how partial rows merge.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from schemas import ddl_alerts, ddl_tables, ddl_views
+from schemas import ddl_alerts, ddl_costs, ddl_tables, ddl_views
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.tables import GROUPED
@@ -67,6 +69,8 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("alerts", (ddl_tables.exemplars(limits), ddl_tables.alerts(limits))),
         ("alert_views", tuple(ddl_alerts.views())),
         ("usage", (ddl_tables.usage(limits),)),
+        ("costs", (ddl_tables.costs(limits),)),
+        ("cost_views", tuple(ddl_costs.views())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from schemas.fields import Field, Kind
 
-_RISING = frozenset({"at_ms", "appended_ms", "window_ms", "committed_ms", "last_at_ms"})
+_RISING = frozenset({"at_ms", "appended_ms", "window_ms", "minute_ms", "committed_ms", "last_at_ms"})
 _RISING |= {"offset", "log_offset", "offset_from", "offset_to", "seq", "row", "log_row"}
 _WIDTH = {"UInt32": 4, "Nullable(UInt32)": 4}
 

@@ -1,4 +1,4 @@
-"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, usage, rollups, the sink's own notes.
+"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, usage, rollups, the sink's notes.
 
 Sort keys begin with what people filter by (time, grouping set) and hold the row's identity, so that
 ``ReplacingMergeTree`` keeps one row per identity. Partitions are functions of identity or window alone: the same row
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schemas.costs import COST_KEY, COSTS
 from schemas.ddl_columns import Column, codec_of, column_of, create, described
 from schemas.fields import Event, Kind
 from schemas.limits import DAY_MS, MINUTE_MS, SECOND_MS, Limits
@@ -123,6 +124,14 @@ def exemplars(limits: Limits) -> str:
 def usage(limits: Limits) -> str:
     """When the work of requests was done: what costs are computed from, and computed again."""
     return _log_table(USAGE, "window_ms", limits)
+
+
+def costs(limits: Limits) -> str:
+    """Bills with their parts; of the rows of a bill the greatest version stands."""
+    stored = LANDED[COSTS.schema]
+    columns = [column_of(field, {*COST_KEY, "log_id"}) for field in stored.fields]
+    behind = _engine("ReplacingMergeTree(version)", _month("minute_ms"), ", ".join(COST_KEY), _kept(COSTS.name, limits))
+    return create("CREATE TABLE IF NOT EXISTS", COSTS.name, columns, behind, f"{COSTS.meaning}; read with FINAL")
 
 
 def alerts(limits: Limits) -> str:

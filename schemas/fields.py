@@ -44,6 +44,9 @@ class Kind(Enum):
     TEXT = "String"
     OPTIONAL_TEXT = "Nullable(String)"
     BINS = "Map(Int16, UInt64)"
+    LIST_INT64 = "Array(Int64)"
+    LIST_OPTIONAL_INT64 = "Array(Nullable(Int64))"
+    LIST_LABEL = "Array(LowCardinality(Nullable(String)))"
 
     @property
     def numpy(self) -> str:
@@ -54,6 +57,11 @@ class Kind(Enum):
     def optional(self) -> bool:
         """True when a value may be null."""
         return self.value.startswith("Nullable") or self is Kind.LABEL
+
+    @property
+    def item(self) -> Kind | None:
+        """The kind of the elements of a list; None for what is no list."""
+        return _ITEMS.get(self)
 
 
 _DTYPES = {
@@ -66,8 +74,14 @@ _DTYPES = {
     Kind.OPTIONAL_INT64: "<i8",
 }
 
+_ITEMS = {
+    Kind.LIST_INT64: Kind.INT64,
+    Kind.LIST_OPTIONAL_INT64: Kind.OPTIONAL_INT64,
+    Kind.LIST_LABEL: Kind.LABEL,
+}
+
 # Width groups of the wire order: a block's columns must come in this order.
-_ORDER = {Kind.LABEL: 1, Kind.BINS: 2, Kind.TEXT: 3, Kind.OPTIONAL_TEXT: 3}
+_ORDER = {Kind.LABEL: 1, Kind.BINS: 2, **dict.fromkeys(_ITEMS, 2), Kind.TEXT: 3, Kind.OPTIONAL_TEXT: 3}
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ class Limits:
     raw_ttl_ms: int = 7 * DAY_MS
     partials_ttl_ms: int = 30 * DAY_MS
     rollup_ttl_ms: int = 400 * DAY_MS
+    costs_ttl_ms: int = 730 * DAY_MS
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

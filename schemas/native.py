@@ -4,7 +4,9 @@ Layout: varint columns, varint rows, then per column: name, type (both varint le
 rows has no data. Numbers are plain little-endian arrays; ``Nullable(T)`` a byte per row (1 = null), then the values;
 ``String`` varint length and bytes per row; ``LowCardinality`` 8 bytes version 1, 8 bytes ``0x600 | index width``
 (0 to 3 for 1 to 8 bytes), count and texts of the dictionary (entry 0 stands for null), count of rows, indexes;
-``Map`` end offsets (UInt64), keys, values. Source: ClickHouse ``NativeWriter``, ``SerializationLowCardinality``,
+``Map`` end offsets (UInt64), keys, values; ``Array`` end offsets, then its items as a column of their own (of labels
+the version stands before the offsets, and without items nothing behind them).
+Source: ClickHouse ``NativeWriter``, ``SerializationLowCardinality``,
 ``SerializationArray``; checked against the real server in the integration tests.
 
 Everything we write is *canonical*: columns and types exactly as the field table has them. ``decode`` reads more than
@@ -14,13 +16,14 @@ that (``schemas.native_reader``); whole fetches of canonical blocks are read by 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.block import Bins, Block, Column, Labels, Lists, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.fields import Field, Kind
 from schemas.native_cursor import INDEX_DTYPES, read_varint
@@ -99,7 +102,11 @@ def _append_column(parts: list[bytes], field: Field, column: Column, rows: int) 
         parts.append(np.ascontiguousarray(column.values, dtype=field.kind.numpy).tobytes())
     elif isinstance(column, Labels):
         assert len(column.codes) == rows, field.name
+        parts.append(_DICTIONARY_VERSION)
         _append_labels(parts, column, rows)
+    elif isinstance(column, Lists):
+        assert len(column.ends) == rows, field.name
+        _append_lists(parts, field, column)
     elif isinstance(column, Texts):
         assert len(column.ends) == rows, field.name
         if field.kind is Kind.OPTIONAL_TEXT:
@@ -121,10 +128,26 @@ def _append_labels(parts: list[bytes], column: Labels, rows: int) -> None:
     if len(words) > rows + 1:
         codes, words = _words_in_use(codes, words)
     width = 0 if len(words) <= 0x100 else 1 if len(words) <= 0x10000 else 2
-    parts += (_DICTIONARY_VERSION, (_DICTIONARY_FLAGS | width).to_bytes(8, "little"), _u64(len(words)))
+    parts += ((_DICTIONARY_FLAGS | width).to_bytes(8, "little"), _u64(len(words)))
     for word in words:
         parts += (varint(len(word)), word) if word else (b"\0",)
     parts += (_u64(rows), codes.astype(INDEX_DTYPES[width]).tobytes())
+
+
+def _append_lists(parts: list[bytes], field: Field, column: Lists) -> None:
+    ends, items = column.ends.astype("<u8").tobytes(), column.items
+    total = int(column.ends[-1])
+    if isinstance(items, Labels):
+        assert len(items.codes) == total, field.name
+        parts += (_DICTIONARY_VERSION, ends)
+        if total:
+            _append_labels(parts, items, total)
+        return
+    assert len(items.values) == total, field.name
+    parts.append(ends)
+    if field.kind is Kind.LIST_OPTIONAL_INT64:
+        parts.append(_null_map(items.known, total))
+    parts.append(np.ascontiguousarray(items.values, dtype="<i8").tobytes())
 
 
 def _words_in_use(codes: npt.NDArray[Any], words: list[bytes | None]) -> tuple[npt.NDArray[Any], list[bytes | None]]:
@@ -159,6 +182,11 @@ def _prefixed_texts(column: Texts) -> bytes:
 def _joined(field: Field, columns: Sequence[Column]) -> Column:
     if field.kind is Kind.LABEL:
         return _joined_labels([column for column in columns if isinstance(column, Labels)])
+    if field.kind.item is not None:
+        lists = [column for column in columns if isinstance(column, Lists)]
+        items = _joined(replace(field, kind=field.kind.item), [column.items for column in lists])
+        assert isinstance(items, Numbers | Labels)
+        return Lists(_joined_ends([column.ends for column in lists]), items)
     if field.kind is Kind.BINS:
         sketches = [column for column in columns if isinstance(column, Bins)]
         return Bins(

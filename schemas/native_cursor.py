@@ -109,10 +109,15 @@ class Cursor:
     def text(self) -> bytes:
         return self.take(self.number())
 
+    def dictionary_version(self) -> None:
+        """Pass the version of a LowCardinality column; in an array it stands before the offsets."""
+        if self.u64() != 1:
+            raise RejectedError("syntax", f"byte {self.position}: not a LowCardinality dictionary")
+
     def dictionary(self, rows: int) -> tuple[list[bytes], npt.NDArray[Any]]:
-        """Words and indexes of a LowCardinality column; entry 0 stands for null or the empty text."""
-        version, flags, count = self.u64(), self.u64(), self.u64()
-        if version != 1 or flags & ~0xFF != 0x600 or flags & 0xFF > 3:
+        """Words and indexes of a LowCardinality column, after its version; entry 0 stands for null or empty."""
+        flags, count = self.u64(), self.u64()
+        if flags & ~0xFF != 0x600 or flags & 0xFF > 3:
             raise RejectedError("syntax", f"byte {self.position}: not a LowCardinality dictionary")
         if count > rows + WORDS_SPARE_MAX:
             raise RejectedError("syntax", f"a dictionary of {count} words for {rows} rows; leave out what is not used")
@@ -166,6 +171,7 @@ def skip(cursor: Cursor, kind: str, rows: int, depth: int) -> None:
     elif node.name == "LowCardinality":
         if node.arguments not in (("String",), ("Nullable(String)",)):
             raise _unskippable(kind)
+        cursor.dictionary_version()
         cursor.dictionary(rows)
     else:
         _skip_nested(cursor, node, kind, rows, depth)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins, Column, Labels, Numbers, Texts
+from schemas.block import Bins, Column, Labels, Lists, Numbers, Texts
 from schemas.fields import Field, Kind
 from schemas.parsed import Problem
 
@@ -16,6 +17,8 @@ def fit(field: Field, index: int, column: Column, problems: list[Problem]) -> Co
     """The column in the shape and width of its field; rows that do not fit become problems."""
     if isinstance(column, Numbers):
         return _fit_numbers(field, index, column, problems)
+    if isinstance(column, Lists):
+        return _fit_lists(field, index, column, problems)
     if isinstance(column, Bins):
         return _fit_bins(field, index, column, problems)
     if field.kind is Kind.LABEL:
@@ -67,6 +70,18 @@ def _whole(
     )
     unfit = outside | fractional
     return np.where(unfit, 0.0, whole).astype(field.kind.numpy), unfit
+
+
+def _fit_lists(field: Field, index: int, column: Lists, problems: list[Problem]) -> Lists:
+    """An item that does not fit is a problem of its row."""
+    assert field.kind.item is not None
+    found: list[Problem] = []
+    items = fit(replace(field, kind=field.kind.item), index, column.items, found)
+    assert isinstance(items, Numbers | Labels)
+    rows = np.searchsorted(column.ends, [problem.row for problem in found], side="right").tolist()
+    first = {row: replace(problem, row=row) for row, problem in zip(reversed(rows), reversed(found), strict=True)}
+    problems += [first[row] for row in sorted(first)]
+    return Lists(column.ends, items)
 
 
 def _fit_bins(field: Field, index: int, column: Bins, problems: list[Problem]) -> Bins:

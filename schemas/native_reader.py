@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.block import Bins, Block, Column, Labels, Lists, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.fields import Field, Kind
 from schemas.json_text import dumps
@@ -66,7 +66,10 @@ def _read_columns(cursor: Cursor, columns: int, rows: int, by_name: dict[str, Fi
 def _read(cursor: Cursor, field: Field, kind: str, rows: int) -> Column:
     node = type_of(kind)
     column: Column | None = None
-    if field.kind is Kind.BINS:
+    if field.kind.item is not None:
+        if node.name == "Array" and len(node.arguments) == 1:
+            column = _read_lists(cursor, field.kind.item, node.arguments[0], rows)
+    elif field.kind is Kind.BINS:
         if node.name == "Map" and len(node.arguments) == 2:
             column = _read_bins(cursor, node, rows)
     elif field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT):
@@ -108,6 +111,12 @@ def _read_texts(cursor: Cursor, rows: int, known: npt.NDArray[np.bool_] | None) 
 
 def _read_dictionary(cursor: Cursor, rows: int, nullable: bool) -> Labels:
     """Labels whose word 0 is null; entry 0 of a dictionary without nulls is a word like any other."""
+    if rows:
+        cursor.dictionary_version()
+    return _read_words(cursor, rows, nullable)
+
+
+def _read_words(cursor: Cursor, rows: int, nullable: bool) -> Labels:
     if not rows:
         return Labels(np.empty(0, dtype=np.int32), [None])
     words, codes = cursor.dictionary(rows)
@@ -122,6 +131,22 @@ def _distinct(codes: npt.NDArray[np.int32], words: list[bytes | None]) -> Labels
     places: dict[bytes | None, int] = {}
     remap = np.array([places.setdefault(word, len(places)) for word in words], dtype=np.int32)
     return Labels(remap[codes], list(places))
+
+
+def _read_lists(cursor: Cursor, item: Kind, kind: str, rows: int) -> Lists | None:
+    node, no_rows = type_of(kind), np.empty(0, dtype=np.int64)
+    if item is not Kind.LABEL:
+        ends, total = cursor.ends(rows) if rows else (no_rows, 0)
+        numbers = _read_numbers(cursor, node, total)
+        return None if numbers is None else Lists(ends, numbers)
+    if node.name != "LowCardinality" or node.arguments not in (("String",), ("Nullable(String)",)):
+        return None
+    nullable = node.arguments[0] != "String"
+    if not rows:
+        return Lists(no_rows, _read_dictionary(cursor, 0, nullable))
+    cursor.dictionary_version()
+    ends, total = cursor.ends(rows)
+    return Lists(ends, _read_words(cursor, total, nullable))
 
 
 def _read_bins(cursor: Cursor, node: Type, rows: int) -> Bins | None:
@@ -139,6 +164,9 @@ def _absent(field: Field, rows: int) -> Column:
         return Labels(np.zeros(rows, dtype=np.int32), [None])
     if field.kind is Kind.BINS:
         return Bins(np.zeros(rows, dtype=np.int64), np.empty(0, dtype=np.int16), np.empty(0, dtype=np.uint64))
+    if field.kind.item is not None:
+        none = Labels(np.empty(0, np.int32), [None]) if field.kind.item is Kind.LABEL else Numbers(np.empty(0, "<i8"))
+        return Lists(np.zeros(rows, dtype=np.int64), none)
     if rows and (field.required or not field.kind.optional):
         raise RejectedError("missing_field", f"column {field.name} is missing")
     known = np.zeros(rows, dtype=bool) if field.kind.optional and rows else None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.block import Bins, Block, Column, Labels, Lists, Numbers, Texts
 
 Mask = npt.NDArray[np.bool_]
 
@@ -34,6 +34,11 @@ def _column(column: Column, keep: Mask) -> Column:
         case Bins(ends, keys, counts):
             ends_kept, inside = _spans(ends, keep)
             return Bins(ends_kept, keys[inside], counts[inside])
+        case Lists(ends, items):
+            ends_kept, inside = _spans(ends, keep)
+            kept_items = _column(items, inside)
+            assert isinstance(kept_items, Numbers | Labels)
+            return Lists(ends_kept, kept_items)
 
 
 def _spans(ends: npt.NDArray[Any], keep: Mask) -> tuple[npt.NDArray[np.int64], Mask]:

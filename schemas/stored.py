@@ -7,6 +7,7 @@ columns: ``log-<log id>``, partition, offset, row. Of several copies of a raw ev
 
 from __future__ import annotations
 
+from schemas.costs import COSTS
 from schemas.events import EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.limits import Limits
@@ -71,7 +72,7 @@ def landed(table: Table) -> Table:
 RAW = {event.topic: raw_table(event) for event in EVENTS}
 """Raw table by source topic."""
 
-_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE)
+_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE, COSTS)
 LANDED = {table.schema: landed(table) for table in _DERIVED}
 """Table of a derived record by its ``schema`` header."""
 
@@ -86,5 +87,6 @@ def kept_of(table: str, limits: Limits) -> tuple[str, int]:
         "producer_books": ("at_ms", limits.rollup_ttl_ms),
         "exemplars": ("window_ms", limits.raw_ttl_ms),
         "alerts": ("at_ms", limits.rollup_ttl_ms),
+        "token_costs": ("minute_ms", limits.costs_ttl_ms),
         "usage": ("window_ms", limits.partials_ttl_ms),
     }.get(table, ("appended_ms", limits.raw_ttl_ms))

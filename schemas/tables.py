@@ -15,6 +15,7 @@ same bytes.
 
 from __future__ import annotations
 
+from schemas.costs import COSTS
 from schemas.events import BY_TOPIC, EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.fields import Table as Table
@@ -229,5 +230,14 @@ ALERT_HISTORY = Table(
 )
 """Rows made from the JSON records of topic ``alerts``, whose own schema is ``schemas.alerts.SCHEMA``."""
 
-TABLES: tuple[Table, ...] = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE)
+TABLES: tuple[Table, ...] = (
+    *PARTIALS.values(),
+    BOOKS,
+    PRODUCER_BOOKS,
+    REJECTED,
+    EXEMPLARS,
+    ALERT_HISTORY,
+    USAGE,
+    COSTS,
+)
 BY_TABLE_SCHEMA = {table.schema: table for table in TABLES}

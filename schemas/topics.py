@@ -39,6 +39,7 @@ WINDOW_FINALS = "window.finals"
 ALERTS_TOPIC = "alerts"
 ALERT_COMMANDS = "alert.commands"
 """What people tell the alert job: mutes. Read by the finals job, which passes them on in order."""
+COSTS_TOPIC = "costs"
 DEAD_LETTERS = "alerts.undelivered"
 
 SOURCE_TOPICS = tuple(
@@ -65,7 +66,7 @@ DERIVED_TOPICS = (
         False,
         "none",
         "windows job",
-        "sink, finals",
+        "sink, finals job, cost job",
     ),
     Topic(
         BOOKS_TOPIC,
@@ -98,7 +99,7 @@ INSIGHT_TOPICS = (
         False,
         "none",
         "finals job",
-        "alert job, cost job",
+        "alert job",
     ),
     Topic(
         ALERTS_TOPIC,
@@ -111,6 +112,16 @@ INSIGHT_TOPICS = (
         "delivery, sink, anyone",
     ),
     Topic(ALERT_COMMANDS, 1, -1, True, False, "none", "command line", "finals job"),
+    Topic(
+        COSTS_TOPIC,
+        4,
+        DEFAULT_LIMITS.partials_retention_ms,
+        False,
+        False,
+        "none",
+        "cost job",
+        "sink",
+    ),
     Topic(DEAD_LETTERS, 1, 30 * 24 * 3_600_000, False, False, "fingerprint", "delivery", "people"),
 )
 """Finals and what is made of them."""
@@ -134,6 +145,7 @@ STATE_TOPICS = tuple(
         ("finals", "engine.events"),
         ("finals", ALERT_COMMANDS),
         ("alerts", WINDOW_FINALS),
+        ("costs", WINDOW_PARTIALS),
     )
 )
 

@@ -1,19 +1,21 @@
 """Python values (parsed JSON, rows made in code) to columns, and back.
 
 Rules: numbers are whole (``3.0`` counts as 3, a bool or a string never does); labels and texts are strings or bytes;
-sketches are maps of bin index (number or its text) to count. None and a missing value are the same.
+sketches are maps of bin index (number or its text) to count; of lists null is the empty one.
+None and a missing value are the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
-from schemas.block import Bins, Column, Labels, Numbers, Texts
+from schemas.block import Bins, Column, Labels, Lists, Numbers, Texts
 from schemas.fields import Field, Kind
 from schemas.parsed import Problem
 
@@ -44,6 +46,8 @@ def shown(value: object) -> str:
 
 def column_of(field: Field, index: int, values: Sequence[Any]) -> tuple[Column, list[Problem]]:
     """The column of these values (one per row), and the rows whose value does not fit: they hold null, 0 or empty."""
+    if field.kind.item is not None:
+        return _lists(field, index, values)
     if field.kind is Kind.LABEL:
         return _labels(field, index, values)
     if field.kind is Kind.BINS:
@@ -176,6 +180,27 @@ def _bins(field: Field, index: int, values: Sequence[Any]) -> tuple[Bins, list[P
     return Bins(ends, keys, counts), problems
 
 
+def _lists(field: Field, index: int, values: Sequence[Any]) -> tuple[Lists, list[Problem]]:
+    assert field.kind.item is not None
+    problems: list[Problem] = []
+    rows = _each(index, values, lambda value: _items(field, value), problems, [])
+    ends = np.fromiter(accumulate(map(len, rows)), dtype=np.int64, count=len(rows))
+    item, flat = replace(field, kind=field.kind.item), [value for row in rows for value in row]
+    items, found = column_of(item, index, flat)
+    assert isinstance(items, Numbers | Labels)
+    of = np.searchsorted(ends, [problem.row for problem in found], side="right").tolist()
+    first = {row: replace(problem, row=row) for row, problem in zip(reversed(of), reversed(found), strict=True)}
+    return Lists(ends, items), problems + [first[row] for row in sorted(first)]
+
+
+def _items(field: Field, value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise ValueProblem("wrong_type", f"{field.name} = {shown(value)}: must be a list")
+    return value
+
+
 def _plain_bins(sketches: Sequence[dict[Any, Any]]) -> Bins | None:
     """The column when every index and count is what it should be and indexes rise, as from a careful writer."""
     counts = [count for sketch in sketches for count in sketch.values()]
@@ -223,13 +248,16 @@ def _bin_count(field: Field, count: Any) -> int:
 
 
 def values_of(column: Column) -> list[Any]:
-    """The column as Python values: ints, str (bytes that are no UTF-8 replaced), maps of bin index to count, None."""
+    """The column as Python values: ints, str (bytes that are no UTF-8 replaced), maps of bin index to count, lists."""
     if isinstance(column, Numbers):
         return _nulled(column.values.tolist(), column.known)
     if isinstance(column, Labels):
         words = [None if word is None else word.decode(errors="replace") for word in column.words]
         return [words[code] for code in column.codes.tolist()]
     ends = column.ends.tolist()
+    if isinstance(column, Lists):
+        items = values_of(column.items)
+        return [items[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
     ranges = zip([0, *ends[:-1]], ends, strict=True) if ends else ()
     if isinstance(column, Texts):
         return _nulled([column.data[a:b].decode(errors="replace") for a, b in ranges], column.known)

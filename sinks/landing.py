@@ -101,6 +101,8 @@ def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, I
         block, kept = block_of(records)
         each = np.array(kept, np.int32)
         return block, each, np.zeros_like(each)
+    if any(field.kind.item for field in table.fields):
+        return _read_each(table, records)
     values = [record.value or b"" for record in records]
     measured = native_walk.measure(table.fields, values)
     if (measured.rows < 0).any():
@@ -117,10 +119,23 @@ def _decoded(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, I
     return filled.block, filled.record_of, filled.row_of
 
 
+def _read_each(table: Table, records: Sequence[Record]) -> tuple[Block, Indexes, Indexes]:
+    """Rows of records that hold lists: few and large, so they are read one by one."""
+    blocks = [_read(table, record) for record in records]
+    counts = [block.rows for block in blocks]
+    record_of = np.repeat(np.arange(len(blocks), dtype=np.int32), counts)
+    row_of = np.concatenate([np.arange(rows, dtype=np.int32) for rows in counts])
+    return native.concat(table.fields, blocks), record_of, row_of
+
+
 def _canonical(table: Table, record: Record) -> bytes:
     """The record's rows as we would write them: columns may come in another order or be more than we know."""
+    return native.encode(table.fields, _read(table, record))
+
+
+def _read(table: Table, record: Record) -> Block:
     try:
-        return native.encode(table.fields, native.decode(record.value or b"", table.fields))
+        return native.decode(record.value or b"", table.fields)
     except RejectedError as error:
         raise ContractError(f"{_where(record)} cannot be read as {table.schema}: {error}") from error
 

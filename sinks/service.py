@@ -26,7 +26,7 @@ from schemas.errors import ConfigError, ContractError, FleetpulseError, Unavaila
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.merging import LEVELS
 from schemas.record import Record
-from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks.database import SinkDatabase
 from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
 from sinks.landing import Landing, land_derived, land_raw, together
@@ -157,7 +157,7 @@ def _derived_group(
     def plan(records: Sequence[Record]) -> Landing:
         return land_derived(records, log_ids, SystemClock().now_ms(), limits)
 
-    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC)
+    topics = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
     database = SinkDatabase(clickhouse)
     return _Group(f"{kafka.deployment}-sink", topics, settings.flush_ms, plan, database, Notebook(database), progress)
 

@@ -23,11 +23,12 @@ EXTREMES = [
         **{"int64": -(2**63), "uint32": 2**32 - 1, "uint64": 2**64 - 1, "optional_uint32": None},
         **{"optional_uint64": 2**64 - 1, "optional_int32": -(2**31), "optional_int64": None, "label": None},
         **{"text": "", "optional_text": None, "bins": {-1: 1, 1016: 2**32}},
+        **{"list_int64": [-(2**63), 2**63 - 1], "list_optional_int64": [None, 0, None], "list_label": ["a", None, ""]},
     },
     {
         **{"int64": 2**63 - 1, "uint32": 0, "uint64": 0, "optional_uint32": 0, "optional_uint64": None},
         **{"optional_int32": None, "optional_int64": -(2**63), "label": "", "text": "é\n\t\0\"'", "optional_text": ""},
-        **{"bins": {}},
+        **{"bins": {}, "list_int64": [], "list_optional_int64": [], "list_label": []},
     },
 ]
 BY_FORMAT = pytest.mark.parametrize("content_type", FORMATS, ids=FORMATS.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,13 +17,18 @@ def _field(name: str, kind: Kind) -> Field:
 
 
 EVERY_KIND: tuple[Field, ...] = tuple(
-    sorted((_field(kind.name.lower(), kind) for kind in Kind), key=lambda field: field.kind in (Kind.LABEL, Kind.BINS))
+    sorted(
+        (_field(kind.name.lower(), kind) for kind in Kind),
+        key=lambda field: field.kind in (Kind.LABEL, Kind.BINS) or field.kind.item is not None,
+    )
 )
 """One field of each kind."""
 
 
 def values_of(field: Field) -> st.SearchStrategy[Any]:
     """Any value that the field's kind can hold, null included where it may be."""
+    if field.kind.item is not None:
+        return st.lists(values_of(_field("item", field.kind.item)), max_size=4)
     if field.kind is Kind.LABEL:
         return st.none() | st.text(max_size=6) | st.sampled_from(["", "a", "b" * 200])
     if field.kind is Kind.TEXT:
@@ -61,6 +67,9 @@ def _valid_value(field: Field, rng: random.Random, at_ms: int) -> Any:
         return at_ms - rng.randrange(1_000)
     if not field.required and field.kind.optional and rng.random() < 0.2:
         return None
+    if field.kind.item is not None:
+        item = replace(field, kind=field.kind.item)
+        return [_valid_value(item, rng, at_ms) for _ in range(rng.randrange(4))]
     if field.kind is Kind.LABEL:
         return rng.choice(field.allowed or ("one", "two", f"{field.name}-{rng.randrange(5)}"))
     if field.kind is Kind.BINS:
