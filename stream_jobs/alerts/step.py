@@ -18,22 +18,20 @@ import orjson
 
 from schemas import alert_commands, finals, native
 from schemas.alerts import SCHEMA, Alert, encode
-from schemas.block import Block
 from schemas.build import rows_of
 from schemas.errors import ContractError, RejectedError
 from schemas.events import BY_TOPIC
 from schemas.finals import FinalsHeaders, PassedOnHeaders
 from schemas.record import Output, Record
-from schemas.tables import EXEMPLARS
 from schemas.topics import ALERTS_TOPIC
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, EvidenceLike, JudgeLike, State
 from stream_jobs.alerts.figures import Figures, figures_of
-from stream_jobs.alerts.gather import Gather, Piece, Ready
+from stream_jobs.alerts.gather import Gather, Ready
 from stream_jobs.alerts.life import Life
+from stream_jobs.alerts.opening import window_of
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.insight.builtin import with_builtin
-from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule
 from stream_jobs.rules.ruleset import RuleSet
 from stream_jobs.step import Commit
@@ -178,29 +176,6 @@ def output_of(alert: Alert, topic: str = ALERTS_TOPIC) -> Output:
         ("severity", alert.severity.encode()),
     )
     return Output(topic, 0, alert.fingerprint.encode(), encode(alert), headers)
-
-
-def window_of(ready: Ready) -> tuple[Window, int]:
-    """The window of what was gathered, and how many of its pieces could not be read: without them it is incomplete."""
-    blocks: dict[str, list[Block]] = {}
-    unread = 0
-    for piece in ready.pieces:
-        try:
-            blocks.setdefault(piece.schema, []).append(_block(piece))
-        except RejectedError:
-            unread += 1
-    whole = {schema: _joined(schema, found) for schema, found in blocks.items() if found}
-    exemplars = whole.pop(EXEMPLARS.schema, None)
-    tables = {finals.TOPIC_BY_SCHEMA[schema]: block for schema, block in whole.items()}
-    return Window(ready.window_ms, tables, exemplars, ready.complete and not unread), unread
-
-
-def _block(piece: Piece) -> Block:
-    return native.decode(piece.value, finals.TABLE_BY_SCHEMA[piece.schema].fields)
-
-
-def _joined(schema: str, blocks: Sequence[Block]) -> Block:
-    return blocks[0] if len(blocks) == 1 else native.concat(finals.TABLE_BY_SCHEMA[schema].fields, blocks)
 
 
 def _passed_on(life: Life, headers: PassedOnHeaders, value: bytes) -> Iterable[Alert]:

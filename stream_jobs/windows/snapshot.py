@@ -1,8 +1,7 @@
 """The state as bytes: what makes a restarted job judge as the one before.
 
-One text of named sections (a JSON head with their lengths, then the arrays as they are), cut into parts of at most
-``PART_BYTES_MAX``. Each part says which of how many it is and the checksum of the whole, so that parts of two
-snapshots are never taken for one. Equal states give equal bytes.
+A JSON head with the lengths of the sections, then these, the arrays as they are (``stream_jobs.parts``). Equal states
+give equal bytes.
 
 Words and series are named by dimension and grouping set: after a change of the grouping sets those that are the same
 go on, the others begin anew (their names are taken again, first come, first served).
@@ -11,27 +10,23 @@ go on, the others begin anew (their names are taken again, first come, first ser
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from schemas.errors import ContractError
+from stream_jobs import parts as frame
 from stream_jobs.windows.changes import State
 from stream_jobs.windows.dedup import Dedup, SourceSeen, join, split
 from stream_jobs.windows.series import Series, SeriesTable, Words
 
-PART_BYTES_MAX = 512 * 1024
 VERSION = 1
-
-_PART = struct.Struct("<4sIII")
 _MAGIC = b"FPW1"
 
 
 def dump(state: State) -> list[bytes]:
-    """The state in parts of at most ``PART_BYTES_MAX`` bytes."""
+    """The state in parts."""
     head: dict[str, Any] = {
         "version": VERSION,
         "topic": state.topic,
@@ -46,8 +41,7 @@ def dump(state: State) -> list[bytes]:
     sections = [*_dedup_sections(state.dedup), *_word_sections(state.series.words)]
     sections += [section for table in state.series.tables for section in _table_sections(table, state.series.words)]
     head["sections"] = [len(section) for section in sections]
-    opening = json.dumps(head, separators=(",", ":")).encode()
-    return _cut(b"".join((len(opening).to_bytes(4, "little"), opening, *sections)))
+    return frame.cut(_MAGIC, json.dumps(head, separators=(",", ":")).encode(), sections)
 
 
 def load(state: State, parts: Sequence[bytes]) -> State:
@@ -55,36 +49,16 @@ def load(state: State, parts: Sequence[bytes]) -> State:
 
     Raises ``ContractError`` when the parts are not those of one snapshot of it.
     """
-    data = _joined(parts)
-    opening = int.from_bytes(data[:4], "little")
-    head = json.loads(data[4 : 4 + opening])
+    opening, data = frame.joined(_MAGIC, parts)
+    head = json.loads(opening)
     if (head["version"], head["topic"], head["partition"]) != (VERSION, state.topic, state.partition):
         raise ContractError(f"snapshot of {head['topic']}/{head['partition']} version {head['version']} is not ours")
-    sections, position = [], 4 + opening
-    for length in head["sections"]:
-        sections.append(data[position : position + length])
-        position += length
+    sections = frame.pieces_of(data, head["sections"])
     state.progress_ms, state.sweep_at_ms = head["progress_ms"], head["sweep_at_ms"]
     state.dedup.appended_ms_max, state.dedup.forgotten = head["appended_ms_max"], head["forgotten"]
     _load_dedup(state.dedup, sections[:4])
     _load_series(state.series, state.plan.dimensions, head, sections[4:])
     return state
-
-
-def _cut(data: bytes) -> list[bytes]:
-    room = PART_BYTES_MAX - _PART.size
-    pieces = [data[start : start + room] for start in range(0, len(data), room)]
-    check = zlib.crc32(data)
-    return [_PART.pack(_MAGIC, index, len(pieces), check) + piece for index, piece in enumerate(pieces)]
-
-
-def _joined(parts: Sequence[bytes]) -> bytes:
-    heads = [_PART.unpack_from(part) if len(part) >= _PART.size else (b"", 0, 0, 0) for part in parts]
-    data = b"".join(part[_PART.size :] for part in parts)
-    expected = [(_MAGIC, index, len(parts), zlib.crc32(data)) for index in range(len(parts))]
-    if not parts or heads != expected:
-        raise ContractError("the parts of the snapshot do not belong together")
-    return data
 
 
 def _dedup_sections(dedup: Dedup) -> list[bytes]:

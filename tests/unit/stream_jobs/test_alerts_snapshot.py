@@ -1,13 +1,12 @@
-"""The alert job's state as parts: whole or refused, small, and readable from one release to the next."""
+"""The alert job's state as parts: small, and readable from one release to the next."""
 
 from __future__ import annotations
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ContractError
+from stream_jobs import parts as frame
 from stream_jobs.alerts import snapshot
 
 SECTIONS = st.dictionaries(st.sampled_from(["judge", "evidence"]), st.lists(st.binary(max_size=30), max_size=4))
@@ -30,15 +29,6 @@ def test_the_snapshot_of_the_release_before_is_read() -> None:
     """Its head was not compressed."""
     told = orjson.dumps({"version": 1, "head": {"a": 1}, "sections": {"judge": [2, 1]}})
 
-    parts = snapshot._cut(len(told).to_bytes(4, "little") + told + b"abc")
+    parts = frame.cut(b"FPA1", told, [b"abc"])
 
     assert snapshot.load(parts) == ({"a": 1}, {"judge": [b"ab", b"c"]})
-
-
-def test_parts_of_two_snapshots_are_refused() -> None:
-    """Though each is good by itself."""
-    one, two = (snapshot.dump({"n": n}, {"judge": [bytes(range(n, 256)) * 6_000]}) for n in (1, 2))
-
-    assert len(one) == len(two) > 2
-    with pytest.raises(ContractError, match="do not belong together"):
-        snapshot.load([*one[:-1], two[-1]])

@@ -15,6 +15,7 @@ from schemas.alert_commands import Command
 from schemas.alerts import Alert, decode
 from schemas.errors import ContractError
 from schemas.record import Record
+from stream_jobs import parts as frame
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, State
 from stream_jobs.alerts.figures import figures_of
@@ -395,7 +396,7 @@ def test_a_state_with_much_waiting_is_cut_into_parts() -> None:
     parts = step.dump(state)
 
     assert len(parts) > 2
-    assert max(map(len, parts)) <= snapshot.PART_BYTES_MAX
+    assert max(map(len, parts)) <= frame.PART_BYTES_MAX
     assert step.dump(step.load("window.finals", 0, parts)) == parts
     with pytest.raises(ContractError, match="do not belong together"):
         step.load("window.finals", 0, parts[1:])
@@ -405,11 +406,10 @@ def test_a_snapshot_of_another_version_is_refused() -> None:
     """Told, not misread."""
     other = snapshot.dump({}, {})
     told = json.dumps({"version": 9, "head": {}, "sections": {}}).encode()
-    data = len(told).to_bytes(4, "little") + told
 
     assert snapshot.load(other) == ({}, {})
     with pytest.raises(ContractError, match="version 9"):
-        snapshot.load(snapshot._cut(data))
+        snapshot.load(frame.cut(b"FPA1", told, ()))
 
 
 def test_more_upstreams_than_before_go_on() -> None:

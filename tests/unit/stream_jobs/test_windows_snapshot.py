@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from schemas.errors import ContractError
 from schemas.headers import Identity
 from schemas.limits import Limits
+from stream_jobs.parts import PART_BYTES_MAX
 from stream_jobs.windows import snapshot
 from stream_jobs.windows.plan import plan_of
 from stream_jobs.windows.series import Series
-from stream_jobs.windows.snapshot import PART_BYTES_MAX
 from tests.unit.stream_jobs.windows_cases import BASE_MS, a_commit, a_record, a_request, a_step, fold_all
 
 REQUESTS = "llm.requests"

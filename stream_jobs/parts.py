@@ -1,0 +1,50 @@
+"""A snapshot's text, an opening and pieces of bytes, in parts that are never taken for those of another.
+
+The text is the length of the opening in four bytes, the opening, and the pieces behind one another. It is cut into
+parts of at most ``PART_BYTES_MAX``; each says what it belongs to (four bytes, the *magic*), which of how many it is and
+the checksum of the whole. Equal texts give equal bytes. What stands in the opening, the lengths of the pieces among
+it, is for whoever writes it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+from schemas.errors import ContractError
+
+PART_BYTES_MAX = 512 * 1024
+
+_PART = struct.Struct("<4sIII")
+_SIZE = 4
+
+
+def cut(magic: bytes, opening: bytes, pieces: Iterable[bytes]) -> list[bytes]:
+    """The parts, at least one."""
+    data = b"".join((len(opening).to_bytes(_SIZE, "little"), opening, *pieces))
+    room = PART_BYTES_MAX - _PART.size
+    found = [data[start : start + room] for start in range(0, len(data), room)]
+    check = zlib.crc32(data)
+    return [_PART.pack(magic, index, len(found), check) + piece for index, piece in enumerate(found)]
+
+
+def joined(magic: bytes, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The opening, and the pieces behind one another. Raises ``ContractError`` when the parts are not all the parts of
+    one text of this magic, in order."""
+    heads = [_PART.unpack_from(part) if len(part) >= _PART.size else (b"", 0, 0, 0) for part in parts]
+    data = b"".join(part[_PART.size :] for part in parts)
+    expected = [(magic, index, len(parts), zlib.crc32(data)) for index in range(len(parts))]
+    if not parts or heads != expected:
+        raise ContractError("the parts of the snapshot do not belong together")
+    begin = _SIZE + int.from_bytes(data[:_SIZE], "little")
+    return data[_SIZE:begin], data[begin:]
+
+
+def pieces_of(data: bytes, lengths: Iterable[int]) -> list[bytes]:
+    """The first pieces of these lengths."""
+    found, position = [], 0
+    for length in lengths:
+        found.append(data[position : position + length])
+        position += length
+    return found
