@@ -32,7 +32,15 @@ def test_parts_are_full_but_for_the_last() -> None:
 def test_parts_that_do_not_belong_together_are_refused() -> None:
     """Though each is good by itself: of two texts, out of order, one missing, none, of another magic, cut short."""
     one, two = (cut(ONE, b"%d" % n, [LARGE]) for n in (1, 2))
-    wrong = ([*one[:-1], two[-1]], one[::-1], one[1:], one[:-1], [], cut(OTHER, b"1", [LARGE]), [one[0][:9]])
+    wrong: tuple[list[bytes], ...] = (
+        [*one[:-1], two[-1]],
+        one[::-1],
+        one[1:],
+        one[:-1],
+        [],
+        cut(OTHER, b"1", [LARGE]),
+        [one[0][:9]],
+    )
 
     for parts in wrong:
         with pytest.raises(ContractError, match="do not belong together"):
