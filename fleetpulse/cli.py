@@ -21,13 +21,17 @@ from rich.console import Console
 
 from fleetpulse.commands import (
     alerts,
+    config,
+    dashboard,
     deliver,
+    doctor,
     edge,
     evaluate,
     people,
     prices,
     proof,
     proxy,
+    query,
     rules,
     services,
     stack,
@@ -48,7 +52,24 @@ app = typer.Typer(
     help="Telemetry for GPU fleets and LLM serving: exact books, percentiles that merge.\n\n"
     "Start with [bold]fleetpulse demo[/bold].",
 )
-for group in (stack, edge, proxy, services, deliver, proof, evaluate, people, alerts, rules, prices, vram):
+for group in (
+    stack,
+    edge,
+    proxy,
+    services,
+    deliver,
+    proof,
+    evaluate,
+    people,
+    dashboard,
+    query,
+    alerts,
+    doctor,
+    config,
+    rules,
+    prices,
+    vram,
+):
     group.register(app)
 
 

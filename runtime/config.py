@@ -110,6 +110,12 @@ class ClickHouseConfig(BaseModel):
     user: str = "default"
     password: SecretStr = SecretStr("")
     database: str = Field(default=DATABASE, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+    ca_file: Path | None = None
+    """PEM file of the authorities that may vouch for an https:// server. None: the system's. TLS is always verified."""
+    client_cert_file: Path | None = None
+    """PEM file of our own certificate, where the server asks for one. None: no certificate."""
+    client_key_file: Path | None = None
+    """PEM file of its key. None: the key is in ``client_cert_file``."""
 
     @field_validator("url")
     @classmethod
@@ -125,11 +131,20 @@ class ClickHouseConfig(BaseModel):
             raise ValueError("must not hold credentials: set user and password")
         return value.rstrip("/")
 
+    @model_validator(mode="after")
+    def _files(self) -> Self:
+        if self.client_key_file is not None and self.client_cert_file is None:
+            raise ValueError("client_key_file needs client_cert_file")
+        return self
+
     def client_settings(self) -> dict[str, Any]:
         """Keyword arguments for ``clickhouse_connect.get_client``."""
         parts = urlsplit(self.url)
         secure = parts.scheme == "https"
+        files = {"ca_cert": self.ca_file, "client_cert": self.client_cert_file, "client_cert_key": self.client_key_file}
+        given = {name: str(path) for name, path in files.items() if path is not None} if secure else {}
         return {
+            **given,
             "host": parts.hostname,
             "port": parts.port or (8443 if secure else 8123),
             "secure": secure,
@@ -246,6 +261,35 @@ def load(flags: Mapping[str, object] | None = None) -> Config:
         raise _explain(error) from None
     except SettingsError as error:
         raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from error
+
+
+def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """What each source says by itself, strongest first: ``flag``, ``environment``, ``file``, ``stack``; values as they
+    were given, secret files read. Defaults are in none. Raises ConfigError for what cannot be read at all."""
+    given = _read_secret_files(_tree(flags or {}))
+    found: list[tuple[str, dict[str, Any]]] = [("flag", given)]
+    above = given
+    for name, kind in (("environment", _Environment), ("file", _File), ("stack", _LocalStack)):
+        source = kind(Config)
+        source._set_current_state(above)
+        try:
+            tree = source()
+        except SettingsError as error:
+            raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from error
+        found.append((name, tree))
+        above = _under(above, tree)
+    found[-1][1].pop("data_dir", None)  # chosen, told by nobody
+    return tuple(found)
+
+
+def _under(above: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """``above`` with what ``tree`` says beside it."""
+    both = {
+        name: _under(above[name], tree[name])
+        for name in above.keys() & tree.keys()
+        if isinstance(above[name], dict) and isinstance(tree[name], dict)
+    }
+    return {**tree, **above, **both}
 
 
 def _tree(flags: Mapping[str, object]) -> dict[str, Any]:

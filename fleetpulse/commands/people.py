@@ -1,14 +1,13 @@
-"""Commands for people: percentiles, any query, a look into topics, what was rejected, the configuration."""
+"""Commands for people: percentiles, a look into topics, what was rejected."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, print_rows, show, spoken
+from fleetpulse.commands.output import err, print_json, print_rows, spoken
 from schemas.errors import ConfigError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -20,10 +19,9 @@ _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     panel = "People"
-    for command in (percentiles, query, tail):
+    for command in (percentiles, tail):
         app.command(rich_help_panel=panel)(spoken(command))
     app.add_typer(_rejected(), name="rejected", rich_help_panel=panel)
-    app.command(rich_help_panel=panel)(spoken(config))
 
 
 def duration_ms(text: str) -> int:
@@ -64,30 +62,6 @@ def percentiles(
     print_rows(title, answer.columns, answer.rows, empty=f"{title}: no requests with that measure")
 
 
-def query(
-    sql: Annotated[str | None, typer.Argument(help="SQL to run; without it the names of ready-made queries.")] = None,
-    json: Json = False,
-) -> None:
-    """Run SQL as the read-only user.
-
-    Example: [bold]fleetpulse query "SELECT model, sum(event_count) FROM request_windows GROUP BY model"[/bold]
-    """
-    from fleetpulse import queries
-    from fleetpulse.database import Database
-    from runtime.config import load
-
-    if sql is None:
-        for name in queries.names():
-            out.print(f"[bold]{name}[/bold]")
-            out.print(queries.text(name), markup=False, highlight=False)
-        return
-    answer = Database(load().reading).sql(sql)
-    if json:
-        print_json(answer.records())
-    else:
-        print_rows(f"{len(answer.rows)} rows", answer.columns, answer.rows, empty="no rows")
-
-
 def tail(
     topic: Annotated[str, typer.Argument(help="A topic of the contract, such as llm.requests or window.partials.")],
     records: Annotated[
@@ -106,33 +80,6 @@ def tail(
 
     config = load()
     asyncio.run(tail_topic(config.kafka, topic, records, follow=follow, limits=config.limits))
-
-
-def config(
-    config_file: Annotated[Path | None, typer.Option("--config", help="The file to read instead.")] = None,
-    json: Json = False,
-) -> None:
-    """Show the configuration in force; secrets stay hidden.
-
-    Example: [bold]fleetpulse config[/bold]
-    """
-    from dataclasses import asdict
-
-    from runtime.config import load
-
-    loaded = load({"config_file": str(config_file) if config_file else None})
-    shown = loaded.model_dump(mode="json", exclude={"limits"}) | {"limits": asdict(loaded.limits)}
-    if json:
-        print_json(shown)
-        return
-    rows = [(section, _flat(value)) for section, value in shown.items() if section != "limits"]
-    print_rows("Configuration (limits: fleetpulse config --json)", ("setting", "value"), rows, empty="nothing")
-
-
-def _flat(value: object) -> object:
-    if isinstance(value, dict):
-        return "\n".join(f"{key} = {show(inner)}" for key, inner in value.items()) or None
-    return value
 
 
 def _rejected() -> typer.Typer:

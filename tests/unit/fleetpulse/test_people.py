@@ -142,14 +142,3 @@ def test_up_passes_new_ports_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert codes == [0, 0]
     assert seen == [(None, False), (None, True)]
-
-
-def test_config_hides_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In the table and in JSON."""
-    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("FLEETPULSE_CLICKHOUSE__PASSWORD", "hush-hush")
-
-    shown = [CliRunner().invoke(app, ["config", *flags]).output for flags in ([], ["--json"])]
-
-    assert all("*****" in text and "hush-hush" not in text for text in shown)
-    assert json.loads(shown[1])["clickhouse"]["password"] == "**********"

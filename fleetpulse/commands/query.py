@@ -1,0 +1,88 @@
+"""The command that runs SQL, or a ready-made query, as the read-only user."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import err, out, print_json, print_rows, spoken
+from fleetpulse.commands.people import Json, Last, duration_ms
+from schemas.errors import ConfigError
+
+
+class Format(StrEnum):
+    """How rows are written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    app.command(rich_help_panel="People")(spoken(query))
+
+
+def query(
+    sql: Annotated[
+        str | None, typer.Argument(help="SQL, or the name of a ready-made query; without it the names of these.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="A place of the query, as name=value; may be repeated.")
+    ] = None,
+    last: Last = "1h",
+    format_: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
+    ] = None,
+    rows_max: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Rows of a table or of JSON; more are cut.")
+    ] = 10_000,
+    json: Json = False,
+) -> None:
+    """Run SQL, or a ready-made query by its name, as the read-only user.
+
+    from_ms, to_ms and seconds of a ready-made query follow from --last unless --param says otherwise.
+
+    Example: [bold]fleetpulse query percentiles_by_model --last 15m[/bold],
+    [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
+    """
+    from fleetpulse import query as asking
+    from runtime.clock import SystemClock
+    from runtime.config import load
+
+    if sql is None:
+        _list(json=json or format_ is Format.JSON)
+        return
+    wanted = Format.JSON if json else format_
+    asked = asking.asked(sql, param or (), SystemClock().now_ms(), duration_ms(last))
+    login = load().reading
+    if wanted in (Format.CSV, Format.PARQUET):
+        if output is None and wanted is Format.PARQUET and out.is_terminal:
+            raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
+        asking.stream(login, asked, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
+        return
+    if output is not None:
+        raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
+    answer, cut = asking.rows(login, asked, rows_max)
+    if cut:
+        err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
+    if wanted is Format.JSON:
+        print_json(answer.records())
+    else:
+        print_rows(f"{len(answer.rows)} rows", answer.columns, answer.rows, empty="no rows")
+
+
+def _list(*, json: bool) -> None:
+    from fleetpulse import query as asking
+
+    found = asking.ready_made()
+    if json:
+        print_json(found)
+    else:
+        rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in found]
+        print_rows("Ready-made queries", ("name", "what it answers", "parameters"), rows, empty="none")

@@ -1,0 +1,100 @@
+"""The whole examination: look at everything at once, each look within its time, then judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fleetpulse.config_view import unknown_keys
+from fleetpulse.doctor.facts import Bounds, DatabaseFacts, KafkaFacts
+from fleetpulse.doctor.finding import Finding, Report, wrong
+from fleetpulse.doctor.judge_config import judge_config
+from fleetpulse.doctor.judge_database import judge_database
+from fleetpulse.doctor.judge_host import judge_host
+from fleetpulse.doctor.judge_kafka import judge_kafka
+from fleetpulse.doctor.look_database import look_at_database
+from fleetpulse.doctor.look_host import look_at_host
+from fleetpulse.doctor.look_kafka import look_at_kafka
+from runtime.clock import Clock, SystemClock
+from runtime.config import Config, layers, load
+from schemas.ddl import Migration, migrations
+from schemas.errors import ConfigError, StackError
+from schemas.finals import PASSED_ON_TOPICS
+from schemas.topics import (
+    ALERT_COMMANDS,
+    ALERTS_TOPIC,
+    BOOKS_TOPIC,
+    REJECTED_TOPIC,
+    SOURCE_TOPICS,
+    TOPICS,
+    WINDOW_FINALS,
+    WINDOW_PARTIALS,
+    Topic,
+)
+
+_SOURCES = tuple(topic.name for topic in SOURCE_TOPICS)
+READS: Mapping[str, tuple[str, ...]] = {
+    "windows": _SOURCES,
+    "finals": (WINDOW_PARTIALS, *PASSED_ON_TOPICS, ALERT_COMMANDS),
+    "alerts": (WINDOW_FINALS,),
+    "sink": (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC),
+    "raw": _SOURCES,
+    "deliver": (ALERTS_TOPIC,),
+}
+"""Topics by who reads them; the group's name is the deployment's, a dash, and this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is examined beside the configuration; tests put broken things here."""
+
+    topics: Sequence[Topic] = TOPICS
+    reads: Mapping[str, Sequence[str]] = field(default_factory=lambda: READS)
+    clock: Clock = field(default_factory=SystemClock)
+    migrations: Sequence[Migration] | None = None
+    """None: those of this version under the configuration's limits."""
+
+
+def examine(flags: Mapping[str, object], environment: Mapping[str, str], bounds: Bounds, *, probe: bool) -> Report:
+    """Everything: first the configuration, then what it names. Never raises for what is wrong with a set-up."""
+    try:
+        told = layers(flags)
+    except ConfigError as error:
+        return Report(tuple(judge_config(error, ())))
+    unknown = unknown_keys(told, environment)
+    try:
+        config = load(flags)
+    except ConfigError as error:
+        return Report(tuple(judge_config(error, unknown)))
+    return Report((*judge_config(None, unknown), *examine_world(config, bounds, Subject(), probe=probe)))
+
+
+def examine_world(config: Config, bounds: Bounds, subject: Subject, *, probe: bool) -> tuple[Finding, ...]:
+    """Findings about this machine, Kafka and ClickHouse as this configuration names them."""
+    groups = {f"{config.kafka.deployment}-{name}": topics for name, topics in subject.reads.items()}
+    kafka, database = asyncio.run(_look(config, bounds, subject, list(groups), probe=probe))
+    steps = migrations(config.limits) if subject.migrations is None else subject.migrations
+    return (
+        *_host(config, bounds),
+        *judge_kafka(kafka, subject.topics, groups, bounds, config.limits, config.partitions),
+        *judge_database(database, steps, bounds),
+    )
+
+
+def _host(config: Config, bounds: Bounds) -> Iterator[Finding]:
+    try:
+        yield from judge_host(look_at_host(config.data_dir), bounds)
+    except StackError as error:
+        yield wrong("stack.file", str(config.data_dir), str(error), f"mv {config.data_dir} {config.data_dir}.old")
+
+
+async def _look(
+    config: Config, bounds: Bounds, subject: Subject, groups: Sequence[str], *, probe: bool
+) -> tuple[KafkaFacts, DatabaseFacts]:
+    """Both servers at once; each look ends by its own limits."""
+    database = asyncio.to_thread(
+        look_at_database, config.clickhouse, config.clickhouse_reader, subject.clock, within_s=bounds.within_s / 2
+    )
+    kafka = look_at_kafka(config.kafka, subject.topics, groups, subject.clock, within_s=bounds.within_s, probe=probe)
+    return await asyncio.gather(kafka, database)

@@ -1,0 +1,127 @@
+"""What the doctor saw, as data. None: it could not be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """From where on something is wrong."""
+
+    disk_free_bytes_min: int = 2 * 1024**3
+    lag_records_max: int = 10_000
+    """Records, each a batch of up to 1,000 events, over all partitions of a topic."""
+    skew_ms_max: int = 1_000
+    """Between two clocks. Events are judged late and future by the broker's."""
+    within_s: float = 20.0
+    """The longest one look may take; what has not answered by then is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One topic. ``replicas`` are those of the partition that has fewest."""
+
+    partitions: int
+    replicas: int
+    without_leader: tuple[int, ...]
+    under_replicated: tuple[int, ...]
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One consumer group: members now, and offsets it ever committed."""
+
+    members: int
+    committed: Mapping[Place, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFacts:
+    """``addresses``: why an address takes no connection, None where it does. ``error``: why the cluster gives no answer
+    although one does. ``held_up``: partitions whose readers wait for an open transaction, with the records behind it.
+    ``skew_ms``: the broker's clock minus this host's."""
+
+    bootstrap: str
+    addresses: Mapping[str, str | None]
+    error: str | None = None
+    brokers: int = 0
+    broker_settings: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, TopicFacts] | None = None
+    log_ids: frozenset[str] | None = None
+    begins: Mapping[Place, int] = field(default_factory=dict)
+    ends: Mapping[Place, int] = field(default_factory=dict)
+    held_up: Mapping[Place, int] | None = None
+    groups: Mapping[str, GroupFacts] | None = None
+    skew_ms: int | None = None
+    transaction_error: str | None = None
+    """Why a transactional producer gets no id; None: it gets one, or nobody asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFacts:
+    """One login to ClickHouse. ``error``: why it is refused or not answered. ``can``: rights on the database."""
+
+    user: str
+    database: str
+    error: str | None = None
+    error_code: int | None = None
+    readonly: int | None = None
+    can: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFacts:
+    """A disk and what is left on it."""
+
+    name: str
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    """``applied``: checksum by number of the migrations noted there; None without that table. ``skew_ms``: the
+    server's clock minus this host's."""
+
+    url: str
+    writer: LoginFacts
+    reader: LoginFacts | None
+    """None: no login of its own is configured."""
+    version: str | None = None
+    exists: bool | None = None
+    tables: frozenset[str] | None = None
+    functions: frozenset[str] | None = None
+    applied: Mapping[int, str] | None = None
+    skew_ms: int | None = None
+    disks: tuple[DiskFacts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """A part of the local stack."""
+
+    name: str
+    running: bool
+    ready: bool
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """This machine. ``stack`` is None where no local stack is wanted; ``taken``: ports of parts that are down and that
+    somebody else has."""
+
+    data_dir: Path
+    disk: DiskFacts | None
+    stack: tuple[PartFacts, ...] | None = None
+    java_error: str | None = None
+    taken: tuple[tuple[str, int], ...] = ()
+    open_secrets: tuple[Path, ...] = ()
+    """Files with passwords that others than their owner can read."""

@@ -1,0 +1,77 @@
+"""What one check found, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """``NOTE``: worth knowing, nothing is broken. ``UNKNOWN``: could not be checked, mostly because of another finding
+    that is wrong."""
+
+    GOOD = "good"
+    NOTE = "note"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check of one thing. ``mend`` is a command or a setting to copy; None where nothing is to be mended."""
+
+    check: str
+    """Which check: ``topic.partitions``, ``reader.rights``. Stable: programs may rely on it."""
+    subject: str
+    """What was checked: a topic, a table, an address."""
+    state: State
+    says: str
+    mend: str | None = None
+
+
+def good(check: str, subject: str, says: str) -> Finding:
+    """All is well there."""
+    return Finding(check, subject, State.GOOD, says)
+
+
+def note(check: str, subject: str, says: str, mend: str | None = None) -> Finding:
+    """Worth knowing."""
+    return Finding(check, subject, State.NOTE, says, mend)
+
+
+def wrong(check: str, subject: str, says: str, mend: str) -> Finding:
+    """Broken, with what mends it."""
+    return Finding(check, subject, State.WRONG, says, mend)
+
+
+def unknown(check: str, subject: str, says: str) -> Finding:
+    """Not checked, and why."""
+    return Finding(check, subject, State.UNKNOWN, says)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings in the order of the checks."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """What has to be mended."""
+        return tuple(one for one in self.findings if one.state is State.WRONG)
+
+    def of(self, *states: State) -> tuple[Finding, ...]:
+        """Findings in one of these states."""
+        return tuple(one for one in self.findings if one.state in states)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        counts = {state.value: len(self.of(state)) for state in State}
+        return {"ok": not self.wrong, **counts, "findings": [asdict(one) for one in self.findings]}
+
+
+def first_lines(findings: Sequence[Finding]) -> list[str]:
+    """For people and logs: one line each, ``check subject: what it says``."""
+    return [f"{one.check} {one.subject}: {one.says}" for one in findings]

@@ -1,0 +1,46 @@
+"""Findings about this machine, of facts: disk, local stack, Java, ports, passwords lying open. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fleetpulse.doctor.facts import Bounds, HostFacts
+from fleetpulse.doctor.finding import Finding, good, note, wrong
+from fleetpulse.doctor.judge_database import judge_disk
+
+
+def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
+    """Everything about this machine."""
+    if facts.disk is not None:
+        yield judge_disk(f"disk of {facts.data_dir}", facts.disk, bounds)
+    for path in facts.open_secrets:
+        yield wrong("secret.file", str(path), "holds passwords and others can read it", f"chmod 600 {path}")
+    if facts.stack is None:
+        yield note("stack", str(facts.data_dir), "no local stack is wanted here; servers run elsewhere")
+        return
+    yield from _stack(facts)
+
+
+def _stack(facts: HostFacts) -> Iterator[Finding]:
+    assert facts.stack is not None
+    if facts.java_error is not None:
+        yield wrong("stack.java", "java", facts.java_error, "pip install 'fleetpulse[local]'   # or set JAVA_HOME")
+    else:
+        yield good("stack.java", "java", "is new enough")
+    up = f"fleetpulse up --data-dir {facts.data_dir}"
+    for part, port in facts.taken:
+        says = f"port {port} is taken by another process, {part} needs it"
+        yield wrong("stack.port", str(port), says, f"{up} --new-ports")
+    for one in facts.stack or ():
+        if not one.running:
+            yield wrong("stack.part", one.name, "should run and does not", f"{up}   # its log: {one.log}")
+        elif not one.ready:
+            says = "runs and does not answer"
+            yield wrong(
+                "stack.part",
+                one.name,
+                says,
+                f"fleetpulse down --data-dir {facts.data_dir} && {up}   # its log: {one.log}",
+            )
+        else:
+            yield good("stack.part", one.name, "runs and answers")

@@ -1,0 +1,256 @@
+"""Findings about Kafka, of facts: addresses, topics against the contract, lag, transactions, clock. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fleetpulse.doctor.facts import Bounds, GroupFacts, KafkaFacts, TopicFacts
+from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
+from fleetpulse.migrate import REPLICAS, partitions_of, topic_settings
+from schemas.limits import MINUTE_MS, Limits
+from schemas.topics import Topic
+
+_AT_LEAST = frozenset({"retention.ms", "max.message.bytes", "min.compaction.lag.ms", "min.insync.replicas"})
+"""Settings of which more is fine too; -1 is without end where ``retention.ms`` says so."""
+_ONLY_TIDY = frozenset({"compression.type", "segment.ms", "min.cleanable.dirty.ratio"})
+"""Settings that cost space or time where they differ, never a number."""
+
+
+def judge_kafka(
+    facts: KafkaFacts,
+    topics: Sequence[Topic],
+    groups: Mapping[str, Sequence[str]],
+    bounds: Bounds,
+    limits: Limits,
+    partitions: Mapping[str, int],
+) -> Iterator[Finding]:
+    """Everything about Kafka. ``groups``: topics by the name of the group that reads them; ``partitions``: counts that
+    the configuration says differ from the contract's."""
+    yield from _addresses(facts)
+    if facts.error is not None:
+        yield wrong("kafka.answer", facts.bootstrap, facts.error, _reach(facts))
+    if facts.topics is None:
+        yield unknown("topic.exists", facts.bootstrap, "topics cannot be checked while Kafka does not answer")
+        return
+    yield from _brokers(facts, limits)
+    for topic in topics:
+        yield from _topic(facts, topic, partitions)
+    yield from _log_ids(facts, topics)
+    yield from _transactions(facts)
+    yield from judge_lag(facts, groups, bounds)
+    yield from judge_clock("clock.kafka", "the broker's clock", facts.skew_ms, bounds)
+
+
+def _reach(facts: KafkaFacts) -> str:
+    return (
+        "fleetpulse up   # the local stack; or name another cluster: FLEETPULSE_KAFKA__BOOTSTRAP=host:9092"
+        if all("127.0.0.1" in address or "localhost" in address for address in facts.addresses)
+        else "FLEETPULSE_KAFKA__BOOTSTRAP=host:port FLEETPULSE_KAFKA__SECURITY_PROTOCOL=... (as the brokers listen)"
+    )
+
+
+def _addresses(facts: KafkaFacts) -> Iterator[Finding]:
+    for address, error in facts.addresses.items():
+        if error is None:
+            yield good("kafka.port", address, "takes connections")
+        else:
+            yield wrong("kafka.port", address, f"takes no connection: {error}", _reach(facts))
+
+
+def _brokers(facts: KafkaFacts, limits: Limits) -> Iterator[Finding]:
+    yield good("kafka.answer", facts.bootstrap, f"answers, {facts.brokers} brokers")
+    if facts.brokers < REPLICAS:
+        yield note(
+            "kafka.brokers",
+            facts.bootstrap,
+            f"{facts.brokers} brokers cannot hold {REPLICAS} copies: a lost disk loses data",
+        )
+    kept = facts.broker_settings.get("offsets.retention.minutes")
+    if kept is not None and int(kept) * MINUTE_MS < limits.offsets_retention_ms:
+        needed = -(-limits.offsets_retention_ms // MINUTE_MS)
+        yield wrong(
+            "kafka.offsets_retention",
+            facts.bootstrap,
+            f"offsets.retention.minutes={kept}: after that a stopped job forgets where it was",
+            f"offsets.retention.minutes={needed}   # in server.properties of every broker, then restart one by one",
+        )
+
+
+def _topic(facts: KafkaFacts, topic: Topic, partitions: Mapping[str, int]) -> Iterator[Finding]:
+    assert facts.topics is not None
+    found = facts.topics.get(topic.name)
+    if found is None:
+        yield wrong("topic.exists", topic.name, "does not exist", "fleetpulse migrate")
+        return
+    problems = [*_partitions(facts, topic, found, partitions), *_settings(facts, topic, found), *_copies(topic, found)]
+    yield from problems
+    if not problems:
+        yield good("topic", topic.name, f"as in the contract, {found.partitions} partitions")
+
+
+def _partitions(facts: KafkaFacts, topic: Topic, found: TopicFacts, partitions: Mapping[str, int]) -> Iterator[Finding]:
+    wanted = partitions_of(topic, partitions)
+    if found.partitions < wanted:
+        mend = (
+            f"kafka-topics.sh --bootstrap-server {facts.bootstrap} --alter --topic {topic.name} --partitions {wanted}"
+        )
+        says = f"has {found.partitions} partitions, processes count on {wanted}: records would be lost"
+        yield wrong("topic.partitions", topic.name, says, f"{mend}   # while nothing produces")
+    elif found.partitions > wanted:
+        says = f"has {found.partitions} partitions, processes use {wanted} of them"
+        yield note(
+            "topic.partitions",
+            topic.name,
+            says,
+            f"partitions.{topic.name} = {found.partitions} in fleetpulse.toml of every process",
+        )
+
+
+def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts) -> Iterator[Finding]:
+    for name, wanted in topic_settings(topic, found.replicas).items():
+        has = found.settings.get(name)
+        if has is None or _enough(name, has, wanted):
+            continue
+        mend = (
+            f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type topics"
+            f" --entity-name {topic.name} --add-config {name}={wanted}"
+        )
+        tell = note if name in _ONLY_TIDY else wrong
+        yield tell(f"topic.{name}", topic.name, f"{name}={has}, the contract says {wanted}{_because(name)}", mend)
+
+
+def _enough(name: str, has: str, wanted: str) -> bool:
+    if has == wanted:
+        return True
+    if name == "cleanup.policy":
+        return wanted in has.split(",") and wanted == "compact"
+    if name not in _AT_LEAST:
+        return False
+    if name == "retention.ms" and "-1" in (has, wanted):
+        return has == "-1"
+    return int(has) >= int(wanted)
+
+
+_WHY = {
+    "message.timestamp.type": "what is late is judged by the broker's clock",
+    "retention.ms": "an outage of a job would lose events",
+    "cleanup.policy": "snapshots of a state topic must stay, events of others must go",
+    "max.message.bytes": "batches would be refused",
+    "min.insync.replicas": "an acknowledged record could be lost with one broker",
+    "unclean.leader.election.enable": "acknowledged records could be lost",
+    "min.compaction.lag.ms": "readers of alerts would miss transitions after an outage",
+}
+
+
+def _because(name: str) -> str:
+    return f": {_WHY[name]}" if name in _WHY else ""
+
+
+def _copies(topic: Topic, found: TopicFacts) -> Iterator[Finding]:
+    if found.without_leader:
+        says = f"partitions {_numbers(found.without_leader)} have no leader: nobody can read or write them"
+        yield wrong("topic.leader", topic.name, says, "start the brokers that are down; their logs say why they ended")
+    elif found.under_replicated:
+        says = f"partitions {_numbers(found.under_replicated)} have fewer copies in sync than they should"
+        yield wrong("topic.in_sync", topic.name, says, "start the brokers that are down; copies follow by themselves")
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _log_ids(facts: KafkaFacts, topics: Sequence[Topic]) -> Iterator[Finding]:
+    if facts.log_ids is None or facts.topics is None:
+        yield unknown("topic.log_id", "contract", "log ids cannot be read")
+        return
+    without = [topic.name for topic in topics if topic.name in facts.topics and topic.name not in facts.log_ids]
+    for name in without:
+        yield wrong("topic.log_id", name, "was made by somebody else and has no log id", "fleetpulse migrate")
+    if not without:
+        yield good("topic.log_id", "contract", "every topic has its log id")
+
+
+def _transactions(facts: KafkaFacts) -> Iterator[Finding]:
+    if facts.transaction_error is not None:
+        yield wrong(
+            "kafka.transactions",
+            facts.bootstrap,
+            f"a transactional producer gets no id: {facts.transaction_error}",
+            "let the user do Write and Describe on transactional ids (kafka-acls.sh --transactional-id '*'), and see"
+            " that transaction.state.log.replication.factor is at most the number of brokers",
+        )
+    else:
+        yield good("kafka.transactions", facts.bootstrap, "transactional producers get their ids")
+    for (topic, partition), records in (facts.held_up or {}).items():
+        yield wrong(
+            "topic.open_transaction",
+            f"{topic}/{partition}",
+            f"an open transaction holds up its readers, {records} records behind it",
+            f"kafka-transactions.sh --bootstrap-server {facts.bootstrap} find-hanging --topic {topic}"
+            "   # then abort it; or wait: the broker ends it at its time limit",
+        )
+
+
+def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bounds) -> Iterator[Finding]:
+    """How far every group is behind, topic by topic."""
+    if facts.groups is None:
+        yield unknown("lag", "all groups", "consumer groups cannot be read")
+        return
+    for group, topics in groups.items():
+        found = facts.groups.get(group)
+        if found is None or (not found.committed and not found.members):
+            yield note("lag", group, "has never run here", _starter(group))
+            continue
+        behind = {topic: lag for topic in topics if (lag := _lag(facts, found, topic)) > bounds.lag_records_max}
+        for topic, lag in behind.items():
+            says = f"{lag:,} records of {topic} behind, {found.members} members"
+            yield wrong("lag", group, says, _starter(group, found.members))
+        if not behind and not found.members:
+            yield note("lag", group, "is not running; nothing waits for it", _starter(group))
+        elif not behind:
+            yield good("lag", group, f"{found.members} members, {_most(facts, found, topics):,} records behind at most")
+
+
+def _lag(facts: KafkaFacts, group: GroupFacts, topic: str) -> int:
+    """Records between what was committed, or the beginning, and the end, over all partitions."""
+    return sum(
+        max(0, end - max(group.committed.get(place, 0), facts.begins.get(place, 0)))
+        for place, end in facts.ends.items()
+        if place[0] == topic
+    )
+
+
+def _most(facts: KafkaFacts, group: GroupFacts, topics: Sequence[str]) -> int:
+    return max((_lag(facts, group, topic) for topic in topics), default=0)
+
+
+_COMMANDS = {
+    "windows": "fleetpulse jobs windows --name worker-{n}",
+    "finals": "fleetpulse jobs finals --name worker-{n}",
+    "alerts": "fleetpulse jobs alerts --name worker-{n}",
+    "costs": "fleetpulse jobs costs --name worker-{n}",
+    "sink": "fleetpulse sink",
+    "raw": "fleetpulse sink",
+    "deliver": "fleetpulse deliver",
+}
+
+
+def _starter(group: str, members: int = 0) -> str:
+    """The command that adds a worker to the group."""
+    return _COMMANDS.get(group.rpartition("-")[2], "fleetpulse jobs all").format(n=members)
+
+
+def judge_clock(check: str, subject: str, skew_ms: int | None, bounds: Bounds) -> Iterator[Finding]:
+    """One clock against this host's."""
+    if skew_ms is None:
+        yield unknown(check, subject, "cannot be told while nothing arrives; `fleetpulse doctor --probe` makes it so")
+    elif abs(skew_ms) > bounds.skew_ms_max:
+        way = "ahead of" if skew_ms > 0 else "behind"
+        yield wrong(
+            check,
+            subject,
+            f"{abs(skew_ms):,} ms {way} this host's",
+            "timedatectl set-ntp true   # on both machines; then `chronyc tracking`",
+        )
+    else:
+        yield good(check, subject, f"{skew_ms:+,} ms against this host's")

@@ -1,0 +1,100 @@
+"""Look at ClickHouse with both logins: rights, migrations, tables, clock, disks. Reads only."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
+from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
+from runtime.clock import Clock
+from runtime.config import ClickHouseConfig
+from schemas.ddl_tables import HISTORY
+
+_WORLD = (ClickHouseError, OSError)
+
+
+def look_at_database(
+    writer: ClickHouseConfig, reader: ClickHouseConfig | None, clock: Clock, *, within_s: float
+) -> DatabaseFacts:
+    """Facts by the writer's login, and about the reader's. Never raises for the world's errors."""
+    try:
+        with _client(writer, within_s) as client:
+            facts = _seen(client, writer, clock)
+    except _WORLD as error:
+        facts = DatabaseFacts(writer.url, _refused(writer, error), None)
+    return replace(facts, reader=None if reader is None else _login(reader, within_s))
+
+
+@contextlib.contextmanager
+def _client(config: ClickHouseConfig, within_s: float) -> Iterator[Any]:
+    settings = config.client_settings()
+    del settings["database"]  # that it does not exist is a finding, not an error
+    limits = {"connect_timeout": min(5.0, within_s), "send_receive_timeout": within_s, "query_retries": 0}
+    client = clickhouse_connect.get_client(**settings, **limits, autogenerate_session_id=False)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _login(config: ClickHouseConfig, within_s: float) -> LoginFacts:
+    try:
+        with _client(config, within_s) as client:
+            return _rights(client, config)
+    except _WORLD as error:
+        return _refused(config, error)
+
+
+def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
+    said = (str(error).splitlines() or [""])[0] or type(error).__name__
+    code = getattr(error, "code", None)
+    return LoginFacts(config.user, config.database, error=said, error_code=code)
+
+
+def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:
+    names = dict.fromkeys((*WRITER_NEEDS, *READER_NEEDS, *READER_MUST_NOT))
+    can = {name: bool(int(client.command(f"CHECK GRANT {name} ON {config.database}.*"))) for name in names}
+    readonly = int(client.command("SELECT getSetting('readonly')"))
+    return LoginFacts(config.user, config.database, readonly=readonly, can=can)
+
+
+def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
+    asked = {"database": config.database}
+    before_ms = clock.now_ms()
+    server_ms = int(client.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    skew_ms = server_ms - (before_ms + clock.now_ms()) // 2
+    tables = _column(client, "SELECT name FROM system.tables WHERE database = {database:String}", asked)
+    return DatabaseFacts(
+        url=config.url,
+        writer=_rights(client, config),
+        reader=None,
+        version=str(client.command("SELECT version()")),
+        exists=bool(_column(client, "SELECT 1 FROM system.databases WHERE name = {database:String}", asked)),
+        tables=tables,
+        functions=_column(client, "SELECT name FROM system.functions WHERE origin = 'SQLUserDefined'", {}),
+        applied=_applied(client, config.database) if HISTORY in tables else None,
+        skew_ms=skew_ms,
+        disks=_disks(client),
+    )
+
+
+def _column(client: Any, sql: str, parameters: dict[str, str]) -> frozenset[str]:
+    return frozenset(row[0] for row in client.query(sql, parameters=parameters).result_rows)
+
+
+def _applied(client: Any, database: str) -> dict[int, str]:
+    rows = client.query(f"SELECT * FROM {database}.{HISTORY} FINAL").named_results()
+    return {int(row["number"]): row.get("checksum", "") for row in rows}
+
+
+def _disks(client: Any) -> tuple[DiskFacts, ...]:
+    rows = client.query("SELECT name, free_space, total_space FROM system.disks ORDER BY name").result_rows
+    return tuple(
+        DiskFacts(name, free, total) for name, free, total in rows if total < 1 << 62
+    )  # object stores are endless

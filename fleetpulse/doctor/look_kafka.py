@@ -1,0 +1,296 @@
+"""Look at Kafka: addresses, brokers, topics and their settings, groups, open transactions, the broker's clock.
+
+Reads only; an id for a transactional producer is asked for and not used. With ``probe`` a topic with a random name is
+made, written to once and removed, to read the broker's clock where nothing else arrives.
+
+No look outlasts ``within_s``: what has no answer by then is left None, and the rest is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, Place, TopicFacts
+from runtime.clock import Clock
+from runtime.config import KafkaConfig
+from runtime.log_ids import read_log_ids
+from schemas.errors import ConfigError, FleetpulseError
+from schemas.topics import Topic
+
+T = TypeVar("T")
+_CONNECT_WITHIN_S = 3.0
+_LISTEN_MS = 1_500
+"""How long something is waited for that arrives now: agents send every second."""
+_RETRY_AFTER_S = 0.3
+_AGAIN_S = 3.0
+"""Between two looks at open transactions: jobs commit every second or two."""
+_WORLD = (KafkaError, OSError, TimeoutError, FleetpulseError)
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look and when it has to be over."""
+
+    kafka: KafkaConfig
+    clock: Clock
+    end_s: float
+
+    @property
+    def left_s(self) -> float:
+        return max(0.05, self.end_s - self.clock.monotonic_s())
+
+    async def at(self, asking: Awaitable[T]) -> T | None:
+        """The answer; None when there is none in time or an error instead."""
+        with contextlib.suppress(*_WORLD):
+            return await asyncio.wait_for(asking, self.left_s)
+        return None
+
+
+async def look_at_kafka(
+    kafka: KafkaConfig,
+    topics: Sequence[Topic],
+    groups: Sequence[str],
+    clock: Clock,
+    *,
+    within_s: float,
+    probe: bool = False,
+) -> KafkaFacts:
+    """Facts about the cluster, its topics of ``topics`` and its groups of ``groups``. Never raises for the world's
+    errors."""
+    bounded = kafka.model_copy(update={"request_timeout_ms": max(1_000, int(within_s * 500))})
+    look = _Look(bounded, clock, clock.monotonic_s() + within_s)
+    facts = KafkaFacts(kafka.bootstrap, await _addresses(kafka.bootstrap))
+    if all(error is not None for error in facts.addresses.values()):
+        return facts
+    try:
+        settings = bounded.client_settings()
+    except ConfigError as error:
+        return replace(facts, error=str(error))
+    admin = AIOKafkaAdminClient(**settings)
+    try:
+        await admin.start()
+    except _WORLD as error:
+        await admin._client.close()
+        said = f"takes connections and does not speak as told ({kafka.security_protocol}): {error!r}"
+        return replace(facts, error=said)
+    try:
+        facts = await _cluster(admin, look, facts, topics)
+        facts = await _logs(look, facts, topics)
+        return await _others(admin, look, facts, groups, probe=probe)
+    finally:
+        await admin.close()
+
+
+async def _addresses(bootstrap: str) -> dict[str, str | None]:
+    addresses = [address.strip() for address in bootstrap.split(",")]
+    return dict(zip(addresses, await asyncio.gather(*map(_connects, addresses)), strict=True))
+
+
+async def _connects(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    try:
+        _reader, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), _CONNECT_WITHIN_S)
+    except TimeoutError:
+        return f"no answer in {_CONNECT_WITHIN_S:.0f} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return None
+
+
+async def _cluster(admin: Any, look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> KafkaFacts:
+    cluster = await look.at(admin.describe_cluster())
+    if cluster is None:
+        return replace(facts, error="the cluster does not describe itself: it hangs, or this login may not ask")
+    brokers = [broker["node_id"] for broker in cluster["brokers"]]
+    names = [topic.name for topic in topics]
+    return replace(
+        facts,
+        brokers=len(brokers),
+        topics=await look.at(_topics(admin, names)),
+        broker_settings=await look.at(_settings(admin, ConfigResourceType.BROKER, str(min(brokers)))) or {},
+    )
+
+
+async def _topics(admin: Any, names: Sequence[str]) -> dict[str, TopicFacts]:
+    there = [told for told in await admin.describe_topics(list(names)) if told["error_code"] == 0] if names else []
+    settings = await _all_settings(admin, [told["topic"] for told in there])
+    return {told["topic"]: _topic(told["partitions"], settings.get(told["topic"], {})) for told in there}
+
+
+def _topic(partitions: Sequence[Mapping[str, Any]], settings: Mapping[str, str]) -> TopicFacts:
+    return TopicFacts(
+        partitions=len(partitions),
+        replicas=min(len(one["replicas"]) for one in partitions),
+        without_leader=tuple(sorted(one["partition"] for one in partitions if one["leader"] < 0)),
+        under_replicated=tuple(
+            sorted(one["partition"] for one in partitions if len(one["isr"]) < len(one["replicas"]))
+        ),
+        settings=settings,
+    )
+
+
+async def _all_settings(admin: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    answers = await admin.describe_configs(resources) if resources else ()
+    return {
+        name: {entry[0]: entry[1] for entry in entries}
+        for answer in answers
+        for code, _message, _kind, name, entries in answer.resources
+        if code == 0
+    }
+
+
+async def _settings(admin: Any, kind: ConfigResourceType, name: str) -> dict[str, str]:
+    (answer,) = await admin.describe_configs([ConfigResource(kind, name)])
+    return {entry[0]: entry[1] for resource in answer.resources for entry in resource[4]}
+
+
+async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> KafkaFacts:
+    """Where logs begin and end, what holds readers up, and the clock behind what arrives."""
+    places = [
+        TopicPartition(name, number)
+        for name, topic in (facts.topics or {}).items()
+        for number in range(topic.partitions)
+    ]
+    stamped = {topic.name for topic in topics if topic.log_append_time}
+    ids = await look.at(read_log_ids(look.kafka))
+    async with _consumer(look, "read_uncommitted") as every, _consumer(look, "read_committed") as committed:
+        if every is None or committed is None:
+            return facts
+        begins = await look.at(every.beginning_offsets(places))
+        stable = await look.at(committed.end_offsets(places))
+        skew_ms = await look.at(_clock(every, look, [place for place in places if place.topic in stamped]))
+        ends = await look.at(every.end_offsets(places))
+        held_up = await look.at(_held_up(committed, every, stable or {}))
+    return replace(
+        facts,
+        log_ids=None if ids is None else frozenset(ids),
+        begins=_plain(begins),
+        ends=_plain(ends),
+        held_up=held_up,
+        skew_ms=skew_ms,
+    )
+
+
+def _plain(offsets: Mapping[TopicPartition, int] | None) -> dict[Place, int]:
+    return {(place.topic, place.partition): offset for place, offset in (offsets or {}).items()}
+
+
+@contextlib.asynccontextmanager
+async def _consumer(look: _Look, isolation: str) -> AsyncIterator[Any]:
+    """A consumer without a group; None when it cannot start."""
+    consumer = AIOKafkaConsumer(**look.kafka.client_settings(), isolation_level=isolation, enable_auto_commit=False)
+    try:
+        try:
+            await consumer.start()
+        except _WORLD:
+            yield None
+        else:
+            yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def _held_up(committed: Any, every: Any, before: Mapping[TopicPartition, int]) -> dict[Place, int]:
+    """Partitions whose stable end stood still behind the real end for some seconds."""
+    ends = await every.end_offsets(list(before))
+    behind = [place for place, stable in before.items() if stable < ends[place]]
+    if not behind:
+        return {}
+    await asyncio.sleep(_AGAIN_S)
+    again = await committed.end_offsets(behind)
+    return {
+        (place.topic, place.partition): ends[place] - again[place] for place in behind if again[place] == before[place]
+    }
+
+
+async def _clock(consumer: Any, look: _Look, places: Sequence[TopicPartition]) -> int | None:
+    """The broker's clock minus ours, by append times of what arrives while we listen; else by records that are in our
+    future; None when neither tells."""
+    if not places:
+        return None
+    consumer.assign(list(places))
+    await consumer.seek_to_end(*places)
+    fetched = await consumer.getmany(timeout_ms=_LISTEN_MS, max_records=1)
+    now_ms = look.clock.now_ms()
+    stamps = [record.timestamp for records in fetched.values() for record in records]
+    if not stamps:
+        later = await consumer.offsets_for_times(dict.fromkeys(places, now_ms))
+        stamps = [found.timestamp for found in later.values() if found is not None]
+    return max(stamps) - now_ms if stamps else None
+
+
+async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[str], *, probe: bool) -> KafkaFacts:
+    skew_ms = facts.skew_ms
+    if probe and skew_ms is None:
+        skew_ms = await look.at(_probe(admin, look))
+    return replace(
+        facts,
+        groups=await look.at(_groups(admin, groups)),
+        transaction_error=await _transactional(look),
+        skew_ms=skew_ms,
+    )
+
+
+async def _groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
+    """A cluster where no group ever was makes its offsets topic when it is asked first, and says so meanwhile."""
+    while True:
+        try:
+            return {name: await _group(admin, name) for name in names}
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            await asyncio.sleep(_RETRY_AFTER_S)
+
+
+async def _group(admin: Any, name: str) -> GroupFacts:
+    offsets = await admin.list_consumer_group_offsets(name)
+    (answer,) = await admin.describe_consumer_groups([name])
+    members = sum(len(group[5]) for group in answer.groups)
+    committed = {(place.topic, place.partition): found.offset for place, found in offsets.items() if found.offset >= 0}
+    return GroupFacts(members, committed)
+
+
+async def _transactional(look: _Look) -> str | None:
+    """Why a transactional producer gets no id; None when it does."""
+    own = f"{look.kafka.deployment}-doctor-{secrets.token_hex(4)}"
+    producer = AIOKafkaProducer(**look.kafka.client_settings(), transactional_id=own)
+    try:
+        await asyncio.wait_for(producer.start(), look.left_s)
+    except TimeoutError:
+        return "no answer in time"
+    except (KafkaError, OSError) as error:
+        return repr(error)
+    finally:
+        await producer.stop()
+    return None
+
+
+async def _probe(admin: Any, look: _Look) -> int:
+    """The broker's clock minus ours, by the append time of one record in a topic made for it."""
+    name = f"fleetpulse-doctor-{secrets.token_hex(6)}"
+    settings = {"message.timestamp.type": "LogAppendTime", "retention.ms": "60000"}
+    await admin.create_topics([NewTopic(name, 1, 1, topic_configs=settings)])
+    producer = AIOKafkaProducer(**look.kafka.client_settings())
+    try:
+        await producer.start()
+        await producer.send_and_wait(name, b"")  # the first one waits for metadata
+        before_ms = look.clock.now_ms()
+        sent = await producer.send_and_wait(name, b"")
+        return int(sent.timestamp - (before_ms + look.clock.now_ms()) // 2)
+    finally:
+        await producer.stop()
+        await admin.delete_topics([name])
