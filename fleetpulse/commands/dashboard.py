@@ -1,0 +1,66 @@
+"""The command ``dashboard``: the fleet in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import err, spoken
+from fleetpulse.commands.services import HealthPort
+
+DEFAULT_PORT = 8_600
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's command."""
+    app.command(rich_help_panel="People")(spoken(dashboard))
+
+
+def dashboard(
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Anything but loopback needs a token or a login header.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = DEFAULT_PORT,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FLEETPULSE_DASHBOARD_TOKEN",
+            show_envvar=True,
+            help="Who knows it may look; at least 16 characters. Better in the environment: others see arguments.",
+        ),
+    ] = None,
+    login_header: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Header in which a reverse proxy names who is logged in: X-Forwarded-User."),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Address of that proxy; may be given more than once.")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Another name of this server, as browsers write it.")
+    ] = None,
+    health_port: HealthPort = None,
+) -> None:
+    """Look at the fleet in a browser: GPUs, models, requests, alerts, costs, the pipeline, SQL.
+
+    Reads ClickHouse as the read-only user; loads nothing from the network.
+
+    Example: [bold]fleetpulse dashboard --port 8600[/bold]
+    """
+    try:
+        from fleetpulse.dashboard.serve import Binding, run
+    except ModuleNotFoundError as error:
+        err.print(
+            f"fleetpulse: {error.name} is missing: pip install 'fleetpulse[dashboard]'", style="red", markup=False
+        )
+        raise typer.Exit(2) from error
+    from fleetpulse.dashboard.security import access_for
+    from runtime import logs
+    from runtime.config import load
+
+    access = access_for(host, token, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()))
+    logs.configure("dashboard")
+    shown = f"[{host}]" if ":" in host else host
+    err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
+    run(load().reading, access, Binding(host, port))

@@ -1,0 +1,135 @@
+"""Questions to ClickHouse for pages: named queries, one pool of connections, limits, and a sentence when it fails.
+
+Equal questions within ``KEPT_S`` share one answer, so that twenty people on one page cost what one does. After a
+failure the next question connects again; nothing has to be restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import clickhouse_connect
+from aiohttp import ClientError
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from fleetpulse.database import Answer
+from fleetpulse.queries.dashboard import Query, Value, query
+from runtime.config import ClickHouseConfig
+from runtime.counters import COUNTERS
+from schemas.errors import FleetpulseError, UnavailableError
+
+_log = logging.getLogger(__name__)
+
+CONNECTIONS_MAX = 8
+"""Questions under way at once; more wait their turn."""
+WAITING_MAX = 200
+"""Questions that may wait; beyond that a page is told to try again."""
+KEPT_S = 1.0
+KEPT_MAX = 256
+CONNECT_S = 3
+_OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
+_Key = tuple[str, tuple[tuple[str, Value], ...]]
+
+
+class Data:
+    """Answers for all pages of this process. Belongs to the event loop it is used in."""
+
+    def __init__(self, config: ClickHouseConfig) -> None:
+        self._config = config
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+        self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._asked = 0
+        self._answers: OrderedDict[_Key, tuple[float, asyncio.Future[Answer]]] = OrderedDict()
+        self.trouble: str | None = "no question was answered yet"
+        """Why the latest question failed; None after one that was answered. For ``/readyz``."""
+
+    async def ask(self, name: str, values: Mapping[str, Value], span_ms: int) -> Answer:
+        """The answer to a named query over a range of this length.
+
+        Raises ``UnavailableError`` while ClickHouse is away, ``FleetpulseError`` when it refuses; both texts are for
+        people. ``KeyError`` and ``ValueError`` are mistakes of the page.
+        """
+        found = query(name)
+        bound = found.values(values, span_ms)
+        key = (name, tuple(bound.items()))
+        kept = self._answers.get(key)
+        if kept is None or time.monotonic() - kept[0] > KEPT_S:
+            self._answers[key] = kept = (time.monotonic(), asyncio.ensure_future(self._answer(found, bound)))
+            self._answers.move_to_end(key)
+            while len(self._answers) > KEPT_MAX:
+                self._answers.popitem(last=False)
+        return await asyncio.shield(kept[1])
+
+    async def _answer(self, found: Query, bound: dict[str, Value]) -> Answer:
+        if self._asked >= CONNECTIONS_MAX + WAITING_MAX:
+            raise UnavailableError("too many questions at once; this page tries again by itself")
+        self._asked += 1
+        began_s = time.monotonic()
+        try:
+            async with self._turns:
+                answer = await self.sql(found.sql, bound, found.settings())
+        except FleetpulseError as error:
+            self.trouble = str(error) if error.retriable else None
+            COUNTERS.add("dashboard_queries", query=found.name, outcome="failed")
+            raise
+        finally:
+            self._asked -= 1
+            COUNTERS.add("dashboard_query_ms", 1_000 * (time.monotonic() - began_s), query=found.name)
+        self.trouble = None
+        COUNTERS.add("dashboard_queries", query=found.name, outcome="answered")
+        return answer
+
+    async def sql(self, text: str, bound: Mapping[str, Value], settings: Mapping[str, int | str]) -> Answer:
+        """The answer to any SQL of ours with bound parameters. Raises as ``ask``."""
+        try:
+            client = await self._connected()
+            result = await client.query(text, parameters=dict(bound), settings=dict(settings))
+        except ClickHouseError as error:
+            raise await self._told(error) from error
+        except (OSError, ClientError, TimeoutError) as error:
+            await self._forget()
+            raise self._away(error) from error
+        return Answer(tuple(result.column_names), tuple(result.result_rows))
+
+    async def _connected(self) -> Any:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await clickhouse_connect.get_async_client(
+                    **self._config.client_settings(),
+                    connector_limit=CONNECTIONS_MAX,
+                    connect_timeout=CONNECT_S,
+                    query_retries=0,
+                )
+            return self._client
+
+    async def _told(self, error: ClickHouseError) -> FleetpulseError:
+        said = str(error)
+        if _OUT_OF_TIME in said:
+            return FleetpulseError("this took too long and was stopped; choose a shorter range or more filters")
+        if _TOO_MANY_ROWS in said:
+            return FleetpulseError("there is more to show than fits; choose a shorter range or more filters")
+        if "Code: " in said:
+            return FleetpulseError(f"ClickHouse refused this: {said.splitlines()[0][:300]}")
+        await self._forget()
+        return self._away(error)
+
+    def _away(self, error: BaseException) -> UnavailableError:
+        _log.warning("ClickHouse does not answer", extra={"url": self._config.url, "error": str(error)[:200]})
+        return UnavailableError("ClickHouse does not answer. This page tries again by itself; see `fleetpulse status`.")
+
+    async def _forget(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(ClickHouseError, OSError, ClientError):
+                await client.close()
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._forget()

@@ -1,0 +1,82 @@
+"""What is said of each GPU from what it told: fine, hot, held back, missing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MISSING_MS = 30_000
+"""An edge sends every second; a window and its way into the tables take some ten seconds more."""
+HELD_SHARE = 0.05
+"""Held back for more of the last minute than this is worth a look; a short touch of the power limit is daily life."""
+HOT_C = 88
+_ORDER = ("missing", "held", "hot", "fine")
+_TEXT = {"missing": "missing", "held": "held back", "hot": "hot", "fine": "fine"}
+_MOOD = {"missing": "fp-bad", "held": "fp-warn", "hot": "fp-warn", "fine": "fp-good"}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``gpus`` are records in the order of the query, with ``verdict``, ``mood`` and ``heard_ago_ms``."""
+
+    gpus: tuple[dict[str, Any], ...]
+    behind_ms: int = 0
+    """How long before the end of the range the newest reading of all was."""
+
+    def count(self, verdict: str) -> int:
+        """How many GPUs it is said of."""
+        return sum(one["verdict"] == verdict for one in self.gpus)
+
+    @property
+    def missing(self) -> int:
+        """GPUs that fell silent within the range."""
+        return self.count("missing")
+
+    @property
+    def held(self) -> int:
+        """GPUs held back by heat or power."""
+        return self.count("held")
+
+    @property
+    def reporting(self) -> int:
+        """GPUs that are heard of."""
+        return len(self.gpus) - self.missing
+
+    def worst(self, most: int) -> list[dict[str, Any]]:
+        """GPUs that stand out, the worst first."""
+        found = [one for one in self.gpus if one["verdict"] != "fine"]
+        found.sort(key=lambda one: (_ORDER.index(one["verdict"]), -(one["throttled_us"] or 0), one["gpu_uuid"]))
+        return found[:most]
+
+
+def health_of(
+    known: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], to_ms: int, scale: float
+) -> Health:
+    """Of every GPU ``known`` in the range: its value and state in the stretch ``shown``, which ends at ``to_ms``."""
+    now = {(row["host"], row["gpu_uuid"]): row for row in shown}
+    newest_ms = max((row["heard_ms"] for row in (*known, *shown)), default=to_ms)
+    # Silence is judged by the newest reading of all: when the whole pipeline is behind, no GPU is missing for that.
+    gpus = tuple(_one(row, now.get((row["host"], row["gpu_uuid"])), newest_ms, scale) for row in known)
+    return Health(gpus, max(0, to_ms - newest_ms))
+
+
+def _one(row: Mapping[str, Any], now: Mapping[str, Any] | None, newest_ms: int, scale: float) -> dict[str, Any]:
+    value = None if now is None or now["value"] is None else now["value"] * scale
+    heard_ago_ms = newest_ms - max(row["heard_ms"], now["heard_ms"] if now else 0)
+    verdict = _verdict(row if now is None else now, heard_ago_ms)
+    return {**row, "value": value, "heard_ago_ms": heard_ago_ms, "verdict": verdict, "mood": _MOOD[verdict]}
+
+
+def _verdict(row: Mapping[str, Any], heard_ago_ms: int) -> str:
+    if heard_ago_ms >= MISSING_MS:
+        return "missing"
+    covered_ms = row.get("covered_ms")
+    if covered_ms and (row["throttled_us"] or 0) > 1_000 * HELD_SHARE * covered_ms:
+        return "held"
+    return "hot" if (row["temperature_max_c"] or 0) >= HOT_C else "fine"
+
+
+def verdict_text(verdict: Any) -> str:
+    """A verdict in words."""
+    return _TEXT[verdict]

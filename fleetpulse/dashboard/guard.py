@@ -1,0 +1,130 @@
+"""The ASGI wrapper that applies ``security``: refuses, asks to log in, sets headers. It stands before NiceGUI."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs, quote, urlencode
+
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from fleetpulse.dashboard.security import COOKIE, COOKIE_S, HEADERS, OPEN_PATHS, Access
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+WRONG_TOKEN_S = 0.5
+"""How long an answer to a wrong token waits: slows guessing, holds nothing up."""
+_BODY_BYTES_MAX = 4_096
+_QUERY_BYTES_MAX = 8_192
+_LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>fleetpulse: log in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
+:root{{color-scheme:light dark}}body{{font:15px/1.5 system-ui,sans-serif;display:grid;place-items:center;
+min-height:100vh;margin:0;background:Canvas;color:CanvasText}}form{{display:grid;gap:12px;width:min(320px,90vw)}}
+input,button{{font:inherit;padding:9px 11px;border-radius:6px;border:1px solid #8888}}
+button{{background:#2563eb;color:#fff;border:0;cursor:pointer}}p{{margin:0}}.w{{color:#dc2626}}</style></head><body>
+<main><form method="post" action="/login"><h1>fleetpulse</h1><p class="w" role="alert">{told}</p>
+<label for="token">Token of this dashboard</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
+<input type="hidden" name="next" value="{to}"><button>Log in</button></form></main></body></html>"""
+
+
+class Guard:
+    """Wraps the whole application."""
+
+    def __init__(self, app: App, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or one web socket."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = await self._refusal(scope, headers, receive)
+        if scope["type"] == "http":
+            await (refusal or self._app)(scope, receive, _with_headers(send))
+        elif refusal or not self._access.origin_is_ours(headers):
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._app(scope, receive, send)
+
+    async def _refusal(self, scope: Scope, headers: dict[str, str], receive: Receive) -> Response | None:
+        """What to answer instead of the page; None lets it through."""
+        access = self._access
+        if not access.host_is_ours(headers.get("host", "")):
+            return PlainTextResponse("this server has another name; see --allowed-host\n", 421)
+        if len(scope["query_string"]) > _QUERY_BYTES_MAX:
+            return PlainTextResponse("the address is too long\n", 414)
+        if scope["path"] == "/login" and access.token:
+            return await self._login(scope, receive)
+        if scope["path"] in OPEN_PATHS:
+            return None
+        if access.lets_in(headers, (scope.get("client") or ("", 0))[0]):
+            return None
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if "token" in query and access.token:
+            return await self._enter(query["token"][0], _without_token(scope["path"], query))
+        if not access.token:
+            return PlainTextResponse("log in at the proxy before this server\n", 401)
+        if "text/html" not in headers.get("accept", ""):
+            return PlainTextResponse("needs Authorization: Bearer TOKEN\n", 401, {"WWW-Authenticate": "Bearer"})
+        return RedirectResponse(f"/login?next={quote(_without_token(scope['path'], query), safe='')}", 303)
+
+    async def _login(self, scope: Scope, receive: Receive) -> Response:
+        if scope["method"] != "POST":
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            return _form(query.get("next", ["/"])[0])
+        fields = parse_qs((await _body(receive)).decode("utf-8", "replace"))
+        return await self._enter(fields.get("token", [""])[0], fields.get("next", ["/"])[0])
+
+    async def _enter(self, token: str, to: str) -> Response:
+        if not self._access.knows_token(token):
+            await asyncio.sleep(WRONG_TOKEN_S)
+            return _form(to, "That is not the token.", 401)
+        response = RedirectResponse(_own_path(to), 303)
+        response.set_cookie(
+            COOKIE, self._access.cookie_value(), max_age=COOKIE_S, httponly=True, samesite="strict", path="/"
+        )
+        return response
+
+
+def _form(to: str, told: str = "", status: int = 200) -> Response:
+    return HTMLResponse(_LOGIN.format(told=html.escape(told), to=html.escape(_own_path(to), quote=True)), status)
+
+
+def _own_path(to: str) -> str:
+    """A path of this server; anything else, such as another site, becomes the start page."""
+    good = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable() and len(to) < _QUERY_BYTES_MAX
+    return to if good else "/"
+
+
+def _without_token(path: str, query: dict[str, list[str]]) -> str:
+    rest = urlencode({name: values for name, values in query.items() if name != "token"}, doseq=True)
+    return f"{path}?{rest}" if rest else path
+
+
+async def _body(receive: Receive) -> bytes:
+    body = b""
+    while len(body) <= _BODY_BYTES_MAX:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return body[:_BODY_BYTES_MAX]
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            ours = {name.lower().encode(): value.encode() for name, value in HEADERS.items()}
+            message["headers"] = [pair for pair in message["headers"] if pair[0].lower() not in ours]
+            message["headers"] += list(ours.items())
+        await send(message)
+
+    return sending

@@ -1,0 +1,109 @@
+"""The heat map of the fleet as ECharts options. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fleetpulse.dashboard.charts import ESCAPE, number_js, tooltip
+from fleetpulse.dashboard.gpu_metrics import GpuMetric
+from fleetpulse.dashboard.theme import Palette
+from fleetpulse.dashboard.tiles import Tiles, tiles
+from fleetpulse.dashboard.values import clean
+
+_HEADROOM_PX = 26
+_FOOT_PX = 34
+
+
+def heat_map(
+    gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette, link: Callable[[Mapping[str, Any]], str]
+) -> tuple[dict[str, Any], int]:
+    """Options and height [px]. A cell is a GPU; missing ones are grey with a border, whatever they told before."""
+    placed = tiles([str(one["host"]) for one in gpus])
+    height_px = placed.rows * placed.cell_px + _HEADROOM_PX + _FOOT_PX
+    return {
+        "animation": False,
+        "backgroundColor": "transparent",
+        "grid": {"left": 0, "right": 0, "top": _HEADROOM_PX if placed.labelled else 4, "bottom": _FOOT_PX},
+        "tooltip": tooltip("item", palette) | {":formatter": _tooltip_js(metric)},
+        "xAxis": _hosts(placed, palette),
+        "yAxis": {"type": "category", "show": False, "inverse": True, "data": list(range(placed.rows))},
+        "visualMap": _colours(gpus, metric, palette),
+        "series": [
+            {
+                "type": "heatmap",
+                "data": [_cell(*pair, palette, link) for pair in zip(gpus, placed.cells, strict=True)],
+                "itemStyle": {"borderColor": palette.raised, "borderWidth": 1.5 if placed.cell_px > 10 else 0.5},
+                "emphasis": {"itemStyle": {"borderColor": palette.text, "borderWidth": 1.5}},
+                "progressive": 0,
+            }
+        ],
+    }, height_px
+
+
+def _hosts(placed: Tiles, palette: Palette) -> dict[str, Any]:
+    return {
+        "type": "category",
+        "position": "top",
+        "data": [clean(host) for host in placed.hosts] or list(range(placed.columns)),
+        "axisLine": {"show": False},
+        "axisTick": {"show": False},
+        "axisLabel": {
+            "show": placed.labelled and bool(placed.hosts),
+            "color": palette.muted,
+            "fontSize": 11,
+            "interval": 0,
+        },
+    }
+
+
+def _colours(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette) -> dict[str, Any]:
+    most = metric.most if metric.most is not None else max((one["value"] or 0 for one in gpus), default=1) or 1
+    return {
+        "min": 0,
+        "max": most,
+        "dimension": 2,
+        "calculable": False,
+        "orient": "horizontal",
+        "left": 0,
+        "bottom": 0,
+        "itemWidth": 10,
+        "itemHeight": 160,
+        "textStyle": {"color": palette.muted, "fontSize": 11},
+        "text": ["", ""],
+        "inRange": {"color": list(palette.ramp)},
+        "outOfRange": {"color": [palette.ramp[-1]]},
+        ":formatter": number_js(metric.unit),
+    }
+
+
+def _cell(
+    gpu: Mapping[str, Any], place: tuple[int, int], palette: Palette, link: Callable[[Mapping[str, Any]], str]
+) -> dict[str, Any]:
+    value, verdict = gpu["value"], gpu["verdict"]
+    cell: dict[str, Any] = {
+        "value": [*place, -1 if value is None else round(value, 4)],
+        "name": f"{clean(gpu['host'])} · {clean(gpu['gpu_uuid'])[:16]}",
+        "told": "" if value is not None else "not known",
+        "state": verdict,
+        "engine": clean(gpu["engine"]),
+        "href": link(gpu),
+    }
+    if verdict == "missing":
+        cell |= {
+            "visualMap": False,
+            "itemStyle": {"color": palette.gone, "borderColor": palette.bad, "borderWidth": 1.5},
+        }
+    elif value is None:
+        cell |= {"visualMap": False, "itemStyle": {"color": palette.line}}
+    elif verdict != "fine":
+        cell |= {"itemStyle": {"borderColor": palette.warn, "borderWidth": 2}}
+    return cell
+
+
+def _tooltip_js(metric: GpuMetric) -> str:
+    return (
+        f"(p) => {{ {ESCAPE} const d = p.data, show = {number_js(metric.unit)};"
+        " return '<b>' + esc(d.name) + '</b><br>' + esc(d.state) + ' · '"
+        " + (d.told ? esc(d.told) : esc(show(d.value[2]))) + '<br>engine ' + esc(d.engine); }"
+    )

@@ -1,0 +1,34 @@
+"""What a page is: a module of ``pages`` whose ``PAGE`` says where it stands, what it filters by, how it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleetpulse.dashboard.view import View
+
+Refresh = Callable[[], Awaitable[None]]
+"""Asks again and shows the answers in the elements built before. An error of ours becomes the page's notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpec:
+    """``path`` such as ``/fleet``; ``icon`` a name of the Material icons; ``options`` name and default.
+
+    ``build`` makes the elements once and asks nothing; the shell calls the refresh it returns: at once, when range,
+    filters or options change, and every ``live_s`` in live mode.
+    """
+
+    path: str
+    title: str
+    icon: str
+    about: str
+    """One line under the title."""
+    build: Callable[[View], Refresh]
+    filters: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    in_menu: bool = True
+    has_range: bool = True
+    live_s: float = 5.0

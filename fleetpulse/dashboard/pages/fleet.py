@@ -1,0 +1,178 @@
+"""*Fleet*: every GPU at a glance, which are missing or held back, and how the whole went over the range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.fleet_health import MISSING_MS, Health, health_of, verdict_text
+from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
+from fleetpulse.dashboard.heat_map import heat_map
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
+from fleetpulse.dashboard.values import ago, clean, microseconds, percent, short
+from fleetpulse.dashboard.view import View
+
+NOW_MS = 60_000
+"""The map shows the last minute of the range, as it is now; the other figures are of the whole range."""
+_WORST_MAX = 200
+
+
+def build(view: View) -> Refresh:
+    """Figures, the map, lines over time, the worst GPUs, what happened."""
+    return _Fleet(view).refresh
+
+
+class _Fleet:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._stats = Stats(
+            {
+                "gpus": "GPUs reporting",
+                "missing": "Missing",
+                "held": "Held back",
+                "busy": "Busy",
+                "power": "Power",
+                "faults": "Faults",
+            }
+        )
+        self._map_panel = Panel("GPUs by host")
+        with self._map_panel.tools:
+            metric = view.choice("metric", GPU_METRICS)
+            titles = {name: one.title for name, one in GPU_METRICS.items()}
+            choices("Colour", titles, metric, lambda value: view.set(metric=value))
+            stretch = {"now": "last minute", "range": "whole range"}
+            choices("Mean of", stretch, view.choice("over", stretch), lambda value: view.set(over=value))
+        with self._map_panel.body:
+            self._map = Chart(view, "Heat map of all GPUs; the table of worst GPUs says the same", 220, zoom=False)
+            self._map.on_click(self._open_gpu, "(e) => emit((e.data || {}).href || '')")
+        with grid():
+            self._busy_panel = Panel("Busy, memory, held back", "mean of all GPUs", "c6")
+            with self._busy_panel.body:
+                self._busy = Chart(view, "Share of time busy, memory in use and held back, over time", 190)
+            self._power_panel = Panel("Power", "whole fleet", "c6")
+            with self._power_panel.body:
+                self._power = Chart(view, "Power of the fleet over time", 190)
+            self._worst_panel = Panel("Worst GPUs", "missing, then held back, then hot", "c7")
+            with self._worst_panel.body:
+                self._worst = Table(self._worst_columns(), "Worst GPUs", page_rows=10)
+            self._faults_panel = Panel("Faults of GPUs", "newest first", "c5")
+            with self._faults_panel.body:
+                self._faults = Table(self._fault_columns(), "Faults of GPUs", page_rows=10)
+
+    def _worst_columns(self) -> list[Column]:
+        return [
+            Column("host", "Host"),
+            Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:16], href=self._gpu_link),
+            Column("verdict", "State", text=verdict_text, mood=lambda row: f"fp-pill {row['mood']}"),
+            Column("heard_ago_ms", "Heard", text=ago, right=True),
+            Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
+            Column("throttled_us", "Held back", text=microseconds, right=True),
+            Column("engine", "Engine"),
+        ]
+
+    def _fault_columns(self) -> list[Column]:
+        return [
+            Column("ago_ms", "Ago", text=ago, right=True),
+            Column("severity", "Severity", mood=lambda row: _mood(str(row["severity"]))),
+            Column("host", "Host"),
+            Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
+            Column("message", "What"),
+        ]
+
+    def _gpu_link(self, row: Mapping[str, Any]) -> str:
+        return self._view.link("/gpu", gpu=str(row["gpu_uuid"]))
+
+    def _open_gpu(self, href: Any) -> None:
+        if isinstance(href, str) and href.startswith("/gpu"):
+            self._view.open(href)
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        metric = GPU_METRICS[view.choice("metric", GPU_METRICS)]
+        asked = {"total": metric.total, "known": metric.known}
+        known, series, faults = await view.gather(
+            view.ask("fleet_gpus", **asked),
+            view.ask("fleet_over_time"),
+            view.ask("gpu_faults", gpu_uuid=""),
+        )
+        shown = known
+        if view.option("over") != "range" and view.range.span_ms > NOW_MS:
+            shown = await view.ask("fleet_gpus", **asked, from_ms=view.range.to_ms - NOW_MS)
+        health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
+        self._show_map(health)
+        self._show_figures(health, series.records(), len(faults.rows))
+        self._show_lines(series.records())
+        self._show_tables(health, faults.records())
+
+    def _show_map(self, health: Health) -> None:
+        if not health.gpus:
+            self._map_panel.empty(
+                "No GPU reported in this range",
+                "Start an agent on a GPU host (fleetpulse agent), or try fleetpulse demo; or choose a longer range.",
+            )
+            return
+        metric = GPU_METRICS[self._view.choice("metric", GPU_METRICS)]
+        options, height_px = heat_map(health.gpus, metric, self._view.palette, self._gpu_link)
+        hosts = len({one["host"] for one in health.gpus})
+        behind = f" · newest reading {ago(health.behind_ms)} before the end" if health.behind_ms >= MISSING_MS else ""
+        self._map_panel.hint(f"{len(health.gpus):,} GPUs on {hosts:,} hosts{behind}")
+        self._map_panel.show()
+        self._map.show(options, height_px)
+
+    def _show_figures(self, health: Health, series: Sequence[Mapping[str, Any]], faults: int) -> None:
+        show = self._stats.show
+        last = series[-2] if len(series) > 1 else series[-1] if series else {}
+        show("gpus", f"{health.reporting:,}", f"of {len(health.gpus):,} in this range")
+        show("missing", f"{health.missing:,}", "silent for 30 s or more", "bad" if health.missing else "good")
+        show("held", f"{health.held:,}", "by heat or power, last minute", "warn" if health.held else "good")
+        show("busy", percent(last.get("busy")), f"memory {percent(last.get('memory'))}")
+        energy_j = sum(row["energy_j"] or 0 for row in series) if series else None
+        kwh = None if energy_j is None else energy_j / 3.6e6
+        show("power", f"{short(last.get('power_w'))} W", f"{short(kwh)} kWh in this range")
+        show("faults", f"{faults:,}", "events of GPUs in this range", "warn" if faults else "good")
+
+    def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
+        view = self._view
+        for panel in (self._busy_panel, self._power_panel):
+            panel.show() if series else panel.empty("No figures in this range")
+        if not series:
+            return
+
+        def line(name: str, column: str, **how: Any) -> Line:
+            return Line(name, [(row["at_ms"], row[column]) for row in series], **how)
+
+        shares = [line("busy", "busy"), line("memory", "memory"), line("held back", "throttled")]
+        self._busy.show(over_time(shares, view.range, view.palette, "share"))
+        self._power.show(over_time([line("power", "power_w", area=True)], view.range, view.palette, "W"))
+
+    def _show_tables(self, health: Health, faults: Sequence[Mapping[str, Any]]) -> None:
+        worst = health.worst(_WORST_MAX)
+        if worst:
+            self._worst.show(worst)
+            self._worst_panel.show()
+        else:
+            self._worst_panel.empty("No GPU stands out", "None is missing, held back or hot.")
+        if faults:
+            to_ms = self._view.range.to_ms
+            self._faults.show([row | {"ago_ms": to_ms - row["at_ms"]} for row in map(dict, faults)])
+            self._faults_panel.show()
+        else:
+            self._faults_panel.empty("No faults in this range", "XIDs, ECC errors and lost GPUs would stand here.")
+
+
+def _mood(severity: str) -> str:
+    return {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}.get(severity, "fp-pill fp-muted")
+
+
+PAGE = PageSpec(
+    path="/fleet",
+    title="Fleet",
+    icon="grid_view",
+    about="Every GPU: how busy, how hot, which are missing or held back",
+    build=build,
+    filters=("cluster", "region", "host", "gpu_model"),
+    options={"metric": "busy", "over": "now"},
+)

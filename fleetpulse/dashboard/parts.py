@@ -1,0 +1,246 @@
+"""The few kinds of element that pages are made of. Everything that comes from data is put in as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui import ui
+
+from fleetpulse.dashboard.charts import zoomed
+from fleetpulse.dashboard.values import UNKNOWN, clean
+from fleetpulse.dashboard.view import View
+
+_VALUE = "(e) => emit(e.target.value)"
+_CELL = """<q-td :props="props" :title="props.row[props.col.name + '__title']">
+<a v-if="props.row[props.col.name + '__href']" :href="props.row[props.col.name + '__href']">{{
+  props.row[props.col.name + '__text'] }}</a>
+<span v-else :class="props.row[props.col.name + '__class']">{{ props.row[props.col.name + '__text'] }}</span></q-td>"""
+_MARKED = (
+    "(e) => { const marked = (e.batch || [e])[0];"
+    " if (marked.startValue !== undefined) emit([marked.startValue, marked.endValue]); }"
+)
+_SELECT_ZOOM = "{type: 'takeGlobalCursor', key: 'dataZoomSelect', dataZoomSelectActive: true}"
+
+
+def tag(name: str, classes: str = "", text: str | None = None, **props: str) -> ui.element:
+    """An HTML element. ``text`` and ``props`` may come from anywhere; underscores in names of props become dashes."""
+    made = ui.element(name).classes(classes)
+    if text is not None:
+        made._props["innerText"] = text  # a DOM property of plain text, never markup
+    for prop, value in props.items():
+        made._props[prop.replace("_", "-")] = value
+    return made
+
+
+class Panel:
+    """A card with a head; its body can be shown, or a sentence in its place."""
+
+    def __init__(self, title: str, hint: str = "", classes: str = "") -> None:
+        with tag("section", f"fp-card {classes}", aria_label=title):
+            with tag("div", "fp-head"):
+                tag("h2", text=title)
+                self._hint = tag("span", "fp-hint", hint)
+                self.tools = tag("div", "fp-tools")
+            self.body = tag("div", "fp-body")
+            self._empty = tag("div", "fp-empty")
+            with self._empty:
+                self._title, self._advice = tag("b", text=""), tag("span", text="")
+        self._empty.set_visibility(False)
+
+    def hint(self, text: str) -> None:
+        """What stands beside the title."""
+        set_text(self._hint, text)
+
+    def show(self) -> None:
+        """Show the body."""
+        self._empty.set_visibility(False)
+        self.body.set_visibility(True)
+
+    def empty(self, title: str, advice: str = "") -> None:
+        """Show instead of the body that there is nothing, and what to do."""
+        set_text(self._title, title)
+        set_text(self._advice, advice)
+        self.body.set_visibility(False)
+        self._empty.set_visibility(True)
+
+
+def set_text(element: ui.element, text: str) -> None:
+    """Another text for an element made by ``tag``."""
+    if element._props.get("innerText") != text:
+        element._props["innerText"] = text
+        element.update()
+
+
+@contextmanager
+def grid() -> Iterator[None]:
+    """Cards side by side; their classes ``c3`` to ``c8`` are columns of twelve on wide screens."""
+    with tag("div", "fp-grid"):
+        yield
+
+
+class Stats:
+    """A strip of figures. ``names`` are keys and labels."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._cells: dict[str, tuple[ui.element, ui.element, ui.element]] = {}
+        with tag("div", "fp-stats", role="group", aria_label="Figures of this range"):
+            for name, label in names.items():
+                with tag("div", "fp-stat") as cell:
+                    tag("div", "k", label, title=label)
+                    self._cells[name] = cell, tag("div", "v", UNKNOWN), tag("div", "s", "")
+
+    def show(self, name: str, value: str, below: str = "", mood: str = "") -> None:
+        """A figure, a line below it, and ``good``, ``warn`` or ``bad``."""
+        cell, figure, line = self._cells[name]
+        set_text(figure, value)
+        set_text(line, below)
+        cell.classes(replace=f"fp-stat {mood}")
+
+
+class Chart:
+    """An ECharts chart. With ``zoom`` a stretch marked with the mouse becomes the page's range."""
+
+    def __init__(self, view: View, label: str, height_px: int, *, zoom: bool = True) -> None:
+        self._view = view
+        self._chart = ui.echart({"series": []}, renderer="canvas").style(f"height:{height_px}px")
+        self._chart._props["role"] = "img"
+        self._chart._props["aria-label"] = label
+        if zoom:
+            self._chart.on("chart:datazoom", lambda event: self._zoomed(event.args), js_handler=_MARKED)
+        self._zoom = zoom
+
+    def show(self, options: Mapping[str, Any], height_px: int | None = None) -> None:
+        """Draw these options."""
+        if height_px is not None:
+            self._chart.style(f"height:{height_px}px")
+        self._chart.options.clear()
+        self._chart.options.update(zoomed(options) if self._zoom else options)
+        self._chart.update()
+        if self._zoom:
+            self._take_mouse()
+
+    def on_click(self, handler: Callable[[Any], None], js: str) -> None:
+        """Call with what ``js`` (ours) emits of a click on a mark."""
+        self._chart.on("chart:click", lambda event: handler(event.args), js_handler=js)
+
+    def _take_mouse(self) -> None:
+        self._chart.run_chart_method(":dispatchAction", _SELECT_ZOOM)
+
+    def _zoomed(self, args: Any) -> None:
+        try:
+            from_ms, to_ms = (round(float(value)) for value in args)
+        except (TypeError, ValueError, OverflowError):
+            return
+        self._view.zoom(from_ms, to_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: ``text`` writes the value; ``href`` makes a link and ``mood`` a class, both of the row."""
+
+    name: str
+    label: str
+    text: Callable[[Any], str] = clean
+    right: bool = False
+    href: Callable[[Mapping[str, Any]], str] | None = None
+    mood: Callable[[Mapping[str, Any]], str] | None = None
+
+
+class Table:
+    """A sortable table of records."""
+
+    def __init__(self, columns: Sequence[Column], label: str, *, page_rows: int = 15) -> None:
+        self._columns = columns
+        heads = [
+            {
+                "name": one.name,
+                "label": one.label,
+                "field": one.name,
+                "sortable": True,
+                "align": "right" if one.right else "left",
+            }
+            for one in columns
+        ]
+        self._table = ui.table(rows=[], columns=heads, row_key="__key", pagination={"rowsPerPage": page_rows})
+        self._table.classes("fp-table").props('flat dense binary-state-sort :rows-per-page-options="[10,15,25,50,0]"')
+        self._table._props["aria-label"] = label
+        self._table.add_slot("body-cell", _CELL)
+
+    def show(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Show these rows."""
+        self._table.rows = [self._row(number, record) for number, record in enumerate(records)]
+        self._table._props["hide-pagination"] = len(records) <= 10
+
+    def _row(self, number: int, record: Mapping[str, Any]) -> dict[str, Any]:
+        row: dict[str, Any] = {"__key": number}
+        for column in self._columns:
+            value = record.get(column.name)
+            row[column.name] = value if isinstance(value, int | float | None) else clean(value)
+            row[f"{column.name}__text"] = column.text(value)
+            if column.href is not None:
+                row[f"{column.name}__href"] = column.href(record)
+            if column.mood is not None:
+                row[f"{column.name}__class"] = column.mood(record)
+        return row
+
+
+def choices(label: str, known: Mapping[str, str], value: str, on_change: Callable[[str], None]) -> ui.element:
+    """A native drop-down: value and text of each choice."""
+    with tag("div", "fp-field") as field:
+        name = f"choice-{field.id}"
+        tag("label", text=label, **{"for": name})
+        with tag("select", id=name) as select:
+            for one, text in known.items():
+                tag("option", text=text, value=one, **({"selected": "selected"} if one == value else {}))
+        select.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
+    return field
+
+
+def segments(label: str, known: Mapping[str, str], value: str, on_change: Callable[[str], None]) -> Segments:
+    """Buttons of which one is pressed."""
+    return Segments(label, known, value, on_change)
+
+
+class Segments:
+    """Buttons of which one is pressed, or none."""
+
+    def __init__(self, label: str, known: Mapping[str, str], value: str, on_change: Callable[[str], None]) -> None:
+        self._buttons: dict[str, ui.element] = {}
+        with tag("div", "fp-seg", role="group", aria_label=label):
+            for one, text in known.items():
+                button = tag("button", text=text, type="button")
+                button.on("click", lambda _event, one=one: self._pressed(one, on_change))
+                self._buttons[one] = button
+        self.press(value)
+
+    def _pressed(self, value: str, on_change: Callable[[str], None]) -> None:
+        self.press(value)
+        on_change(value)
+
+    def press(self, value: str) -> None:
+        """Show this one as pressed."""
+        for one, button in self._buttons.items():
+            button._props["aria-pressed"] = "true" if one == value else "false"
+            button.update()
+
+
+def button(text: str, on_click: Callable[[], Any], icon: str = "", classes: str = "") -> ui.element:
+    """A push button."""
+    with tag("button", f"fp-btn {classes}", type="button") as made:
+        if icon:
+            ui.icon(icon).props("aria-hidden=true")
+        tag("span", text=text)
+    made.on("click", lambda _event: on_click())
+    return made
+
+
+def link_button(text: str, href: str, icon: str = "") -> ui.element:
+    """A link that looks like a button."""
+    with tag("a", "fp-btn", href=href) as made:
+        if icon:
+            ui.icon(icon).props("aria-hidden=true")
+        tag("span", text=text)
+    return made

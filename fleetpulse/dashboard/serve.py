@@ -1,0 +1,97 @@
+"""The dashboard's process: pages, guard and health under one web server, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, RedirectResponse
+from nicegui import Client, app, ui
+
+from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.guard import Guard
+from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.registry import PAGES
+from fleetpulse.dashboard.security import Access
+from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
+from runtime.config import ClickHouseConfig
+from schemas.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+FAVICON = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><rect width='24' height='24' rx='6' fill='#2459d3'/>"
+    "<path d='M3 13h4l2-6 4 11 3-8 1 3h4' fill='none' stroke='#fff' stroke-width='2' stroke-linejoin='round'/></svg>"
+)
+STOP_S = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where the dashboard listens."""
+
+    host: str
+    port: int
+
+
+def application(data: Data, access: Access, pages: tuple[PageSpec, ...] = PAGES) -> Guard:
+    """The ASGI application: everything behind the guard."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_web: FastAPI) -> AsyncIterator[None]:
+        yield
+        await data.close()
+
+    web = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    web.add_api_route("/healthz", lambda: JSONResponse({"ok": True, "why": None}), include_in_schema=False)
+    web.add_api_route("/readyz", lambda: _ready(data), include_in_schema=False)
+    web.add_api_route("/", lambda: RedirectResponse(pages[0].path), include_in_schema=False)
+    for page in pages:
+        _route(page, pages, data)
+    app.config.endpoint_documentation = "none"
+    ui.run_with(web, title="fleetpulse", favicon=FAVICON, tailwind=False, show_welcome_message=False, language="en-US")
+    return Guard(web, access)
+
+
+def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data) -> None:
+    @ui.page(page.path, title=f"{page.title} · fleetpulse", response_timeout=10.0)
+    async def show(client: Client, request: Request) -> None:
+        dark = request.cookies.get(THEME_COOKIE) == "dark"
+        await Shell(pages, page, data).open(client, dict(request.query_params), dark=dark)
+
+
+def _ready(data: Data) -> JSONResponse:
+    return JSONResponse({"ok": data.trouble is None, "why": data.trouble}, 200 if data.trouble is None else 503)
+
+
+async def serve(reading: ClickHouseConfig, access: Access, binding: Binding) -> None:
+    """Serve until SIGTERM or Ctrl-C; ``ConfigError`` when the port is taken."""
+    data = Data(reading)
+    settings = uvicorn.Config(
+        application(data, access),
+        host=binding.host,
+        port=binding.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # a peer's word about its address would open the door of --login-header to anybody
+        timeout_graceful_shutdown=STOP_S,
+        ws_max_size=1_000_000,
+    )
+    server = uvicorn.Server(settings)
+    _log.info("the dashboard begins", extra={"host": binding.host, "port": binding.port})
+    try:
+        await server.serve()
+    except SystemExit as error:  # uvicorn's way of saying that it could not listen
+        address = f"{binding.host}:{binding.port}"
+        raise ConfigError("--port", address, "must be free to listen on; --port takes another") from error
+
+
+def run(reading: ClickHouseConfig, access: Access, binding: Binding) -> None:
+    """``serve`` in a loop of its own."""
+    asyncio.run(serve(reading, access, binding))

@@ -1,0 +1,190 @@
+"""What stands around every page: menu, title, range, live mode, filters, theme, and the notice of a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nicegui import Client, ui
+
+from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.parts import Segments, set_text, tag
+from fleetpulse.dashboard.suggestions import Suggestions
+from fleetpulse.dashboard.theme import css
+from fleetpulse.dashboard.time_range import PRESETS, Asked, fixed, iso, moment_ms
+from fleetpulse.dashboard.url_state import UrlState, parse
+from fleetpulse.dashboard.view import AGAIN_S, View, wall_ms
+
+THEME_COOKIE = "fleetpulse_theme"
+FIRST_ANSWER_S = 0.6
+"""How long the first page waits for its figures, so that quick ones come with it; slower ones follow."""
+_HEAD = """<meta name="referrer" content="no-referrer"><script>
+window.addEventListener('popstate', () => location.reload());
+function fpTheme(name) {
+  document.cookie = 'fleetpulse_theme=' + name + ';path=/;max-age=31536000;samesite=strict';
+  location.reload();
+}
+</script>"""
+
+
+class Shell:
+    """Builds one page for one browser."""
+
+    def __init__(self, pages: Sequence[PageSpec], spec: PageSpec, data: Data) -> None:
+        self._pages = pages
+        self._spec = spec
+        self._data = data
+
+    async def open(self, client: Client, query: Mapping[str, str], *, dark: bool) -> None:
+        """Build the page and ask for the first time."""
+        state, told = parse(query, self._spec.filters, self._spec.options)
+        self._view = view = View(self._spec, state, self._data, dark=dark, now_ms=wall_ms)
+        ui.add_css(css())
+        ui.add_head_html(_HEAD)
+        ui.dark_mode(dark)
+        ui.colors(primary=view.palette.accent)
+        tag("a", "fp-skip", "Skip to the page", href="#page")
+        self._busy = tag("div", "fp-busy", aria_hidden="true")
+        with tag("div", "fp-app"):
+            self._side()
+            with tag("main", "fp-main", id="page") as self._main:
+                self._bar()
+                self._filters()
+                self._notices(told)
+                with tag("div", "fp-body"):
+                    refresh = self._spec.build(view)
+        view.on_notice, view.on_busy, view.on_state = self._notice, self._show_busy, self._show_state
+        client.on_disconnect(view.stop)
+        ui.timer(self._spec.live_s, lambda: view.tick() if view.state.live else None)
+        ui.timer(AGAIN_S, lambda: view.tick() if view.failed else None)
+        await asyncio.wait({view.begin(refresh)}, timeout=FIRST_ANSWER_S)
+
+    def _side(self) -> None:
+        with tag("aside", "fp-side"):
+            with tag("a", "fp-brand", href="/"):
+                ui.icon("monitor_heart").props("aria-hidden=true")
+                tag("span", text="fleetpulse")
+            self._links: list[tuple[PageSpec, ui.element]] = []
+            with tag("nav", "fp-nav", aria_label="Pages"):
+                for page in self._pages:
+                    if page.in_menu:
+                        self._links.append((page, self._nav(page)))
+            with tag("div", "fp-foot"):
+                tag("span", text="Times on charts are yours, in links UTC")
+
+    def _nav(self, page: PageSpec) -> ui.element:
+        here = {"aria_current": "page"} if page.path == self._spec.path else {}
+        with tag("a", href=self._view.link(page.path), **here) as link:
+            ui.icon(page.icon).props("aria-hidden=true")
+            tag("span", text=page.title)
+        return link
+
+    def _bar(self) -> None:
+        view, dark = self._view, self._view.dark
+        with tag("header", "fp-bar"):
+            with tag("div", "fp-title"):
+                tag("h1", text=self._spec.title)
+                tag("div", "fp-about", self._spec.about)
+            if self._spec.has_range:
+                presets = {preset: preset for preset in PRESETS}
+                self._preset = Segments("Time range", presets, view.state.asked.last or "", self._last)
+                self._custom_button()
+                self._live = tag("button", "fp-btn", type="button", aria_pressed=_pressed(view.state.live))
+                with self._live:
+                    tag("span", "fp-dot", aria_hidden="true")
+                    tag("span", text="Live")
+                self._live.on("click", lambda _: view.shell(replace(view.state, live=not view.state.live)))
+            with tag(
+                "button", "fp-btn", type="button", aria_label="Light colours" if dark else "Dark colours"
+            ) as theme:
+                ui.icon("light_mode" if dark else "dark_mode").props("aria-hidden=true")
+            theme.on("click", js_handler=f"() => fpTheme('{'light' if dark else 'dark'}')")
+        if self._spec.has_range:
+            self._custom()
+
+    def _custom_button(self) -> None:
+        with tag("button", "fp-btn", type="button", aria_expanded="false") as self._custom_toggle:
+            ui.icon("date_range").props("aria-hidden=true")
+            self._custom_text = tag("span", text=self._custom_label())
+        self._custom_toggle.on("click", self._toggle_custom)
+
+    def _custom_label(self) -> str:
+        asked = self._view.state.asked
+        return "Custom" if asked.last is not None else f"{iso(asked.from_ms)} to {iso(asked.to_ms)}"
+
+    def _custom(self) -> None:
+        self._ends = {"from": "", "to": ""}
+        with tag("div", "fp-filters") as self._custom_row:
+            for name, label in (("from", "From (UTC)"), ("to", "To (UTC)")):
+                with tag("div", "fp-field"):
+                    tag("label", text=label, **{"for": f"end-{name}"})
+                    moment = tag("input", type="datetime-local", step="1", id=f"end-{name}", style="width:190px")
+                    moment.on(
+                        "change",
+                        lambda event, name=name: self._ends.__setitem__(name, str(event.args)),
+                        js_handler="(e) => emit(e.target.value)",
+                    )
+            apply = tag("button", "fp-btn primary", "Apply", type="button")
+            apply.on("click", self._apply_custom)
+        self._custom_row.set_visibility(False)
+
+    def _toggle_custom(self) -> None:
+        shown = not self._custom_row.visible
+        self._custom_row.set_visibility(shown)
+        self._custom_toggle._props["aria-expanded"] = _pressed(shown)
+        self._custom_toggle.update()
+
+    def _apply_custom(self) -> None:
+        try:
+            asked = fixed(moment_ms(self._ends["from"]), moment_ms(self._ends["to"]))
+        except ValueError:
+            self._notice("Give both ends of the range, the earlier one first.")
+            return
+        self._view.shell(replace(self._view.state, asked=asked, live=False))
+
+    def _last(self, preset: str) -> None:
+        self._view.shell(replace(self._view.state, asked=Asked(preset)))
+
+    def _filters(self) -> None:
+        with tag("div", "fp-filters", role="search", aria_label="Filters"):
+            for name in self._spec.filters:
+                Suggestions(self._view, name)
+
+    def _notices(self, told: Sequence[str]) -> None:
+        for sentence in told:
+            with tag("div", "fp-notice soft", role="status"):
+                tag("span", text=sentence)
+        with tag("div", "fp-notice", role="alert") as self._notice_box:
+            ui.icon("error_outline").props("aria-hidden=true")
+            self._notice_text = tag("span", text="")
+        self._notice_box.set_visibility(False)
+
+    def _notice(self, text: str | None) -> None:
+        set_text(self._notice_text, text or "")
+        self._notice_box.set_visibility(bool(text))
+        if self._view.failed:
+            self._main.classes(add="fp-stale")
+        else:
+            self._main.classes(remove="fp-stale")
+
+    def _show_busy(self, busy: bool) -> None:
+        if busy:
+            self._busy.classes(add="on")
+        else:
+            self._busy.classes(remove="on")
+
+    def _show_state(self) -> None:
+        state: UrlState = self._view.state
+        self._preset.press(state.asked.last or "")
+        set_text(self._custom_text, self._custom_label())
+        self._live._props["aria-pressed"] = _pressed(state.live)
+        self._live.update()
+        for page, link in self._links:
+            link._props["href"] = self._view.link(page.path)
+            link.update()
+
+
+def _pressed(on: bool) -> str:
+    return "true" if on else "false"

@@ -1,0 +1,75 @@
+"""Numbers as people read them in a dashboard: few digits, a fitting unit, a dash for what is not known."""
+
+from __future__ import annotations
+
+UNKNOWN = "–"
+_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def short(value: float | None) -> str:
+    """Three digits that count, with k, M, G or T: ``1.23M``, ``45.6``, ``0``."""
+    if value is None or value != value:
+        return UNKNOWN
+    for step, letter in _STEPS:
+        if abs(value) >= 0.9995 * step:
+            return f"{_three(value / step)}{letter}"
+    return _three(value)
+
+
+def microseconds(value: float | None) -> str:
+    """A duration given in microseconds: ``850 µs``, ``12.3 ms``, ``4.56 s``, ``3.2 min``."""
+    if value is None or value != value:
+        return UNKNOWN
+    if abs(value) < 999.5:
+        return f"{_three(value)} µs"
+    if abs(value) < 999_500:
+        return f"{_three(value / 1e3)} ms"
+    return f"{_three(value / 1e6)} s" if abs(value) < 120e6 else f"{_three(value / 60e6)} min"
+
+
+def percent(value: float | None) -> str:
+    """A share of 0 to 1: ``12.3 %``; small ones keep two digits that count."""
+    if value is None or value != value:
+        return UNKNOWN
+    points = 100 * value
+    return f"{points:.2g} %" if 0 < abs(points) < 0.995 else f"{points:.1f} %"
+
+
+def size(value: float | None) -> str:
+    """Bytes: ``80.0 GiB``."""
+    if value is None or value != value:
+        return UNKNOWN
+    for step, unit in _BYTES:
+        if abs(value) >= step:
+            return f"{_three(value / step)} {unit}"
+    return f"{value:.0f} B"
+
+
+def ago(age_ms: float | None) -> str:
+    """How long ago: ``now``, ``12 s``, ``5 min``, ``3 h``, ``9 d``."""
+    if age_ms is None:
+        return UNKNOWN
+    seconds = age_ms / 1_000
+    for limit, step, unit in ((1, 1, ""), (100, 1, "s"), (6_000, 60, "min"), (172_800, 3_600, "h")):
+        if seconds < limit:
+            return f"{seconds / step:.0f} {unit}" if unit else "now"
+    return f"{seconds / 86_400:.0f} d"
+
+
+def clean(value: object) -> str:
+    """Anybody's text for a label: control characters and direction marks shown as escapes, at most 200 characters."""
+    if value is None:
+        return UNKNOWN
+    text = str(value)
+    text = text if len(text) <= 200 else f"{text[:199]}…"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _three(value: float) -> str:
+    size = abs(value)
+    if size and size < 0.01:
+        return f"{value:.1e}"
+    digits = 0 if size >= 99.95 or value == 0 else 1 if size >= 9.995 else 2
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

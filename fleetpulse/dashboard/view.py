@@ -1,0 +1,172 @@
+"""One open page: its state in the address, its questions, its notices. What every page is given to work with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
+from fleetpulse.dashboard.time_range import TimeRange, fixed
+from fleetpulse.dashboard.url_state import UrlState
+from fleetpulse.database import Answer
+from fleetpulse.queries.dashboard import Value, query
+from schemas.errors import FleetpulseError
+
+_log = logging.getLogger(__name__)
+
+AGAIN_S = 3.0
+"""After a failure the page asks again by itself, this often."""
+_SET_ADDRESS = "history.pushState(null, '', {0})"
+
+
+class View:
+    """``state`` is what the address says. Changes go through ``set``, ``zoom`` and ``shell`` only."""
+
+    def __init__(self, spec: PageSpec, state: UrlState, data: Data, *, dark: bool, now_ms: Callable[[], int]) -> None:
+        self.spec = spec
+        self.state = state
+        self.data = data
+        self.palette: Palette = DARK if dark else LIGHT
+        self.dark = dark
+        self._now_ms = now_ms
+        self.range: TimeRange = state.asked.at(now_ms())
+        self._refresh: Refresh | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._again = False
+        self.failed = False
+        """The last asking failed for a reason that may pass."""
+        self.on_notice: Callable[[str | None], None] = lambda _text: None
+        self.on_busy: Callable[[bool], None] = lambda _busy: None
+        self.on_state: Callable[[], None] = lambda: None
+
+    # what pages use
+
+    def filter(self, name: str) -> str:
+        """The wanted value of a dimension; "" for all."""
+        return self.state.filters.get(name, "")
+
+    def option(self, name: str) -> str:
+        """What the page was told, or the default."""
+        return self.state.options[name]
+
+    def choice(self, name: str, known: Any) -> str:
+        """The option's value when it is one of the known, else its default: links hold anything."""
+        value = self.state.options[name]
+        return value if value in known else self.spec.options[name]
+
+    async def ask(self, name: str, **values: Value) -> Answer:
+        """The answer to a named query over the page's range, with its filters; ``values`` are the query's own."""
+        span = self.range
+        known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": span.to_ms, "bucket_ms": span.bucket_ms}
+        standing = {place: self.filter(place) for place in query(name).parameters}
+        given = {**standing, **known, **values}
+        # A query may be asked about another stretch than the page's: its table is chosen by that.
+        return await self.data.ask(name, given, int(given["to_ms"]) - int(given["from_ms"]))
+
+    async def gather(self, *asked: Awaitable[Answer]) -> list[Answer]:
+        """Answers to several questions asked at once, in order; the first failure is raised."""
+        return list(await asyncio.gather(*asked))
+
+    def open(self, address: str) -> None:
+        """Go to another page, by an address that ``link`` made."""
+        ui.navigate.to(address)
+
+    def set(self, **values: str) -> None:
+        """Other filters or options: into the address, and ask again."""
+        self._become(self.state.with_values(**values))
+
+    def zoom(self, from_ms: int, to_ms: int) -> None:
+        """Look at this stretch: into the address, and ask again."""
+        try:
+            asked = fixed(from_ms, to_ms)
+        except ValueError as error:
+            self.on_notice(str(error))
+            return
+        self._become(UrlState(asked, False, self.state.filters, self.state.options))
+
+    def link(self, path: str, **values: str) -> str:
+        """Address of another page over the same range."""
+        kept = UrlState(self.state.asked, self.state.live).query()
+        own = urlencode({name: value for name, value in values.items() if value})
+        query_part = "&".join(part for part in (kept, own) if part)
+        return f"{path}?{query_part}" if query_part else path
+
+    # what the shell uses
+
+    def shell(self, state: UrlState) -> None:
+        """Another range or live mode, from the shell's controls."""
+        self._become(state)
+
+    def begin(self, refresh: Refresh) -> asyncio.Task[None]:
+        """Take the page's refresh and run it for the first time."""
+        self._refresh = refresh
+        return self.again()
+
+    def again(self) -> asyncio.Task[None]:
+        """Ask again now; while an earlier asking runs, once more right after it."""
+        if self._running is not None and not self._running.done():
+            self._again = True
+            return self._running
+        self._running = asyncio.ensure_future(self._run())
+        return self._running
+
+    def tick(self) -> None:
+        """The shell's clock: ask again unless an asking is under way."""
+        if self._running is None or self._running.done():
+            self.again()
+
+    def stop(self) -> None:
+        """The browser went away."""
+        if self._running is not None:
+            self._running.cancel()
+
+    def _become(self, state: UrlState) -> None:
+        self.state = state
+        address = f"{self.spec.path}?{state.query(self.spec.options)}".rstrip("?")
+        ui.run_javascript(_SET_ADDRESS.format(_quoted(address)))
+        self.on_state()
+        self.again()
+
+    async def _run(self) -> None:
+        self._again = True
+        while self._again:
+            self._again = False
+            await self._once()
+
+    async def _once(self) -> None:
+        assert self._refresh is not None
+        self.range = self.state.asked.at(self._now_ms())
+        self.on_busy(True)
+        try:
+            await self._refresh()
+        except FleetpulseError as error:
+            self.failed = error.retriable
+            self.on_notice(str(error))
+        except Exception:
+            _log.exception("a page could not be shown", extra={"page": self.spec.path})
+            self.failed = False
+            self.on_notice("This page met a defect of the dashboard; its log says which.")
+        else:
+            self.failed = False
+            self.on_notice(None)
+        finally:
+            self.on_busy(False)
+
+
+def wall_ms() -> int:
+    """Now, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def _quoted(text: str) -> str:
+    """A JavaScript string; addresses are ASCII after their encoding."""
+    assert text.isascii()
+    return "'" + text.replace("\\", "%5C").replace("'", "%27") + "'"

@@ -1,0 +1,34 @@
+-- Alerts that are open at the end of the range, each in its newest state, the worst first, then the newest.
+-- param kept_ms: how far back before the end an alert may have been told last [ms]
+-- rows: 2000
+-- seconds: 5
+SELECT
+    fingerprint,
+    severity,
+    summary,
+    rule,
+    since_ms,
+    opened_ms,
+    at_ms,
+    number,
+    JSONExtract(record, 'muted_until_ms', 'Nullable(Int64)') AS muted_until_ms,
+    ifNull(muted_until_ms > {to_ms:Int64}, false) AS muted,
+    JSONLength(record, 'members') AS members,
+    JSONExtractString(record, 'labels', 'host') AS host,
+    JSONExtractString(record, 'labels', 'model') AS model,
+    JSONExtractString(record, 'labels', 'gpu_uuid') AS gpu_uuid
+FROM
+(
+    SELECT fingerprint, severity, summary, rule, since_ms, opened_ms, at_ms, number, transition, record
+    FROM alerts FINAL
+    WHERE at_ms >= {to_ms:Int64} - {kept_ms:Int64} AND at_ms < {to_ms:Int64}
+    ORDER BY at_ms DESC, opened_ms DESC, number DESC, log_offset DESC
+    LIMIT 1 BY fingerprint
+)
+WHERE transition != 'resolved'
+    AND ({cluster:String} = '' OR JSONExtractString(record, 'labels', 'cluster') = {cluster:String})
+    AND ({host:String} = '' OR host = {host:String})
+    AND ({model:String} = '' OR model = {model:String})
+    AND ({tenant:String} = '' OR JSONExtractString(record, 'labels', 'tenant') = {tenant:String})
+ORDER BY indexOf(['critical', 'warning', 'info'], severity), opened_ms DESC, fingerprint
+LIMIT 1000

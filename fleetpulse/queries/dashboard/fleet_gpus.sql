@@ -1,0 +1,25 @@
+-- One row for each GPU: a metric's mean, when it was heard of last, what held it back.
+-- param total: column with the metric's sum
+-- param known: column with how many values of it were known
+-- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1h <= 30d, 1d
+-- rows: 30000
+-- seconds: 5
+SELECT
+    host,
+    gpu_uuid,
+    any(gpu_model) AS a_model,
+    argMax(engine_id, last_at_ms) AS engine,
+    sum({total:Identifier}) / nullIf(sum({known:Identifier}), 0) AS value,
+    max(temperature_c_max) AS temperature_max_c,
+    sum(throttled_us_sum) AS throttled_us,
+    sum(interval_ms_sum) AS covered_ms,
+    max(last_at_ms) AS heard_ms
+FROM {gpu:Identifier} FINAL
+WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    AND ({cluster:String} = '' OR cluster = {cluster:String})
+    AND ({region:String} = '' OR region = {region:String})
+    AND ({host:String} = '' OR host = {host:String})
+    AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
+GROUP BY host, gpu_uuid
+ORDER BY host, gpu_uuid
+LIMIT 20000

@@ -1,0 +1,21 @@
+-- The whole fleet over time: how many GPUs reported, how busy, how much power, how long they were held back.
+-- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1h <= 30d, 1d
+-- rows: 5000
+-- seconds: 5
+SELECT
+    intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
+    uniq(gpu_uuid) AS gpus,
+    sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
+    sum(memory_used_bytes_sum) / nullIf(sum(memory_total_bytes_sum), 0) AS memory,
+    gpus * sum(power_mw_sum) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
+    sum(throttled_us_sum) / nullIf(1000 * sum(interval_ms_sum), 0) AS throttled,
+    sum(energy_mj_sum) / 1000 AS energy_j
+FROM {gpu:Identifier} FINAL
+WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    AND ({cluster:String} = '' OR cluster = {cluster:String})
+    AND ({region:String} = '' OR region = {region:String})
+    AND ({host:String} = '' OR host = {host:String})
+    AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
+GROUP BY at_ms
+ORDER BY at_ms
+LIMIT 5000
