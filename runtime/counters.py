@@ -112,6 +112,9 @@ METRICS: tuple[Metric, ...] = (
     _level("finals_through_ms", "ms", ("partition",), "event time up to which windows were told, since the epoch"),
     # every process
     _total("errors", "errors", ("where", "error"), "caught and recovered from"),
+    # dashboard
+    _total("dashboard_queries", "queries", ("query", "outcome"), "answered by ClickHouse, or failed"),
+    _total("dashboard_query_ms", "ms", ("query",), "time waiting for their answers"),
     # delivery of alerts
     _total(
         "deliver_transitions",
