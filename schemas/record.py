@@ -24,10 +24,12 @@ class Record(NamedTuple):
 
 
 class Output(NamedTuple):
-    """One message to be written, with the partition decided by the writer (never by a client's partitioner)."""
+    """One message to be written, with the partition decided by the writer (never by a client's partitioner).
+
+    ``value`` is ``None`` for a tombstone."""
 
     topic: str
     partition: int
     key: bytes | None
-    value: bytes
+    value: bytes | None
     headers: Headers

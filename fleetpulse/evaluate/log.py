@@ -15,7 +15,7 @@ class Log:
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
 
-    def append(self, topic: str, partition: int, value: bytes, headers: Headers, now_ms: int) -> Record:
+    def append(self, topic: str, partition: int, value: bytes | None, headers: Headers, now_ms: int) -> Record:
         """The record as a broker would hand it out that appended it at ``now_ms``."""
         offset = self._next.get((topic, partition), 0)
         self._next[topic, partition] = offset + 1

@@ -106,5 +106,5 @@ def alerts_of(stage: Stage, records: list[Record]) -> Iterator[Told]:
         return
     now_ms = records[-1].timestamp_ms
     for out in stage.take(WINDOW_FINALS, 0, records, now_ms):
-        if out.topic == ALERTS_TOPIC:
+        if out.topic == ALERTS_TOPIC and out.value is not None:
             yield Told(now_ms, decode(out.value))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from schemas.alerts import Alert
+from stream_jobs.alerts.ended import Ended
 from stream_jobs.alerts.gather import Gather
 from stream_jobs.alerts.life import Life
 from stream_jobs.insight.frame import Finding
@@ -45,15 +46,18 @@ class State:
     judge: JudgeLike
     evidence: EvidenceLike
     life: Life
+    ended: Ended
     skipped: int = 0
     """Records and pieces that could not be read."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """Transitions since the last commit, and what was counted."""
+    """Transitions since the last commit, and what was counted. ``gone`` are alerts that are taken off the topic, by
+    fingerprint: how many of ``alerts`` come before."""
 
     alerts: list[Alert] = field(default_factory=list)
+    gone: list[tuple[int, str]] = field(default_factory=list)
     judged: int = 0
     incomplete: int = 0
     late: int = 0

@@ -36,6 +36,10 @@ class AlertPolicy:
     """A GPU or engine that was lost and never comes back is no longer an alert after this."""
     mark_ms: int = HOUR_MS
     """A deployment is evidence for alerts that begin this long after it."""
+    resolved_kept_ms: int = 7 * DAY_MS
+    """What has been resolved for so long is taken off the topic; longer than any outage of its readers."""
+    resolved_max: int = 10_000
+    """Resolved alerts on the topic; of more those that ended first are taken off."""
     open_max: int = 5_000
     """Alerts open at once; beyond it what is less severe makes room, or new causes are counted and wait for it."""
     waiting_max: int = 1_000

@@ -26,6 +26,7 @@ from schemas.record import Output, Record
 from schemas.topics import ALERTS_TOPIC
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, EvidenceLike, JudgeLike, State
+from stream_jobs.alerts.ended import Ended
 from stream_jobs.alerts.figures import Figures, figures_of
 from stream_jobs.alerts.gather import Gather, Ready
 from stream_jobs.alerts.life import Life
@@ -71,7 +72,8 @@ class AlertStep:
     def new(self, topic: str, partition: int) -> State:
         evidence = self._evidence(self._ruleset.rules)
         life = Life(with_builtin(self._ruleset), evidence.of, self._policy)
-        return State(topic, partition, Gather([0] * self._upstreams), self._judge(self._ruleset.rules), evidence, life)
+        gather, judge, ended = Gather([0] * self._upstreams), self._judge(self._ruleset.rules), Ended(self._policy)
+        return State(topic, partition, gather, judge, evidence, life, ended)
 
     def changes(self) -> Changes:
         return Changes()
@@ -93,16 +95,22 @@ class AlertStep:
             for ready in state.gather.ready():
                 self._judge_window(state, ready, changes)
             return
-        changes.alerts += _passed_on(state.life, headers, record.value or b"")
+        self._tell(state, _passed_on(state.life, headers, record.value or b""), changes)
 
     def _judge_window(self, state: State, ready: Ready, changes: Changes) -> None:
         window, unread = window_of(ready)
         findings = state.judge.judge(window)
         state.evidence.remember(window, findings)
-        changes.alerts += state.life.window(window, findings)
+        self._tell(state, state.life.window(window, findings), changes)
+        changes.gone += [(len(changes.alerts), name) for name in state.ended.take_off(state.life.now_ms)]
         changes.judged += 1
         changes.incomplete += not window.complete
         state.skipped += unread
+
+    def _tell(self, state: State, alerts: Iterable[Alert], changes: Changes) -> None:
+        told = list(alerts)
+        changes.alerts += told
+        state.ended.hear(told)
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
         """Book a record that made ``fold`` raise. What finals say is taken all the same, without the windows that
@@ -140,10 +148,14 @@ class AlertStep:
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
         self._observe(figures_of(state, changes))
-        return [output_of(alert, self._topic) for alert in changes.alerts]
+        outputs = [output_of(alert, self._topic) for alert in changes.alerts]
+        for before, fingerprint in reversed(changes.gone):
+            outputs.insert(before, Output(self._topic, 0, fingerprint.encode(), None, ()))
+        return outputs
 
     def dump(self, state: State) -> list[bytes]:
         head = {"gather": state.gather.head(), "life": state.life.dump(), "skipped": state.skipped}
+        head["ended"] = state.ended.dump()
         sections = {
             "gather": state.gather.values(),
             "judge": state.judge.dump(),
@@ -158,6 +170,7 @@ class AlertStep:
         state.judge.load(sections["judge"])
         state.evidence.load(sections["evidence"])
         state.life.load(head["life"])
+        state.ended.load(head.get("ended", ()))  # the release before did not know them
         state.skipped = head["skipped"]
         return state
 

@@ -362,7 +362,7 @@ class PartitionOwner:
         assert found is not None, "the first commit carries a whole snapshot"
         await self._commit_offset(Committed(plan.offset_to, Pointer(plan.number, found.offset).encode()))
         self._committed, self._number = plan.offset_to, plan.number
-        self.output_bytes += sum(len(output.value) for output in plan.outputs)
+        self.output_bytes += sum(len(output.value or b"") for output in plan.outputs)
         if found is not self._snapshot:
             self._snapshot, self._round, self._checkpoint = found, None, None
 
