@@ -35,6 +35,7 @@ from fleetpulse.commands import (
     rules,
     services,
     stack,
+    top,
     vram,
 )
 from fleetpulse.commands.output import sentence_of
@@ -63,6 +64,7 @@ for group in (
     people,
     dashboard,
     query,
+    top,
     alerts,
     doctor,
     config,

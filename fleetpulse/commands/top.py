@@ -1,0 +1,66 @@
+"""The command that shows the fleet as it is now."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import err, out, print_json, spoken
+from fleetpulse.commands.people import Json
+from schemas.errors import ConfigError
+
+
+class By(StrEnum):
+    """What a row is."""
+
+    GPU = "gpu"
+    HOST = "host"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    app.command(rich_help_panel="People")(spoken(top))
+
+
+def top(
+    by: Annotated[By, typer.Option(help="A row for each GPU or for each host.")] = By.GPU,
+    sort: Annotated[str, typer.Option(help="Column to sort by, such as 'util %', 'temp C', waiting.")] = "util %",
+    rising: Annotated[bool, typer.Option("--rising", help="The other way round.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=20_000, help="Rows with --once and --json.")] = 50,
+    every: Annotated[float, typer.Option(min=1, max=3_600, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the table once and end.")] = False,
+    json: Json = False,
+) -> None:
+    """The fleet as it is now, like htop: GPUs or hosts by any figure, the worst on top. q ends it.
+
+    Shows GPUs heard of in the last five minutes. Without a terminal it prints once.
+
+    Example: [bold]fleetpulse top[/bold], [bold]fleetpulse top --by host --sort "temp C" --once[/bold]
+    """
+    import sys
+
+    from fleetpulse import top as showing
+    from fleetpulse.database import Database
+    from fleetpulse.top_screen import run
+    from runtime.clock import SystemClock
+    from runtime.config import load
+
+    if sort not in showing.HEADINGS:
+        raise ConfigError("--sort", sort, f"must be one of {', '.join(showing.HEADINGS)}")
+    view = showing.View(by.value, sort, rising)
+    database = Database(load().reading)
+    try:
+        if not (once or json) and out.is_terminal and sys.stdin.isatty():
+            run(lambda: database.sql(showing.SQL).records(), view, out, SystemClock(), every_s=every)
+            return
+        gpus = database.sql(showing.SQL).records()
+    finally:
+        database.close()
+    if json:
+        print_json(showing.table_of(gpus, view)[:limit])
+    elif gpus:
+        out.print(showing.screen(gpus, view, limit))
+    else:
+        err.print("no GPU was heard of in the last five minutes; is an agent running? Try fleetpulse simulate")

@@ -1,0 +1,253 @@
+"""The doctor before broken set-ups on real servers: each is found, named, and nothing else is called wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from pydantic import SecretStr
+
+from fleetpulse.doctor.examine import Subject, examine_world
+from fleetpulse.doctor.facts import Bounds
+from fleetpulse.doctor.finding import Finding, State
+from fleetpulse.log_ids import give_log_ids
+from fleetpulse.migrate import migrate, topic_settings
+from fleetpulse.stack import ports
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig, Config, KafkaConfig
+from runtime.local_stack import StackState, write_state
+from schemas.topics import BY_NAME, Topic
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+QUICK = Bounds(within_s=2.0, disk_free_bytes_min=0)
+NO_TOPICS = Subject(topics=(), reads={})
+
+
+class FastClock(SystemClock):
+    """A host whose clock is ten seconds ahead of everybody's."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 10_000
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port where nobody listens."""
+    return ports.free_ports(1, start=os.getpid())[0]
+
+
+@pytest.fixture
+def mute_port() -> Iterator[int]:
+    """A port that takes connections and never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def bare(stack: Any, clickhouse_config: ClickHouseConfig, tmp_path: Path) -> Config:
+    """This test's own deployment and database, the session's servers; without tables."""
+    return Config(
+        data_dir=tmp_path,
+        kafka=stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(6)}"}),
+        clickhouse=clickhouse_config,
+        clickhouse_reader=stack.clickhouse_reader,
+    )
+
+
+@pytest.fixture
+def config(bare: Config) -> Config:
+    """A set-up without fault."""
+    migrate(bare.kafka, bare.clickhouse)
+    return bare
+
+
+def but(config: Config, **sections: Any) -> Config:
+    return config.model_copy(update=sections)
+
+
+def wrongs(found: tuple[Finding, ...]) -> set[tuple[str, str]]:
+    """What is wrong, beside that a bare database has no tables."""
+    return {(one.check, one.subject) for one in found if one.state is State.WRONG and one.says != "was never migrated"}
+
+
+async def behind(kafka: KafkaConfig, topic: str) -> None:
+    """A group that committed the beginning of a topic of thirty records."""
+    async with AIOKafkaProducer(**kafka.client_settings()) as producer:
+        for _ in range(30):
+            await producer.send_and_wait(topic, b"x", partition=0)
+    consumer = AIOKafkaConsumer(
+        **kafka.client_settings(), group_id=f"{kafka.deployment}-windows", enable_auto_commit=False
+    )
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        await consumer.commit({TopicPartition(topic, 0): 0})
+    finally:
+        await consumer.stop()
+
+
+async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..., str]) -> None:
+    """Ten faults at once, each found beside the others: topics, their settings, lag, an open transaction, clocks."""
+    source, state = BY_NAME["llm.requests"], BY_NAME["state.windows.llm.requests"]
+
+    def made(name: str, of: Topic, **changes: Any) -> Topic:
+        settings = topic_settings(of, 1) | changes.get("settings", {})
+        return replace(of, name=topic_name(name, changes.get("partitions", of.partitions), settings))
+
+    good, orphan = made("good", source), made("orphan", source)
+    missing = replace(source, name=topic_name("missing", 0))
+    few = made("few", source, partitions=3)
+    stamped = made("stamped", source, settings={"message.timestamp.type": "CreateTime"})
+    short = made("short", source, settings={"retention.ms": "3600000"})
+    small = made("small", source, settings={"max.message.bytes": "1000000"})
+    forgetful = made("forgetful", state, settings={"cleanup.policy": "delete"})
+    topics = (good, orphan, missing, few, stamped, short, small, forgetful)
+    await give_log_ids(bare.kafka, [one.name for one in topics if one is not orphan])
+    await behind(bare.kafka, good.name)
+    subject = Subject(topics=topics, reads={"windows": (good.name,)}, clock=FastClock())
+    bounds = Bounds(disk_free_bytes_min=0, lag_records_max=29)
+
+    async with AIOKafkaProducer(**bare.kafka.client_settings(), transactional_id=good.name) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(few.name, b"x", partition=0)
+        found = await asyncio.to_thread(examine_world, bare, bounds, subject, probe=True)
+        await producer.abort_transaction()
+
+    assert wrongs(found) == {
+        ("topic.exists", missing.name),
+        ("topic.log_id", orphan.name),
+        ("topic.partitions", few.name),
+        ("topic.message.timestamp.type", stamped.name),
+        ("topic.retention.ms", short.name),
+        ("topic.max.message.bytes", small.name),
+        ("topic.cleanup.policy", forgetful.name),
+        ("topic.open_transaction", f"{few.name}/0"),
+        ("lag", f"{bare.kafka.deployment}-windows"),
+        ("clock.kafka", "the broker's clock"),
+        ("clock.clickhouse", "the database's clock"),
+    }
+    assert [one for one in found if one.state is State.WRONG and not one.mend] == []
+
+
+def test_a_set_up_without_fault_has_none(config: Config) -> None:
+    """The whole contract on a cluster that was migrated, and a full disk only where more is asked for than there is."""
+    found = examine_world(config, Bounds(disk_free_bytes_min=0), Subject(reads={}), probe=True)
+    full = examine_world(config, replace(QUICK, disk_free_bytes_min=1 << 60), NO_TOPICS, probe=False)
+
+    assert wrongs(found) == set()
+    assert {check for check, _ in wrongs(full)} == {"disk"}
+    assert len(wrongs(full)) == 2
+
+
+def test_a_damaged_schema_is_named(config: Config, clickhouse: Any, closed_port: int) -> None:
+    """A table and a view dropped, a migration that is not there, one of another version; Kafka is down too."""
+    clickhouse.command("DROP TABLE rejected SYNC")
+    clickhouse.command("DROP VIEW fleet_now")
+    clickhouse.command("ALTER TABLE schema_migrations DELETE WHERE number = 8 SETTINGS mutations_sync = 1")
+    clickhouse.insert("schema_migrations", [[2, "raw", "older"]], column_names=["number", "name", "checksum"])
+    away = config.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{closed_port}"})
+
+    found = examine_world(but(config, kafka=away), QUICK, NO_TOPICS, probe=False)
+
+    assert wrongs(found) == {
+        ("kafka.port", f"127.0.0.1:{closed_port}"),
+        ("schema.table", "rejected"),
+        ("schema.view", "fleet_now"),
+        ("schema.migration", "0008_alert_views.sql"),
+        ("schema.migration", "0002_raw.sql"),
+    }
+
+
+def test_wrong_logins_are_named(bare: Config, mute_port: int) -> None:
+    """Passwords that are refused, a reader that may write, a database that is not there; a port that is no broker's."""
+    elsewhere = bare.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{mute_port}"})
+    refused = bare.clickhouse.model_copy(update={"password": SecretStr("wrong")})
+    nowhere = bare.clickhouse.model_copy(update={"database": "fleetpulse_nowhere"})
+    assert bare.clickhouse_reader is not None
+    locked_out = bare.clickhouse_reader.model_copy(update={"password": SecretStr("wrong")})
+
+    first = but(bare, kafka=elsewhere, clickhouse=refused, clickhouse_reader=bare.clickhouse)
+    second = but(bare, kafka=elsewhere, clickhouse=nowhere, clickhouse_reader=locked_out)
+    third = but(bare, kafka=elsewhere, clickhouse_reader=None)
+    found = [wrongs(examine_world(one, QUICK, NO_TOPICS, probe=False)) for one in (first, second, third)]
+
+    user, deaf = bare.clickhouse.user, ("kafka.answer", f"127.0.0.1:{mute_port}")
+    assert found == [
+        {deaf, ("clickhouse.login", user), ("reader.rights", user)},
+        {deaf, ("clickhouse_reader.login", "reader"), ("schema.database", "fleetpulse_nowhere")},
+        {deaf, ("reader.rights", user)},
+    ]
+
+
+def test_servers_that_are_away_or_hang_end_in_time(bare: Config, closed_port: int, mute_port: int) -> None:
+    """One closed port and one that never answers: told apart, within the limits."""
+    away = bare.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{closed_port}"})
+    hangs = bare.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{mute_port}"})
+    dead = bare.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{closed_port}"})
+    broken = but(bare, kafka=dead, clickhouse=hangs, clickhouse_reader=away)
+    clock = SystemClock()
+
+    began_s = clock.monotonic_s()
+    found = examine_world(broken, QUICK, NO_TOPICS, probe=False)
+    took_s = clock.monotonic_s() - began_s
+
+    assert {check for check, _ in wrongs(found)} == {"kafka.port", "clickhouse.answer", "clickhouse_reader.answer"}
+    assert took_s < 30  # many times the limits of 2 s: this machine may be slow, the doctor must not hang
+
+
+def test_a_stack_that_lies_half_dead_is_named(bare: Config, mute_port: int) -> None:
+    """Parts that should run, a port that somebody took, a file with passwords that others can read."""
+    chosen = replace(ports.choose(bare.data_dir), clickhouse_http=mute_port)
+    write_state(StackState(bare.data_dir, "x" * 22, chosen, "w", "r", wanted=True))
+    (bare.data_dir / "stack.json").chmod(0o644)
+
+    found = examine_world(bare, QUICK, NO_TOPICS, probe=False)
+
+    assert wrongs(found) == {
+        ("stack.part", "kafka"),
+        ("stack.part", "clickhouse"),
+        ("stack.port", str(mute_port)),
+        ("secret.file", str(bare.data_dir / "stack.json")),
+    }
+
+
+def cli(words: tuple[str, ...], tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
+    told = {f"FLEETPULSE_{name}": value for name, value in settings.items()}
+    return subprocess.run(
+        [sys.executable, "-m", "fleetpulse", "doctor", *words],
+        env={**kept, "FLEETPULSE_DATA_DIR": str(tmp_path), **told},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_tells_programs_and_people(tmp_path: Path, closed_port: int) -> None:
+    """Exit code 1, clean JSON, no traceback; for people each finding with what mends it."""
+    away = {"KAFKA__BOOTSTRAP": f"127.0.0.1:{closed_port}", "CLICKHOUSE__URL": f"http://127.0.0.1:{closed_port}"}
+
+    as_json = cli(("--json", "--within", "2"), tmp_path, **away)
+    misspelt = cli((), tmp_path, KAFKA__BOTSTRAP="x")
+
+    told = json.loads(as_json.stdout)
+    assert (as_json.returncode, told["ok"], as_json.stderr) == (1, False, "")
+    assert [one["check"] for one in told["findings"] if one["state"] == "wrong"] == ["kafka.port", "clickhouse.answer"]
+    assert misspelt.returncode == 1
+    assert "mend: FLEETPULSE_KAFKA__BOOTSTRAP" in misspelt.stdout
+    assert "Traceback" not in misspelt.stderr
