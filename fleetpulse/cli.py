@@ -27,6 +27,7 @@ from fleetpulse.commands import (
     doctor,
     edge,
     evaluate,
+    money,
     people,
     prices,
     proof,
@@ -71,6 +72,7 @@ for group in (
     rules,
     prices,
     vram,
+    money,
 ):
     group.register(app)
 

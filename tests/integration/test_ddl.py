@@ -75,7 +75,7 @@ def test_the_reader_reads_every_view_and_writes_nothing(reader: Any) -> None:
             reader.command(forbidden)
 
 
-@pytest.mark.parametrize("name", queries.names())
+@pytest.mark.parametrize("name", [name for name in queries.names() if not name.startswith("cost_")])
 def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: Any, name: str) -> None:
     """On the real tables, with rows in them."""
     now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000

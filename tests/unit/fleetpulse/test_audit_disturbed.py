@@ -31,8 +31,9 @@ class Sum:
 
     def fold(self, state: list[int], records: Sequence[Record], changes: list[int]) -> None:
         for record in records:
-            state[0] += record.value[0]
-            changes.append(record.value[0])
+            value = (record.value or b"\0")[0]
+            state[0] += value
+            changes.append(value)
 
     def reject(self, state: list[int], record: Record, detail: str, changes: list[int]) -> None:
         raise AssertionError(detail)

@@ -1,0 +1,104 @@
+"""Commands for money: the report of a range, budgets, the audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleetpulse.commands.output import err, out, print_json, print_rows, spoken
+from fleetpulse.commands.prices import EXAMPLE
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+PricesFile = Annotated[
+    Path,
+    typer.Option(
+        "--prices", envvar="FLEETPULSE_PRICES", show_default=False, help="The price file; without it an example."
+    ),
+]
+Last = Annotated[str, typer.Option("--last", help="How far back: 30m, 24h, 7d.")]
+From = Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")]
+To = Annotated[str | None, typer.Option("--to", help="End, likewise; without it now.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands."""
+    reports = typer.Typer(no_args_is_help=True, help="Reports for people.")
+    reports.command("cost")(spoken(report_cost))
+    app.add_typer(reports, name="report", rich_help_panel="People")
+    plans = typer.Typer(no_args_is_help=True, help="Budgets: what may be spent, by tenant, team or model.")
+    plans.command("check")(spoken(budgets_check))
+    app.add_typer(plans, name="budgets", rich_help_panel="People")
+
+
+def report_cost(
+    last: Last = "24h",
+    from_: From = None,
+    to: To = None,
+    html: Annotated[Path | None, typer.Option(help="Write the page to this file.")] = None,
+    prices: PricesFile = EXAMPLE,
+    slo: Annotated[Path | None, typer.Option(help="A file of rules with `slo_classes`, for good requests.")] = None,
+    budgets: Annotated[
+        Path | None, typer.Option(envvar="FLEETPULSE_BUDGETS", help="A file of budgets: month to date, forecast.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What a range cost: bill, split, unit costs, goodput, list price, energy, budgets, and where prices are written.
+
+    The price file names list prices, grid and sources; the bill itself is as the cost job rated it.
+
+    Example: [bold]fleetpulse report cost --last 24h --html cost.html[/bold]
+    """
+    from fleetpulse.commands.people import duration_ms
+    from fleetpulse.report import ask
+    from fleetpulse.report.compose import page
+    from fleetpulse.report.html import html as html_of
+    from fleetpulse.report.terminal import rendered
+    from runtime.clock import SystemClock
+    from runtime.config import load
+
+    now_ms = SystemClock().now_ms()
+    bounds = ask.span(duration_ms(last), from_, to, now_ms)
+    figures = ask.figures_of(load().reading, ask.asked(bounds, now_ms, prices, slo, budgets))
+    if html is not None:
+        html.write_text(html_of(page(figures)), encoding="utf-8")
+        err.print(f"written to {html}", markup=False, highlight=False)
+    if json:
+        print_json(figures)
+    elif html is None:
+        out.print(*rendered(page(figures)), sep="\n")
+
+
+def budgets_check(
+    file: Annotated[Path, typer.Argument(help="A file of budgets.")],
+    json: Json = False,
+) -> None:
+    """Check a file of budgets: every mistake with its line, and what it says.
+
+    Example: [bold]fleetpulse budgets check my-budgets.yaml[/bold]
+    """
+    from dataclasses import asdict
+
+    from fleetpulse.report.amounts import usd
+    from fleetpulse.report.budgets_file import BudgetsError, load
+
+    try:
+        found = load(file)
+    except BudgetsError as error:
+        if json:
+            print_json({"valid": False, "problems": list(error.problems)})
+        else:
+            err.print("\n".join(error.problems), style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    if json:
+        listed = [asdict(one) for one in found.budgets]
+        print_json({"valid": True, "problems": [], "budgets": listed, "teams": dict(found.teams)})
+        return
+    rows = [
+        (one.name, f"{one.scope} {one.of or ''}".strip(), usd(one.amount_nusd), one.days or "calendar month",
+         ", ".join(f"{level.share_ppm / 10_000:g} % {level.kind}{' ahead' * level.ahead}" for level in one.levels))
+        for one in found.budgets
+    ]  # fmt: skip
+    columns = ("budget", "for", "amount", "days", "levels")
+    print_rows(f"{len(rows)} budgets, all valid", columns, rows, empty="no budgets")

@@ -1,0 +1,22 @@
+-- The bill of a range: money, time and energy, what of it has no price, and with which prices it was rated.
+SELECT
+    count() AS bills,
+    sum(c.total_nusd) AS total_nusd,
+    sum(c.gpu_nusd) AS gpu_nusd,
+    sum(c.host_nusd) AS host_nusd,
+    sum(c.energy_nusd) AS energy_nusd,
+    sum(c.gpu_ms) AS gpu_ms,
+    sum(c.energy_mj) AS energy_mj,
+    sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
+    sum(c.unpriced_energy_mj) AS unpriced_energy_mj,
+    sum(c.unmeasured_gpu_ms) AS unmeasured_gpu_ms,
+    sum(c.estimated_gpu_ms) AS estimated_gpu_ms,
+    countIf(final = 0) AS provisional_bills,
+    min(minute_ms) AS first_ms,
+    max(minute_ms) + 60000 AS last_ms,
+    arraySort(groupUniqArray(10)(toString(ifNull(prices_version, '')))) AS prices_versions,
+    groupUniqArray(10)(weights_version) AS weights_versions,
+    groupUniqArray(10)(definition_version) AS definition_versions
+FROM costs AS c
+WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+HAVING bills > 0

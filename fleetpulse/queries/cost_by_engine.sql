@@ -1,0 +1,29 @@
+-- The bill of every engine: what requests, failed work, start-up and waiting cost, and the tokens for it.
+SELECT
+    owner AS engine_id,
+    any(b.gpu_model) AS gpu_model,
+    any(b.host) AS host,
+    any(b.total_nusd) AS total_nusd,
+    sumIf(p.cost_nusd, part = 'request') AS request_nusd,
+    sumIf(p.cost_nusd, part = '__overhead__' AND status IS NOT NULL) AS failed_nusd,
+    sumIf(p.cost_nusd, part = '__overhead__' AND status IS NULL) AS startup_nusd,
+    sumIf(p.cost_nusd, part IN ('__wasted__', '__unattributed__')) AS unused_nusd,
+    any(b.energy_mj) AS energy_mj,
+    any(b.gpu_ms) AS gpu_ms
+FROM cost_parts AS p
+INNER JOIN
+(
+    SELECT
+        owner,
+        if(uniqExact(c.gpu_model) = 1, any(c.gpu_model), NULL) AS gpu_model,
+        if(uniqExact(c.host) = 1, any(c.host), NULL) AS host,
+        sum(c.total_nusd) AS total_nusd,
+        sum(c.energy_mj) AS energy_mj,
+        sum(c.gpu_ms) AS gpu_ms
+    FROM costs AS c
+    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine'
+    GROUP BY owner
+) AS b USING (owner)
+WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND p.use = 'engine'
+GROUP BY owner
+ORDER BY total_nusd DESC, engine_id

@@ -1,0 +1,36 @@
+-- The bill by type of GPU: hours, money, energy, the tokens computed on it. Engines on several types stand apart.
+SELECT
+    gpu_model,
+    bills.gpu_ms AS gpu_ms,
+    bills.total_nusd AS total_nusd,
+    bills.idle_nusd AS idle_nusd,
+    bills.energy_mj AS energy_mj,
+    bills.unpriced_gpu_ms AS unpriced_gpu_ms,
+    lines.requests AS requests,
+    lines.prompt_tokens AS prompt_tokens,
+    lines.decode_tokens AS decode_tokens
+FROM
+(
+    SELECT
+        ifNull(gpu_model, 'several types') AS gpu_model,
+        sum(c.gpu_ms) AS gpu_ms,
+        sum(c.total_nusd) AS total_nusd,
+        sumIf(c.total_nusd, use = 'idle') AS idle_nusd,
+        sum(c.energy_mj) AS energy_mj,
+        sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms
+    FROM costs AS c
+    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    GROUP BY gpu_model
+) AS bills
+LEFT JOIN
+(
+    SELECT
+        ifNull(gpu_model, 'several types') AS gpu_model,
+        sum(l.requests) AS requests,
+        sum(ifNull(l.prefill_tokens, 0) + ifNull(l.cached_tokens, 0)) AS prompt_tokens,
+        sum(ifNull(l.decode_tokens, 0)) AS decode_tokens
+    FROM cost_lines AS l
+    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    GROUP BY gpu_model
+) AS lines USING (gpu_model)
+ORDER BY total_nusd DESC, gpu_model

@@ -1,0 +1,44 @@
+-- What each service class did and cost: requests, tokens, money and energy.
+SELECT
+    slo_class,
+    lines.requests AS requests,
+    lines.failed AS failed,
+    lines.prefill_tokens AS prefill_tokens,
+    lines.cached_tokens AS cached_tokens,
+    lines.decode_tokens AS decode_tokens,
+    parts.cost_nusd AS cost_nusd,
+    parts.prefill_nusd AS prefill_nusd,
+    parts.decode_nusd AS decode_nusd,
+    parts.kv_nusd AS kv_nusd,
+    parts.failed_nusd AS failed_nusd,
+    parts.energy_mj AS energy_mj,
+    parts.gpu_ms AS gpu_ms
+FROM
+(
+    SELECT
+        ifNull(slo_class, '') AS slo_class,
+        sum(l.requests) AS requests,
+        sumIf(l.requests, status != 'ok') AS failed,
+        sum(l.prefill_tokens) AS prefill_tokens,
+        sum(l.cached_tokens) AS cached_tokens,
+        sum(l.decode_tokens) AS decode_tokens
+    FROM cost_lines AS l
+    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+    GROUP BY slo_class
+) AS lines
+LEFT JOIN
+(
+    SELECT
+        ifNull(slo_class, '') AS slo_class,
+        sum(p.cost_nusd) AS cost_nusd,
+        sumIf(p.cost_nusd, kind = 'prefill' AND status = 'ok') AS prefill_nusd,
+        sumIf(p.cost_nusd, kind = 'decode' AND status = 'ok') AS decode_nusd,
+        sumIf(p.cost_nusd, kind = 'kv' AND status = 'ok') AS kv_nusd,
+        sumIf(p.cost_nusd, status != 'ok') AS failed_nusd,
+        sum(p.energy_mj) AS energy_mj,
+        sum(p.gpu_ms) AS gpu_ms
+    FROM cost_parts AS p
+    WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL
+    GROUP BY slo_class
+) AS parts USING (slo_class)
+ORDER BY cost_nusd DESC, slo_class

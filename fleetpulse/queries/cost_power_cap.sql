@@ -1,0 +1,42 @@
+-- Energy and speed by power limit, as measured: minutes in which an engine computed tokens, by the limit of its GPUs.
+WITH
+    gpus AS
+    (
+        SELECT
+            engine_id,
+            intDiv(window_ms, 60000) AS minute,
+            any(gpu_model) AS gpu,
+            uniqExact(gpu_uuid) AS gpu_count,
+            25 * round(sum(power_limit_mw_sum) / sum(power_limit_mw_count) / 25000) AS limit_w,
+            sum(energy_mj_sum) AS energy_mj
+        FROM gpu_windows
+        WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND engine_id IS NOT NULL
+        GROUP BY engine_id, minute
+    ),
+    work AS
+    (
+        SELECT
+            engine_id,
+            intDiv(window_ms, 60000) AS minute,
+            any(model) AS model,
+            sum(prefill_tokens) AS prompt,
+            sum(decode_tokens) AS generated
+        FROM usage FINAL
+        WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND engine_id IS NOT NULL
+        GROUP BY engine_id, minute
+    )
+SELECT
+    work.model AS model,
+    gpus.gpu AS gpu_model,
+    gpus.limit_w AS limit_w,
+    count() AS minutes,
+    toInt64(sum(gpus.energy_mj)) AS energy_mj,
+    toInt64(ifNull(sum(work.prompt), 0)) AS prompt_tokens,
+    toInt64(ifNull(sum(work.generated), 0)) AS generated_tokens,
+    round(sum(gpus.energy_mj) / 1000 / (prompt_tokens + generated_tokens), 3) AS j_per_token,
+    round(generated_tokens / (60 * sum(gpus.gpu_count)), 1) AS generated_tokens_per_gpu_s
+FROM gpus
+INNER JOIN work ON gpus.engine_id = work.engine_id AND gpus.minute = work.minute
+GROUP BY work.model, gpus.gpu, gpus.limit_w
+HAVING prompt_tokens + generated_tokens > 0
+ORDER BY model, gpu_model, limit_w

@@ -1,0 +1,11 @@
+-- What the money of a range went to: requests, failed work and start-up, loaded and unused, idle, training, unpriced.
+SELECT
+    part,
+    if(part = '__overhead__', if(status IS NULL, 'start-up', 'failed'), '') AS what,
+    sum(cost_nusd) AS cost_nusd,
+    sum(c.energy_mj) AS energy_mj,
+    sum(c.gpu_ms) AS gpu_ms
+FROM cost_parts AS c
+WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+GROUP BY part, what
+ORDER BY cost_nusd DESC, part, what

@@ -1,0 +1,137 @@
+"""Figures as a page for people: which words, which order, which digits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fleetpulse.report import amounts as a
+from fleetpulse.report import tables
+from fleetpulse.report.amounts import ratio
+from fleetpulse.report.page import Headline, Page, Section
+
+Figures = Mapping[str, Any]
+
+
+def page(figures: Figures) -> Page:
+    """The whole report."""
+    bill = figures["bill"]
+    return Page(
+        title="What the fleet cost",
+        subtitle=f"{a.instant(figures['from_ms'])} to {a.instant(figures['to_ms'])} UTC",
+        headlines=list(_headlines(figures)),
+        sections=[section for section in _sections(figures) if section.tables or section.empty],
+        warnings=list(_warnings(bill)),
+        foot=list(_foot(figures)),
+    )
+
+
+def _headlines(figures: Figures) -> Iterator[Headline]:
+    bill, split = figures["bill"], figures["split"]
+    total = bill["total_nusd"]
+    spent = {row["part"]: (row["cost_nusd"] or 0) for row in split}
+    unused = spent.get("__idle__", 0) + spent.get("__wasted__", 0)
+    tokens = sum((row["prompt_tokens"] or 0) + (row["decode_tokens"] or 0) for row in figures["models"])
+    requests = sum(row["requests"] for row in figures["models"])
+    yield Headline("Bill", a.usd(total), f"{a.gpu_hours(bill['gpu_ms'])} of GPU time")
+    yield Headline("For requests", a.share(ratio(spent.get("request", 0), total)), a.usd(spent.get("request")))
+    yield Headline("Idle or waiting", a.share(ratio(unused, total)), a.usd(unused))
+    yield Headline(
+        "A million tokens", a.dollars(_each(total, tokens, a.MILLION)), f"of {a.count(tokens)}, all costs in"
+    )
+    yield Headline("A request", a.dollars(_each(total, requests, 1)), f"of {a.count(requests)}, all in")
+    emitted = [row["co2e_ug"] for row in figures["energy"]]
+    carbon = None if None in emitted or not emitted else sum(emitted) / 1e9
+    yield Headline("Energy", a.energy(bill["energy_mj"]), f"{a.decimal(carbon, 'kg')} CO2e")
+
+
+def _each(nusd: int | None, units: int, per: int) -> float | None:
+    found = ratio(nusd, units)
+    return None if found is None else found * per / a.USD_NUSD
+
+
+def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
+    if bill["unpriced_gpu_ms"]:
+        hours = a.gpu_hours(bill["unpriced_gpu_ms"])
+        yield f"{hours} of GPU time have no price and are not in the bill; `fleetpulse prices check` says which."
+    if bill["unpriced_energy_mj"]:
+        yield f"{a.energy(bill['unpriced_energy_mj'])} have no tariff or PUE and are not in the bill."
+    if bill["unmeasured_gpu_ms"]:
+        yield f"Of {a.gpu_hours(bill['unmeasured_gpu_ms'])} of GPU time the energy was not measured."
+    if bill["estimated_gpu_ms"]:
+        yield f"{a.gpu_hours(bill['estimated_gpu_ms'])} of GPU time are billed for gaps between readings: estimated."
+    if bill["provisional_bills"]:
+        yield f"{a.count(bill['provisional_bills'])} of {a.count(bill['bills'])} bills are provisional: still changing."
+    if len(bill["prices_versions"]) > 1:
+        yield f"Rated with {len(bill['prices_versions'])} versions of prices; `fleetpulse rerate` makes it one."
+
+
+def _sections(figures: Figures) -> Iterator[Section]:
+    total = figures["bill"]["total_nusd"]
+    yield Section(
+        "Where the money went",
+        "Every minute's bill is split to the nano-dollar: these lines add up to the bill.",
+        [tables.split(figures["split"], total), tables.components(figures["bill"])],
+        tables.hours(figures["hours"]),
+    )
+    yield Section(
+        "What a token costs, by model",
+        "In full: a model's engines with their waiting, start-up and failed work. Prompt: computing it. Generated: "
+        "computing answers and keeping the cache meanwhile.",
+        [tables.models(figures["models"])],
+        empty="No request ran.",
+    )
+    yield Section(
+        "Self-hosted beside hosted",
+        "The same tokens at the list price of a hosted model. Break-even: how busy the GPUs would have to be for both "
+        "to cost the same, if more requests cost nothing more here.",
+        [tables.list_prices(figures["models"])],
+        empty="No model has a list price; add aliases to the price file.",
+    )
+    yield Section(
+        "Who used it",
+        "Costs of the tenant's own requests, failed ones among them.",
+        [tables.tenants(figures["tenants"])],
+    )
+    yield Section(
+        "Good requests",
+        "Good: ended well and met every objective of its class. All costs of the class are carried by its good ones.",
+        [tables.goodput(figures["goodput"])],
+        empty="No service classes are defined; give a file with `slo_classes` (--slo).",
+    )
+    yield Section("Engines", "", [tables.engines(figures["engines"])], empty="No engine had a GPU.")
+    yield Section("GPUs by type", "", [tables.gpu_models(figures["gpu_models"])])
+    unused = figures["idle"]
+    yield Section("Idle GPUs", "No model was loaded.", [tables.idle(unused)], tables.idle_hours(unused), empty="None.")
+    nothing = "Nobody got an answer for this."
+    yield Section("Failed requests", nothing, [tables.failed(figures["failed"])], empty="None.")
+    meter = "At the meter: times PUE. CO2e by the grid's intensity."
+    yield Section("Energy and emissions", meter, [tables.energy(figures["energy"])])
+    caps = figures["power_caps"]
+    yield Section(
+        "Power limits",
+        f"Measured, not modelled: minutes of computing, by the limit of the GPUs. {tables.cap_said(caps)}",
+        [tables.power_caps(caps)],
+        empty="No minute in which tokens were computed has a power limit beside it.",
+    )
+    yield Section("Budgets", "", [tables.budgets(figures["budgets"])], empty="No budgets are set (--budgets).")
+    yield Section(
+        "Where each price is written",
+        f"{Path(figures['prices']['file']).name}, version {figures['prices']['version'][:12]}",
+        [tables.prices(figures["prices"]["used"])],
+        empty="No GPU was measured in this range.",
+    )
+
+
+def _foot(figures: Figures) -> Iterator[str]:
+    bill = figures["bill"]
+
+    def versions(name: str) -> str:
+        return ", ".join(str(one)[:12] for one in bill[name])
+
+    yield f"Rated with prices {versions('prices_versions')}."
+    yield f"Weights of the split: version {versions('weights_versions')}; metric definitions: version " + (
+        f"{versions('definition_versions')}."
+    )
+    yield "Dollars are shown rounded; every sum is made of whole nano-dollars. Unknown is a dash, never 0."

@@ -1,0 +1,121 @@
+"""Unit costs from sums of money and tokens. Pure; see ``figures`` for what full cost means. None where not known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fleetpulse.report.amounts import MILLION, USD_NUSD, per_million, ratio
+from stream_jobs.costs.apportion import apportion_one
+
+Row = dict[str, Any]
+
+
+def product(one: float | None, other: float | None) -> float | None:
+    """None where one is."""
+    return None if one is None or other is None else one * other
+
+
+def total(*parts: int | None) -> int | None:
+    """The sum of what is known; None where nothing is."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def unit_costs(row: Mapping[str, Any]) -> Row:
+    """A tenant's, model's or class's row with tokens added up and what a request and a million tokens cost."""
+    prompt = total(row["prefill_tokens"], row["cached_tokens"])
+    tokens = total(prompt, row["decode_tokens"])
+    return {
+        **row,
+        "prompt_tokens": prompt,
+        "usd_per_request": ratio(row["cost_nusd"], row["requests"] * USD_NUSD),
+        "usd_per_million_tokens": per_million(row["cost_nusd"], tokens),
+        "j_per_token": ratio(row["energy_mj"], (tokens or 0) * 1_000),
+    }
+
+
+def model_costs(row: Mapping[str, Any], full_nusd: int | None) -> Row:
+    """A model's row with its full cost, parted between prompts and answers as its requests' cost was."""
+    made = unit_costs(row)
+    answering = total(row["decode_nusd"], row["kv_nusd"])
+    whole = total(row["prefill_nusd"], answering)
+    sides = {"prompt": row["prefill_nusd"], "generated": answering}
+    tokens = {"prompt": made["prompt_tokens"], "generated": row["decode_tokens"]}
+    for name, part in sides.items():
+        part_of = ratio(part, whole)
+        made[f"usd_per_million_{name}"] = ratio(product(full_nusd, part_of), (tokens[name] or 0) * USD_NUSD / MILLION)
+        made[f"direct_usd_per_million_{name}"] = per_million(part, tokens[name])
+    made["full_nusd"] = full_nusd
+    made["full_usd_per_request"] = ratio(full_nusd, row["requests"] * USD_NUSD)
+    return made
+
+
+def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Each model's share of the bills of the engines that served it; see ``figures``. Engines without a model stay
+    with nobody."""
+    found: dict[str, int] = defaultdict(int)
+    models = _by_engine(served)
+    for engine in engines:
+        mine = [row for row in models.get(engine["engine_id"], ()) if row["cost_nusd"]]
+        if engine["total_nusd"] is None or not mine:
+            continue
+        parts = apportion_one(engine["total_nusd"], [row["cost_nusd"] for row in mine])
+        for row, part in zip(mine, parts, strict=True):
+            found[row["model"]] += part
+    return dict(found)
+
+
+def busy_by_model(measured: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """How busy the GPUs of a model's engines were, weighed by GPUs and by the model's share of each engine's cost."""
+    busy: dict[str, float] = defaultdict(float)
+    weight: dict[str, float] = defaultdict(float)
+    models = _by_engine(served)
+    for one in measured:
+        mine = models.get(one["owner"], ())
+        whole = sum(row["cost_nusd"] or 0 for row in mine)
+        for row in mine:
+            gpus = one["gpus"] * (row["cost_nusd"] or 0) / whole if whole else 0.0
+            busy[row["model"]] += one["busy"] * gpus
+            weight[row["model"]] += gpus
+    return {name: busy[name] / gpus for name, gpus in weight.items() if gpus}
+
+
+def by_engine(engines: Sequence[Row], of: Callable[..., list[Row]]) -> Iterator[tuple[Row, Sequence[Row]]]:
+    """Every engine with the models it served."""
+    models = _by_engine(of("cost_engine_models"))
+    for engine in engines:
+        yield engine, models.get(engine["engine_id"], ())
+
+
+def engine_costs(row: Mapping[str, Any], served: Sequence[Mapping[str, Any]]) -> Row:
+    """An engine's row with its models, tokens, and what a million tokens of it cost in full."""
+    tokens = sum(one["prompt_tokens"] + one["decode_tokens"] for one in served)
+    return {
+        **row,
+        "models": [one["model"] for one in served],
+        "requests": sum(one["requests"] for one in served),
+        "tokens": tokens,
+        "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
+        "used": ratio(row["request_nusd"], row["total_nusd"]),
+    }
+
+
+def gpu_costs(row: Mapping[str, Any]) -> Row:
+    """A GPU type's row with what an hour of it came to and what a million tokens on it cost."""
+    tokens = row["prompt_tokens"] + row["decode_tokens"]
+    priced = row["gpu_ms"] - row["unpriced_gpu_ms"]
+    return {
+        **row,
+        "usd_per_gpu_hour": ratio(row["total_nusd"], priced * USD_NUSD / 3_600_000),
+        "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
+        "j_per_token": ratio(row["energy_mj"], tokens * 1_000),
+    }
+
+
+def _by_engine(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["engine_id"]].append(dict(row))
+    return found

@@ -1,0 +1,230 @@
+"""The report of money on a real ClickHouse: every query runs, and figures are those made by hand."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import clickhouse_connect
+import numpy as np
+import pytest
+
+from fleetpulse import queries
+from fleetpulse.database import Database
+from fleetpulse.report import ask
+from fleetpulse.report.compose import page
+from fleetpulse.report.figures import Asked, gather
+from fleetpulse.report.goodput import slo_parameters
+from fleetpulse.report.html import html
+from runtime.config import ClickHouseConfig
+from schemas.errors import FleetpulseError
+from schemas.limits import DEFAULT_LIMITS
+from sinks.database import SinkDatabase
+from sinks.landing import land_derived
+from stream_jobs.costs.goodput import VERDICTS, Served, goodput
+from stream_jobs.costs.wide import Ints, ints
+from stream_jobs.rules.ruleset import SloClass
+from tests.integration.cost_rows import BEGIN_MS, ROWS, costs_record, land_fleet, land_requests, log_ids, request
+from tests.integration.sink_rig import migrated
+
+pytestmark = pytest.mark.integration
+
+PRICES = Path(__file__).parents[2] / "fleetpulse" / "data" / "prices" / "example.yaml"
+CLASSES = (SloClass("interactive", 0.99, ttft_us=800_000, tpot_us=60_000), SloClass("batch", 0.95, e2e_us=60_000_000))
+END_MS = BEGIN_MS + 120_000
+
+
+@pytest.fixture(scope="module")
+def config(stack: Any) -> Iterator[ClickHouseConfig]:
+    """The writer's login to a database of this module, with all tables: to make them takes longer than all tests."""
+    name = f"fleetpulse_test_{secrets.token_hex(6)}"
+    with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse.client_settings())) as client:
+        client.command(f"CREATE DATABASE {name}")
+        try:
+            found = stack.clickhouse.model_copy(update={"database": name})
+            with contextlib.closing(clickhouse_connect.get_client(**found.client_settings())) as inside:
+                migrated(inside)
+            yield found
+        finally:
+            client.command(f"DROP DATABASE {name} SYNC")
+
+
+@pytest.fixture
+def database(config: ClickHouseConfig) -> Iterator[SinkDatabase]:
+    """That database, empty."""
+    with contextlib.closing(SinkDatabase(config)) as found:
+        for table in ("token_costs", "usage", "gpu_samples_partials", "llm_requests"):
+            found.command(f"TRUNCATE TABLE {table}")
+        yield found
+
+
+def land(database: SinkDatabase, records: Any) -> None:
+    database.insert(land_derived(records, log_ids(), BEGIN_MS, DEFAULT_LIMITS).inserts)
+
+
+def question(**given: Any) -> Asked:
+    return replace(ask.asked((BEGIN_MS, END_MS), END_MS, PRICES), **given)
+
+
+def test_figures_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """Bill, split, unit costs, goodput, emissions, power limits: each as counted on paper."""
+    land_fleet(database, lambda records: land(database, records))
+
+    found = ask.figures_of(config, question(slo_classes=CLASSES))
+
+    assert [(row["part"], row["what"], row["cost_nusd"]) for row in found["split"]] == [
+        ("__idle__", "", 40_000_000),
+        ("__wasted__", "", 25_000_000),
+        ("request", "", 20_000_000),
+        ("__overhead__", "failed", 4_000_000),
+        ("__overhead__", "start-up", 1_000_000),
+        ("__unpriced__", "", None),
+    ]
+    assert found["bill"]["total_nusd"] == 90_000_000
+    assert (found["bill"]["unpriced_gpu_ms"], found["bill"]["provisional_bills"]) == (60_000, 1)
+    (model,) = found["models"]
+    assert (model["requests"], model["prompt_tokens"], model["decode_tokens"]) == (3, 1_600, 200)
+    # The engine's whole bill, half of it computing prompts: 0.05 USD, 1,600 prompt and 200 generated tokens.
+    assert (model["full_nusd"], model["usd_per_million_prompt"], model["usd_per_million_generated"]) == (
+        50_000_000, 15.625, 125.0,
+    )  # fmt: skip
+    assert model["busy"] == 0.4
+    assert [(row["tenant"], row["cost_nusd"], row["usd_per_request"]) for row in found["tenants"]] == [
+        ("acme", 20_000_000, 0.01),
+        ("initech", 4_000_000, 0.004),
+    ]
+    assert [(row["slo_class"], row["good"], row["missed"], row["failed"], row["usd_per_good_request"])
+            for row in found["goodput"]] == [("interactive", 1, 1, 0, 0.02), ("batch", 0, 0, 1, None)]  # fmt: skip
+    assert found["goodput"][0]["missed_usd"] == pytest.approx(0.01)
+    # 44.4 J, a quarter more at the meter, 400 g for a kilowatt-hour: 6,167 ug.
+    assert found["energy"] == [
+        {"region": "eu", "gpu_ms": 240_000, "energy_mj": 44_400, "meter_mj": 55_500, "co2e_ug": 6_167}
+    ]
+    assert [(row["limit_w"], row["j_per_token"]) for row in found["power_caps"]] == [(500.0, 0.015), (700.0, 0.02)]
+    assert [(row["host"], row["cost_nusd"]) for row in found["idle"]] == [("h", 40_000_000)]
+    assert [(row["section"], row["said"]) for row in found["prices"]["used"]] == [
+        ("GPU", "2.79 USD/GPU-hour"),
+        ("PUE", "1.25"),
+        ("energy", "0.09 USD/kWh"),
+        ("grid", "400 gCO2e/kWh"),
+        ("host", "1.20 USD/host-hour"),
+    ]
+
+
+def test_sums_of_every_query_are_the_bill(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """Parts, hours, days, engines with idle GPUs and types of GPU each add up to it."""
+    land_fleet(database, lambda records: land(database, records))
+
+    found = ask.figures_of(config, question())
+
+    total = found["bill"]["total_nusd"]
+    idle = sum(row["cost_nusd"] for row in found["idle"])
+    assert sum(row["cost_nusd"] or 0 for row in found["split"]) == total
+    assert sum(row["cost_nusd"] or 0 for row in found["hours"]) == total
+    assert sum(row["total_nusd"] for row in found["gpu_models"]) == total
+    assert sum(row["total_nusd"] for row in found["engines"]) + idle == total
+    assert sum(row["full_nusd"] for row in found["models"]) + idle == total
+
+
+def test_the_page_is_made_of_what_the_database_says(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """The bill stands in the file, and nothing in it leaves the machine."""
+    land_fleet(database, lambda records: land(database, records))
+
+    text = html(page(ask.figures_of(config, question(slo_classes=CLASSES))))
+
+    assert "<dd>$0.09</dd>" in text
+    assert "http" not in text
+    assert "<script" not in text
+
+
+def test_a_range_without_bills_is_told(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """Nothing is not a report of zeros."""
+    with pytest.raises(FleetpulseError, match=r"no bill between 2026-11-22 00:00 .* does the cost job run\?"):
+        ask.figures_of(config, question())
+
+
+def test_only_the_last_revision_of_a_bill_counts(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """A row of a lower version that lands later changes nothing."""
+    land_fleet(database, lambda records: land(database, records))
+    older = {**ROWS[2], "version": 0, "part_cost_nusd": [99], "total_nusd": 99}
+    land(database, [costs_record([older], 9)])
+
+    assert ask.figures_of(config, question())["bill"]["total_nusd"] == 90_000_000
+
+
+def test_verdicts_of_the_database_are_those_of_the_definition(database: SinkDatabase, config: ClickHouseConfig) -> None:
+    """On 900 random requests, with every kind of end, class and unknown."""
+    random = np.random.default_rng(7)
+    rows = [random_request(random) for _ in range(900)]
+    land_requests(database, rows)
+    bounds = {"from_ms": BEGIN_MS, "to_ms": END_MS}
+    reader = Database(config)
+
+    found = {row["slo_class"]: row for row in reader.named("cost_goodput", bounds | slo_parameters(CLASSES)).records()}
+    reader.close()
+
+    names = [slo.name for slo in CLASSES]
+    expected = goodput(served_of(rows, names), CLASSES)
+    for slo, one in zip(CLASSES, expected, strict=True):
+        got = found[slo.name]
+        assert [got[name] for name in VERDICTS[:4]] == [getattr(one, name) for name in VERDICTS[:4]]
+        assert [got[f"missed_{name}"] for name in ("ttft", "tpot", "e2e")] == [
+            one.missed_ttft_us, one.missed_tpot_us, one.missed_e2e_us,
+        ]  # fmt: skip
+        assert (got["good_input_tokens"], got["good_output_tokens"]) == (
+            one.good_input_tokens, one.good_output_tokens,
+        )  # fmt: skip
+
+
+def random_request(random: np.random.Generator) -> dict[str, Any]:
+    """Anything that may come."""
+    status = str(random.choice(["ok", "ok", "ok", "error", "aborted", "timeout", "rejected"]))
+    kinds = [None] if status == "ok" else ["client", "server", None]
+
+    def maybe(most: int) -> int | None:
+        return None if random.random() < 0.1 else int(random.integers(0, most))
+
+    return request(
+        status=status,
+        error_kind=kinds[int(random.integers(len(kinds)))],
+        slo_class=[None, "interactive", "batch", "gold"][int(random.integers(4))],
+        ttft_us=maybe(1_600_000),
+        tpot_us=maybe(120_000),
+        e2e_us=maybe(120_000_000),
+        input_tokens=maybe(5_000),
+        output_tokens=maybe(500),
+    )
+
+
+def served_of(rows: list[dict[str, Any]], names: list[str]) -> Served:
+    """The same requests as columns."""
+
+    def column(name: str) -> Ints:
+        return ints([row[name] for row in rows])
+
+    classes = [names.index(row["slo_class"]) if row["slo_class"] in names else -1 for row in rows]
+    return Served(
+        ints(classes),
+        np.array([row["status"] == "ok" for row in rows]),
+        np.array([row["status"] == "aborted" for row in rows]),
+        np.array([row["error_kind"] == "client" for row in rows]),
+        *(column(name) for name in ("ttft_us", "tpot_us", "e2e_us", "input_tokens", "output_tokens")),
+    )
+
+
+def test_no_query_of_costs_is_forgotten() -> None:
+    """The report asks every one of them."""
+    asked: list[str] = []
+
+    def noting(name: str, parameters: Any) -> list[dict[str, Any]]:
+        asked.append(name)
+        return [{"total_nusd": 1}] if name == "cost_bill" else []
+
+    example = PRICES.parents[1] / "budgets" / "example.yaml"
+    gather(noting, ask.asked((BEGIN_MS, END_MS), END_MS, PRICES, None, example))
+
+    assert set(asked) == {name for name in queries.names() if name.startswith("cost_")}
