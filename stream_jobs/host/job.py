@@ -16,7 +16,8 @@ AnyStep = Step[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class HostedJob:
-    """``steps`` by source topic; ``transactional`` are the source topics whose offsets have holes."""
+    """``steps`` by source topic, what people wait for most first; ``transactional`` are the source topics whose offsets
+    have holes."""
 
     name: str
     steps: Mapping[str, AnyStep]

@@ -155,8 +155,11 @@ class Partitions:
         return self.Owner(self._job.steps[place.topic], source, self._broker, self._names, self._policy, self._clock)
 
     def install(self) -> None:
-        """What was acquired is live. Call right after seeking, with nothing awaited between."""
-        self._live, self._ready = self._ready, {}
+        """What was acquired is live. Call right after seeking, with nothing awaited between. Of partitions that are due
+        at once those of the topic that the job names first commit first."""
+        topics = self._job.topics
+        self._live = dict(sorted(self._ready.items(), key=lambda one: topics.index(one[0].topic)))
+        self._ready = {}
         self.generation += 1
         for place in self._live:
             self._counters.add("job_acquires", topic=place.topic)

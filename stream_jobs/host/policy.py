@@ -65,5 +65,7 @@ class CommitPolicy:
 
 DEFAULT_POLICY = CommitPolicy()
 
-PROMPT_POLICY = CommitPolicy(due_interval_ms=50, tick_ms=10, fetch_linger_ms=20, fetch_wait_ms=100)
-"""For jobs that somebody waits for: finals and alerts. They have few records, so that fetching often costs little."""
+PROMPT_POLICY = CommitPolicy(due_interval_ms=50, tick_ms=10, fetch_linger_ms=20, fetch_wait_ms=50)
+"""For jobs that somebody waits for: finals and alerts. They have few records, so that fetching often costs little.
+``fetch_wait_ms`` is short because a partition that has just brought something is left out of the next fetch, which
+waits so long."""

@@ -108,6 +108,17 @@ async def test_a_worker_that_is_given_nothing_is_ready() -> None:
     assert readiness.why() is None
 
 
+async def test_the_topic_that_the_job_names_first_commits_first() -> None:
+    """In whatever order the group hands partitions out: an event must not wait for the windows due beside it."""
+    partitions = partitions_of(Readiness(partitions="not joined"))
+    partitions._job = HostedJob.of(CountingStep(), ["events", "windows"])
+
+    await partitions.assign([("windows", 1), ("events", 1), ("windows", 0), ("events", 0)])
+    partitions.install()
+
+    assert list(partitions.live) == [("events", 1), ("events", 0), ("windows", 1), ("windows", 0)]
+
+
 async def test_what_was_taken_back_while_it_was_taken_over_is_not_ready() -> None:
     """The group changed its mind in the middle."""
     readiness = Readiness(partitions="not joined")
