@@ -1,0 +1,89 @@
+"""What an alert was concluded from, as tables for people. Pure: lists of (title, columns, rows of text).
+
+Evidence is JSON whose kinds may grow: what is known gets an order and units, anything else is shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetpulse.alerts import moment
+from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, percent, short
+
+ROWS_MAX = 100
+TITLES = {
+    "expected": "What was measured and expected",
+    "requests.slowest": "Slowest requests",
+    "requests.failed": "Failed requests",
+    "gpu.gpus": "GPUs beside it",
+    "gpu.engines": "Engines beside it",
+    "explained_by": "What explains the change",
+    "touched": "Whom it touched",
+    "deployment": "Deployments before it",
+}
+"""In the order in which they are shown; others follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A table: ``title``, names of columns, and rows of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables(evidence: Mapping[str, Any]) -> list[Told]:
+    """The evidence as tables, in the order of ``TITLES``."""
+    found = dict(_parts("", evidence))
+    order = [*TITLES, *sorted(found.keys() - TITLES.keys())]
+    made = (_table(TITLES.get(name, name.replace("_", " ")), found[name]) for name in order if name in found)
+    return [told for told in made if told.rows]
+
+
+def written(name: str, value: Any) -> str:
+    """A value by the unit at the end of its name."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return clean(", ".join(_pairs(value)) if isinstance(value, Mapping | list) else value)
+    if name.endswith("_ms"):
+        return f"{moment(int(value))} UTC" if value > 1e11 else microseconds(1_000 * value)
+    for ending, write in (("_us", microseconds), ("share", percent)):
+        if name.endswith(ending):
+            return write(float(value))
+    return short(float(value))
+
+
+def _parts(prefix: str, evidence: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Evidence by kind; kinds that hold lists alone (requests, gpu) by list."""
+    for name, value in evidence.items():
+        if isinstance(value, Mapping) and value and all(isinstance(one, list) for one in value.values()):
+            yield from _parts(f"{prefix}{name}.", value)
+        else:
+            yield prefix + name, value
+
+
+def _table(title: str, value: Any) -> Told:
+    if isinstance(value, Mapping):
+        return Told(title, ("", ""), tuple((_word(name), written(name, one)) for name, one in value.items()))
+    rows = (
+        [one if isinstance(one, Mapping) else {"": one} for one in value] if isinstance(value, list) else [{"": value}]
+    )
+    names = tuple(dict.fromkeys(name for row in rows for name in row))
+    cells = tuple(tuple(written(name, row.get(name)) for name in names) for row in rows[:ROWS_MAX])
+    return Told(title, tuple(map(_word, names)), cells)
+
+
+def _pairs(value: Mapping[str, Any] | Sequence[Any]) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{name} {written(str(name), one)}" for name, one in value.items()]
+    return [written("", one) for one in value]
+
+
+def _word(name: str) -> str:
+    for unit in ("_us", "_ms"):
+        name = name.removesuffix(unit)
+    return clean(name.replace("_", " "))

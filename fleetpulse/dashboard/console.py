@@ -1,0 +1,152 @@
+"""People's own SQL: one statement, read-only whatever the login may do, cut off at a number of rows, bytes and seconds.
+
+The statement is sent as it is, with ``readonly = 2`` beside it: the server refuses writes and lets nobody take that
+setting back, also where the login itself may write. The answer is read as it comes and the connection dropped at the
+limit, so that no statement, whatever settings it names, makes this process hold more than that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+
+from runtime.config import ClickHouseConfig
+from schemas.errors import FleetpulseError, UnavailableError
+
+SQL_CHARS_MAX = 100_000
+ROWS_MAX = 1_000
+SHOWN_BYTES_MAX = 8 * 2**20
+FILE_BYTES_MAX = 64 * 2**20
+SECONDS_MAX = 20
+_CONNECT_S = 3.0
+FORMATS = {"csv": "CSVWithNames", "parquet": "Parquet"}
+"""By the ending of a file's name, what the server writes."""
+_VERSION = re.compile(r" \(version [^()]*\)\s*$")
+_TOLD_CHARS_MAX = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What came back: at most ``ROWS_MAX`` rows, ``more`` where that was not all."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool
+
+
+async def table(login: ClickHouseConfig, sql: str, values: Mapping[str, str | int | float]) -> Table:
+    """The answer as rows. Raises ``FleetpulseError`` with the server's own words, ``UnavailableError`` without any."""
+    lines: list[bytes] = []
+    size, more = 0, False
+    async with _answer(login, sql, values, "JSONCompactEachRowWithNamesAndTypes") as pieces:
+        async for line in _lines(pieces):
+            size += len(line)
+            if len(lines) > ROWS_MAX + 1 or size > SHOWN_BYTES_MAX:
+                more = True
+                break
+            lines.append(line)
+    if not lines:
+        return Table((), (), (), more)
+    names, types, *rows = [_parsed(line) for line in lines] if len(lines) > 1 else (_parsed(lines[0]), [])
+    return Table(tuple(map(str, names)), tuple(map(str, types)), tuple(tuple(row) for row in rows), more)
+
+
+async def file(login: ClickHouseConfig, sql: str, values: Mapping[str, str | int | float], ending: str) -> bytes:
+    """The whole answer as a file of one of ``FORMATS``; raises as ``table``, and when it is larger than the limit."""
+    held = bytearray()
+    async with _answer(login, sql, values, FORMATS[ending]) as pieces:
+        async for piece in pieces:
+            held += piece
+            if len(held) > FILE_BYTES_MAX:
+                most = FILE_BYTES_MAX // 2**20
+                raise FleetpulseError(f"the file would be larger than {most} MiB; add a LIMIT or use fleetpulse query")
+    return bytes(held)
+
+
+def statement(text: str) -> str:
+    """The statement to send, without the semicolon at its end. Raises ``FleetpulseError`` for none or one too long."""
+    kept = text.strip().rstrip(";").rstrip()
+    if not kept:
+        raise FleetpulseError("there is no SQL to run; write some or take a saved query")
+    if len(kept) > SQL_CHARS_MAX:
+        raise FleetpulseError(f"this SQL has {len(kept):,} characters; at most {SQL_CHARS_MAX:,}")
+    return kept
+
+
+def told(said: str) -> str:
+    """The server's error without what only its makers need."""
+    line = _VERSION.sub("", said.strip())
+    return line if len(line) <= _TOLD_CHARS_MAX else f"{line[:_TOLD_CHARS_MAX]}…"
+
+
+def settings(login: ClickHouseConfig, values: Mapping[str, str | int | float]) -> dict[str, str]:
+    """What is sent beside the statement: limits, and the values of its places."""
+    limits: dict[str, str | int] = {
+        "database": login.database,
+        "readonly": 2,
+        "max_execution_time": SECONDS_MAX,
+        "output_format_json_quote_64bit_integers": 0,
+        "output_format_json_quote_denormals": 1,
+        "http_write_exception_in_output_format": 0,
+    }
+    bound = {f"param_{name}": str(value) for name, value in values.items()}
+    return {name: str(value) for name, value in limits.items()} | bound
+
+
+@contextlib.asynccontextmanager
+async def _answer(
+    login: ClickHouseConfig, sql: str, values: Mapping[str, str | int | float], form: str
+) -> AsyncIterator[AsyncIterator[bytes]]:
+    body = f"{statement(sql)}\nFORMAT {form}".encode()
+    headers = {"X-ClickHouse-User": login.user, "X-ClickHouse-Key": login.password.get_secret_value()}
+    limits = httpx.Timeout(SECONDS_MAX + 5.0, connect=_CONNECT_S)
+    try:
+        async with (
+            httpx.AsyncClient(timeout=limits, trust_env=False) as client,
+            client.stream("POST", login.url, params=settings(login, values), content=body, headers=headers) as answer,
+        ):
+            if answer.status_code != httpx.codes.OK:
+                said = (await _begin(answer)).decode("utf-8", "replace")
+                raise FleetpulseError(told(said) or f"ClickHouse answers with status {answer.status_code}")
+            yield answer.aiter_bytes()
+    except httpx.RemoteProtocolError as error:
+        raise FleetpulseError(f"ClickHouse stopped in the middle of its answer ({error}); ask for less") from error
+    except httpx.HTTPError as error:
+        raise UnavailableError("ClickHouse does not answer. Try again; see `fleetpulse status`.") from error
+
+
+async def _begin(answer: httpx.Response) -> bytes:
+    held = b""
+    async for piece in answer.aiter_bytes():
+        held += piece
+        if len(held) > _TOLD_CHARS_MAX:
+            break
+    return held
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Lines without their ends; one that is longer than all that may be shown comes in part, as the last."""
+    rest = b""
+    async for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line
+        if len(rest) > SHOWN_BYTES_MAX:
+            break
+    if rest:
+        yield rest
+
+
+def _parsed(line: bytes) -> list[Any]:
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise FleetpulseError(told(line.decode("utf-8", "replace"))) from error
+    return found if isinstance(found, list) else [found]

@@ -1,0 +1,178 @@
+"""One alert in full: figures, evidence, what else the same cause did, its transitions, and the mute of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from fleetpulse.alerts import lines_of, moment
+from fleetpulse.dashboard.alert_evidence import Told, tables
+from fleetpulse.dashboard.parts import Panel, button, choices, set_text, tag
+from fleetpulse.dashboard.values import clean
+from fleetpulse.dashboard.view import View
+from schemas.alerts import Alert, decode
+from schemas.errors import RejectedError
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+DURATIONS = {
+    "30m": ("30 minutes", 30 * MINUTE_MS),
+    "2h": ("2 hours", 2 * HOUR_MS),
+    "8h": ("8 hours", 8 * HOUR_MS),
+    "1d": ("a day", DAY_MS),
+    "7d": ("a week", 7 * DAY_MS),
+}
+REASON_CHARS_MAX = 200
+_VALUE = "(e) => emit(e.target.value)"
+_IN_FULL = ("with it",)
+
+Mute = Callable[[str, int, str], None]
+"""Takes the fingerprint, how long [ms] and why."""
+
+
+def facts(alert: Alert) -> list[tuple[str, str]]:
+    """What is said of an alert above its evidence: (what, value)."""
+    lines = [(what, str(value)) for what, value in lines_of(alert) if not what.startswith("evidence")]
+    return [(what, value) for what, value in lines if what not in ("summary", *_IN_FULL)]
+
+
+def members(alert: Alert) -> Told:
+    """What else the same cause did."""
+    rows = tuple(
+        (
+            clean(one.severity),
+            clean(one.summary or one.rule),
+            clean(one.rule),
+            str(moment(one.since_ms)),
+            moment(one.until_ms) or "goes on",
+        )
+        for one in alert.members
+    )
+    return Told("What else the same cause did", ("severity", "what", "rule", "since (UTC)", "until (UTC)"), rows)
+
+
+def transitions(rows: Sequence[Mapping[str, Any]]) -> Told:
+    """What was told of it, the newest first."""
+    cells = tuple(
+        (f"{moment(row['at_ms'])}", str(row["transition"]), clean(row["severity"]), clean(row["summary"]))
+        for row in rows
+    )
+    return Told("Transitions", ("at (UTC)", "transition", "severity", "what"), cells)
+
+
+class AlertPanel:
+    """The panel; nothing is seen of it before ``show``."""
+
+    def __init__(self, view: View, mute: Mute) -> None:
+        self._view = view
+        self._mute = mute
+        self._for, self._reason = "2h", ""
+        self._fingerprint = ""
+        self._seen: tuple[Any, ...] = ()
+        with tag("div", "fp-alert") as self._box:
+            self._panel = Panel("Alert")
+            with self._panel.tools:
+                button("Close", lambda: view.open(view.link(view.spec.path)), "close")
+            with self._panel.body:
+                self._title = tag("h3", text="", style="font-size:15px;font-weight:620;margin:0;overflow-wrap:anywhere")
+                self._mute_row()
+                self._content = tag("div", "fp-body")
+        self._box.set_visibility(False)
+
+    def _mute_row(self) -> None:
+        with tag("div", "fp-filters", role="group", aria_label="Mute this alert"):
+            choices("Mute for", {name: text for name, (text, _) in DURATIONS.items()}, self._for, self._choose)
+            with tag("div", "fp-field"):
+                tag("label", text="Why", **{"for": "mute-reason"})
+                reason = tag(
+                    "input", id="mute-reason", placeholder="for whoever looks", maxlength=str(REASON_CHARS_MAX)
+                )
+                reason.on("change", lambda event: self._because(event.args), js_handler=_VALUE)
+            button("Mute", self._told, "notifications_off", "primary")
+        self._answer = tag("p", "fp-muted", text="", role="status")
+
+    def _choose(self, name: str) -> None:
+        self._for = name if name in DURATIONS else self._for
+
+    def _because(self, text: Any) -> None:
+        self._reason = str(text)[:REASON_CHARS_MAX]
+
+    def _told(self) -> None:
+        self.answer("telling the alert job …", bad=False)
+        self._mute(self._fingerprint, DURATIONS[self._for][1], self._reason)
+
+    def answer(self, text: str, *, bad: bool) -> None:
+        """What became of the mute."""
+        self._answer.classes(replace="fp-bad" if bad else "fp-muted")
+        set_text(self._answer, text)
+
+    def show(self, fingerprint: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Show this alert; ``rows`` are its transitions, the newest first."""
+        seen = (fingerprint, *((row["opened_ms"], row["number"]) for row in rows))
+        if seen == self._seen:
+            return
+        self._seen, self._fingerprint = seen, fingerprint
+        self._box.set_visibility(True)
+        alert = _decoded(rows[0]["record"]) if rows else None
+        if alert is None:
+            self._panel.empty("This alert is not known", "It may be older than alerts are kept, or the link is wrong.")
+            return
+        self._panel.show()
+        self._fingerprint = alert.fingerprint
+        self._panel.hint(f"{alert.severity}, {alert.transition}")
+        set_text(self._title, clean(alert.summary))
+        self._content.clear()
+        with self._content:
+            _list(facts(alert))
+            with tag("div", "fp-grid"):
+                for told in (*tables(alert.evidence), members(alert), transitions(rows)):
+                    _table(told)
+            _whole(rows[0]["record"])
+
+
+def _decoded(record: str) -> Alert | None:
+    try:
+        return decode(record.encode())
+    except RejectedError:
+        return None
+
+
+def _list(lines: Sequence[tuple[str, str]]) -> None:
+    style = "display:grid;grid-template-columns:minmax(90px,max-content) minmax(0,1fr);gap:2px 16px;margin:0"
+    with tag("dl", style=style):
+        for what, value in lines:
+            tag("dt", "fp-muted", clean(what))
+            lines_of_it = "\n".join(map(clean, value.split("\n")))
+            tag("dd", "", lines_of_it, style="margin:0;white-space:pre-line;overflow-wrap:anywhere")
+
+
+def _table(told: Told) -> None:
+    if not told.rows:
+        return
+    wide = "c6" if len(told.columns) <= 2 else ""
+    with tag("section", wide, aria_label=told.title):
+        tag("h3", "fp-muted", told.title, style="font-size:12px;font-weight:600;margin:6px 0 4px")
+        with (
+            tag("div", style="overflow-x:auto", tabindex="0", role="region", aria_label=told.title),
+            tag("table", "fp-plain", style="border-collapse:collapse;width:100%;font-size:12px"),
+        ):
+            if any(told.columns):
+                with tag("thead"), tag("tr"):
+                    for name in told.columns:
+                        tag("th", "fp-muted", name, scope="col", style=f"{_CELL};font-weight:550")
+            with tag("tbody"):
+                for row in told.rows:
+                    with tag("tr"):
+                        for cell in row:
+                            tag("td", "", cell, style=_CELL)
+
+
+_CELL = "text-align:left;padding:3px 14px 3px 0;border-bottom:1px solid var(--line);vertical-align:top"
+
+
+def _whole(record: str) -> None:
+    text = orjson.dumps(orjson.loads(record), option=orjson.OPT_INDENT_2).decode()
+    with tag("details"):
+        tag("summary", "fp-muted", "The whole record as JSON", style="cursor:pointer")
+        tag("pre", "fp-mono", text, style="overflow:auto;max-height:420px;margin:8px 0 0", tabindex="0")

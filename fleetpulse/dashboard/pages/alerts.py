@@ -1,0 +1,182 @@
+"""*Alerts*: what is wrong now, what was, one alert with all its evidence, and mutes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nicegui import background_tasks
+
+from fleetpulse.alerts import checked, moment, tell
+from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.pages.alert_panel import AlertPanel
+from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, segments
+from fleetpulse.dashboard.values import UNKNOWN, ago, clean
+from fleetpulse.dashboard.view import View, wall_ms
+from runtime.config import load
+from schemas.alert_commands import Command
+from schemas.alerts import SEVERITIES
+from schemas.errors import FleetpulseError
+from schemas.limits import DAY_MS
+
+KEPT_MS = 60 * DAY_MS
+"""An alert that is open is told again now and then; one of which nothing was heard for so long is over."""
+MOODS = {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}
+MUTED = {"no": "awake", "yes": "muted", "all": "all"}
+
+
+def mute_of(fingerprint: str, now_ms: int, last_ms: int, reason: str) -> Command:
+    """The command that mutes one alert from now on; ``ConfigError`` for one that the alert job would refuse."""
+    name = f"m-{secrets.token_hex(4)}"
+    return checked(Command("mute", name, {"fingerprint": fingerprint}, now_ms, now_ms + last_ms, reason, "dashboard"))
+
+
+def opened(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float | None]]]:
+    """Points of a bar chart by severity, the worst first; severities that never came are left out."""
+    found: dict[str, list[tuple[int, float | None]]] = {
+        severity: [(int(row["bucket"]), float(row["opened"])) for row in rows if row["severity"] == severity]
+        for severity in reversed(SEVERITIES)
+    }
+    return {severity: points for severity, points in found.items() if points}
+
+
+def build(view: View) -> Refresh:
+    """Figures, one alert when it was chosen, the open ones, history."""
+    return _Alerts(view).refresh
+
+
+class _Alerts:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._stats = Stats(
+            {"critical": "Critical", "warning": "Warning", "info": "Info", "muted": "Muted", "opened": "Opened"}
+        )
+        self._one = AlertPanel(view, self._mute)
+        self._open_panel = Panel("Open", "the worst first")
+        with self._open_panel.tools:
+            segments("Muted alerts", MUTED, view.choice("muted", MUTED), lambda value: view.set(muted=value))
+        with self._open_panel.body:
+            self._open = Table(self._open_columns(), "Open alerts")
+        with grid():
+            self._history_panel = Panel("History", "alerts that were told of in this range", "c8")
+            with self._history_panel.body:
+                self._history = Table(self._history_columns(), "Alerts of this range", page_rows=10)
+            self._bars_panel = Panel("Opened", "by severity", "c4")
+            with self._bars_panel.body:
+                self._bars = Chart(view, "Alerts opened over time, by severity", 220)
+
+    def _link(self, row: Mapping[str, Any]) -> str:
+        filters = {name: self._view.filter(name) for name in PAGE.filters}
+        return self._view.link(PAGE.path, alert=str(row["fingerprint"]), **filters)
+
+    def _open_columns(self) -> list[Column]:
+        return [
+            Column("severity", "Severity", mood=lambda row: MOODS.get(str(row["severity"]), "fp-pill fp-muted")),
+            Column("summary", "What", href=self._link),
+            Column("age_ms", "Since", text=ago, right=True),
+            Column("host", "Host", text=_or_dash),
+            Column("model", "Model", text=_or_dash),
+            Column("members", "With it", right=True),
+            Column("muted_until_ms", "Muted until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
+            Column("rule", "Rule"),
+        ]
+
+    def _history_columns(self) -> list[Column]:
+        return [
+            Column("ago_ms", "Opened", text=ago, right=True),
+            Column("worst", "Worst", mood=lambda row: MOODS.get(str(row["worst"]), "fp-pill fp-muted")),
+            Column("said", "What", href=self._link),
+            Column("lasted_ms", "Lasted", text=lambda ms: "open" if ms is None else ago(max(1_000, ms)), right=True),
+            Column("transitions", "Told", right=True),
+        ]
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        fingerprint = view.option("alert")
+        waiting, history, bars = await view.gather(
+            view.ask("alerts_open", kept_ms=KEPT_MS), view.ask("alerts_history"), view.ask("alerts_over_time")
+        )
+        records = waiting.records()
+        self._show_figures(records, len(history.rows))
+        self._show_open(records)
+        self._show_history(history.records(), bars.records())
+        if fingerprint:
+            found = await view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=KEPT_MS)
+            self._one.show(fingerprint, found.records())
+
+    def _show_figures(self, records: Sequence[Mapping[str, Any]], told: int) -> None:
+        awake = [row for row in records if not row["muted"]]
+        for severity, mood in (("critical", "bad"), ("warning", "warn"), ("info", "")):
+            count = sum(row["severity"] == severity for row in awake)
+            self._stats.show(severity, f"{count:,}", "open and not muted", mood if count else "good")
+        self._stats.show("muted", f"{len(records) - len(awake):,}", "open, wake nobody")
+        self._stats.show("opened", f"{told:,}", "told of in this range")
+
+    def _show_open(self, records: Sequence[Mapping[str, Any]]) -> None:
+        wanted = self._view.choice("muted", MUTED)
+        shown = [row for row in records if wanted == "all" or bool(row["muted"]) == (wanted == "yes")]
+        if not shown:
+            what = {"no": "No alert is open", "yes": "No alert is muted", "all": "No alert is open"}[wanted]
+            hidden = len(records) - len(shown)
+            self._open_panel.empty(what, f"{hidden:,} more are behind the other button." if hidden else _QUIET)
+            return
+        to_ms = self._view.range.to_ms
+        self._open_panel.show()
+        self._open.show([{**row, "age_ms": max(0, to_ms - row["since_ms"])} for row in shown])
+
+    def _show_history(self, records: Sequence[Mapping[str, Any]], bars: Sequence[Mapping[str, Any]]) -> None:
+        view = self._view
+        if not records:
+            self._history_panel.empty("No alert in this range", "Choose a longer range.")
+            self._bars_panel.empty("Nothing was opened")
+            return
+        self._history_panel.show()
+        self._history.show([{**row, "ago_ms": max(0, view.range.to_ms - row["opened_ms"])} for row in records])
+        colours = {"critical": view.palette.bad, "warning": view.palette.warn, "info": view.palette.muted}
+        lines = [
+            Line(severity, points, colour=colours[severity], stack="all", bar=True)
+            for severity, points in opened(bars).items()
+        ]
+        if not lines:
+            self._bars_panel.empty("Nothing was opened", "What stands beside was opened before.")
+            return
+        self._bars_panel.show()
+        self._bars.show(over_time(lines, view.range, view.palette))
+
+    def _mute(self, fingerprint: str, last_ms: int, reason: str) -> None:
+        background_tasks.create(self._tell(fingerprint, last_ms, reason))
+
+    async def _tell(self, fingerprint: str, last_ms: int, reason: str) -> None:
+        try:
+            command = mute_of(fingerprint, wall_ms(), last_ms, reason)
+            await tell(load().kafka, command)
+        except FleetpulseError as error:
+            self._one.answer(str(error), bad=True)
+            return
+        until = moment(command.until_ms)
+        self._one.answer(
+            f"Muted until {until} UTC once the alert job has read it, with its next window. "
+            f"To end it sooner: fleetpulse alerts unmute {command.id}",
+            bad=False,
+        )
+
+
+def _or_dash(text: Any) -> str:
+    return clean(text) if text else UNKNOWN
+
+
+_QUIET = "Alerts come from the alert job (fleetpulse jobs alerts); rules: fleetpulse rules."
+
+PAGE = PageSpec(
+    path="/alerts",
+    title="Alerts",
+    icon="notifications",
+    about="What is wrong now, what was, and what it was concluded from",
+    build=build,
+    filters=("cluster", "host", "model", "tenant"),
+    options={"alert": "", "muted": "no"},
+    live_s=3.0,
+)

@@ -1,0 +1,280 @@
+"""*Pipeline*: how fresh the tables are, what waits, what became of every event, and a look at what was refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetpulse.alerts import moment
+from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid, set_text, tag
+from fleetpulse.dashboard.values import UNKNOWN, ago, clean, short, size
+from fleetpulse.dashboard.view import View, wall_ms
+from schemas.verdicts import REASONS
+
+BYTES_SHOWN = 2_048
+FRESH_MS, STALE_MS = 30_000, 120_000
+"""Younger than the first is well, older than the second is not."""
+WAITING_MANY = 10_000
+_PLACE = re.compile(r"([a-z.]{1,40})/(\d{1,10})/(\d{1,18})/(-1|\d{1,9})")
+_LINE_BYTES = 16
+
+Row = dict[str, Any]
+
+
+def joined(
+    booked: Sequence[Mapping[str, Any]],
+    produced: Sequence[Mapping[str, Any]],
+    fresh: Sequence[Mapping[str, Any]],
+    now_ms: int,
+) -> list[Row]:
+    """One row a topic of what three queries say; None where one of them does not know it."""
+    found: dict[str, Row] = {}
+    for rows in (booked, produced, fresh):
+        for row in rows:
+            found.setdefault(str(row["topic"]), {}).update(row)
+    for row in found.values():
+        for name, at in (("newest_ago_ms", "newest_ms"), ("commit_ago_ms", "last_commit_ms")):
+            row[name] = max(0, now_ms - row[at]) if row.get(at) else None
+    return [found[topic] for topic in sorted(found)]
+
+
+def place_of(text: str) -> dict[str, str | int] | None:
+    """Parameters of the refused row that an address names as topic/partition/offset/row; None for anything else."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        return None
+    topic, partition, offset, row = found.groups()
+    return {"topic": topic, "partition": int(partition), "offset": int(offset), "row": int(row)}
+
+
+def place_text(row: Mapping[str, Any]) -> str:
+    """A refused row as an address names it."""
+    return f"{row['topic']}/{row['partition']}/{row['offset']}/{-1 if row['row'] is None else row['row']}"
+
+
+def dump(data: bytes) -> str:
+    """Bytes as people look at them: offset, hex digits, and what of them is ASCII."""
+    lines = []
+    for first in range(0, len(data), _LINE_BYTES):
+        line = data[first : first + _LINE_BYTES]
+        digits = " ".join(f"{byte:02x}" for byte in line).ljust(3 * _LINE_BYTES - 1)
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in line)
+        lines.append(f"{first:06x}  {digits}  {text}")
+    return "\n".join(lines)
+
+
+def build(view: View) -> Refresh:
+    """Figures, topics, lines over time, what was refused."""
+    return _Pipeline(view).refresh
+
+
+class _Pipeline:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._stats = Stats(
+            {"fresh": "Newest event", "commit": "Last commit", "rate": "Events booked", "waiting": "Waiting at edges",
+             "rejected": "Rejected", "shed": "Shed"}
+        )  # fmt: skip
+        self._topics_panel = Panel("By source topic", "books of this range; `fleetpulse reconcile` proves them")
+        with self._topics_panel.body:
+            self._topics = Table(_TOPICS, "Books by source topic")
+        with grid():
+            self._rate_panel = Panel("Events booked", "a second, by topic", "c6")
+            with self._rate_panel.body:
+                self._rate = Chart(view, "Events booked a second by topic, over time", 190)
+            self._odd_panel = Panel("Not accepted", "a second: rejected, late or future, sent again", "c6")
+            with self._odd_panel.body:
+                self._odd = Chart(view, "Events that were not accepted, a second, over time", 190)
+            self._why_panel = Panel("Why refused", "by reason", "c5")
+            with self._why_panel.body:
+                self._why = Table(_WHY, "Reasons of refusals", page_rows=10)
+            self._rows_panel = Panel("Newest refused", "follow one to see its bytes", "c7")
+            with self._rows_panel.tools:
+                known = {"": "all", **{reason: reason.replace("_", " ") for reason in REASONS}}
+                choices("Reason", known, view.choice("reason", known), lambda value: view.set(reason=value))
+            with self._rows_panel.body:
+                self._rows = Table(self._row_columns(), "Newest refused records and events", page_rows=10)
+        self._bytes = _Bytes()
+
+    def _row_columns(self) -> list[Column]:
+        def link(row: Mapping[str, Any]) -> str:
+            return self._view.link(PAGE.path, record=place_text(row), reason=self._view.option("reason"))
+
+        return [
+            Column("ago_ms", "Ago", text=ago, right=True),
+            Column("place", "Where", href=link),
+            Column("reason", "Reason"),
+            Column("detail", "Detail"),
+            Column("bytes_total", "Size", text=size, right=True),
+        ]
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        reason = view.choice("reason", ("", *REASONS))
+        booked, produced, fresh, series, why, rows = await view.gather(
+            view.ask("pipeline_topics"),
+            view.ask("pipeline_producers"),
+            view.ask("pipeline_freshness"),
+            view.ask("pipeline_over_time"),
+            view.ask("pipeline_rejected"),
+            view.ask("pipeline_rejected_rows", reason=reason),
+        )
+        now_ms = min(view.range.to_ms, wall_ms())
+        topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
+        self._show_figures(topics)
+        self._show_topics(topics)
+        self._show_lines(series.records())
+        self._show_refused(why.records(), rows.records(), now_ms)
+        await self._show_bytes()
+
+    async def _show_bytes(self) -> None:
+        told = self._view.option("record")
+        place = place_of(told)
+        if told and place is None:
+            self._bytes.missing("This link names no refused record")
+        elif place is not None:
+            found = await self._view.ask("pipeline_rejected_bytes", bytes_max=BYTES_SHOWN, **place)
+            records = found.records()
+            if records:
+                self._bytes.show(records[0])
+            else:
+                self._bytes.missing("This record was not refused in this range")
+
+    def _show_figures(self, topics: Sequence[Row]) -> None:
+        def worst(name: str) -> int | None:
+            return max((row[name] for row in topics if row[name] is not None), default=None)
+
+        def total(name: str) -> int:
+            return sum(int(row.get(name) or 0) for row in topics)
+
+        newest = min((row["newest_ago_ms"] for row in topics if row["newest_ago_ms"] is not None), default=None)
+        commit = min((row["commit_ago_ms"] for row in topics if row["commit_ago_ms"] is not None), default=None)
+        booked = sum(total(name) for name in ("accepted", "late", "future", "rejected", "duplicate"))
+        show = self._stats.show
+        show("fresh", ago(newest), f"oldest topic {ago(worst('newest_ago_ms'))}", _mood(newest))
+        show("commit", ago(commit), "of the windows job", _mood(commit))
+        show("rate", short(1_000 * booked / self._view.range.span_ms), f"a second; {short(booked)} in all")
+        waiting, refused = total("waiting"), total("rejected")
+        show("waiting", short(waiting), "written, not acknowledged", "warn" if waiting > WAITING_MANY else "")
+        show("rejected", short(refused), "events in this range", "warn" if refused else "good")
+        show("shed", short(total("shed")), "declared lost at edges", "bad" if total("shed") else "good")
+
+    def _show_topics(self, topics: Sequence[Row]) -> None:
+        if topics:
+            self._topics_panel.show()
+            self._topics.show(topics)
+        else:
+            self._topics_panel.empty("Nothing was booked in this range", _START)
+
+    def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
+        view = self._view
+        if not series:
+            self._rate_panel.empty("Nothing was booked in this range")
+            self._odd_panel.empty("Nothing was booked in this range")
+            return
+        width = view.range.bucket_ms / 1_000
+        by_topic: dict[str, list[tuple[int, float | None]]] = {}
+        odd: dict[str, dict[int, float]] = {"rejected": {}, "untimely": {}, "resent": {}}
+        for row in series:
+            by_topic.setdefault(str(row["topic"]), []).append((row["at_ms"], row["booked"] / width))
+            for name, points in odd.items():
+                points[row["at_ms"]] = points.get(row["at_ms"], 0.0) + row[name] / width
+        self._rate_panel.show()
+        self._rate.show(over_time([Line(name, points) for name, points in by_topic.items()], view.range, view.palette))
+        if not any(value for points in odd.values() for value in points.values()):
+            self._odd_panel.empty("Everything was accepted", "Nothing rejected, late, future or sent again.")
+            return
+        self._odd_panel.show()
+        words = {"rejected": "rejected", "untimely": "late or future", "resent": "sent again"}
+        lines = [Line(words[name], list(points.items())) for name, points in odd.items()]
+        self._odd.show(over_time(lines, view.range, view.palette))
+
+    def _show_refused(self, why: Sequence[Row], rows: Sequence[Row], now_ms: int) -> None:
+        if not why:
+            self._why_panel.empty("Nothing was refused in this range")
+        else:
+            self._why_panel.show()
+            self._why.show(why)
+        if not rows:
+            self._rows_panel.empty("Nothing was refused in this range", "fleetpulse rejected show looks further back.")
+            return
+        self._rows_panel.show()
+        self._rows.show(
+            [{**row, "ago_ms": max(0, now_ms - row["appended_ms"]), "place": place_text(row)} for row in rows]
+        )
+
+
+class _Bytes:
+    """The bytes of one refused record."""
+
+    def __init__(self) -> None:
+        self._panel = Panel("Refused record", "what was sent, as it was kept")
+        with self._panel.body:
+            self._said = tag("p", text="", style="overflow-wrap:anywhere")
+            self._dump = tag("pre", "fp-mono", text="", tabindex="0", role="region", aria_label="Bytes")
+            self._dump._props["style"] = "overflow:auto;max-height:360px;margin:0"
+        self._panel.empty("No record was chosen", "Follow one of the newest refused to see its bytes here.")
+
+    def missing(self, why: str) -> None:
+        """Say why there are none."""
+        self._panel.empty(why, "Choose one of the newest refused above.")
+
+    def show(self, row: Mapping[str, Any]) -> None:
+        """Show this one."""
+        self._panel.show()
+        data = bytes.fromhex(row["first_bytes"])
+        event = "the whole record" if row["row"] is None else f"row {row['row']}"
+        self._panel.hint(f"{place_text(row)}, {size(row['bytes_total'])}, first {len(data):,} bytes below")
+        said = (
+            f"{event}, {moment(row['appended_ms'])} UTC, from {clean(row['source'])}: {row['reason']}, "
+            f"{clean(row['detail'])} (schema {clean(row['schema'])}, {clean(row['content_type'])})"
+        )
+        set_text(self._said, said)
+        set_text(self._dump, dump(data) if data else UNKNOWN)
+
+
+def _mood(age_ms: int | None) -> str:
+    if age_ms is None:
+        return ""
+    return "good" if age_ms <= FRESH_MS else "warn" if age_ms <= STALE_MS else "bad"
+
+
+def _count(name: str, label: str) -> Column:
+    return Column(name, label, text=short, right=True)
+
+
+_START = "Start the jobs and the sink (fleetpulse jobs all, fleetpulse sink), or choose a longer range."
+_TOPICS = [
+    Column("topic", "Topic"),
+    Column("newest_ago_ms", "Newest event", text=ago, right=True),
+    Column("commit_ago_ms", "Last commit", text=ago, right=True),
+    _count("accepted", "Accepted"),
+    _count("late", "Late"),
+    _count("future", "Future"),
+    Column("rejected", "Rejected", text=short, right=True, mood=lambda row: "fp-warn" if row.get("rejected") else ""),
+    _count("duplicate", "Sent again"),
+    _count("unidentified", "No identity"),
+    _count("producers", "Producers"),
+    _count("waiting", "Waiting"),
+    Column("shed", "Shed", text=short, right=True, mood=lambda row: "fp-bad" if row.get("shed") else ""),
+]
+_WHY = [
+    Column("reason", "Reason"),
+    Column("topic", "Topic"),
+    _count("refused", "Events"),
+    _count("sources", "Senders"),
+    Column("example", "Such as"),
+]
+
+PAGE = PageSpec(
+    path="/pipeline",
+    title="Pipeline",
+    icon="account_tree",
+    about="How fresh the tables are and what became of every event",
+    build=build,
+    options={"reason": "", "record": ""},
+)

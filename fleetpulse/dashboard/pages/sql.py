@@ -1,0 +1,163 @@
+"""*SQL*: a read-only console, with everything that is asked anywhere else to begin with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import background_tasks, ui
+
+from fleetpulse import queries
+from fleetpulse.dashboard import console
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
+from fleetpulse.dashboard.values import clean, short
+from fleetpulse.dashboard.view import View
+from fleetpulse.queries import dashboard as catalogue
+from fleetpulse.query import places
+from runtime.config import load
+from schemas.errors import FleetpulseError
+
+FIRST = "throughput_by_model"
+OF_PAGES = "pages/"
+"""Begins the names of the queries behind pages, which stand in a catalogue of their own."""
+_TOP = 50
+_READ = "() => { const box = document.getElementById('sql-text'); emit(box ? box.value : ''); }"
+_ON_KEY = "(e) => { if ((e.ctrlKey || e.metaKey) && e.key === 'Enter') { e.preventDefault(); emit(e.target.value); } }"
+
+
+def saved() -> tuple[str, ...]:
+    """Names of all saved queries: those for people first, then those behind pages."""
+    return (*queries.names(), *(f"{OF_PAGES}{name}" for name in catalogue.names()))
+
+
+def text_of(name: str, span_ms: int) -> str:
+    """The SQL of a saved query; of one behind a page with its tables for a range of this length written in."""
+    if name.startswith(OF_PAGES):
+        found = catalogue.query(name.removeprefix(OF_PAGES))
+        return f"-- {found.title}\n{found.at_levels(span_ms)}"
+    return queries.text(name).strip()
+
+
+def values_for(sql: str, from_ms: int, to_ms: int, bucket_ms: int) -> dict[str, str | int | float]:
+    """What the console puts in places of a query that it knows: the page's range, and filters that take all."""
+    known: dict[str, str | int | float] = {
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+        "bucket_ms": bucket_ms,
+        "seconds": (to_ms - from_ms) / 1_000,
+        "top": _TOP,
+    }
+    wanted = places(sql)
+    empty = {name: "" for name, kind in wanted.items() if kind == "String"}
+    return empty | {name: value for name, value in known.items() if name in wanted}
+
+
+def build(view: View) -> Refresh:
+    """The editor, and what came back."""
+    return _Sql(view).refresh
+
+
+class _Sql:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._shown = ""
+        known = {name: name.replace("_", " ") for name in saved()}
+        with Panel("Statement", "read only; Ctrl+Enter runs it").body:
+            self._text = tag("textarea", "fp-mono", id="sql-text", aria_label="SQL", rows="10", spellcheck="false")
+            self._text._props["style"] = (
+                "width:100%;resize:vertical;color:var(--text);background:var(--ground);border:1px solid var(--line);"
+                "border-radius:6px;padding:8px 10px;tab-size:4"
+            )
+            self._text.on("keydown", lambda event: self._start(self._run, event.args), js_handler=_ON_KEY)
+            with tag("div", "fp-filters"):
+                choices("Saved", known, view.choice("query", known), lambda name: view.set(query=name))
+                self._action("Run", "play_arrow", self._run, "primary")
+                self._action("CSV", "download", lambda sql: self._download(sql, "csv"))
+                self._action("Parquet", "download", lambda sql: self._download(sql, "parquet"))
+        self._result = Panel("Answer")
+        with self._result.body:
+            self._error = tag("pre", "fp-mono fp-bad", text="", role="alert")
+            self._error._props["style"] = "white-space:pre-wrap;overflow-wrap:anywhere;margin:0"
+            self._error.set_visibility(False)
+            self._table = tag("div", "", style="overflow-x:auto")
+
+    def _action(self, text: str, icon: str, act: Callable[[str], Any], classes: str = "") -> None:
+        made = button(text, lambda: None, icon, classes)
+        made.on("click", lambda event: self._start(act, event.args), js_handler=_READ)
+
+    def _start(self, act: Callable[[str], Any], sql: Any) -> None:
+        if isinstance(sql, str):
+            background_tasks.create(act(sql))
+
+    async def refresh(self) -> None:
+        """Put the saved query into the editor when another was chosen, and run it."""
+        name = self._view.choice("query", saved())
+        if name == self._shown:
+            return
+        self._shown = name
+        sql = text_of(name, self._view.range.span_ms)
+        self._text._props["value"] = sql
+        self._text.update()
+        await self._run(sql)
+
+    def _values(self, sql: str) -> dict[str, str | int | float]:
+        span = self._view.range
+        return values_for(sql, span.from_ms, span.to_ms, span.bucket_ms)
+
+    async def _run(self, sql: str) -> None:
+        began_s = time.monotonic()
+        set_text(self._error, "")
+        self._result.hint("running …")
+        try:
+            found = await console.table(load().reading, sql, self._values(sql))
+        except FleetpulseError as error:
+            self._fail(str(error))
+            return
+        took_s = time.monotonic() - began_s
+        self._error.set_visibility(False)
+        cut = f"; cut off at {len(found.rows):,}, a file holds more" if found.more else ""
+        self._result.hint(f"{len(found.rows):,} rows in {short(took_s)} s{cut}")
+        self._fill(found)
+
+    def _fail(self, said: str) -> None:
+        self._result.hint("refused")
+        self._result.show()
+        self._table.clear()
+        set_text(self._error, said)
+        self._error.set_visibility(True)
+
+    def _fill(self, found: console.Table) -> None:
+        self._table.clear()
+        if not found.rows:
+            self._result.empty("No rows", "The statement is fine and nothing fits it; try another range.")
+            return
+        self._result.show()
+        # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
+        numeric = [kind.startswith(("UInt", "Int", "Float", "Nullable(UInt", "Nullable(Int")) for kind in found.types]
+        columns = [
+            Column(f"c{number}", clean(name), right=numeric[number]) for number, name in enumerate(found.columns)
+        ]
+        with self._table:
+            shown = Table(columns, "Answer", page_rows=25)
+        shown.show([{f"c{number}": value for number, value in enumerate(row)} for row in found.rows])
+
+    async def _download(self, sql: str, ending: str) -> None:
+        try:
+            data = await console.file(load().reading, sql, self._values(sql), ending)
+        except FleetpulseError as error:
+            self._fail(str(error))
+            return
+        with self._table:
+            ui.download.content(data, f"fleetpulse.{ending}")
+
+
+PAGE = PageSpec(
+    path="/sql",
+    title="SQL",
+    icon="terminal",
+    about="Ask anything: read-only, every query of the other pages to begin with",
+    build=build,
+    options={"query": FIRST},
+)

@@ -1,0 +1,176 @@
+"""*Tenants*: who asks for how much, how well they are served, how their requests fail, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
+from fleetpulse.dashboard.values import clean, microseconds, percent, short
+from fleetpulse.dashboard.view import View
+from schemas.errors import FleetpulseError
+
+LISTED = 200
+NAMED = 7
+"""Tenants with a line of their own; the rest is one line."""
+OTHERS = "all others"
+SHOWN = {"requests": "requests", "output_tokens": "generated tokens"}
+_NUSD = 1e9
+
+
+def dollars(nusd: float | None) -> str:
+    """Nano-dollars as dollars with four digits that count."""
+    if nusd is None:
+        return "–"
+    value = nusd / _NUSD
+    return f"${value:,.2f}" if abs(value) >= 1 or value == 0 else f"${value:.2g}"
+
+
+def rates(rows: Sequence[Mapping[str, Any]], column: str, bucket_ms: int) -> dict[str, list[tuple[int, float | None]]]:
+    """Points a second by tenant, the biggest first and the others last."""
+    found: dict[str, list[tuple[int, float | None]]] = {}
+    totals: dict[str, float] = {}
+    for row in rows:
+        name, value = str(row["name"]), float(row[column] or 0)
+        found.setdefault(name, []).append((int(row["at_ms"]), value * 1_000 / bucket_ms))
+        totals[name] = totals.get(name, 0.0) + value
+    order = sorted(found, key=lambda name: (name == "", -totals[name], name))
+    return {name: found[name] for name in order}
+
+
+def build(view: View) -> Refresh:
+    """Figures, lines over time, the table of tenants, their failures."""
+    return _Tenants(view).refresh
+
+
+class _Tenants:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._stats = Stats(
+            {"tenants": "Tenants", "requests": "Requests", "tokens": "Generated tokens", "failed": "Failed",
+             "cost": "Cost"}
+        )  # fmt: skip
+        self._over_time = Panel("Over time", "a second, the biggest tenants")
+        with self._over_time.tools:
+            choices("Show", SHOWN, view.choice("show", SHOWN), lambda value: view.set(show=value))
+        with self._over_time.body:
+            self._chart = Chart(view, "Requests or tokens a second of the biggest tenants, over time", 220)
+        self._list = Panel("Tenants", f"the biggest {LISTED}")
+        with self._list.body:
+            self._table = Table(self._columns(), "Tenants")
+        with grid():
+            self._failed = Panel("Failures", "most frequent first", "c7")
+            with self._failed.body:
+                self._errors = Table(_ERRORS, "Failures by tenant and model", page_rows=10)
+
+    def _columns(self) -> list[Column]:
+        def link(row: Mapping[str, Any]) -> str:
+            return self._view.link("/requests", tenant=str(row["tenant"] or ""))
+
+        return [
+            Column("tenant", "Tenant", href=link),
+            Column("requests", "Requests", text=short, right=True),
+            Column("failed", "Failed", text=percent, right=True, mood=lambda row: _mood(row["failed"])),
+            Column("input_tokens", "Prompt", text=short, right=True),
+            Column("cached", "Cached", text=percent, right=True),
+            Column("output_tokens", "Generated", text=short, right=True),
+            Column("ttft_p50_us", "TTFT p50", text=microseconds, right=True),
+            Column("ttft_p95_us", "TTFT p95", text=microseconds, right=True),
+            Column("tpot_p95_us", "TPOT p95", text=microseconds, right=True),
+            Column("e2e_p95_us", "E2E p95", text=microseconds, right=True),
+            Column("models", "Models", right=True),
+            Column("cost", "Cost", text=dollars, right=True),
+        ]
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        listed, series, failed = await view.gather(
+            view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
+        )
+        costs = await self._costs()
+        rows = [
+            row | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
+            for row in listed.records()
+        ]
+        self._show(rows, series.records(), failed.records())
+
+    async def _costs(self) -> dict[str, int]:
+        """Cost by tenant; nothing where no job has booked any, or the tables are older than costs."""
+        try:
+            answer = await self._view.ask("cost_tenants")
+        except FleetpulseError as error:
+            if error.retriable:
+                raise
+            return {}
+        return {row["tenant"]: row["cost"] for row in answer.records()}
+
+    def _show(self, rows: list[dict[str, Any]], series: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
+        self._show_figures(rows)
+        if not rows:
+            for panel in (self._over_time, self._list, self._failed):
+                panel.empty("No requests in this range", "Choose a longer range or fewer filters, or start a source.")
+            return
+        self._list.show()
+        self._table.show(rows)
+        self._show_chart(series)
+        if failed:
+            self._failed.show()
+            self._errors.show(failed)
+        else:
+            self._failed.empty("Nothing failed in this range")
+
+    def _show_figures(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        requests = sum(row["requests"] for row in rows)
+        failures = sum(row["failed"] * row["requests"] for row in rows)
+        known = [row["cost"] for row in rows if row["cost"] is not None]
+        seconds = self._view.range.span_ms / 1_000
+        tokens = sum(row["output_tokens"] or 0 for row in rows)
+        self._stats.show("tenants", f"{len(rows):,}" + ("+" if len(rows) == LISTED else ""), "with requests")
+        self._stats.show("requests", short(requests), f"{short(requests / seconds)} a second")
+        self._stats.show("tokens", short(tokens), f"{short(tokens / seconds)} a second")
+        share = failures / requests if requests else None
+        self._stats.show(
+            "failed", percent(share), f"{short(round(failures))} requests", _mood(share).removeprefix("fp-")
+        )
+        told = "of requests with a price" if known else "start the cost job and give prices"
+        self._stats.show("cost", dollars(sum(known)) if known else "–", told)
+
+    def _show_chart(self, series: Sequence[Mapping[str, Any]]) -> None:
+        view = self._view
+        shown = view.choice("show", SHOWN)
+        lines = [
+            Line(clean(name) if name else OTHERS, points, stack="all", area=True)
+            for name, points in rates(series, shown, view.range.bucket_ms).items()
+        ]
+        self._over_time.show()
+        self._chart.show(over_time(lines, view.range, view.palette))
+
+
+def _share(part: Any, whole: Any) -> float | None:
+    return None if part is None or not whole else float(part) / float(whole)
+
+
+def _mood(share: float | None) -> str:
+    return "fp-bad" if share is not None and share > 0.1 else "fp-warn" if share is not None and share > 0.02 else ""
+
+
+_ERRORS = [
+    Column("tenant", "Tenant"),
+    Column("model", "Model"),
+    Column("status", "Ended"),
+    Column("error_kind", "Because"),
+    Column("requests", "Requests", text=short, right=True),
+]
+
+PAGE = PageSpec(
+    path="/tenants",
+    title="Tenants",
+    icon="groups",
+    about="Who asks for how much, how they are served, and what it costs",
+    build=build,
+    filters=("cluster", "region", "model", "tenant"),
+    options={"show": "requests"},
+)
