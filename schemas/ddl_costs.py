@@ -64,7 +64,7 @@ def summed(name: str, suffix: str, labels: Sequence[Field], amounts: Sequence[Fi
 
 def _taken_apart(lists: Sequence[Field], stem: str) -> tuple[list[Field], list[Field]]:
     """Labels and amounts of the rows of a list, as fields."""
-    labels, amounts = list(_NAMES), []
+    labels, amounts = list(_NAMES), list[Field]()
     for field in lists:
         column = _item(field, stem)
         assert field.kind.item is not None

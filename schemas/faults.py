@@ -44,6 +44,7 @@ def fault_of(field: Field, block: Block, row: int, limits: Limits) -> tuple[str,
         return "bad_bins", (
             f"{field.name}: bins must rise within [{ZERO_BIN}, {BIN_MAX}], counts must be above 0 and at most 2^32"
         )
+    assert isinstance(column, Texts), f"{field.name}: lists are not judged"
     return _text_fault(field, column, row, limits.text_bytes_max)
 
 

@@ -94,6 +94,8 @@ GROUPING_SETS = (
             "placement_group",
             "workload",
             "origin",
+            "parent_uuid",
+            "mig_profile",
         ),
         "placement_group",
     ),

@@ -156,8 +156,8 @@ GPU_SAMPLES = Event(
         label("gpu_model", "product name"),
         label("workload", "what the GPU is used for", allowed=WORKLOADS),
         ORIGIN,
-        kept_label("parent_uuid", "UUID of the GPU that this MIG device is a part of"),
-        kept_label("mig_profile", "size of the MIG device, such as 1g.10gb"),
+        label("parent_uuid", "UUID of the GPU that this MIG device is a part of"),
+        label("mig_profile", "size of the MIG device, such as 1g.10gb"),
     ),
 )
 

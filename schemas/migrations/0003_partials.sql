@@ -142,6 +142,8 @@ CREATE TABLE IF NOT EXISTS gpu_samples_partials
     gpu_model LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'size of the MIG device, such as 1g.10gb',
     source_partition UInt32 CODEC(ZSTD(1)) COMMENT 'partition of the source topic the events came from',
     log_id LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'id of the topic\'s log, made with the topic',
     log_partition UInt32 CODEC(ZSTD(1)) COMMENT 'partition of the derived topic',

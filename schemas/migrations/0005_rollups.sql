@@ -182,6 +182,8 @@ CREATE TABLE IF NOT EXISTS gpu_samples_rollup_1m
     gpu_model LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 CODEC(ZSTD(1)) COMMENT 'events in this row',
     last_at_ms Int64 CODEC(Delta(8), ZSTD(1)) COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 CODEC(ZSTD(1)) COMMENT 'version of the metric definitions',
@@ -256,7 +258,7 @@ CREATE TABLE IF NOT EXISTS gpu_samples_rollup_1m
 )
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(toDateTime(intDiv(window_ms, 1000), 'UTC'))
-ORDER BY (grouping, window_ms, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin)
+ORDER BY (grouping, window_ms, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile)
 TTL toDateTime(intDiv(window_ms, 1000)) + INTERVAL 34560000 SECOND
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
 COMMENT '1m rows of gpu.samples, computed whole from the 10 s rows; read with FINAL';
@@ -274,6 +276,8 @@ CREATE TABLE IF NOT EXISTS gpu_samples_rollup_1h
     gpu_model LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 CODEC(ZSTD(1)) COMMENT 'events in this row',
     last_at_ms Int64 CODEC(Delta(8), ZSTD(1)) COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 CODEC(ZSTD(1)) COMMENT 'version of the metric definitions',
@@ -348,7 +352,7 @@ CREATE TABLE IF NOT EXISTS gpu_samples_rollup_1h
 )
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(toDateTime(intDiv(window_ms, 1000), 'UTC'))
-ORDER BY (grouping, window_ms, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin)
+ORDER BY (grouping, window_ms, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile)
 TTL toDateTime(intDiv(window_ms, 1000)) + INTERVAL 34560000 SECOND
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
 COMMENT '1h rows of gpu.samples, computed whole from the 1m rows; read with FINAL';
@@ -366,6 +370,8 @@ CREATE TABLE IF NOT EXISTS gpu_samples_rollup_1d
     gpu_model LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 CODEC(ZSTD(1)) COMMENT 'events in this row',
     last_at_ms Int64 CODEC(Delta(8), ZSTD(1)) COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 CODEC(ZSTD(1)) COMMENT 'version of the metric definitions',
@@ -440,7 +446,7 @@ CREATE TABLE IF NOT EXISTS gpu_samples_rollup_1d
 )
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(toDateTime(intDiv(window_ms, 1000), 'UTC'))
-ORDER BY (grouping, window_ms, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin)
+ORDER BY (grouping, window_ms, cluster, region, host, engine_id, placement_group, gpu_uuid, gpu_model, workload, origin, parent_uuid, mig_profile)
 TTL toDateTime(intDiv(window_ms, 1000)) + INTERVAL 34560000 SECOND
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
 COMMENT '1d rows of gpu.samples, computed whole from the 1h rows; read with FINAL';

@@ -362,6 +362,8 @@ CREATE OR REPLACE VIEW gpu_windows
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 COMMENT 'events in this row',
     last_at_ms Int64 COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 COMMENT 'version of the metric definitions',
@@ -445,6 +447,8 @@ AS SELECT
     m.gpu_model AS gpu_model,
     m.workload AS workload,
     m.origin AS origin,
+    m.parent_uuid AS parent_uuid,
+    m.mig_profile AS mig_profile,
     m.event_count AS event_count,
     m.last_at_ms AS last_at_ms,
     m.definition_version AS definition_version,
@@ -527,6 +531,8 @@ FROM (
         p.gpu_model AS gpu_model,
         p.workload AS workload,
         p.origin AS origin,
+        p.parent_uuid AS parent_uuid,
+        p.mig_profile AS mig_profile,
         sum(p.event_count) AS event_count,
         max(p.last_at_ms) AS last_at_ms,
         max(p.definition_version) AS definition_version,
@@ -599,9 +605,9 @@ FROM (
         sum(p.nvlink_rx_bytes_sum) AS nvlink_rx_bytes_sum
     FROM gpu_samples_partials AS p FINAL
     WHERE p.grouping = 'gpu'
-    GROUP BY p.window_ms, p.cluster, p.region, p.host, p.engine_id, p.placement_group, p.gpu_uuid, p.gpu_model, p.workload, p.origin
+    GROUP BY p.window_ms, p.cluster, p.region, p.host, p.engine_id, p.placement_group, p.gpu_uuid, p.gpu_model, p.workload, p.origin, p.parent_uuid, p.mig_profile
 ) AS m
-COMMENT 'gpu.samples by 10 s window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin';
+COMMENT 'gpu.samples by 10 s window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
 
 CREATE OR REPLACE VIEW gpu_event_windows
 (
@@ -1837,6 +1843,8 @@ CREATE OR REPLACE VIEW gpu_windows_1m
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 COMMENT 'events in this row',
     last_at_ms Int64 COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 COMMENT 'version of the metric definitions',
@@ -1920,6 +1928,8 @@ AS SELECT
     m.gpu_model AS gpu_model,
     m.workload AS workload,
     m.origin AS origin,
+    m.parent_uuid AS parent_uuid,
+    m.mig_profile AS mig_profile,
     m.event_count AS event_count,
     m.last_at_ms AS last_at_ms,
     m.definition_version AS definition_version,
@@ -1992,7 +2002,7 @@ AS SELECT
     m.nvlink_rx_bytes_sum AS nvlink_rx_bytes_sum
 FROM gpu_samples_rollup_1m AS m FINAL
 WHERE m.grouping = 'gpu'
-COMMENT 'gpu.samples by 1m window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin';
+COMMENT 'gpu.samples by 1m window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
 
 CREATE OR REPLACE VIEW gpu_windows_1h
 (
@@ -2007,6 +2017,8 @@ CREATE OR REPLACE VIEW gpu_windows_1h
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 COMMENT 'events in this row',
     last_at_ms Int64 COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 COMMENT 'version of the metric definitions',
@@ -2090,6 +2102,8 @@ AS SELECT
     m.gpu_model AS gpu_model,
     m.workload AS workload,
     m.origin AS origin,
+    m.parent_uuid AS parent_uuid,
+    m.mig_profile AS mig_profile,
     m.event_count AS event_count,
     m.last_at_ms AS last_at_ms,
     m.definition_version AS definition_version,
@@ -2162,7 +2176,7 @@ AS SELECT
     m.nvlink_rx_bytes_sum AS nvlink_rx_bytes_sum
 FROM gpu_samples_rollup_1h AS m FINAL
 WHERE m.grouping = 'gpu'
-COMMENT 'gpu.samples by 1h window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin';
+COMMENT 'gpu.samples by 1h window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
 
 CREATE OR REPLACE VIEW gpu_windows_1d
 (
@@ -2177,6 +2191,8 @@ CREATE OR REPLACE VIEW gpu_windows_1d
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) COMMENT 'size of the MIG device, such as 1g.10gb',
     event_count UInt64 COMMENT 'events in this row',
     last_at_ms Int64 COMMENT 'greatest event time in this row [ms]',
     definition_version UInt32 COMMENT 'version of the metric definitions',
@@ -2260,6 +2276,8 @@ AS SELECT
     m.gpu_model AS gpu_model,
     m.workload AS workload,
     m.origin AS origin,
+    m.parent_uuid AS parent_uuid,
+    m.mig_profile AS mig_profile,
     m.event_count AS event_count,
     m.last_at_ms AS last_at_ms,
     m.definition_version AS definition_version,
@@ -2332,7 +2350,7 @@ AS SELECT
     m.nvlink_rx_bytes_sum AS nvlink_rx_bytes_sum
 FROM gpu_samples_rollup_1d AS m FINAL
 WHERE m.grouping = 'gpu'
-COMMENT 'gpu.samples by 1d window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin';
+COMMENT 'gpu.samples by 1d window and cluster, region, host, gpu_uuid, gpu_model, engine_id, placement_group, workload, origin, parent_uuid, mig_profile';
 
 CREATE OR REPLACE VIEW gpu_event_windows_1m
 (
@@ -3223,6 +3241,8 @@ CREATE OR REPLACE VIEW fleet_now
     gpu_model LowCardinality(Nullable(String)) COMMENT 'product name',
     workload LowCardinality(Nullable(String)) COMMENT 'what the GPU is used for',
     origin LowCardinality(Nullable(String)) COMMENT 'measured on real equipment or simulated',
+    parent_uuid LowCardinality(Nullable(String)) COMMENT 'UUID of the GPU that this MIG device is a part of',
+    mig_profile LowCardinality(Nullable(String)) COMMENT 'size of the MIG device, such as 1g.10gb',
     util_gpu_pct Nullable(Int64) COMMENT 'latest: share of time a kernel ran [%]',
     util_memory_pct Nullable(Int64) COMMENT 'latest: share of time memory was read or written [%]',
     power_mw Nullable(Int64) COMMENT 'latest: power draw [mW]',
@@ -3265,6 +3285,8 @@ AS SELECT
     g.gpu_model AS gpu_model,
     g.workload AS workload,
     g.origin AS origin,
+    g.parent_uuid AS parent_uuid,
+    g.mig_profile AS mig_profile,
     g.util_gpu_pct AS util_gpu_pct,
     g.util_memory_pct AS util_memory_pct,
     g.power_mw AS power_mw,
@@ -3305,6 +3327,8 @@ FROM (
         tupleElement(argMax(tuple(p.gpu_model), p.last_at_ms), 1) AS gpu_model,
         tupleElement(argMax(tuple(p.workload), p.last_at_ms), 1) AS workload,
         tupleElement(argMax(tuple(p.origin), p.last_at_ms), 1) AS origin,
+        tupleElement(argMax(tuple(p.parent_uuid), p.last_at_ms), 1) AS parent_uuid,
+        tupleElement(argMax(tuple(p.mig_profile), p.last_at_ms), 1) AS mig_profile,
         max(p.last_at_ms) AS last_at_ms,
         tupleElement(argMax(tuple(p.util_gpu_pct_last), (p.last_at_ms, ifNull(p.util_gpu_pct_last, -9223372036854775807))), 1) AS util_gpu_pct,
         tupleElement(argMax(tuple(p.util_memory_pct_last), (p.last_at_ms, ifNull(p.util_memory_pct_last, -9223372036854775807))), 1) AS util_memory_pct,

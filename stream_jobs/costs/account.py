@@ -1,25 +1,36 @@
 """Rows of costs from the ledger: minutes priced, billed and split, all at once. One row holds a bill and all its parts.
 
-Several holders of a GPU (``share`` rows) pay by their weights; without such rows each pays for the time under its own
-name, so that an engine that moved within a minute leaves the rest to the next one. Usage of an engine without GPUs in
-that minute makes a row too: its bill is null, and its lines stand there as ``__unpriced__``.
+Several holders of a GPU pay by their weights (``physical``); else each pays for the time under its own name, so that an
+engine that moved within a minute leaves the rest to the next one. Usage of an engine without GPUs in that minute makes
+a row too: its bill is null, and its lines stand there as ``__unpriced__``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import groupby
 
 import numpy as np
 
-from stream_jobs.costs.bill import Bills, GpuMinutes, Holders, bills_of
-from stream_jobs.costs.ledger import Key, Owner, Told, in_order
-from stream_jobs.costs.split import KINDS, NO_LINE, OWNERS, PARTS, WEIGHTS, Lines, Parts, Weights, split
-from stream_jobs.costs.wide import UNKNOWN, ints
+from schemas import native
+from schemas.block import Block, Column, Labels, Lists, Numbers
+from schemas.costs import COSTS, KINDS, PARTS, USES
+from schemas.tables import DEFINITION_VERSION
+from stream_jobs.costs.apportion import added
+from stream_jobs.costs.bill import Bills, GpuMinutes, Holders, bills_of, shared_among
+from stream_jobs.costs.ledger import TABLES, USAGE_KEY, Told
+from stream_jobs.costs.physical import Held, Placed, held, placed
+from stream_jobs.costs.rows import Rows, Word, Words, grouped, heads, indexes, joined
+from stream_jobs.costs.split import NO_LINE, WEIGHTS, Lines, Parts, Weights, split
+from stream_jobs.costs.split import OWNERS as UNUSED
+from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints
+from stream_jobs.windows.emit import compacted
 
-OK = "ok"
+OK = b"ok"
 """The status of requests that did not fail."""
+_WORDS_OF = {"gpu": (1, 2, 3, 4, 5, 6, 7), "share": (1, 2), "startup": (1,), "usage": (1, 2, 3, 4, 5)}
+"""Which columns of a table's key, behind the group, are words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,183 +39,216 @@ class Prices:
 
     gpu_nusd_per_hour: int | None
     host_nusd_per_hour: int | None
+    """For each GPU of the host."""
     energy_nusd_per_kwh: int | None
     pue_micro: int | None
 
 
-PriceOf = Callable[[str | None, str | None, str | None, int], Prices]
-"""By product name of the GPU, region, host and start of the minute (ms)."""
+PriceOf = Callable[[str | None, str | None, int], Prices]
+"""By product name of the GPU, region and start of the minute (ms)."""
 
 
-class PartRow(NamedTuple):
-    """A part of a bill; see ``split``. None: not known, or not of any line. (A tuple: there are a million an hour.)"""
-
-    part: str
-    kind: str
-    tenant: str | None
-    model: str | None
-    slo_class: str | None
-    status: str | None
-    cost_nusd: int | None
-    energy_mj: int | None
-    gpu_ms: int | None
+def cost_block(
+    told: Sequence[Told], price_of: PriceOf, prices_version: str = "", weights: Weights = WEIGHTS
+) -> Block | None:
+    """A block of ``COSTS``, a row for each owner of each told minute, in their order, owners by group and name; None
+    where nothing is told."""
+    runs = [list(run) for _, run in groupby(told, key=lambda one: (id(one.words), id(one.group_words)))]
+    blocks = [_Account(run, price_of, prices_version, weights).block() for run in runs]
+    return native.concat(COSTS.fields, blocks) if blocks else None
 
 
-@dataclass(frozen=True, slots=True)
-class CostRow:
-    """A bill and its parts: ``cost_nusd`` of parts adds up to ``total_nusd``, energy and GPU time to the bill's.
+class _Account:
+    """Minutes whose words are of one list. Words are numbers by their order from here on: null is 0 and comes first."""
 
-    Of the rows of a (use, owner, minute) the one with the greatest ``version`` counts.
-    """
+    def __init__(self, told: Sequence[Told], price_of: PriceOf, prices_version: str, weights: Weights) -> None:
+        self._told, self._price_of = told, price_of
+        self._prices_version, self._weights = prices_version, weights
+        self._minutes = ints([one.minute_ms for one in told])
+        found = {name: _joined(told, name) for name in TABLES}
+        self.words, places = _in_order(
+            told[0].words, [found[name][1].keys[1 + i] for name, which in _WORDS_OF.items() for i in which]
+        )
+        self.groups, group_places = _in_order(told[0].group_words, [rows.keys[0] for _, rows in found.values()])
+        self._group_codes = [group_places[one.groups] for one in told]
+        self._tables = {
+            name: (number, _placed_words(rows, _WORDS_OF[name], places, group_places))
+            for name, (number, rows) in found.items()
+        }
 
-    use: str
-    owner: str
-    group: str
-    minute_ms: int
-    version: int
-    revision: int
-    final: bool
-    weights_version: int
-    total_nusd: int | None
-    gpu_nusd: int | None
-    host_nusd: int | None
-    energy_nusd: int | None
-    gpu_ms: int
-    energy_mj: int | None
-    unpriced_gpu_ms: int
-    unpriced_energy_mj: int
-    unmeasured_gpu_ms: int
-    parts: tuple[PartRow, ...]
+    def block(self) -> Block:
+        gpus = placed(*self._tables["gpu"])
+        holding = held(gpus, self._tables["share"], self.words)
+        owners, indexed = self._owners(holding)
+        bills, estimated_ms = self._bills(holding, indexed["gpu"], len(owners[0]))
+        names, lines = self._lines(indexed["usage"])
+        starting = added(np.maximum(self._tables["startup"][1].amounts[0], 0), indexed["startup"], len(owners[0]))
+        unused = ints([UNUSED[use] for use in USES])[owners[2]]
+        parts = split(bills, unused, starting, lines, self._weights)
+        columns = {
+            **self._heads(owners),
+            **{name: Numbers(*_nullable(getattr(bills, name))) for name in Bills.__slots__},
+            "estimated_gpu_ms": Numbers(estimated_ms),
+            **self._places(gpus, holding, indexed["gpu"], len(owners[0])),
+            **self._line_columns(names, lines, len(owners[0])),
+            **self._part_columns(parts, names, len(owners[0])),
+        }
+        return Block(len(owners[0]), {field.name: columns[field.name] for field in COSTS.fields})
+
+    def _owners(self, holding: Held) -> tuple[list[Ints], dict[str, Ints]]:
+        """Columns of all owners (told minute, group, use, owner), sorted, and the owner of each row by table."""
+        tables = {"gpu": list(holding.owners)}
+        for name in ("startup", "usage"):
+            number, rows = self._tables[name]
+            tables[name] = [number, *rows.keys[:3]]
+        every = [np.concatenate(columns) for columns in zip(*tables.values(), strict=True)]
+        groups = grouped(every)
+        index, found, start = indexes(groups), {}, 0
+        for name, columns in tables.items():
+            found[name] = index[start : start + len(columns[0])]
+            start += len(columns[0])
+        return [column[heads(groups)] for column in every], found
+
+    def _bills(self, holding: Held, owner: Ints, owners: int) -> tuple[Bills, Ints]:
+        order = np.lexsort((owner, holding.gpu))
+        holders = Holders(holding.gpu[order], owner[order], holding.weight[order])
+        bills = bills_of(GpuMinutes(holding.gpu_ms, holding.energy_mj, *self._prices(holding)), holders, owners)
+        estimated = shared_among(holding.estimated_ms, holders, owners)
+        return bills, np.where(estimated == UNKNOWN, 0, estimated)
+
+    def _prices(self, holding: Held) -> tuple[Ints, Ints, Ints, Ints]:
+        """Four columns; each (type, region, minute) is looked up once."""
+        minute = self._minutes[holding.told]
+        groups = grouped([holding.model, holding.region, holding.told])
+        first = heads(groups)
+        asked = zip(holding.model[first].tolist(), holding.region[first].tolist(), minute[first].tolist(), strict=True)
+        told = [self._price_of(self._text(model), self._text(region), at_ms) for model, region, at_ms in asked]
+        index = indexes(groups)
+        columns = [ints([getattr(prices, name) for prices in told])[index] for name in Prices.__slots__]
+        gpu, host, energy, pue = (np.where(holding.priced, column, UNKNOWN) for column in columns)
+        return gpu, host, energy, pue
+
+    def _text(self, place: int) -> str | None:
+        word = self.words[place]
+        return None if word is None else word.decode(errors="replace")
+
+    def _lines(self, owner: Ints) -> tuple[Rows, Lines]:
+        """Usage lines sorted by bill and name, and what the split needs of them."""
+        _, rows = self._tables["usage"]
+        rows = rows.of(np.lexsort((*rows.keys[:2:-1], owner)))
+        bill = np.sort(owner)
+        status = rows.keys[1 + USAGE_KEY.index("status")]
+        ok = self.words.index(OK) if OK in self.words else -1
+        _, prefill, _, decode, kv = rows.amounts
+        return rows, Lines(bill, status != ok, prefill, decode, kv)
+
+    def _heads(self, owners: list[Ints]) -> dict[str, Column]:
+        told, group, use, owner = owners
+        version, revision, final = (self._marks(name, told, group) for name in ("version", "revision", "final"))
+        rows = len(told)
+        return {
+            "minute_ms": Numbers(self._minutes[told]),
+            "version": Numbers(version.astype("<u8")),
+            "revision": Numbers(revision.astype("<u8")),
+            "final": Numbers(final.astype("<u4")),
+            "weights_version": Numbers(np.full(rows, self._weights.version, dtype="<u4")),
+            "definition_version": Numbers(np.full(rows, DEFINITION_VERSION, dtype="<u4")),
+            "use": Labels(use + 1, [None, *(word.encode() for word in USES)]),
+            "owner": _labels(owner, self.words),
+            "placement_group": _labels(group, self.groups),
+            "prices_version": Labels(np.ones(rows, dtype=np.int64), [None, self._prices_version.encode()]),
+        }
+
+    def _marks(self, name: str, told: Ints, group: Ints) -> Ints:
+        found = np.empty(len(told), dtype=np.int64)
+        for number, one in enumerate(self._told):
+            of = told == number
+            by_group = np.zeros(len(self.groups), dtype=np.int64)
+            by_group[self._group_codes[number]] = getattr(one, name)
+            found[of] = by_group[group[of]]
+        return found
+
+    def _places(self, gpus: Placed, holding: Held, owner: Ints, owners: int) -> dict[str, Column]:
+        """Region, host and type of the GPUs of each bill, where all have the same."""
+        own = _index_of(gpus.owners(), list(holding.owners), owner)
+        known = own >= 0
+        found: dict[str, Column] = {}
+        for name, column in (("region", gpus.region), ("host", gpus.host), ("gpu_model", gpus.model)):
+            least, most = np.full(owners, len(self.words)), np.full(owners, -1)
+            np.minimum.at(least, own[known], column[known])
+            np.maximum.at(most, own[known], column[known])
+            found[name] = _labels(np.where(least == most, least, 0), self.words)
+        return found
+
+    def _line_columns(self, names: Rows, lines: Lines, bills: int) -> dict[str, Column]:
+        ends = np.cumsum(np.bincount(lines.bill, minlength=bills))
+        found: dict[str, Column] = {
+            f"line_{name}": Lists(ends, _labels(key, self.words))
+            for name, key in zip(USAGE_KEY[2:], names.keys[3:], strict=True)
+        }
+        amounts = dict(zip(TABLES["usage"][1], names.amounts, strict=True))
+        found["line_requests"] = Lists(ends, Numbers(np.maximum(amounts.pop("requests"), 0)))
+        return found | {f"line_{name}": Lists(ends, Numbers(*_nullable(column))) for name, column in amounts.items()}
+
+    def _part_columns(self, parts: Parts, names: Rows, bills: int) -> dict[str, Column]:
+        ends = np.cumsum(np.bincount(parts.bill, minlength=bills))
+        nobody, line = parts.line == NO_LINE, np.maximum(parts.line, 0)
+        found: dict[str, Column] = {
+            "part_name": Lists(ends, Labels(parts.part + 1, [None, *(word.encode() for word in PARTS)])),
+            "part_kind": Lists(ends, Labels(parts.kind + 1, [None, *(word.encode() for word in KINDS)])),
+            "part_amount": Lists(ends, Numbers(*_nullable(_amounts(parts, names)))),
+        }
+        for name, key in zip(USAGE_KEY[2:], names.keys[3:], strict=True):
+            taken = key[line] if len(key) else np.zeros_like(line)
+            found[f"part_{name}"] = Lists(ends, _labels(np.where(nobody, 0, taken), self.words))
+        for name in ("cost_nusd", "energy_mj", "gpu_ms"):
+            found[f"part_{name}"] = Lists(ends, Numbers(*_nullable(getattr(parts, name))))
+        return found
 
 
-_BILL = tuple(Bills.__slots__)
+def _amounts(parts: Parts, names: Rows) -> Ints:
+    """Units that each part pays for: tokens, or token-milliseconds."""
+    if not len(names):
+        return np.full(len(parts.line), UNKNOWN)
+    _, prefill, _, decode, kv = names.amounts
+    none = np.full_like(prefill, UNKNOWN)
+    by_kind = np.stack([prefill, decode, kv, none, none])
+    return np.where(parts.line == NO_LINE, UNKNOWN, by_kind[parts.kind, np.maximum(parts.line, 0)])
 
 
-def cost_rows(told: Sequence[Told], price_of: PriceOf, weights: Weights = WEIGHTS) -> list[CostRow]:
-    """A row for each owner of each told minute, in their order, owners by name."""
-    owners = [(number, owner) for number, one in enumerate(told) for owner in _owners(one)]
-    index = {at: i for i, at in enumerate(owners)}
-    bills = _bills(told, index, price_of)
-    names, lines = _lines(told, index)
-    starting = np.zeros(len(owners), dtype=np.int64)
-    for number, one in enumerate(told):
-        for key, (ms,) in one.minute.tables["startup"].items():
-            starting[index[number, _owner(key)]] += ms or 0
-    unused = ints([OWNERS[use] for _, (use, _) in owners])
-    parts = split(bills, unused, starting, lines, weights)
-    return _rows(told, owners, bills, _part_rows(parts, names), np.bincount(parts.bill, minlength=len(owners)), weights)
+def _joined(told: Sequence[Told], name: str) -> tuple[Ints, Rows]:
+    """Rows of a table of all told minutes, and the number of the minute of each."""
+    rows = joined([one.tables[name] for one in told])
+    return np.repeat(np.arange(len(told), dtype=np.int64), [len(one.tables[name]) for one in told]), rows
 
 
-def _owner(key: Key) -> Owner:
-    use, owner = key[:2]
-    assert use is not None
-    assert owner is not None
-    return use, owner
+def _in_order(words: Words, used: Sequence[Ints]) -> tuple[list[Word], Ints]:
+    """Words in use, sorted, null first, and the place of each by its code."""
+    codes = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *used])).tolist()
+    codes.sort(key=lambda code: (words.list[code] is not None, words.list[code] or b""))
+    places = np.zeros(len(words), dtype=np.int64)
+    places[codes] = np.arange(len(codes))
+    return [words.list[code] for code in codes], places
 
 
-def _owners(one: Told) -> list[Owner]:
-    return sorted({_owner(key) for table in one.minute.tables.values() for key in table})
+def _placed_words(rows: Rows, which: Sequence[int], places: Ints, groups: Ints) -> Rows:
+    keys = [places[key] if i in which else key for i, key in enumerate(rows.keys[1:])]
+    return Rows((groups[rows.keys[0]], *keys), rows.amounts)
 
 
-def _bills(told: Sequence[Told], index: dict[tuple[int, Owner], int], price_of: PriceOf) -> Bills:
-    columns: list[tuple[int | None, ...]] = []
-    holders: list[tuple[int, int, int]] = []
-    for number, one in enumerate(told):
-        shares = _shares(one)
-        for (gpu_uuid, places), amounts in _physical(one, set(shares)).items():
-            prices = price_of(*places, one.minute_ms)
-            held = shares.get(gpu_uuid) or [(_owner(places_owner), 1) for places_owner in amounts.owners]
-            holders += ((len(columns), index[number, owner], weight) for owner, weight in held)
-            columns.append((amounts.gpu_ms, amounts.energy_mj, *_priced(prices)))
-    gpus = GpuMinutes(*(ints([row[i] for row in columns]) for i in range(6)))
-    return bills_of(gpus, Holders(*(ints([row[i] for row in holders]) for i in range(3))), len(index))
+def _index_of(columns: list[Ints], owners: list[Ints], index: Ints) -> Ints:
+    """The owner's number of each row of ``columns``, from those of ``owners`` with their ``index``; -1: none."""
+    groups = grouped([np.concatenate(both) for both in zip(owners, columns, strict=True)])
+    group = indexes(groups)
+    number = np.full(len(groups), -1, dtype=np.int64)
+    number[group[: len(index)]] = index
+    return number[group[len(index) :]]
 
 
-def _priced(prices: Prices) -> tuple[int | None, ...]:
-    return prices.gpu_nusd_per_hour, prices.host_nusd_per_hour, prices.energy_nusd_per_kwh, prices.pue_micro
+def _labels(places: Ints, words: list[Word]) -> Labels:
+    return Labels(*compacted(places, words))
 
 
-@dataclass(slots=True)
-class _Amounts:
-    gpu_ms: int
-    energy_mj: int | None
-    owners: list[Key]
-
-
-_Places = tuple[str | None, str | None, str | None]
-
-
-def _physical(one: Told, shared: set[str | None]) -> dict[tuple[str | None, _Places], _Amounts]:
-    """Rows to price. A GPU with shares is one of them whoever's name its time is under, others one for each owner."""
-    found: dict[tuple[str | None, _Places], _Amounts] = {}
-    alone: dict[tuple[str | None, _Places], _Amounts] = {}
-    for key, (gpu_ms, energy_mj) in in_order(one.minute.tables["gpu"]):
-        use, owner, gpu_uuid, gpu_model, region, host = key
-        places = (gpu_model, region, host)
-        if gpu_uuid not in shared:
-            alone[f"{use}\x1f{owner}\x1f{gpu_uuid}", places] = _Amounts(gpu_ms or 0, energy_mj, [key])
-            continue
-        held = found.setdefault((gpu_uuid, places), _Amounts(0, None, []))
-        held.gpu_ms += gpu_ms or 0
-        held.energy_mj = energy_mj if held.energy_mj is None else held.energy_mj + (energy_mj or 0)
-    return found | alone
-
-
-def _shares(one: Told) -> dict[str | None, list[tuple[Owner, int]]]:
-    shares: dict[str | None, list[tuple[Owner, int]]] = {}
-    for key, (weight,) in in_order(one.minute.tables["share"]):
-        shares.setdefault(key[2], []).append((_owner(key), weight or 0))
-    return shares
-
-
-def _lines(told: Sequence[Told], index: dict[tuple[int, Owner], int]) -> tuple[list[Key], Lines]:
-    """Names of the usage lines and the lines, sorted by bill and name."""
-    rows = [
-        (index[number, _owner(key)], key[2:], amounts)
-        for number, one in enumerate(told)
-        for key, amounts in in_order(one.minute.tables["usage"])
-    ]
-    rows.sort(key=lambda row: row[0])  # stable: names stay in order
-    bill, failed = ints([row[0] for row in rows]), np.array([row[1][-1] != OK for row in rows], dtype=np.bool_)
-    return [row[1] for row in rows], Lines(bill, failed, *(ints([row[2][i] for row in rows]) for i in (1, 3, 4)))
-
-
-def _plain(column: np.ndarray) -> list[int | None]:
-    return [None if value == UNKNOWN else value for value in column.tolist()]
-
-
-def _part_rows(parts: Parts, names: list[Key]) -> list[PartRow]:
-    nobody: Key = (None, None, None, None)
-    columns = zip(
-        parts.part.tolist(),
-        parts.kind.tolist(),
-        parts.line.tolist(),
-        _plain(parts.cost_nusd),
-        _plain(parts.energy_mj),
-        _plain(parts.gpu_ms),
-        strict=True,
-    )
-    return [
-        PartRow(PARTS[part], KINDS[kind], *(nobody if line == NO_LINE else names[line]), *amounts)
-        for part, kind, line, *amounts in columns
-    ]
-
-
-def _rows(
-    told: Sequence[Told],
-    owners: list[tuple[int, Owner]],
-    bills: Bills,
-    parts: list[PartRow],
-    counts: np.ndarray,
-    weights: Weights,
-) -> list[CostRow]:
-    columns = {name: _plain(getattr(bills, name)) for name in _BILL}
-    stops = np.cumsum(counts).tolist()
-    rows = []
-    for i, (number, (use, owner)) in enumerate(owners):
-        one = told[number]
-        own = tuple(parts[stops[i] - counts[i] : stops[i]])
-        head = (use, owner, one.group, one.minute_ms, one.version, one.revision, one.final, weights.version)
-        bill = {name: column[i] for name, column in columns.items()}
-        rows.append(CostRow(*head, parts=own, **bill))  # type: ignore[arg-type]
-    return rows
+def _nullable(column: Ints) -> tuple[Ints, Flags | None]:
+    known = column != UNKNOWN
+    return (column, None) if known.all() else (np.where(known, column, 0), known)

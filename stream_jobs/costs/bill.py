@@ -77,19 +77,9 @@ def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
 
     Bounds: a GPU's term below 2**50 nano-dollars is fast, beyond 2**63 is an ``OverflowError``.
     """
-    rows = len(gpus.gpu_ms)
-    assert (np.diff(holders.gpu) >= 0).all()
-    starts = np.searchsorted(holders.gpu, np.arange(rows + 1))
-    weightless = added(holders.weight, holders.gpu, rows)[holders.gpu] == 0  # nobody knows the shares: equal ones
-    weights = np.where(weightless, 1, holders.weight)
 
     def shared(amounts: Ints) -> Ints:
-        """By bill; ``UNKNOWN`` for a bill where no GPU's amount is known."""
-        known = amounts != UNKNOWN
-        parts = apportion(np.where(known, amounts, 0), weights, starts)
-        sums = added(parts, holders.bill, bills)
-        told = np.bincount(holders.bill[known[holders.gpu]], minlength=bills) > 0
-        return np.where(told, sums, UNKNOWN)
+        return shared_among(amounts, holders, bills)
 
     hourly, energy = gpus.gpu_ms, gpus.energy_mj
     gpu_nusd, host_nusd = _timed(hourly, gpus.gpu_nusd_per_hour), _timed(hourly, gpus.host_nusd_per_hour)
@@ -108,6 +98,17 @@ def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
         unpriced_energy_mj=_or_nothing(shared(np.where((energy_nusd == UNKNOWN) & ~unmeasured, energy, 0))),
         unmeasured_gpu_ms=_or_nothing(shared(np.where(unmeasured, hourly, 0))),
     )
+
+
+def shared_among(amounts: Ints, holders: Holders, bills: int) -> Ints:
+    """Amounts of GPUs by bill, each GPU's by the weights of its holders; ``UNKNOWN`` where none of a bill is known."""
+    assert (np.diff(holders.gpu) >= 0).all()
+    starts = np.searchsorted(holders.gpu, np.arange(len(amounts) + 1))
+    weightless = added(holders.weight, holders.gpu, len(amounts))[holders.gpu] == 0  # nobody knows: equal shares
+    known = amounts != UNKNOWN
+    parts = apportion(np.where(known, amounts, 0), np.where(weightless, 1, holders.weight), starts)
+    told = np.bincount(holders.bill[known[holders.gpu]], minlength=bills) > 0
+    return np.where(told, added(parts, holders.bill, bills), UNKNOWN)
 
 
 def _known_sum(columns: Sequence[Ints]) -> Ints:

@@ -1,12 +1,12 @@
 """What is known of each minute so far: sums that rows may reach in any order, and which minutes must be told again.
 
 A *group* is what must be billed together: the engines that share any GPU, else a host. Of every (group, minute) the
-ledger keeps four tables of sums, each added to by key; null plus a number is the number, so any order of rows gives
+ledger keeps sums in four tables, each added to by key; null plus a number is the number, so any order of rows gives
 the same sums. A minute is told when its own end has passed (provisional), again when it changed, but not more often
 than every ``every_ms`` of event time, and as final when the longest request that can still touch it must have ended,
 ``settle_ms`` after its end. Rows that come later still change it for ``keep_ms``, and it is told again, final as
 before, with a greater revision: the source offset of the last change. Then its sums are forgotten. What comes after
-that would make a bill of a part of the minute: it is not taken, but listed (``late``), for a rerate to mend.
+that would make a bill of a part of the minute: it is not taken, but counted (``late_rows``), for a rerate to mend.
 
 All of it follows from the rows and from the event time that the caller says has passed: no clock. What is told between
 depends on how often the caller asks; the last row told of a minute does not.
@@ -14,21 +14,21 @@ depends on how often the caller asks; the last row told of a minute does not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
-import orjson
+import numpy as np
 
 from schemas.grouping import OTHER
 from schemas.limits import MINUTE_MS
+from stream_jobs.costs.rows import Pile, Rows, Words, added_up, grouped, heads, none
 from stream_jobs.costs.usage import SPAN_MS
+from stream_jobs.costs.wide import Flags, Ints
 
-Key: TypeAlias = tuple[str | None, ...]
-Amounts: TypeAlias = tuple[int | None, ...]
-Owner: TypeAlias = tuple[str, str]
-"""``(use, name)``: ``("engine", engine id)``, or ``("idle" or "training", host)`` for GPUs without an engine."""
-
-GPU_KEY = ("use", "owner", "gpu_uuid", "gpu_model", "region", "host")
+ENGINE, IDLE, TRAINING = range(3)
+"""Codes of ``use``, as ``schemas.costs.USES`` has them."""
+GPU_KEY = ("use", "owner", "gpu_uuid", "gpu_model", "region", "host", "parent_uuid", "mig_profile", "window")
 USAGE_KEY = ("use", "owner", "tenant", "model", "slo_class", "status")
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gpu": (GPU_KEY, ("gpu_ms", "energy_mj")),
@@ -36,167 +36,335 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "startup": (("use", "owner"), ("startup_ms",)),
     "usage": (USAGE_KEY, ("requests", "prefill_tokens", "cached_tokens", "decode_tokens", "kv_token_ms")),
 }
-"""Key and amounts by table. ``share`` rows exist for GPUs with several holders alone: slices, memory or SM time."""
+"""Key, behind the group, and amounts by table. ``share`` rows exist for GPUs that engines hold side by side alone.
+``use`` and ``window`` (which ten seconds of the minute) are numbers, all else are words."""
 
-_OTHER_FROM = 2
-"""Of a usage key beyond the limit all but the owner falls into ``__other__``."""
+_NUMBERS = ("use", "window")
+_OTHER_KEYS = ("tenant", "model", "slo_class")
+"""What of a usage key beyond the limit falls into ``__other__``."""
+_OTHER_CODE = 1
+_MERGE_ROWS_MIN = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerLimits:
     """``lines_max`` usage lines of a group and minute keep their names, later ones are added to ``__other__``;
-    ``minutes_max`` (group, minute)s are held, and a row that would begin one more is listed as late."""
+    ``minutes_max`` (group, minute)s are held, and rows that would begin one more are counted as late.
+
+    More than ``words_max`` words, and twice what was in use before: those not in use are forgotten.
+    """
 
     settle_ms: int = SPAN_MS + 2_000
     keep_ms: int = 10 * MINUTE_MS
     every_ms: int = 30_000
     lines_max: int = 2_000
     minutes_max: int = 500_000
+    words_max: int = 200_000
+
+
+@dataclass(slots=True)
+class Marks:
+    """Columns by code of the group. ``revision`` -1: the group has no such minute; ``told_ms`` -1: not told yet."""
+
+    revision: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    told_ms: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    dirty: Flags = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    final: Flags = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+
+    def room(self, groups: int) -> None:
+        """Have room for so many groups."""
+        more = groups - len(self.revision)
+        if more > 0:
+            self.revision = np.append(self.revision, np.full(more, -1))
+            self.told_ms = np.append(self.told_ms, np.full(more, -1))
+            self.dirty = np.append(self.dirty, np.zeros(more, np.bool_))
+            self.final = np.append(self.final, np.zeros(more, np.bool_))
+
+    @property
+    def there(self) -> Flags:
+        """Which groups have this minute."""
+        return self.revision >= 0
+
+    def remapped(self, codes: Ints, groups: int) -> Marks:
+        """The same where a group's code is another: ``codes`` by the old one, -1 for groups that are no more."""
+        found = Marks()
+        found.room(groups)
+        old = np.flatnonzero(codes[: len(self.revision)] >= 0)
+        for name in Marks.__slots__:
+            getattr(found, name)[codes[old]] = getattr(self, name)[old]
+        return found
 
 
 @dataclass(slots=True)
 class Minute:
-    """Sums of a (group, minute): by table, by key. ``told_ms``: event time when it was told last; None: not yet."""
+    """A minute of all groups. ``first_offset`` is where its first rows stand."""
 
-    tables: dict[str, dict[Key, list[int | None]]] = field(default_factory=lambda: {name: {} for name in TABLES})
-    revision: int = -1
-    dirty: bool = True
-    final: bool = False
-    told_ms: int | None = None
+    first_offset: int
+    marks: Marks = field(default_factory=Marks)
+    piles: dict[str, Pile] = field(default_factory=lambda: {name: Pile(_nothing(name)) for name in TABLES})
 
-    def add(self, table: str, key: Key, amounts: Amounts, lines_max: int) -> None:
-        """Add to the key's sums; null adds nothing and stays null while nothing was known."""
-        sums = self.tables[table]
-        held = sums.get(key)
-        if held is None and table == "usage" and len(sums) >= lines_max:
-            key = (*key[:_OTHER_FROM], *(OTHER for _ in key[_OTHER_FROM:-1]), key[-1])
-            held = sums.get(key)
-        if held is None:
-            sums[key] = list(amounts)
-            return
-        for i, amount in enumerate(amounts):
-            if amount is not None:
-                held[i] = amount + (held[i] or 0)
+    def add(self, table: str, rows: Rows, lines_max: int) -> None:
+        """Keep rows of groups that are there."""
+        pile = self.piles[table]
+        pile.add(rows)
+        if pile.waiting >= max(_MERGE_ROWS_MIN, len(pile.base)):
+            self.rows(table, lines_max)
+
+    def rows(self, table: str, lines_max: int) -> Rows:
+        """All rows of a table, added up by key."""
+        pile = self.piles[table]
+        if pile.parts and table == "usage":
+            pile.base = _limited(pile.all(), lines_max)
+        return pile.all()
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A (group, minute) that is to be told now; ``minute`` is the ledger's own: read it before more rows are added."""
+    """Groups of a minute that are to be told now, with the rows that their bills are made of. Columns by row:
+    ``groups`` (codes, rising), ``revision``, ``final``."""
 
-    group: str
     minute_ms: int
-    revision: int
-    final: bool
-    minute: Minute
+    groups: Ints
+    revision: Ints
+    final: Flags
+    tables: Mapping[str, Rows]
+    group_words: Words
+    words: Words
 
     @property
-    def version(self) -> int:
-        """Grows with every row told of this minute: with the revision, and once more when it becomes final."""
-        return 2 * self.revision + self.final
+    def version(self) -> Ints:
+        """Grows with every row told of a bill: with the revision, and once more when it becomes final."""
+        found: Ints = 2 * self.revision + self.final
+        return found
+
+
+def _nothing(table: str) -> Rows:
+    key, amounts = TABLES[table]
+    return none(1 + len(key), len(amounts))
+
+
+def _limited(rows: Rows, lines_max: int) -> Rows:
+    """Rows (in the order in which their keys came) where keys of a group beyond the limit are ``__other__``."""
+    if len(rows) <= lines_max or np.bincount(rows.keys[0]).max() <= lines_max:
+        return rows
+    order = np.argsort(rows.keys[0], kind="stable")
+    group = rows.keys[0][order]
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order)) - np.searchsorted(group, group)
+    beyond = rank >= lines_max
+    named = zip(("group", *USAGE_KEY), rows.keys, strict=True)
+    keys = tuple(np.where(beyond, _OTHER_CODE, key) if name in _OTHER_KEYS else key for name, key in named)
+    return added_up(Rows(keys, rows.amounts))
+
+
+def _words_with_other() -> Words:
+    found = Words()
+    assert found.code(OTHER.encode()) == _OTHER_CODE
+    return found
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The state of one partition. ``passed_ms`` is the greatest event time said to have passed."""
+    """The state of one partition. ``passed_ms`` is the greatest event time said to have passed; ``held`` counts
+    (group, minute)s."""
 
     limits: LedgerLimits = field(default_factory=LedgerLimits)
-    minutes: dict[int, dict[str, Minute]] = field(default_factory=dict)
-    waiting: set[tuple[int, str]] = field(default_factory=set)
-    """Minutes and groups that are not final yet, or have changed since they were told."""
+    minutes: dict[int, Minute] = field(default_factory=dict)
+    groups: Words = field(default_factory=Words)
+    words: Words = field(default_factory=_words_with_other)
     passed_ms: int = -1
     held: int = 0
-    late_rows: int = 0
+    words_kept: int = 0
 
-    def add(self, offset: int, table: str, group: str, minute_ms: int, key: Key, amounts: Amounts) -> bool:
-        """Add a row of the record at ``offset``; False when it came too late and was not taken: list it."""
-        assert minute_ms % MINUTE_MS == 0
-        minute = self._minute(group, minute_ms)
-        if minute is None:
-            self.late_rows += 1
-            return False
-        minute.add(table, key, amounts, self.limits.lines_max)
-        if offset > minute.revision:
-            minute.revision = offset
-        if not minute.dirty or minute.final:
-            minute.dirty = True
-            self.waiting.add((minute_ms, group))
-        return True
+    def add(self, table: str, offsets: Ints, minutes: Ints, rows: Rows) -> int:
+        """Add rows, in the order of their offsets; how many came too late and were not taken. ``open`` goes before."""
+        late = 0
+        for minute_ms in np.unique(minutes).tolist():
+            minute, which = self.minutes.get(minute_ms), np.flatnonzero(minutes == minute_ms)
+            if minute is None:
+                late += len(which)
+                continue
+            there = minute.marks.there[rows.keys[0][which]]
+            late += int(np.count_nonzero(~there))
+            self._take(minute, table, offsets[which[there]], rows.of(which[there]))
+        return late
 
-    def _minute(self, group: str, minute_ms: int) -> Minute | None:
-        groups = self.minutes.get(minute_ms)
-        found = None if groups is None else groups.get(group)
-        if found is None and not self._forgotten(minute_ms) and self.held < self.limits.minutes_max:
-            found = self.minutes.setdefault(minute_ms, {})[group] = Minute()
+    def _take(self, minute: Minute, table: str, offsets: Ints, rows: Rows) -> None:
+        if not len(rows):
+            return
+        groups = rows.keys[0]
+        np.maximum.at(minute.marks.revision, groups, offsets)
+        minute.marks.dirty[groups] = True
+        minute.add(table, rows, self.limits.lines_max)
+
+    def restore(self, table: str, minutes: Ints, rows: Rows) -> None:
+        """Add rows that were taken before this state was dumped: marks, which were dumped with it, stay as they are."""
+        for minute_ms in np.unique(minutes).tolist():
+            minute = self.minutes.get(minute_ms)
+            if minute is not None:
+                minute.marks.room(len(self.groups))
+                which = np.flatnonzero(minutes == minute_ms)
+                there = which[minute.marks.there[rows.keys[0][which]]]
+                if len(there):
+                    minute.add(table, rows.of(there), self.limits.lines_max)
+
+    def open(self, offsets: Ints, minutes: Ints, groups: Ints) -> None:
+        """Begin the (group, minute)s of these rows that are not there yet, first come, while the limit allows."""
+        for minute_ms in np.unique(minutes).tolist():
+            minute = self.minutes.get(minute_ms)
+            if minute is not None:
+                minute.marks.room(len(self.groups))
+        new = self._new_pairs(offsets, minutes, groups)
+        for offset, minute_ms, _, group in new[: max(0, self.limits.minutes_max - self.held)]:
+            minute = self.minutes.get(minute_ms)
+            if minute is None:
+                minute = self.minutes[minute_ms] = Minute(offset)
+                minute.marks.room(len(self.groups))
+            minute.marks.revision[group] = offset
             self.held += 1
-            self.waiting.add((minute_ms, group))
-        return found
+
+    def _new_pairs(self, offsets: Ints, minutes: Ints, groups: Ints) -> list[tuple[int, int, bytes, int]]:
+        """(offset, minute, name, code) of each pair that is to be begun, in the order in which they came."""
+        found = grouped([minutes, groups])
+        first = np.minimum.reduceat(offsets[found.order], found.firsts[:-1]) if len(found) else offsets
+        head = heads(found)
+        pairs = zip(first.tolist(), minutes[head].tolist(), groups[head].tolist(), strict=True)
+        return sorted(
+            (offset, minute_ms, self.groups.list[group] or b"", group)
+            for offset, minute_ms, group in pairs
+            if not self._forgotten(minute_ms) and not self._has(minute_ms, group)
+        )
+
+    def _has(self, minute_ms: int, group: int) -> bool:
+        minute = self.minutes.get(minute_ms)
+        return minute is not None and bool(minute.marks.there[group])
 
     def _forgotten(self, minute_ms: int) -> bool:
         return self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms + self.limits.keep_ms
 
+    def _settled(self, minute_ms: int) -> bool:
+        return self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms
+
     def pass_to(self, passed_ms: int) -> list[Told]:
-        """Event time has passed to here: the minutes to be told, oldest first, then forget those that are old enough.
+        """Event time has passed to here: what is to be told, oldest first, then forget what is old enough.
 
         Everything is told before it is forgotten, and never with a revision that was told already unless it became
         final by this.
         """
         self.passed_ms = max(self.passed_ms, passed_ms)
-        told = [self._tell(*one) for one in sorted(self.waiting) if self._due(*one)]
-        self.waiting -= {(one.minute_ms, one.group) for one in told if one.final}
+        told = [one for minute_ms in sorted(self.minutes) if (one := self._tell(minute_ms)) is not None]
         for minute_ms in [one for one in self.minutes if self._forgotten(one)]:
-            self.held -= len(self.minutes.pop(minute_ms))
+            self.held -= int(np.count_nonzero(self.minutes.pop(minute_ms).marks.there))
+        self._forget_words()
         return told
 
-    def _due(self, minute_ms: int, group: str) -> bool:
+    def _tell(self, minute_ms: int) -> Told | None:
         if self.passed_ms < minute_ms + MINUTE_MS:
-            return False
-        minute = self.minutes[minute_ms][group]
-        if self._settled(minute_ms) and not minute.final:
-            return True
-        waited = minute.told_ms is None or self.passed_ms >= minute.told_ms + self.limits.every_ms
-        return minute.dirty and (waited or self._forgotten(minute_ms))
+            return None
+        minute = self.minutes[minute_ms]
+        marks, due = minute.marks, self._due(minute_ms)
+        groups = np.flatnonzero(due)
+        if not len(groups):
+            return None
+        marks.dirty[groups], marks.told_ms[groups] = False, self.passed_ms
+        marks.final[groups] = self._settled(minute_ms)
+        tables = {name: minute.rows(name, self.limits.lines_max) for name in TABLES}
+        kept = {name: rows.of(due[rows.keys[0]]) for name, rows in tables.items()}
+        return Told(minute_ms, groups, marks.revision[groups], marks.final[groups], kept, self.groups, self.words)
 
-    def _settled(self, minute_ms: int) -> bool:
-        return self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms
+    def _due(self, minute_ms: int) -> Flags:
+        marks = self.minutes[minute_ms].marks
+        waited = (marks.told_ms < 0) | (self.passed_ms >= marks.told_ms + self.limits.every_ms)
+        due = (marks.dirty | (marks.told_ms < 0)) & (waited | self._forgotten(minute_ms))
+        if self._settled(minute_ms):
+            due = due | ~marks.final
+        found: Flags = due & marks.there
+        return found
 
-    def _tell(self, minute_ms: int, group: str) -> Told:
-        minute = self.minutes[minute_ms][group]
-        minute.dirty, minute.told_ms, minute.final = False, self.passed_ms, self._settled(minute_ms)
-        return Told(group, minute_ms, minute.revision, minute.final, minute)
+    def _forget_words(self) -> None:
+        """Forget words that stand in no row any more, when there are many."""
+        if len(self.words) + len(self.groups) <= max(self.limits.words_max, 2 * self.words_kept):
+            return
+        words, groups, codes_of = _words_with_other(), Words(), _Codes(self)
+        word_codes, group_codes = codes_of.words(words), codes_of.groups(groups)
+        for minute in self.minutes.values():
+            minute.marks = minute.marks.remapped(group_codes, len(groups))
+            for table, pile in minute.piles.items():
+                pile.base = _recoded(table, minute.rows(table, self.limits.lines_max), word_codes, group_codes)
+        self.words, self.groups, self.words_kept = words, groups, len(words) + len(groups)
 
-    def dump(self) -> bytes:
-        """The state; equal bytes for equal states, whatever the order in which rows came."""
-        minutes = [
-            [minute_ms, group, _dumped(self.minutes[minute_ms][group])]
-            for minute_ms in sorted(self.minutes)
-            for group in sorted(self.minutes[minute_ms])
+    def dump(self) -> dict[str, Any]:
+        """The marks as plain values, equal for equal states; the sums are made again by ``restore``."""
+        names = sorted({self.groups.list[group] or b"" for minute in self.minutes.values() for group in _codes(minute)})
+        places = {name: place for place, name in enumerate(names)}
+        minutes = []
+        for minute_ms in sorted(self.minutes):
+            minute = self.minutes[minute_ms]
+            marks, codes = minute.marks, _codes(minute)
+            codes.sort(key=lambda group: self.groups.list[group] or b"")
+            flags = (marks.dirty + 2 * marks.final)[codes].tolist()
+            columns = [marks.revision[codes].tolist(), marks.told_ms[codes].tolist(), flags]
+            of = [places[self.groups.list[group] or b""] for group in codes]
+            minutes.append([minute_ms, minute.first_offset, of, *columns])
+        return {"passed_ms": self.passed_ms, "groups": [name.decode("latin-1") for name in names], "minutes": minutes}
+
+    @classmethod
+    def load(cls, found: Mapping[str, Any], limits: LedgerLimits) -> Ledger:
+        """The ledger that was dumped, without its sums."""
+        ledger = cls(limits, passed_ms=found["passed_ms"])
+        codes = np.array([ledger.groups.code(name.encode("latin-1")) for name in found["groups"]], dtype=np.int64)
+        for minute_ms, first_offset, of, revision, told_ms, flags in found["minutes"]:
+            minute = ledger.minutes[minute_ms] = Minute(first_offset)
+            marks, groups, bits = minute.marks, codes[of], np.array(flags, dtype=np.int64)
+            marks.room(len(ledger.groups))
+            marks.revision[groups], marks.told_ms[groups] = revision, told_ms
+            marks.dirty[groups], marks.final[groups] = bits & 1 > 0, bits & 2 > 0
+            ledger.held += len(groups)
+        return ledger
+
+    @property
+    def first_offset(self) -> int | None:
+        """Where the first rows stand of all that are held; None: nothing is held."""
+        return min((minute.first_offset for minute in self.minutes.values()), default=None)
+
+
+def _codes(minute: Minute) -> list[int]:
+    found: list[int] = np.flatnonzero(minute.marks.there).tolist()
+    return found
+
+
+class _Codes:
+    """What of a ledger's words is in use."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def words(self, to: Words) -> Ints:
+        """New codes by old ones; those in use are told to ``to``."""
+        ledger = self._ledger
+        used = [
+            np.unique(key)
+            for minute in ledger.minutes.values()
+            for table, (names, _) in TABLES.items()
+            for name, key in zip(names, minute.rows(table, ledger.limits.lines_max).keys[1:], strict=True)
+            if name not in _NUMBERS
         ]
-        return orjson.dumps([1, self.passed_ms, self.late_rows, minutes])
+        return _moved(ledger.words, to, used)
+
+    def groups(self, to: Words) -> Ints:
+        """The same of groups."""
+        return _moved(self._ledger.groups, to, [np.array(_codes(one)) for one in self._ledger.minutes.values()])
 
 
-def load(data: bytes, limits: LedgerLimits | None = None) -> Ledger:
-    """The ledger that was dumped."""
-    version, passed_ms, late_rows, minutes = orjson.loads(data)
-    assert version == 1, version
-    ledger = Ledger(limits or LedgerLimits(), passed_ms=passed_ms, late_rows=late_rows, held=len(minutes))
-    for minute_ms, group, dumped in minutes:
-        minute = ledger.minutes.setdefault(minute_ms, {})[group] = _loaded(dumped)
-        if minute.dirty or not minute.final:
-            ledger.waiting.add((minute_ms, group))
-    return ledger
+def _moved(words: Words, to: Words, used: list[Ints]) -> Ints:
+    codes = np.full(len(words), -1, dtype=np.int64)
+    codes[0] = 0
+    for code in np.unique(np.concatenate(used)).tolist() if used else ():
+        codes[code] = to.code(words.list[code])
+    return codes
 
 
-def in_order(table: dict[Key, list[int | None]]) -> list[tuple[Key, list[int | None]]]:
-    """Rows of a table sorted by key, null before any text."""
-    return sorted(table.items(), key=lambda row: [(word is not None, word or "") for word in row[0]])
-
-
-def _dumped(minute: Minute) -> list[Any]:
-    tables = [in_order(minute.tables[name]) for name in TABLES]
-    return [minute.revision, minute.dirty, minute.final, minute.told_ms, tables]
-
-
-def _loaded(dumped: list[Any]) -> Minute:
-    revision, dirty, final, told_ms, tables = dumped
-    named = zip(TABLES, tables, strict=True)
-    return Minute({name: {tuple(k): v for k, v in rows} for name, rows in named}, revision, dirty, final, told_ms)
+def _recoded(table: str, rows: Rows, words: Ints, groups: Ints) -> Rows:
+    names = TABLES[table][0]
+    keys = [key if name in _NUMBERS else words[key] for name, key in zip(names, rows.keys[1:], strict=True)]
+    return Rows((groups[rows.keys[0]], *keys), rows.amounts)

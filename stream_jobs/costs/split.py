@@ -25,22 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.costs import KINDS, PARTS
 from stream_jobs.costs.apportion import added, apportion
 from stream_jobs.costs.bill import Bills
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
 
-PARTS = (
-    "request",
-    "__overhead__",
-    "__wasted__",
-    "__unattributed__",
-    "__idle__",
-    "__training__",
-    "__unpriced__",
-)
 REQUEST, OVERHEAD, WASTED, UNATTRIBUTED, IDLE, TRAINING, UNPRICED = range(len(PARTS))
-KINDS = ("prefill", "decode", "kv", "startup", "held")
-STARTUP, HELD = 3, 4
+STARTUP, HELD = KINDS.index("startup"), KINDS.index("held")
 OWNERS = {"engine": WASTED, "idle": IDLE, "training": TRAINING}
 """What a bill's GPUs are for, and the part that takes it when there was no usage."""
 NO_LINE = -1

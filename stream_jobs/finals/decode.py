@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,8 +14,8 @@ from schemas.block import Block, Numbers
 from schemas.errors import ContractError, RejectedError
 from schemas.record import Record
 from schemas.select import select
-from schemas.tables import Table
-from stream_jobs.finals.upstream import PASSED_OVER, TABLES
+from schemas.tables import BY_TABLE_SCHEMA, Table
+from stream_jobs.finals.upstream import TABLES
 
 _TIME_BITS = 44
 """Enough for times until the year 2527."""
@@ -45,14 +45,14 @@ class Decoded:
         return select(self.block, keep)
 
 
-def decode(records: Sequence[Record], schemas: Sequence[str]) -> list[Decoded]:
-    """The rows of all records, by schema (one per record) in the order in which these first come. Raises
-    ``ContractError`` for a value that is no block of its schema."""
+def decode(records: Sequence[Record], schemas: Sequence[str], tables: Mapping[str, Table] = TABLES) -> list[Decoded]:
+    """The rows of all records of these tables, by schema (one per record) in the order in which these first come.
+    Raises ``ContractError`` for a value that is no block of its schema."""
     groups: dict[str, list[int]] = {}
     for number, (record, schema) in enumerate(zip(records, schemas, strict=True)):
-        if record.value and schema not in PASSED_OVER:  # without a value: progress alone
+        if record.value and schema in tables:  # without a value: progress alone
             groups.setdefault(schema, []).append(number)
-    found = [_decoded(TABLES[schema], records, numbers) for schema, numbers in groups.items()]
+    found = [_decoded(tables[schema], records, numbers) for schema, numbers in groups.items()]
     return [decoded for decoded in found if decoded is not None]
 
 
@@ -82,4 +82,4 @@ def _again(table: Table, record: Record) -> bytes:
 
 @lru_cache(maxsize=64)
 def _dictionaries(schema: str) -> native_walk.Dictionaries:
-    return native_walk.Dictionaries(TABLES[schema].fields, native_walk.any_word)
+    return native_walk.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_walk.any_word)

@@ -20,12 +20,10 @@ from schemas.native import concat
 from schemas.tables import Table
 from stream_jobs.finals import kernels
 from stream_jobs.windows import bin_kernels
-from stream_jobs.windows.emit import compacted
+from stream_jobs.windows.emit import compacted, packed
 
 Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-_ROOM = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,12 @@ def sorted_labels(column: Column) -> Labels:
 
 def groups_of(labels: Sequence[Labels], rows: int) -> Groups:
     """Rows of equal labels together, groups in the order of the (sorted) labels."""
-    keys = _packed(labels, rows)
+    return groups_by([(column.codes.astype(np.int64), len(column.words)) for column in labels], rows)
+
+
+def groups_by(columns: Sequence[tuple[Whole, int]], rows: int) -> Groups:
+    """The same of columns of whole numbers, each with the number that all of its own are below; of some rows."""
+    keys = packed(list(columns))
     order = np.lexsort(keys[::-1])
     begins = np.zeros(rows, np.bool_)
     begins[0] = True
@@ -84,21 +87,6 @@ def groups_of(labels: Sequence[Labels], rows: int) -> Groups:
         line = key[order]
         begins[1:] |= line[1:] != line[:-1]
     return Groups(order, np.append(np.flatnonzero(begins), rows))
-
-
-def _packed(labels: Sequence[Labels], rows: int) -> list[Whole]:
-    """As few sort keys of the same order as fit: neighbours share a number while there is room."""
-    packed: list[Whole] = [np.zeros(rows, np.int64)]
-    room = _ROOM
-    for column in labels:
-        size = len(column.words)
-        if size > room:
-            packed.append(np.zeros(rows, np.int64))
-            room = _ROOM
-        if size > 1:
-            packed[-1] = packed[-1] * size + column.codes
-            room //= size
-    return packed
 
 
 def _values(column: Column) -> Whole:

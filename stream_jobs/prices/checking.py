@@ -49,6 +49,8 @@ def _open(one: Entry) -> Iterable[str]:
             yield f"{period.at}: {called(one)}: unpriced from {instant_text(period.from_ms)}{until} ({why})"
         elif period.value == 0 and one.section == "gpu_hour":
             yield f"{period.at}: {called(one)}: costs nothing; write null where the price is unknown"
+    if one.section == "host_hour" and one.gpus is None and any(period.value for period in one.periods):
+        yield f"{one.at}: {called(one)}: unpriced, because nobody says how many GPUs share a host; write `gpus: 8`"
     yield from _ends(one, one.periods[-1:])
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
 
+from stream_jobs.prices.amounts import half_even
 from stream_jobs.prices.list_map import PriceMap
 from stream_jobs.prices.periods import MINUTE_MS, Period, in_force
 from stream_jobs.prices.tariff import Band, band_at
@@ -37,6 +38,8 @@ class Price:
     at: str
     said: str
     source: str | None = None
+    gpus: int | None = None
+    """Of a host: how many GPUs share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Entry:
     commitment: str = ANY
     timezone: str = "UTC"
     source: str | None = None
+    gpus: int | None = None
 
     @property
     def words(self) -> frozenset[str]:
@@ -105,6 +109,13 @@ class Prices:
         """Nano-dollars of an hour of a host beside its GPUs (``gpu_model``: which it carries). None: unpriced."""
         return self._price("host_hour", gpu_model or "", region, ANY, at_ms)
 
+    def host_nusd_per_gpu_hour(self, gpu_model: str | None, region: str | None, at_ms: int) -> Price | None:
+        """What each GPU of a host pays of its hour, half to even. None: unpriced, or nobody says how many share it."""
+        price = self.host_nusd_per_hour(gpu_model, region, at_ms)
+        if price is None or (price.gpus is None and price.amount):
+            return None
+        return replace(price, amount=half_even(price.amount, price.gpus or 1), unit=UNITS["gpu_hour"])
+
     def energy_nusd_per_kwh(self, region: str | None, at_ms: int) -> Price | None:
         """Nano-dollars of a kilowatt-hour in that minute. None: unpriced."""
         return self._price("energy", "", region, ANY, at_ms)
@@ -138,7 +149,8 @@ def price_of(entry: Entry, period: Period, at_ms: int) -> Price | None:
         return None
     unit = UNITS[entry.section]
     if not period.bands:
-        return Price(period.value, unit, period.from_ms, period.until_ms, period.at, period.said, entry.source)
+        ends = period.from_ms, period.until_ms
+        return Price(period.value, unit, *ends, period.at, period.said, entry.source, entry.gpus)
     holding: Band | Period = band_at(period.bands, entry.timezone, at_ms) or period
     minute = at_ms - at_ms % MINUTE_MS
     value = holding.value

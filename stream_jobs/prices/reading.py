@@ -17,6 +17,8 @@ from stream_jobs.rules.scalars import known_keys, sentence, table, word
 
 ENTRIES_MAX = 10_000
 PUE_MAX = 10
+GPUS_MAX = 1_024
+"""GPUs of one host; a rack of 72 counts as one where it is priced as one."""
 
 Rates = Mapping[str, tuple[Period, ...]]
 """Nano-dollars of one unit of each other currency, by period."""
@@ -30,16 +32,24 @@ class Section:
     unit: str | None
     money: bool = True
     hours: bool = False
+    shared: bool = False
+    """Whether it has ``gpus``: how many share it."""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Keys of an entry."""
-        return (*self.selectors, *(("timezone",) if self.hours else ()), "periods", "source")
+        return (
+            *self.selectors,
+            *(("gpus",) if self.shared else ()),
+            *(("timezone",) if self.hours else ()),
+            "periods",
+            "source",
+        )
 
 
 SECTIONS = {
     "gpu_hour": Section(("gpu", "region", "commitment"), "GPU-hour"),
-    "host_hour": Section(("gpu", "region"), "host-hour"),
+    "host_hour": Section(("gpu", "region"), "host-hour", shared=True),
     "energy": Section(("region",), "kWh", hours=True),
     "pue": Section(("region",), None, money=False),
     "grid": Section(("region",), "gCO2e/kWh", money=False),
@@ -91,6 +101,7 @@ class Reader:
             commitment=text("commitment", self.default_commitment) if "commitment" in section.selectors else ANY,
             timezone=zone_of(zone) if zone else "UTC",
             source=None if source is None else sentence(source, "source"),
+            gpus=_gpus(entry.get("gpus")) if section.shared else None,
         )
 
     def _periods(self, section: Section, node: Node) -> tuple[Period, ...]:
@@ -145,6 +156,15 @@ class Reader:
                 found.append(Band(days, start, end, paid.nano, paid.at, paid.said, paid.currency))
         apart(found, self.told)
         return tuple(found)
+
+
+def _gpus(node: Node | None) -> int | None:
+    if node is None:
+        return None
+    gpus = number(node, "gpus", 0)
+    if not 1 <= gpus <= GPUS_MAX:
+        raise WrongError(node.at, f"gpus must be 1 to {GPUS_MAX}: how many GPUs share such a host")
+    return gpus
 
 
 def listed(node: Node | None, what: str, told: Problems) -> Sequence[Node]:

@@ -71,7 +71,7 @@ def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
     sets = np.concatenate([np.full(part.rows, number, np.int64) for number, part in enumerate(sums)])
     keys = [(targets.astype(np.int64), partitions), (windows, 1 << 45), (sets, len(plan.sets))]
     keys += [(line, len(known)) for line, known in zip(codes, words, strict=True)]
-    order = np.lexsort(_packed(keys)[::-1])
+    order = np.lexsort(packed(keys)[::-1])
     cells = np.concatenate([part.cells[: part.rows] for part in sums])
     return Rows(
         targets=targets[order],
@@ -84,7 +84,7 @@ def _ordered(plan: Plan, segment: Segment, partitions: int) -> Rows:
     )
 
 
-def _packed(keys: list[tuple[Whole, int]]) -> list[Whole]:
+def packed(keys: list[tuple[Whole, int]]) -> list[Whole]:
     """Fewer sort keys of the same order: neighbours share a 63-bit number while their sizes fit."""
     packed: list[Whole] = []
     room = 0

@@ -1,0 +1,45 @@
+"""The records of a commit of the cost job: blocks of ``COSTS``, none larger than ``RECORD_BYTES_MAX``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from schemas import native
+from schemas.block import Block
+from schemas.costs import COSTS
+from schemas.headers import NATIVE
+from schemas.record import Output
+from schemas.select import select
+from schemas.topics import COSTS_TOPIC
+from stream_jobs.step import Commit
+
+RECORD_BYTES_MAX = 4 * 1024 * 1024
+"""Larger blocks are cut between rows (a single row is never cut)."""
+
+
+def outputs(block: Block, commit: Commit, partitions: int) -> list[Output]:
+    """The rows as records of ``costs``, in the partition of their source partition."""
+    headers = (
+        ("schema", COSTS.schema.encode()),
+        ("content-type", NATIVE.encode()),
+        ("job", b"costs"),
+        ("source-topic", commit.topic.encode()),
+        ("source-partition", b"%d" % commit.partition),
+        ("offsets", b"%d-%d" % (commit.offset_from, commit.offset_to)),
+    )
+    return [
+        Output(COSTS_TOPIC, commit.partition % partitions, None, value, (*headers, ("rows", b"%d" % rows)))
+        for rows, value in _cut(block)
+    ]
+
+
+def _cut(block: Block) -> Iterator[tuple[int, bytes]]:
+    value = native.encode(COSTS.fields, block)
+    if len(value) <= RECORD_BYTES_MAX or block.rows == 1:
+        yield block.rows, value
+        return
+    first = np.arange(block.rows) < block.rows // 2
+    yield from _cut(select(block, first))
+    yield from _cut(select(block, ~first))

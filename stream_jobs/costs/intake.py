@@ -1,0 +1,91 @@
+"""Rows of ``window.partials`` as rows of the ledger: time and energy by GPU and holder, usage by engine and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.block import Block, Labels, Numbers
+from schemas.limits import MINUTE_MS, WINDOW_MS
+from schemas.tables import PARTIALS, Table
+from schemas.usage import USAGE, USAGE_AMOUNTS
+from stream_jobs.costs.ledger import ENGINE, IDLE, TRAINING, Ledger
+from stream_jobs.costs.rows import Rows, Words
+from stream_jobs.costs.wide import UNKNOWN, Ints
+from stream_jobs.finals.decode import Decoded
+
+GPU = PARTIALS["gpu.samples"]
+TABLES: dict[str, Table] = {GPU.schema: GPU, USAGE.schema: USAGE}
+"""What costs are made of, by schema."""
+_TRAINING = (b"training", b"fine_tuning")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows for a table of the ledger, with the record and the minute of each; records rise."""
+
+    table: str
+    record: Ints
+    minutes: Ints
+    rows: Rows
+
+    def of(self, first: int, stop: int) -> Taken:
+        """The rows of records ``[first, stop)``."""
+        start, end = np.searchsorted(self.record, [first, stop]).tolist()
+        which = slice(start, end)
+        return Taken(self.table, self.record[which], self.minutes[which], self.rows.of(which))
+
+
+def taken(decoded: Decoded, ledger: Ledger) -> Taken:
+    """The rows of a table with the ledger's codes for their words."""
+    table, rows = ("gpu", _gpu) if decoded.table is GPU else ("usage", _usage)
+    minutes = decoded.windows - decoded.windows % MINUTE_MS
+    return Taken(table, decoded.record_of, minutes, rows(decoded, ledger))
+
+
+def _gpu(decoded: Decoded, ledger: Ledger) -> Rows:
+    block, words = decoded.block, ledger.words
+    engine, host = words.codes(block.columns["engine_id"]), words.codes(block.columns["host"])
+    keys = (
+        _groups(block, ledger.groups),
+        np.where(engine > 0, ENGINE, np.where(_trains(block), TRAINING, IDLE)),
+        np.where(engine > 0, engine, host),
+        *(words.codes(block.columns[name]) for name in ("gpu_uuid", "gpu_model", "region")),
+        host,
+        *(words.codes(block.columns[name]) for name in ("parent_uuid", "mig_profile")),
+        decoded.windows % MINUTE_MS // WINDOW_MS,
+    )
+    return Rows(keys, (_amount(block, "interval_ms_sum"), _amount(block, "energy_mj_sum")))
+
+
+def _usage(decoded: Decoded, ledger: Ledger) -> Rows:
+    block, words = decoded.block, ledger.words
+    engine = words.codes(block.columns["engine_id"])
+    keys = (
+        _groups(block, ledger.groups),
+        np.full(block.rows, ENGINE, dtype=np.int64),
+        np.where(engine > 0, engine, words.code(b"")),
+        *(words.codes(block.columns[name]) for name in ("tenant", "model", "slo_class", "status")),
+    )
+    return Rows(keys, tuple(_amount(block, name) for name in USAGE_AMOUNTS))
+
+
+def _groups(block: Block, groups: Words) -> Ints:
+    """The placement group, else the host, else the empty name."""
+    group, host = groups.codes(block.columns["placement_group"]), groups.codes(block.columns["host"])
+    found = np.where(group > 0, group, host)
+    return np.where(found > 0, found, groups.code(b""))
+
+
+def _trains(block: Block) -> np.ndarray:
+    column = block.columns["workload"]
+    assert isinstance(column, Labels)
+    return np.array([word in _TRAINING for word in column.words])[column.codes]
+
+
+def _amount(block: Block, name: str) -> Ints:
+    column = block.columns[name]
+    assert isinstance(column, Numbers)
+    values = column.values.astype(np.int64)
+    return values if column.known is None else np.where(column.known, values, UNKNOWN)

@@ -1,0 +1,220 @@
+"""GPUs of the minutes to be billed: time by placement, gaps between readings filled, and who holds each.
+
+Readings say how long each covers (``gpu_ms``), by ten seconds of a minute. Between the first and the last ten seconds
+in which a GPU was read, time that no reading covers is a *gap*; a GPU read in the first (last) ten seconds of a minute
+is taken to have been there from its start (to its end). A gap of ``GAP_MIN_MS`` or more is billed, to whoever
+held the GPU that minute, by measured time, and flagged: ``estimated_ms``. Before the first and after the last reading
+nothing is guessed.
+
+Who holds a GPU: whoever's name its time is under, each for its own time. With ``share`` rows those, by weight. In MIG
+mode its devices (rows with a parent), by slices times time, and the slices that nobody holds are idle; the time is that
+of the GPU's own rows where there are any, else that of the device with most. A size that nobody tells leaves the GPU
+without prices, shared by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.limits import MINUTE_MS, WINDOW_MS
+from stream_jobs.costs.apportion import added, apportion
+from stream_jobs.costs.bill import slices_held, slices_of
+from stream_jobs.costs.ledger import GPU_KEY, IDLE
+from stream_jobs.costs.rows import Rows, Word, grouped, heads, indexes, sums
+from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints
+
+GAP_MIN_MS = 1_000
+"""A smaller one is readings that come a little early or late."""
+WINDOWS = MINUTE_MS // WINDOW_MS
+
+Owner = tuple[int, int, int, int]
+"""Number of the told minute, group, use, owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Columns, one row for each GPU, or MIG device, and who held it: codes of words, and amounts."""
+
+    told: Ints
+    group: Ints
+    use: Ints
+    owner: Ints
+    gpu: Ints
+    model: Ints
+    region: Ints
+    host: Ints
+    parent: Ints
+    profile: Ints
+    gpu_ms: Ints
+    energy_mj: Ints
+    estimated_ms: Ints
+
+    def owners(self) -> list[Ints]:
+        """Whose bill each row is of."""
+        return [self.told, self.group, self.use, self.owner]
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    def of(self, which: Ints | Flags) -> Placed:
+        """These rows."""
+        return Placed(*(getattr(self, name)[which] for name in Placed.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Physical GPUs to be priced, and who holds each: ``gpu`` (row of the columns before it) rises."""
+
+    told: Ints
+    model: Ints
+    region: Ints
+    gpu_ms: Ints
+    energy_mj: Ints
+    estimated_ms: Ints
+    priced: Flags
+    gpu: Ints
+    owners: tuple[Ints, Ints, Ints, Ints]
+    weight: Ints
+
+
+def placed(told: Ints, rows: Rows) -> Placed:
+    """GPU rows of the ledger without their windows: time by placement, gaps filled."""
+    assert GPU_KEY[-1] == "window"
+    *keys, window = rows.keys
+    columns = [told, *keys]
+    groups = grouped(columns)
+    first = heads(groups)
+    whole = [column[first] for column in columns]
+    gpu_ms, energy_mj = (sums(groups, amount) for amount in rows.amounts)
+    gpu_ms = np.maximum(gpu_ms, 0)
+    devices = grouped([told, rows.keys[0], rows.keys[1 + GPU_KEY.index("gpu_uuid")]])
+    device = indexes(devices)
+    gaps = _gaps(device, window, rows.amounts[0], len(devices))
+    estimated_ms = _shared_gaps(gaps, device[first], gpu_ms)
+    amounts = gpu_ms + estimated_ms, energy_mj, estimated_ms
+    return Placed(**dict(zip(Placed.__slots__, (*whole, *amounts), strict=True)))
+
+
+def _gaps(device: Ints, window: Ints, gpu_ms: Ints, devices: int) -> Ints:
+    """Time of each device that no reading covers."""
+    cell = device * WINDOWS + window
+    covered = added(np.maximum(gpu_ms, 0), cell, devices * WINDOWS).reshape(devices, WINDOWS)
+    read = (np.bincount(cell, minlength=devices * WINDOWS) > 0).reshape(devices, WINDOWS)
+    first = np.argmax(read, axis=1)
+    last = WINDOWS - 1 - np.argmax(read[:, ::-1], axis=1)
+    start, stop = np.where(first == 0, 0, first + 1), np.where(last == WINDOWS - 1, WINDOWS, last)
+    number = np.arange(WINDOWS)
+    inside = (number >= start[:, None]) & (number < stop[:, None])
+    gaps = inside.sum(axis=1) * WINDOW_MS - np.where(inside, covered, 0).sum(axis=1)
+    return np.where(gaps >= GAP_MIN_MS, gaps, 0).astype(np.int64)
+
+
+def _shared_gaps(gaps: Ints, device: Ints, gpu_ms: Ints) -> Ints:
+    """The gap of each row's device, shared by measured time; equally where none was measured."""
+    order = np.argsort(device, kind="stable")
+    starts = np.searchsorted(device[order], np.arange(len(gaps) + 1))
+    timeless = added(gpu_ms, device, len(gaps)) == 0
+    weights = np.where(timeless[device], 1, gpu_ms)[order]
+    found = np.empty_like(gpu_ms)
+    found[order] = apportion(gaps, weights, starts)
+    return found
+
+
+def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word]) -> Held:
+    """Who holds which GPU. ``shares``: number of the told minute and rows of the ledger's table ``share``; all words
+    are places in ``words``, which are sorted."""
+    share_told, share = shares
+    physical = np.where(rows.parent > 0, rows.parent, rows.gpu)
+    special = set(_keys(rows.told, rows.group, physical, rows.parent > 0))
+    special |= set(_keys(share_told, share.keys[0], share.keys[3], np.ones(len(share), dtype=np.bool_)))
+    if not special:
+        return _alone(rows)
+    is_special = np.array([key in special for key in _keys(rows.told, rows.group, physical)], dtype=np.bool_)
+    found = [_alone(rows.of(~is_special))]
+    for key in sorted(special):
+        of = np.flatnonzero(is_special & (rows.told == key[0]) & (rows.group == key[1]) & (physical == key[2]))
+        with_shares = (share_told == key[0]) & (share.keys[0] == key[1]) & (share.keys[3] == key[2])
+        if len(of):
+            found.append(_together(rows.of(of), key, share.of(with_shares), words))
+    return _joined(found)
+
+
+def _keys(told: Ints, group: Ints, gpu: Ints, which: Flags | slice = slice(None)) -> list[tuple[int, int, int]]:
+    return list(zip(told[which].tolist(), group[which].tolist(), gpu[which].tolist(), strict=True))
+
+
+def _alone(rows: Placed) -> Held:
+    every = np.arange(len(rows), dtype=np.int64)
+    told, group, use, owner = rows.owners()
+    return Held(
+        told=told,
+        model=rows.model,
+        region=rows.region,
+        gpu_ms=rows.gpu_ms,
+        energy_mj=rows.energy_mj,
+        estimated_ms=rows.estimated_ms,
+        priced=np.ones(len(rows), dtype=np.bool_),
+        gpu=every,
+        owners=(told, group, use, owner),
+        weight=np.ones(len(rows), dtype=np.int64),
+    )
+
+
+def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Sequence[Word]) -> Held:
+    """One physical GPU that several hold."""
+    own, divided = rows.of(rows.parent == 0), rows.of(rows.parent > 0)
+    of = own if len(own) else divided.of(divided.gpu == divided.gpu[np.argmax(divided.gpu_ms)])
+    gpu_ms, estimated_ms = int(of.gpu_ms.sum()), int(of.estimated_ms.sum())
+    energy = (own if len(own) else divided).energy_mj
+    known = energy[energy != UNKNOWN]
+    if len(divided):
+        holders, priced = _slices(divided, gpu_ms, key, words)
+    else:
+        pairs = zip(share.keys[1].tolist(), share.keys[2].tolist(), share.amounts[0].tolist(), strict=True)
+        holders, priced = [((*key[:2], use, owner), max(weight, 0)) for use, owner, weight in pairs], True
+    holders.sort()
+    names = np.array([owner for owner, _ in holders], dtype=np.int64)
+    return Held(
+        told=of.told[:1],
+        model=of.model[:1],
+        region=of.region[:1],
+        gpu_ms=ints([gpu_ms]),
+        energy_mj=ints([int(known.sum()) if len(known) else None]),
+        estimated_ms=ints([estimated_ms]),
+        priced=np.array([priced]),
+        gpu=np.zeros(len(holders), dtype=np.int64),
+        owners=(names[:, 0], names[:, 1], names[:, 2], names[:, 3]),
+        weight=np.array([weight for _, weight in holders], dtype=np.int64),
+    )
+
+
+def _slices(
+    devices: Placed, gpu_ms: int, key: tuple[int, int, int], words: Sequence[Word]
+) -> tuple[list[tuple[Owner, int]], bool]:
+    """Holders of a divided GPU, and whether their sizes are known."""
+    sizes = [slices_held((words[profile] or b"").decode(errors="replace")) for profile in devices.profile.tolist()]
+    owners = list(zip(*(column.tolist() for column in devices.owners()), strict=True))
+    weights: dict[Owner, int] = {}
+    known = all(size is not None for size in sizes)
+    for owner, size, ms in zip(owners, sizes, devices.gpu_ms.tolist(), strict=True):
+        weights[owner] = weights.get(owner, 0) + ms * ((size or 0) if known else 1)
+    if known:
+        model = (words[devices.model[0]] or b"").decode(errors="replace")
+        rest = slices_of(model) * gpu_ms - sum(weights.values())
+        nobody = (key[0], key[1], IDLE, int(devices.host[0]))
+        weights[nobody] = weights.get(nobody, 0) + max(0, rest)
+    return [(owner, weight) for owner, weight in weights.items() if weight > 0] or [(owners[0], 1)], known
+
+
+def _joined(parts: Sequence[Held]) -> Held:
+    before = np.cumsum([0, *(len(part.told) for part in parts)])[:-1]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+    gpu = np.concatenate([part.gpu + first for part, first in zip(parts, before, strict=True)])
+    owners = [np.concatenate([part.owners[i] for part in parts]) for i in range(4)]
+    return Held(**columns, gpu=gpu, owners=(owners[0], owners[1], owners[2], owners[3]))
+
+
+_COLUMNS = ("told", "model", "region", "gpu_ms", "energy_mj", "estimated_ms", "priced", "weight")

@@ -1,0 +1,128 @@
+"""Rows by key as columns of whole numbers: words are codes, sums are added up by key, null is ``UNKNOWN``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from schemas.block import Column, Labels
+from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
+from stream_jobs.finals import kernels
+from stream_jobs.finals.merge import Groups, groups_by
+
+Word = bytes | None
+
+
+class Words:
+    """Words by code; 0 is null. Codes are given in the order in which words come and mean nothing outside."""
+
+    __slots__ = ("_codes", "list")
+
+    def __init__(self) -> None:
+        self.list: list[Word] = [None]
+        self._codes: dict[Word, int] = {None: 0}
+
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def code(self, word: Word) -> int:
+        """The word's code."""
+        found = self._codes.setdefault(word, len(self.list))
+        if found == len(self.list):
+            self.list.append(word)
+        return found
+
+    def codes(self, column: Column) -> Ints:
+        """Codes of a column of labels."""
+        assert isinstance(column, Labels)
+        used, inverse = np.unique(column.codes, return_inverse=True)
+        found = np.array([self.code(column.words[code]) for code in used.tolist()], dtype=np.int64)
+        return found[inverse]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``keys`` (codes, at least 0) and ``amounts`` are columns of one length."""
+
+    keys: tuple[Ints, ...]
+    amounts: tuple[Ints, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys[0])
+
+    def of(self, which: Ints | Flags | slice) -> Rows:
+        """These rows, in that order."""
+        return Rows(tuple(key[which] for key in self.keys), tuple(amount[which] for amount in self.amounts))
+
+
+def none(keys: int, amounts: int) -> Rows:
+    """No rows."""
+    empty = np.empty(0, dtype=np.int64)
+    return Rows((empty,) * keys, (empty,) * amounts)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """All rows of some parts of equal columns, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = tuple(np.concatenate(columns) for columns in zip(*(part.keys for part in parts), strict=True))
+    return Rows(keys, tuple(np.concatenate(columns) for columns in zip(*(part.amounts for part in parts), strict=True)))
+
+
+def grouped(keys: Sequence[Ints]) -> Groups:
+    """Rows of equal keys together, in the order of the keys; of no rows no groups."""
+    rows = len(keys[0])
+    if not rows:
+        return Groups(np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    return groups_by([(key, int(key.max()) + 1) for key in keys], rows)
+
+
+def sums(groups: Groups, column: Ints) -> Ints:
+    """Sums by group; null adds nothing, and is the sum where nothing was known."""
+    known = column != UNKNOWN
+    out, some = np.empty(len(groups), dtype=np.int64), np.empty(len(groups), dtype=np.bool_)
+    kernels.add(groups.order, groups.firsts, np.where(known, column, 0), known, out, some)
+    return np.where(some, out, UNKNOWN)
+
+
+def heads(groups: Groups) -> Ints:
+    """The first row of each group."""
+    return groups.order[groups.firsts[:-1]]
+
+
+def indexes(groups: Groups) -> Ints:
+    """The group of each row."""
+    found = np.empty(len(groups.order), dtype=np.int64)
+    found[groups.order] = np.repeat(np.arange(len(groups), dtype=np.int64), np.diff(groups.firsts))
+    return found
+
+
+def added_up(rows: Rows) -> Rows:
+    """One row for each key, in the order in which keys first came."""
+    groups = grouped(rows.keys)
+    first = heads(groups)
+    order = np.argsort(first)
+    keys = tuple(key[first[order]] for key in rows.keys)
+    return Rows(keys, tuple(sums(groups, amount)[order] for amount in rows.amounts))
+
+
+@dataclass(slots=True)
+class Pile:
+    """Rows of one table and minute: those that were added up, and those that came since."""
+
+    base: Rows
+    parts: list[Rows] = field(default_factory=list)
+    waiting: int = 0
+
+    def add(self, rows: Rows) -> None:
+        """Keep these rows behind all others."""
+        self.parts.append(rows)
+        self.waiting += len(rows)
+
+    def all(self) -> Rows:
+        """All rows in the order in which they came; they are the base from now on."""
+        if self.parts:
+            self.base, self.parts, self.waiting = added_up(joined([self.base, *self.parts])), [], 0
+        return self.base
