@@ -1,0 +1,133 @@
+"""JSON of the dashboards, the same bytes for the same tables of ``boards``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from grafana.boards import BOARDS, Board, Panel
+from grafana.sql import FILTERS, grafana_sql, variables_of
+from schemas.limits import MINUTE_MS
+
+FOLDER = Path(__file__).with_name("dashboards")
+SOURCE = {"type": "grafana-clickhouse-datasource", "uid": "fleetpulse-clickhouse"}
+COLUMNS = 24
+_HEIGHT = {"timeseries": 8, "table": 9, "stat": 4}
+_FORMAT = {"timeseries": 0, "table": 1, "stat": 1}
+"""The data source's numbers for a series and for a table."""
+
+
+def panel_sql(board: Board, panel: Panel) -> str:
+    """What a panel asks, with Grafana's macros in it."""
+    inner = grafana_sql(panel.query, board.span_ms, panel.params)
+    if panel.kind != "timeseries":
+        return f"SELECT {panel.select}\nFROM (\n{inner}\n)"
+    return f"SELECT fromUnixTimestamp64Milli({panel.time}) AS time, {panel.select}\nFROM (\n{inner}\n)\nORDER BY time"
+
+
+def dashboard(board: Board) -> dict[str, Any]:
+    """A whole dashboard."""
+    panels = _placed([_panel(board, panel) for panel in board.panels])
+    used = frozenset[str]().union(*(variables_of(panel_sql(board, panel)) for panel in board.panels))
+    return {
+        "uid": f"fleetpulse-{board.name}",
+        "title": f"fleetpulse: {board.title}",
+        "description": board.says,
+        "tags": ["fleetpulse"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": False,
+        "timezone": "utc",
+        "refresh": "30s",
+        "time": {"from": f"now-{board.span_ms // MINUTE_MS}m", "to": "now"},
+        "links": [{"type": "dashboards", "title": "fleetpulse", "tags": ["fleetpulse"], "asDropdown": True}],
+        "templating": {"list": [_variable(name) for name in FILTERS if name in used]},
+        "annotations": {"list": []},
+        "panels": panels,
+    }
+
+
+def _variable(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": "textbox",
+        "label": name.replace("_", " "),
+        "description": "only this value; empty takes all",
+        "query": "",
+        "current": {"text": "", "value": ""},
+        "options": [{"text": "", "value": "", "selected": True}],
+    }
+
+
+def _panel(board: Board, panel: Panel) -> dict[str, Any]:
+    target = {
+        "refId": "A",
+        "datasource": SOURCE,
+        "editorType": "sql",
+        "queryType": "timeseries" if panel.kind == "timeseries" else "table",
+        "format": _FORMAT[panel.kind],
+        "rawSql": panel_sql(board, panel),
+    }
+    return {
+        "type": panel.kind,
+        "title": panel.title,
+        "datasource": SOURCE,
+        "targets": [target],
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": [_override(*one) for one in panel.units.items()]},
+        "options": _OPTIONS[panel.kind],
+        "gridPos": {"w": panel.width, "h": _HEIGHT[panel.kind]},
+    }
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "timeseries": {
+        "tooltip": {"mode": "multi", "sort": "desc"},
+        "legend": {"displayMode": "list", "placement": "bottom"},
+    },
+    "table": {"cellHeight": "sm", "showHeader": True},
+    "stat": {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "colorMode": "none"},
+}
+
+
+def _defaults(panel: Panel) -> dict[str, Any]:
+    if panel.kind != "timeseries":
+        return {"unit": panel.unit}
+    stacking = {"mode": "normal" if panel.stacked else "none", "group": "A"}
+    custom = {
+        "fillOpacity": 30 if panel.stacked else 5,
+        "stacking": stacking,
+        "showPoints": "never",
+        "spanNulls": False,
+    }
+    return {"unit": panel.unit, "min": 0, "custom": custom}
+
+
+def _override(column: str, unit: str) -> dict[str, Any]:
+    return {"matcher": {"id": "byName", "options": column}, "properties": [{"id": "unit", "value": unit}]}
+
+
+def _placed(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Panels beside each other until a line is full; ids count from 1."""
+    x = y = height = 0
+    for number, panel in enumerate(panels, 1):
+        place = panel["gridPos"]
+        if x + place["w"] > COLUMNS:
+            x, y, height = 0, y + height, 0
+        panel["id"], place["x"], place["y"] = number, x, y
+        x, height = x + place["w"], max(height, place["h"])
+    return panels
+
+
+def text(board: Board) -> str:
+    """A dashboard's file."""
+    return json.dumps(dashboard(board), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def write(folder: Path = FOLDER) -> list[Path]:
+    """Write all dashboards and return their paths."""
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"{board.name}.json" for board in BOARDS]
+    for path, board in zip(paths, BOARDS, strict=True):
+        path.write_text(text(board), encoding="utf-8")
+    return paths

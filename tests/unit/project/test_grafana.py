@@ -1,0 +1,113 @@
+"""Grafana's dashboards follow from the tables of ``grafana.boards``; every panel has a query, a place and a source."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+import yaml
+
+from grafana.boards import BOARDS, Board
+from grafana.render import FOLDER, SOURCE, dashboard, panel_sql, text, write
+from grafana.sql import FILTERS, expanded, grafana_sql, variables_of
+from schemas.events import GPU_SAMPLES
+from schemas.limits import HOUR_MS
+from schemas.merging import rollup_table
+
+BOARD_IDS = [board.name for board in BOARDS]
+
+
+def test_the_files_are_what_the_tables_make(tmp_path: Path) -> None:
+    """``python -m grafana`` was run after the last change, and no file is left over."""
+    made = {path.name: path.read_text() for path in write(tmp_path)}
+
+    assert {path.name: path.read_text() for path in FOLDER.iterdir()} == made
+
+
+def test_there_is_a_dashboard_for_every_question() -> None:
+    """Fleet, models, GPUs, cost, pipeline; their uids are theirs alone."""
+    assert BOARD_IDS == ["fleet", "models", "gpu", "cost", "pipeline"]
+    assert len({dashboard(board)["uid"] for board in BOARDS}) == len(BOARDS)
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=BOARD_IDS)
+def test_panels_do_not_lie_on_each_other(board: Board) -> None:
+    """Each within the 24 columns, no two sharing a cell, ids of their own."""
+    panels = json.loads(text(board))["panels"]
+    cells = [
+        {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        for at in (panel["gridPos"] for panel in panels)
+    ]
+
+    assert [panel["id"] for panel in panels] == list(range(1, len(panels) + 1))
+    assert [pair for pair in combinations(range(len(cells)), 2) if cells[pair[0]] & cells[pair[1]]] == []
+    assert max(x for cell in cells for x, _ in cell) < 24
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=BOARD_IDS)
+def test_every_panel_asks_the_provisioned_source_and_its_variables_exist(board: Board) -> None:
+    """No panel waits for a source or a variable that nobody made."""
+    made = dashboard(board)
+    known = {one["name"] for one in made["templating"]["list"]}
+    asked = [target for panel in made["panels"] for target in panel["targets"]]
+
+    assert {target["datasource"]["uid"] for target in asked} == {SOURCE["uid"]}
+    assert set().union(*(variables_of(target["rawSql"]) for target in asked)) == known
+    assert known <= set(FILTERS)
+
+
+def test_the_provisioned_source_is_the_one_that_panels_name() -> None:
+    """By type and uid; its password is no text of the file."""
+    folder = FOLDER.parent / "provisioning"
+    sources = yaml.safe_load((folder / "datasources" / "fleetpulse.yaml").read_text())["datasources"]
+    providers = yaml.safe_load((folder / "dashboards" / "fleetpulse.yaml").read_text())["providers"]
+
+    assert {key: sources[0][key] for key in ("type", "uid")} == SOURCE
+    assert sources[0]["jsonData"]["username"] == "reader"
+    assert sources[0]["secureJsonData"] == {"password": "$__file{/run/secrets/clickhouse_reader}"}
+    assert [one["allowUiUpdates"] for one in providers] == [False]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [pytest.param((board, panel), id=f"{board.name}: {panel.title}") for board in BOARDS for panel in board.panels],
+)
+def test_a_panels_query_has_no_place_left(said: tuple[Board, object]) -> None:
+    """Everything is a macro, a variable, a table or a literal; expanded, nothing of Grafana's is left."""
+    board, panel = said
+    sql = panel_sql(board, panel)  # type: ignore[arg-type]
+
+    filled = expanded(sql, 1_000, 61_000, 10, dict.fromkeys(FILTERS, ""))
+
+    assert "$__" in sql
+    assert "$" not in filled
+    assert ":" not in "".join(filled.split("'")[::2])
+
+
+def test_time_places_become_macros_and_filters_variables() -> None:
+    """The table is that of the usual range."""
+    sql = grafana_sql("fleet_over_time", HOUR_MS, {})
+
+    assert f"FROM {rollup_table(GPU_SAMPLES, '1m')} FINAL" in sql
+    assert "window_ms >= toUnixTimestamp64Milli($__fromTime_ms)" in sql
+    assert "greatest(toInt64($__interval_s) * 1000, 60000)" in sql
+    assert variables_of(sql) == {"cluster", "region", "host", "gpu_model"}
+
+
+def test_a_place_that_nobody_fills_is_an_error() -> None:
+    """Not a panel that fails in front of people."""
+    with pytest.raises(KeyError, match="total"):
+        grafana_sql("fleet_gpus", HOUR_MS, {})
+
+
+def test_macros_expand_as_the_source_does() -> None:
+    """Moments as DateTime64, values quoted with quotes doubled; one that nobody knows is an error."""
+    sql = "$__fromTime_ms $__toTime_ms $__interval_s ${host:sqlstring}"
+
+    assert expanded(sql, 1, 2, 3, {"host": "o'b"}) == (
+        "fromUnixTimestamp64Milli(1) fromUnixTimestamp64Milli(2) 3 'o''b'"
+    )
+    with pytest.raises(KeyError):
+        expanded("$__nonsense", 1, 2, 3, {})
