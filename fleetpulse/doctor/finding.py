@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -70,8 +69,3 @@ class Report:
         """For JSON."""
         counts = {state.value: len(self.of(state)) for state in State}
         return {"ok": not self.wrong, **counts, "findings": [asdict(one) for one in self.findings]}
-
-
-def first_lines(findings: Sequence[Finding]) -> list[str]:
-    """For people and logs: one line each, ``check subject: what it says``."""
-    return [f"{one.check} {one.subject}: {one.says}" for one in findings]
