@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,10 @@ def dashboard(
     allowed_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Another name of this server, as browsers write it.")
     ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="Your rules: their slo_classes are the objectives of goodput.", exists=True, dir_okay=False),
+    ] = None,
     health_port: HealthPort = None,
 ) -> None:
     """Look at the fleet in a browser: GPUs, models, requests, alerts, costs, the pipeline, SQL.
@@ -55,12 +60,15 @@ def dashboard(
             f"fleetpulse: {error.name} is missing: pip install 'fleetpulse[dashboard]'", style="red", markup=False
         )
         raise typer.Exit(2) from error
+    from fleetpulse.dashboard.page import Facts
     from fleetpulse.dashboard.security import access_for
     from runtime import logs
     from runtime.config import load
+    from stream_jobs.rules.load import load_set
 
     access = access_for(host, token, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()))
     logs.configure("dashboard")
     shown = f"[{host}]" if ":" in host else host
     err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
-    run(load().reading, access, Binding(host, port))
+    facts = Facts(load_set(rules).slo_classes)
+    run(load().reading, access, Binding(host, port, health_port), facts)

@@ -20,6 +20,10 @@ ESCAPE = (
     " return x.toLocaleString('en', {maximumFractionDigits: a >= 100 || !a ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3}); };"
 )
 _NUMBERS = {
+    "W": (
+        "x == null ? '–' : Math.abs(x) >= 1e6 ? three(x / 1e6) + ' MW' : Math.abs(x) >= 1e3 ?"
+        " three(x / 1e3) + ' kW' : three(x) + ' W'"
+    ),
     "us": (
         "x == null ? '–' : Math.abs(x) < 1e3 ? three(x) + ' µs' : Math.abs(x) < 1e6 ? three(x / 1e3) + ' ms'"
         " : Math.abs(x) < 12e7 ? three(x / 1e6) + ' s' : three(x / 6e7) + ' min'"
@@ -118,8 +122,9 @@ def legend(names: Sequence[str], palette: Palette) -> dict[str, Any]:
         "data": list(names),
         "top": 0,
         "left": 0,
+        "icon": "roundRect",
         "itemWidth": 12,
-        "itemHeight": 8,
+        "itemHeight": 3,
         "itemGap": 14,
         "textStyle": {"color": palette.muted, "fontSize": 12},
         "pageTextStyle": {"color": palette.muted},

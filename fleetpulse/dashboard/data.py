@@ -1,6 +1,6 @@
 """Questions to ClickHouse for pages: named queries, one pool of connections, limits, and a sentence when it fails.
 
-Equal questions within ``KEPT_S`` share one answer, so that twenty people on one page cost what one does. After a
+Equal questions share one answer for as long as the query allows: twenty people on a page cost what one does. After a
 failure the next question connects again; nothing has to be restarted.
 """
 
@@ -30,11 +30,10 @@ CONNECTIONS_MAX = 8
 """Questions under way at once; more wait their turn."""
 WAITING_MAX = 200
 """Questions that may wait; beyond that a page is told to try again."""
-KEPT_S = 1.0
 KEPT_MAX = 256
 CONNECT_S = 3
 _OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
-_Key = tuple[str, tuple[tuple[str, Value], ...]]
+_Key = tuple[str, str]
 
 
 class Data:
@@ -58,9 +57,9 @@ class Data:
         """
         found = query(name)
         bound = found.values(values, span_ms)
-        key = (name, tuple(bound.items()))
+        key = (name, repr(sorted(bound.items())))
         kept = self._answers.get(key)
-        if kept is None or time.monotonic() - kept[0] > KEPT_S:
+        if kept is None or time.monotonic() - kept[0] > found.kept_s or _failed(kept[1]):
             self._answers[key] = kept = (time.monotonic(), asyncio.ensure_future(self._answer(found, bound)))
             self._answers.move_to_end(key)
             while len(self._answers) > KEPT_MAX:
@@ -133,3 +132,7 @@ class Data:
     async def close(self) -> None:
         """Give the connections back."""
         await self._forget()
+
+
+def _failed(answer: asyncio.Future[Answer]) -> bool:
+    return answer.done() and (answer.cancelled() or answer.exception() is not None)

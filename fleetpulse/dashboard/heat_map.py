@@ -9,7 +9,7 @@ from fleetpulse.dashboard.charts import ESCAPE, number_js, tooltip
 from fleetpulse.dashboard.gpu_metrics import GpuMetric
 from fleetpulse.dashboard.theme import Palette
 from fleetpulse.dashboard.tiles import Tiles, tiles
-from fleetpulse.dashboard.values import clean
+from fleetpulse.dashboard.values import clean, percent, short, watts
 
 _HEADROOM_PX = 26
 _FOOT_PX = 34
@@ -52,7 +52,8 @@ def _hosts(placed: Tiles, palette: Palette) -> dict[str, Any]:
             "show": placed.labelled and bool(placed.hosts),
             "color": palette.muted,
             "fontSize": 11,
-            "interval": 0,
+            "interval": "auto",
+            "hideOverlap": True,
         },
     }
 
@@ -66,15 +67,20 @@ def _colours(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Pale
         "calculable": False,
         "orient": "horizontal",
         "left": 0,
-        "bottom": 0,
-        "itemWidth": 10,
-        "itemHeight": 160,
+        "bottom": 4,
+        "itemWidth": 8,
+        "itemHeight": 140,
         "textStyle": {"color": palette.muted, "fontSize": 11},
-        "text": ["", ""],
+        "text": [in_words(most, metric.unit), in_words(0, metric.unit)],
         "inRange": {"color": list(palette.ramp)},
         "outOfRange": {"color": [palette.ramp[-1]]},
         ":formatter": number_js(metric.unit),
     }
+
+
+def in_words(value: float, unit: str) -> str:
+    """A value of a metric as text."""
+    return percent(value) if unit == "share" else watts(value) if unit == "W" else f"{short(value)} {unit}".strip()
 
 
 def _cell(

@@ -6,8 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stream_jobs.rules.ruleset import SloClass
+
 if TYPE_CHECKING:
     from fleetpulse.dashboard.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What pages know beside the database. Without ``slo_classes`` nothing is judged."""
+
+    slo_classes: tuple[SloClass, ...] = ()
+
 
 Refresh = Callable[[], Awaitable[None]]
 """Asks again and shows the answers in the elements built before. An error of ours becomes the page's notice."""

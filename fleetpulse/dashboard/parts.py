@@ -10,6 +10,7 @@ from typing import Any
 from nicegui import ui
 
 from fleetpulse.dashboard.charts import zoomed
+from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 
@@ -185,6 +186,17 @@ class Table:
             if column.mood is not None:
                 row[f"{column.name}__class"] = column.mood(record)
         return row
+
+
+def search_field(label: str, value: str, on_change: Callable[[str], None]) -> ui.element:
+    """A field for free text; tells when it is left or Enter is pressed."""
+    with tag("div", "fp-field") as field:
+        name = f"search-{field.id}"
+        tag("label", text=label, **{"for": name})
+        made = tag("input", id=name, type="search", value=value, placeholder="part of a name", autocomplete="off")
+        made._props["maxlength"] = VALUE_CHARS_MAX
+        made.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
+    return field
 
 
 def choices(label: str, known: Mapping[str, str], value: str, on_change: Callable[[str], None]) -> ui.element:

@@ -15,11 +15,12 @@ from nicegui import Client, app, ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.guard import Guard
-from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.page import Facts, PageSpec
 from fleetpulse.dashboard.registry import PAGES
 from fleetpulse.dashboard.security import Access
 from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
 from runtime.config import ClickHouseConfig
+from runtime.health import HealthServer, Heartbeat
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -37,9 +38,11 @@ class Binding:
 
     host: str
     port: int
+    health_port: int | None = None
+    """Where /healthz, /readyz and /metrics are served without a login; None: nowhere, 0: any free port."""
 
 
-def application(data: Data, access: Access, pages: tuple[PageSpec, ...] = PAGES) -> Guard:
+def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec, ...] = PAGES) -> Guard:
     """The ASGI application: everything behind the guard."""
 
     @contextlib.asynccontextmanager
@@ -52,28 +55,28 @@ def application(data: Data, access: Access, pages: tuple[PageSpec, ...] = PAGES)
     web.add_api_route("/readyz", lambda: _ready(data), include_in_schema=False)
     web.add_api_route("/", lambda: RedirectResponse(pages[0].path), include_in_schema=False)
     for page in pages:
-        _route(page, pages, data)
+        _route(page, pages, data, facts)
     app.config.endpoint_documentation = "none"
     ui.run_with(web, title="fleetpulse", favicon=FAVICON, tailwind=False, show_welcome_message=False, language="en-US")
     return Guard(web, access)
 
 
-def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data) -> None:
+def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts) -> None:
     @ui.page(page.path, title=f"{page.title} · fleetpulse", response_timeout=10.0)
     async def show(client: Client, request: Request) -> None:
         dark = request.cookies.get(THEME_COOKIE) == "dark"
-        await Shell(pages, page, data).open(client, dict(request.query_params), dark=dark)
+        await Shell(pages, page, data, facts).open(client, dict(request.query_params), dark=dark)
 
 
 def _ready(data: Data) -> JSONResponse:
     return JSONResponse({"ok": data.trouble is None, "why": data.trouble}, 200 if data.trouble is None else 503)
 
 
-async def serve(reading: ClickHouseConfig, access: Access, binding: Binding) -> None:
+async def serve(reading: ClickHouseConfig, access: Access, binding: Binding, facts: Facts) -> None:
     """Serve until SIGTERM or Ctrl-C; ``ConfigError`` when the port is taken."""
     data = Data(reading)
     settings = uvicorn.Config(
-        application(data, access),
+        application(data, access, facts),
         host=binding.host,
         port=binding.port,
         log_config=None,
@@ -86,12 +89,21 @@ async def serve(reading: ClickHouseConfig, access: Access, binding: Binding) -> 
     server = uvicorn.Server(settings)
     _log.info("the dashboard begins", extra={"host": binding.host, "port": binding.port})
     try:
-        await server.serve()
+        with _health(binding.health_port, data):
+            await server.serve()
     except SystemExit as error:  # uvicorn's way of saying that it could not listen
         address = f"{binding.host}:{binding.port}"
         raise ConfigError("--port", address, "must be free to listen on; --port takes another") from error
 
 
-def run(reading: ClickHouseConfig, access: Access, binding: Binding) -> None:
+def _health(port: int | None, data: Data) -> contextlib.AbstractContextManager[object]:
+    if port is None:
+        return contextlib.nullcontext()
+    heartbeat = Heartbeat()
+    heartbeat.follow(asyncio.get_running_loop())
+    return HealthServer(port=port, alive=heartbeat.why_dead, ready=lambda: data.trouble)
+
+
+def run(reading: ClickHouseConfig, access: Access, binding: Binding, facts: Facts) -> None:
     """``serve`` in a loop of its own."""
-    asyncio.run(serve(reading, access, binding))
+    asyncio.run(serve(reading, access, binding, facts))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nicegui import Client, ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.page import Facts, PageSpec
 from fleetpulse.dashboard.parts import Segments, set_text, tag
 from fleetpulse.dashboard.suggestions import Suggestions
 from fleetpulse.dashboard.theme import css
@@ -32,15 +32,16 @@ function fpTheme(name) {
 class Shell:
     """Builds one page for one browser."""
 
-    def __init__(self, pages: Sequence[PageSpec], spec: PageSpec, data: Data) -> None:
+    def __init__(self, pages: Sequence[PageSpec], spec: PageSpec, data: Data, facts: Facts) -> None:
         self._pages = pages
         self._spec = spec
         self._data = data
+        self._facts = facts
 
     async def open(self, client: Client, query: Mapping[str, str], *, dark: bool) -> None:
         """Build the page and ask for the first time."""
         state, told = parse(query, self._spec.filters, self._spec.options)
-        self._view = view = View(self._spec, state, self._data, dark=dark, now_ms=wall_ms)
+        self._view = view = View(self._spec, state, self._data, self._facts, dark=dark, now_ms=wall_ms)
         ui.add_css(css())
         ui.add_head_html(_HEAD)
         ui.dark_mode(dark)

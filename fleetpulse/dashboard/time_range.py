@@ -36,6 +36,10 @@ class TimeRange:
         """How long it is."""
         return self.to_ms - self.from_ms
 
+    def end(self, span_ms: int) -> TimeRange:
+        """Its last so long."""
+        return TimeRange(max(self.from_ms, self.to_ms - span_ms), self.to_ms)
+
     @property
     def bucket_ms(self) -> int:
         """Width of a point of a chart: a round step that gives at most ``POINTS_MAX`` points."""

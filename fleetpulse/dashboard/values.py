@@ -28,6 +28,12 @@ def microseconds(value: float | None) -> str:
     return f"{_three(value / 1e6)} s" if abs(value) < 120e6 else f"{_three(value / 60e6)} min"
 
 
+def watts(value: float | None) -> str:
+    """Power given in watts: ``350 W``, ``21.7 kW``, ``3.2 MW``."""
+    text = short(value)
+    return f"{text[:-1]} {text[-1]}W" if text[-1] in "kMGT" else text if text == UNKNOWN else f"{text} W"
+
+
 def percent(value: float | None) -> str:
     """A share of 0 to 1: ``12.3 %``; small ones keep two digits that count."""
     if value is None or value != value:

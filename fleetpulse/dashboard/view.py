@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import Facts, PageSpec, Refresh
 from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
 from fleetpulse.dashboard.time_range import TimeRange, fixed
 from fleetpulse.dashboard.url_state import UrlState
@@ -22,6 +22,8 @@ from schemas.errors import FleetpulseError
 
 _log = logging.getLogger(__name__)
 
+SETTLED_MS = 10_000
+"""So long after its end a window is in the tables, when nothing lags."""
 AGAIN_S = 3.0
 """After a failure the page asks again by itself, this often."""
 _SET_ADDRESS = "history.pushState(null, '', {0})"
@@ -30,7 +32,10 @@ _SET_ADDRESS = "history.pushState(null, '', {0})"
 class View:
     """``state`` is what the address says. Changes go through ``set``, ``zoom`` and ``shell`` only."""
 
-    def __init__(self, spec: PageSpec, state: UrlState, data: Data, *, dark: bool, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, spec: PageSpec, state: UrlState, data: Data, facts: Facts, *, dark: bool, now_ms: Callable[[], int]
+    ) -> None:
+        self.facts = facts
         self.spec = spec
         self.state = state
         self.data = data
@@ -62,14 +67,12 @@ class View:
         value = self.state.options[name]
         return value if value in known else self.spec.options[name]
 
-    async def ask(self, name: str, **values: Value) -> Answer:
-        """The answer to a named query over the page's range, with its filters; ``values`` are the query's own."""
-        span = self.range
+    async def ask(self, name: str, over: TimeRange | None = None, **values: Value) -> Answer:
+        """The answer to a named query over the page's range (or another), with its filters; ``values`` are its own."""
+        span = over or self.range
         known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": span.to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
-        given = {**standing, **known, **values}
-        # A query may be asked about another stretch than the page's: its table is chosen by that.
-        return await self.data.ask(name, given, int(given["to_ms"]) - int(given["from_ms"]))
+        return await self.data.ask(name, {**standing, **known, **values}, span.span_ms)
 
     async def gather(self, *asked: Awaitable[Answer]) -> list[Answer]:
         """Answers to several questions asked at once, in order; the first failure is raised."""
@@ -78,6 +81,22 @@ class View:
     def open(self, address: str) -> None:
         """Go to another page, by an address that ``link`` made."""
         ui.navigate.to(address)
+
+    def bucket_ms(self, name: str) -> int:
+        """Width of the points that a query over the page's range brings."""
+        return max(self.range.bucket_ms, query(name).grain_ms(self.range.span_ms))
+
+    def moments(self, name: str) -> range:
+        """All points that a query over the page's range may bring and that are over."""
+        step_ms = self.bucket_ms(name)
+        return range(self.range.from_ms // step_ms * step_ms, self.range.to_ms - step_ms - SETTLED_MS + 1, step_ms)
+
+    def whole_buckets(self, name: str, rows: list[dict[str, Any]], at: str = "at_ms") -> list[dict[str, Any]]:
+        """The rows without the last point, when it is not over yet: a rate of half a minute would look like a fall."""
+        if self.state.asked.last is None:
+            return rows
+        most_ms = self.range.to_ms - self.bucket_ms(name) - SETTLED_MS
+        return [row for row in rows if row[at] <= most_ms]
 
     def set(self, **values: str) -> None:
         """Other filters or options: into the address, and ask again."""

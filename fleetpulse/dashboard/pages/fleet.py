@@ -11,7 +11,7 @@ from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
 from fleetpulse.dashboard.heat_map import heat_map
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
-from fleetpulse.dashboard.values import ago, clean, microseconds, percent, short
+from fleetpulse.dashboard.values import ago, clean, microseconds, percent, short, watts
 from fleetpulse.dashboard.view import View
 
 NOW_MS = 60_000
@@ -54,10 +54,10 @@ class _Fleet:
             self._power_panel = Panel("Power", "whole fleet", "c6")
             with self._power_panel.body:
                 self._power = Chart(view, "Power of the fleet over time", 190)
-            self._worst_panel = Panel("Worst GPUs", "missing, then held back, then hot", "c7")
+            self._worst_panel = Panel("Worst GPUs", "missing, then held back, then hot", "c6")
             with self._worst_panel.body:
                 self._worst = Table(self._worst_columns(), "Worst GPUs", page_rows=10)
-            self._faults_panel = Panel("Faults of GPUs", "newest first", "c5")
+            self._faults_panel = Panel("Faults of GPUs", "newest first", "c6")
             with self._faults_panel.body:
                 self._faults = Table(self._fault_columns(), "Faults of GPUs", page_rows=10)
 
@@ -69,14 +69,12 @@ class _Fleet:
             Column("heard_ago_ms", "Heard", text=ago, right=True),
             Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
             Column("throttled_us", "Held back", text=microseconds, right=True),
-            Column("engine", "Engine"),
         ]
 
     def _fault_columns(self) -> list[Column]:
         return [
             Column("ago_ms", "Ago", text=ago, right=True),
             Column("severity", "Severity", mood=lambda row: _mood(str(row["severity"]))),
-            Column("host", "Host"),
             Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
             Column("message", "What"),
         ]
@@ -100,7 +98,7 @@ class _Fleet:
         )
         shown = known
         if view.option("over") != "range" and view.range.span_ms > NOW_MS:
-            shown = await view.ask("fleet_gpus", **asked, from_ms=view.range.to_ms - NOW_MS)
+            shown = await view.ask("fleet_gpus", view.range.end(NOW_MS), **asked)
         health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
         self._show_map(health)
         self._show_figures(health, series.records(), len(faults.rows))
@@ -126,13 +124,13 @@ class _Fleet:
         show = self._stats.show
         last = series[-2] if len(series) > 1 else series[-1] if series else {}
         show("gpus", f"{health.reporting:,}", f"of {len(health.gpus):,} in this range")
-        show("missing", f"{health.missing:,}", "silent for 30 s or more", "bad" if health.missing else "good")
-        show("held", f"{health.held:,}", "by heat or power, last minute", "warn" if health.held else "good")
+        show("missing", f"{health.missing:,}", "silent for 30 s", "bad" if health.missing else "good")
+        show("held", f"{health.held:,}", "by heat or power", "warn" if health.held else "good")
         show("busy", percent(last.get("busy")), f"memory {percent(last.get('memory'))}")
         energy_j = sum(row["energy_j"] or 0 for row in series) if series else None
         kwh = None if energy_j is None else energy_j / 3.6e6
-        show("power", f"{short(last.get('power_w'))} W", f"{short(kwh)} kWh in this range")
-        show("faults", f"{faults:,}", "events of GPUs in this range", "warn" if faults else "good")
+        show("power", watts(last.get("power_w")), f"{short(kwh)} kWh in this range")
+        show("faults", f"{faults:,}", "events in this range", "warn" if faults else "good")
 
     def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view

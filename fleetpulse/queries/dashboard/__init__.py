@@ -7,9 +7,11 @@
     -- reads requests: llm.requests 10s <= 1h, 1m <= 24h, 1h <= 60d, 1d
     -- rows: 5000
     -- seconds: 5
+    -- kept: 1
 
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Identifier}``: the finest
 table of that topic whose bound the range keeps, ``*_partials`` for 10s, else a rollup; both have the same columns.
+``rows`` and ``seconds`` are what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.
 """
@@ -17,7 +19,7 @@ known everywhere and need no line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -40,11 +42,12 @@ FINEST, WINDOW_MS = "10s", 10_000
 _LEVELS = (FINEST, "1m", "1h", "1d")
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
-_HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds): (.+)")
+_HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
 _READS = re.compile(r"([\w.]+) (.+)")
+_LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-Value = int | float | str
+Value = int | float | str | Sequence[str | int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Query:
     sources: Mapping[str, Source]
     rows_max: int
     seconds_max: int
+    kept_s: int
 
     def values(self, given: Mapping[str, Value], span_ms: int) -> dict[str, Value]:
         """What is bound: exactly the query's places, tables among them. ``KeyError`` names a place without a value,
@@ -87,7 +91,9 @@ class Query:
         tables = {name: source.table(source.level(span_ms)) for name, source in self.sources.items()}
         found = {name: tables[name] if name in tables else given[name] for name in self.parameters}
         if "bucket_ms" in found:
-            found["bucket_ms"] = max(int(found["bucket_ms"]), self.grain_ms(span_ms))
+            bucket_ms = found["bucket_ms"]
+            assert isinstance(bucket_ms, int)
+            found["bucket_ms"] = max(bucket_ms, self.grain_ms(span_ms))
         for name, kind in self.parameters.items():
             if kind == "Identifier" and name not in tables and found[name] not in _columns():
                 raise ValueError(f"{name} of {self.name} must be a column, not {found[name]!r}")
@@ -129,7 +135,7 @@ def query(name: str) -> Query:
 
 def read(name: str, text: str) -> Query:
     """A query from its text; ``ValueError`` with file and line for a bad header."""
-    header, meanings, sources, limits = [], dict[str, str](), dict[str, Source](), {"rows": 0, "seconds": 5}
+    header, meanings, sources, limits = [], dict[str, str](), dict[str, Source](), dict(_LIMITS)
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if not line.startswith("--"):
@@ -146,7 +152,7 @@ def read(name: str, text: str) -> Query:
     if missing or spare or not limits["rows"]:
         raise ValueError(f"{name}.sql: header without {sorted(missing)}, with unused {sorted(spare)}, or without rows")
     title = header[0].removeprefix("--").strip()
-    return Query(name, title, sql, found, meanings, sources, limits["rows"], limits["seconds"])
+    return Query(name, title, sql, found, meanings, sources, limits["rows"], limits["seconds"], limits["kept"])
 
 
 def _take(line: str, meanings: dict[str, str], sources: dict[str, Source], limits: dict[str, int]) -> None:

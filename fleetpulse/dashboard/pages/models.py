@@ -1,0 +1,230 @@
+"""*Models*: latencies of models over time beside what is usual, throughput, errors, goodput."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from fleetpulse.dashboard.baseline import band, before
+from fleetpulse.dashboard.charts import Band, Line, over_time
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, search_field
+from fleetpulse.dashboard.values import clean, microseconds, percent, short
+from fleetpulse.dashboard.view import View
+from fleetpulse.database import Answer
+from fleetpulse.report.goodput import slo_parameters
+from schemas.limits import HOUR_MS
+
+LATENCIES = {
+    "ttft_us_bins": ("TTFT", "received to first token"),
+    "itl_bins": ("ITL", "gap between tokens"),
+    "tpot_us_bins": ("TPOT", "mean time per token of a request"),
+    "e2e_us_bins": ("E2E", "received to last byte"),
+}
+TOP = 50
+KINDS_MAX = 8
+GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
+"""Goodput is judged request by request, from raw rows: over longer ranges that would be too much work for a page."""
+_PERCENTILES = ("p50", "p95", "p99")
+
+
+def build(view: View) -> Refresh:
+    """Figures, four latencies, throughput, errors, goodput, the models."""
+    return _Models(view).refresh
+
+
+class _Models:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._stats = Stats(
+            {
+                "requests": "Requests",
+                "rate": "Requests per second",
+                "tokens": "Output tokens per second",
+                "failed": "Failed",
+                "cached": "Prompt tokens from cache",
+                "good": "Goodput",
+            }
+        )
+        self._latency: dict[str, tuple[Panel, Chart]] = {}
+        with grid():
+            for bins, (title, hint) in LATENCIES.items():
+                self._latency[bins] = self._panel(title, hint, f"{title}: percentiles over time")
+            self._rate = self._panel("Throughput", "requests per second by end", "Requests per second over time")
+            self._tokens = self._panel("Tokens", "per second", "Tokens per second over time")
+            self._errors = self._panel("Errors", "per second by kind", "Failed requests per second over time by kind")
+            self._good = self._panel("Goodput", "met all objectives of its class", "Goodput over time")
+        self._table_panel = Panel("Models", "by requests")
+        with self._table_panel.tools:
+            search_field("Search", view.option("q"), lambda text: view.set(q=text))
+        with self._table_panel.body:
+            self._table = Table(self._columns(), "Models by requests", page_rows=15)
+
+    def _panel(self, title: str, hint: str, label: str) -> tuple[Panel, Chart]:
+        panel = Panel(title, hint, "c6")
+        with panel.body:
+            return panel, Chart(self._view, label, 210)
+
+    def _columns(self) -> list[Column]:
+        latencies = [
+            Column(f"{name}_{p}", f"{name.upper()} {p}", text=microseconds, right=True)
+            for name in ("ttft", "tpot", "e2e")
+            for p in ("p50", "p95")
+        ]
+        return [
+            Column("model", "Model", href=self._model_link),
+            Column("requests", "Requests", text=short, right=True),
+            Column("failed_share", "Failed", text=percent, right=True, mood=_failed_mood),
+            *latencies,
+            Column("output_tokens", "Tokens out", text=short, right=True),
+        ]
+
+    def _model_link(self, row: Mapping[str, Any]) -> str:
+        return self._view.link("/models", model=str(row["model"]))
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        usual = before(view.range)
+        latencies = [view.ask("latency_over_time", bins=bins) for bins in LATENCIES]
+        baselines = [view.ask("latency_baseline", over=usual, bins=bins) for bins in LATENCIES]
+        flow, errors, models, *found = await view.gather(
+            view.ask("requests_over_time"),
+            view.ask("errors_over_time"),
+            view.ask("models", search=view.option("q"), top=TOP),
+            *latencies,
+            *baselines,
+        )
+        for number, bins in enumerate(LATENCIES):
+            self._show_latency(bins, found[number], found[number + len(LATENCIES)])
+        self._show_flow(flow.records())
+        self._show_errors(errors.records())
+        self._show_models(models.records())
+        await self._show_goodput()
+
+    def _show_latency(self, bins: str, series: Answer, usual: Answer) -> None:
+        panel, chart = self._latency[bins]
+        rows = series.records()
+        if not rows:
+            panel.empty("No request told this in the range")
+            return
+        palette = self._view.palette
+        colours = (palette.series[1], palette.series[0], palette.series[2])
+        lines = [
+            Line(name, [(row["at_ms"], row["percentiles"][place]) for row in rows], colour=colours[place])
+            for place, name in enumerate(_PERCENTILES)
+        ]
+        hours = {row["hour"]: row["hours"] for row in usual.records()}
+        points = band(hours, self._view.range)
+        around = Band("usual p95", points) if points else None
+        panel.hint(LATENCIES[bins][1] + ("" if points else " · no band yet: needs 3 hours before this range"))
+        panel.show()
+        chart.show(over_time(lines, self._view.range, palette, "us", around))
+
+    def _show_flow(self, rows: list[dict[str, Any]]) -> None:
+        view = self._view
+        requests = sum(row["requests"] for row in rows)
+        seconds = view.range.span_ms / 1_000
+        failed = sum(row["requests"] - row["ok"] - row["aborted"] - row["client"] for row in rows)
+        prompt = sum(row["input_tokens"] or 0 for row in rows)
+        cached = sum(row["cached_tokens"] or 0 for row in rows)
+        tokens = sum(row["output_tokens"] or 0 for row in rows)
+        share = failed / requests if requests else None
+        self._stats.show("requests", short(requests), "in this range")
+        self._stats.show("rate", short(requests / seconds), "mean of the range")
+        self._stats.show("tokens", short(tokens / seconds), "mean of the range")
+        self._stats.show("failed", percent(share), f"{failed:,} requests", "bad" if (share or 0) > 0.01 else "")
+        self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} prompt tokens")
+        whole = view.whole_buckets("requests_over_time", rows)
+        bucket_s = view.bucket_ms("requests_over_time") / 1_000
+        for panel, _ in (self._rate, self._tokens):
+            panel.show() if whole else panel.empty("No request in this range", "Choose a longer range.")
+        if not whole:
+            return
+
+        def per_s(name: str, column: str) -> Line:
+            return Line(name, [(row["at_ms"], (row[column] or 0) / bucket_s) for row in whole])
+
+        ends = {"all": "requests", "ok": "ok", "aborted": "aborted"}
+        tokens_of = {"output": "output_tokens", "prompt": "input_tokens", "from cache": "cached_tokens"}
+        for (_, chart), columns in ((self._rate, ends), (self._tokens, tokens_of)):
+            lines = [per_s(name, column) for name, column in columns.items()]
+            chart.show(over_time(lines, view.range, view.palette, "/s"))
+
+    def _show_errors(self, rows: list[dict[str, Any]]) -> None:
+        view, (panel, chart) = self._view, self._errors
+        whole = view.whole_buckets("errors_over_time", rows)
+        if not whole:
+            panel.empty("No request failed in this range")
+            return
+        moments = view.moments("errors_over_time")
+        bucket_s = view.bucket_ms("errors_over_time") / 1_000
+        kinds: dict[str, dict[int, float]] = defaultdict(dict)
+        for row in whole:
+            kinds[clean(row["kind"])][row["at_ms"]] = row["requests"] / bucket_s
+        most = sorted(kinds, key=lambda kind: -sum(kinds[kind].values()))[:KINDS_MAX]
+        lines = [Line(kind, [(at, kinds[kind].get(at, 0)) for at in moments], bar=True, stack="kinds") for kind in most]
+        panel.show()
+        chart.show(over_time(lines, view.range, view.palette))
+
+    async def _show_goodput(self) -> None:
+        view, (panel, chart) = self._view, self._good
+        classes = view.facts.slo_classes
+        self._stats.show("good", "–", "no objectives defined")
+        if not classes:
+            panel.empty("No objectives to judge by", "Put slo_classes into your rules and name them by --rules.")
+            return
+        if view.range.span_ms > GOODPUT_SPAN_MAX_MS:
+            self._stats.show("good", "–", "range above 6 hours")
+            panel.empty("Judged request by request, up to 6 hours", "Choose a shorter range.")
+            return
+        answer = await view.ask("goodput_over_time", **slo_parameters(classes))
+        rows = view.whole_buckets("goodput_over_time", answer.records(), "bucket_at_ms")
+        judged, good = (sum(row[name] for row in rows) for name in ("judged", "good"))
+        share = good / judged if judged else None
+        self._stats.show("good", percent(share), f"of {short(judged)} judged", "" if (share or 1) > 0.95 else "warn")
+        if not judged:
+            panel.empty("No request of a class with objectives in this range")
+            return
+        bucket_s = view.bucket_ms("goodput_over_time") / 1_000
+        lines = [
+            Line(name, [(row["bucket_at_ms"], row[name] / bucket_s) for row in rows], colour=colour)
+            for name, colour in (("judged", view.palette.muted), ("good", view.palette.good))
+        ]
+        panel.show()
+        chart.show(over_time(lines, view.range, view.palette, "/s"))
+
+    def _show_models(self, rows: list[dict[str, Any]]) -> None:
+        if not rows:
+            self._table_panel.empty("No model in this range", "Choose a longer range, fewer filters or another search.")
+            return
+        known = rows[0]["models"]
+        some = f"the {TOP} with most requests of {known:,}; search for others"
+        self._table_panel.hint("by requests" if known <= TOP else some)
+        self._table_panel.show()
+        self._table.show([_flat(row) for row in rows])
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = {
+        f"{name}_{p}": (row[name] or [None, None])[place]
+        for name in ("ttft", "tpot", "e2e")
+        for place, p in enumerate(("p50", "p95"))
+    }
+    return {**row, **pairs}
+
+
+def _failed_mood(row: Mapping[str, Any]) -> str:
+    return "fp-bad" if row["failed_share"] > 0.05 else "fp-warn" if row["failed_share"] > 0.01 else ""
+
+
+PAGE = PageSpec(
+    path="/models",
+    title="Models",
+    icon="speed",
+    about="Latency, throughput, errors and goodput of what is served",
+    build=build,
+    filters=("cluster", "region", "model", "tenant"),
+    options={"q": ""},
+)
