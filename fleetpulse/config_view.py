@@ -18,7 +18,22 @@ from runtime.config import Config
 
 HIDDEN = "***"
 PREFIX = "FLEETPULSE_"
-_OTHERS = ("CACHE_DIR", "CHILD_OF", "CLUSTER_ID", "DEPLOYMENT", "ENGINE_ID", "KILLS", "PRICES", "SOCKET", "VERSION")
+_OTHERS = (
+    "CACHE_DIR",
+    "CHILD_OF",
+    "CLICKHOUSE_HOST",
+    "CLICKHOUSE_PORT",
+    "CLICKHOUSE_SECURE",
+    "CLUSTER_ID",
+    "DASHBOARD_TOKEN",
+    "DEPLOYMENT",
+    "ENGINE_ID",
+    "KILLS",
+    "PRICES",
+    "PROMETHEUS_URL",
+    "SOCKET",
+    "VERSION",
+)
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in _OTHERS)
 """Variables of the SDK, the stack, Compose and tests; every name beginning with ``FLEETPULSE_TEST_`` too."""
 Layers = Sequence[tuple[str, Mapping[str, Any]]]

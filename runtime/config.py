@@ -216,6 +216,9 @@ class Config(BaseSettings):
     clickhouse: ClickHouseConfig = ClickHouseConfig()
     clickhouse_reader: ClickHouseConfig | None = None
     """A login that may only read. None: people's queries use ``clickhouse`` too."""
+    health_host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
+    """Address on which every process serves /healthz, /readyz and /metrics, where it has a health port. In a container
+    ``0.0.0.0``, so that Prometheus and the kubelet reach them: they tell figures, no data of requests."""
     partitions: dict[str, int] = Field(default_factory=dict)
     """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``)."""
     limits: Limits = Limits()

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
+from runtime.config import load
 from runtime.counters import CONTENT_TYPE, COUNTERS, Counters
 from schemas.errors import ConfigError
 
@@ -107,7 +108,8 @@ class _MainFollowed(asyncio.DefaultEventLoopPolicy):
 
 
 class HealthServer:
-    """Serves until closed. Port 0 takes a free one; ``port`` tells which. Use as a context manager."""
+    """Serves until closed. Port 0 takes a free one; ``port`` tells which; ``host`` None: as configured
+    (``health_host``). Use as a context manager."""
 
     def __init__(
         self,
@@ -115,11 +117,12 @@ class HealthServer:
         alive: Check = fine,
         ready: Check = fine,
         port: int = 0,
-        host: str = "127.0.0.1",
+        host: str | None = None,
         port_file: Path | None = None,
         counters: Counters = COUNTERS,
     ) -> None:
         handler = type("Handler", (_Handler,), {"checks": {"/healthz": alive, "/readyz": ready}, "counters": counters})
+        host = load().health_host if host is None else host
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
         except (OSError, OverflowError) as error:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.config import ClickHouseConfig, KafkaConfig, load
+from runtime.config import ClickHouseConfig, KafkaConfig, layers, load
 from runtime.local_stack import Ports, StackState, write_state
 from schemas.errors import ConfigError
 
@@ -216,3 +216,37 @@ def test_https_has_its_own_default_port() -> None:
     ports = [ClickHouseConfig(url=url).client_settings()["port"] for url in ("https://a", "http://a", "http://a:9")]
 
     assert ports == [8443, 8123, 9]
+
+
+def test_clickhouse_over_tls_has_its_files(tmp_path: Path) -> None:
+    """Authority, certificate and key reach the client; plain http needs none of them."""
+    files = {"ca_file": tmp_path / "ca", "client_cert_file": tmp_path / "cert", "client_key_file": tmp_path / "key"}
+
+    secure = ClickHouseConfig(url="https://h", **files).client_settings()
+    plain = ClickHouseConfig(url="http://h", **files).client_settings()
+
+    assert {name: value for name, value in secure.items() if "ca" in name or "cert" in name} == {
+        "ca_cert": str(tmp_path / "ca"),
+        "client_cert": str(tmp_path / "cert"),
+        "client_cert_key": str(tmp_path / "key"),
+    }
+    assert (secure["secure"], secure["port"]) == (True, 8443)
+    assert [name for name in plain if "ca_" in name or "cert" in name] == []
+    with pytest.raises(ValueError, match="client_key_file needs client_cert_file"):
+        ClickHouseConfig(client_key_file=tmp_path / "key")
+
+
+def test_layers_say_what_each_source_says_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strongest first; the chosen folder is nobody's word; a stack whose server somebody else names stays out."""
+    make_stack(tmp_path / ".fleetpulse")
+    Path("fleetpulse.toml").write_text('[kafka]\nbootstrap = "file:1"\n[clickhouse]\ndatabase = "other"\n')
+    monkeypatch.setenv("FLEETPULSE_KAFKA__DEPLOYMENT", "blue")
+
+    found = layers({"kafka.sasl_username": "u"})
+
+    assert found[:3] == (
+        ("flag", {"kafka": {"sasl_username": "u"}}),
+        ("environment", {"kafka": {"deployment": "blue"}}),
+        ("file", {"kafka": {"bootstrap": "file:1"}, "clickhouse": {"database": "other"}}),
+    )
+    assert (found[3][0], sorted(found[3][1])) == ("stack", ["clickhouse", "clickhouse_reader"])

@@ -205,3 +205,16 @@ def test_a_library_has_its_policy_back_after_a_failure() -> None:
         raise KeyError
 
     assert asyncio.get_event_loop_policy() is policy
+
+
+@pytest.mark.enable_socket
+def test_the_address_is_the_configured_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Loopback unless told; in a container every address."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+    with HealthServer() as usual:
+        monkeypatch.setenv("FLEETPULSE_HEALTH_HOST", "0.0.0.0")
+        with HealthServer() as told:
+            found = [server._server.server_address[0] for server in (usual, told)]
+
+    assert found == ["127.0.0.1", "0.0.0.0"]
