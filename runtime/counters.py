@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from runtime.exposition import exposition
 
 PREFIX = "fleetpulse_"
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -91,6 +93,7 @@ METRICS: tuple[Metric, ...] = (
     _level("job_sources", "sources", _BY_PARTITION, "whose records are told from re-sends"),
     _level("job_forgotten", "ranges", _BY_PARTITION, "of seen records, forgotten at a limit: re-sends count twice"),
     _total("job_overflow_events", "events", ("set",), "fell into __other__ because a grouping set was full"),
+    _total("job_usage_doubts", "requests", ("doubt",), "of whose usage by window something had to be assumed"),
     # sinks
     _total("sink_records", "records", _BY_TOPIC, "read"),
     _total("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged; again where an answer was lost"),
@@ -109,6 +112,12 @@ METRICS: tuple[Metric, ...] = (
         "finals_late_rows", "rows", ("partition",), "that came when their window was cold: only the tables have them"
     ),
     _total("finals_gaps", "gaps", ("partition",), "records of the windows job that were missing or could not be read"),
+    _total("cost_bills", "bills", ("partition",), "told by the cost job: first, and again because they changed"),
+    _total("cost_final_bills", "bills", ("partition",), "of these final"),
+    _total("cost_late_rows", "rows", ("partition",), "that came after their minute was forgotten: rerate takes them"),
+    _total("cost_gaps", "gaps", ("partition",), "records of the windows job that were missing or could not be read"),
+    _level("cost_held", "minutes", ("partition",), "(group, minute)s held in memory"),
+    _level("cost_through_ms", "ms", ("partition",), "event time up to which bills were told, since the epoch"),
     _level("finals_through_ms", "ms", ("partition",), "event time up to which windows were told, since the epoch"),
     # every process
     _total("errors", "errors", ("where", "error"), "caught and recovered from"),
@@ -180,8 +189,8 @@ class Counters:
         return self.registry.get_sample_value(sample, told) or 0.0
 
     def render(self) -> bytes:
-        """All figures in the Prometheus text format."""
-        return generate_latest(self.registry)
+        """All figures in the Prometheus text format, under Prometheus' names and in its units."""
+        return exposition(self.registry)
 
     def _labelled(self, name: str, kind: str, labels: Mapping[str, object]) -> Counter | Gauge:
         kept = self._kept.get(name) or self._keep(name)
