@@ -15,15 +15,17 @@ from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, percent, s
 ROWS_MAX = 100
 TITLES = {
     "expected": "What was measured and expected",
+    "touched": "Whom it touched",
     "requests.slowest": "Slowest requests",
     "requests.failed": "Failed requests",
     "gpu.gpus": "GPUs beside it",
     "gpu.engines": "Engines beside it",
     "explained_by": "What explains the change",
-    "touched": "Whom it touched",
     "deployment": "Deployments before it",
 }
 """In the order in which they are shown; others follow."""
+FIRST = ("request_id", "gpu_uuid", "engine_id", "dimension", "value_us", "status", "error_kind", "tenant", "model")
+"""Columns of lists that come first; others follow in the order of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ def _table(title: str, value: Any) -> Told:
     rows = (
         [one if isinstance(one, Mapping) else {"": one} for one in value] if isinstance(value, list) else [{"": value}]
     )
-    names = tuple(dict.fromkeys(name for row in rows for name in row))
+    there = dict.fromkeys(name for row in rows for name in row)
+    names = (*(name for name in FIRST if name in there), *(name for name in there if name not in FIRST))
     cells = tuple(tuple(written(name, row.get(name)) for name in names) for row in rows[:ROWS_MAX])
     return Told(title, tuple(map(_word, names)), cells)
 

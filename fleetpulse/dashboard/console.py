@@ -8,6 +8,7 @@ limit, so that no statement, whatever settings it names, makes this process hold
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ import orjson
 
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
+
+for _name in ("httpx", "httpcore"):
+    logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO it logs every address, and what people ask about
 
 SQL_CHARS_MAX = 100_000
 ROWS_MAX = 1_000

@@ -75,7 +75,7 @@ class AlertPanel:
             with self._panel.tools:
                 button("Close", lambda: view.open(view.link(view.spec.path)), "close")
             with self._panel.body:
-                self._title = tag("h3", text="", style="font-size:15px;font-weight:620;margin:0;overflow-wrap:anywhere")
+                self._title = tag("h3", text="", style=_TITLE)
                 self._mute_row()
                 self._content = tag("div", "fp-body")
         self._box.set_visibility(False)
@@ -151,8 +151,8 @@ def _table(told: Told) -> None:
     if not told.rows:
         return
     wide = "c6" if len(told.columns) <= 2 else ""
-    with tag("section", wide, aria_label=told.title):
-        tag("h3", "fp-muted", told.title, style="font-size:12px;font-weight:600;margin:6px 0 4px")
+    with tag("div", wide):
+        tag("h3", "fp-muted", told.title, style=_HEAD)
         with (
             tag("div", style="overflow-x:auto", tabindex="0", role="region", aria_label=told.title),
             tag("table", "fp-plain", style="border-collapse:collapse;width:100%;font-size:12px"),
@@ -168,6 +168,8 @@ def _table(told: Told) -> None:
                             tag("td", "", cell, style=_CELL)
 
 
+_TITLE = "font-size:15px;font-weight:620;line-height:1.4;margin:0;overflow-wrap:anywhere"
+_HEAD = "font-size:12px;font-weight:600;line-height:1.4;margin:6px 0 4px"
 _CELL = "text-align:left;padding:3px 14px 3px 0;border-bottom:1px solid var(--line);vertical-align:top"
 
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nicegui import background_tasks
+from nicegui import background_tasks, ui
 
 from fleetpulse.alerts import checked, moment, tell
 from fleetpulse.dashboard.charts import Line, over_time
@@ -19,10 +19,12 @@ from runtime.config import load
 from schemas.alert_commands import Command
 from schemas.alerts import SEVERITIES
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS
+from schemas.limits import DAY_MS, MINUTE_MS
 
 KEPT_MS = 60 * DAY_MS
 """An alert that is open is told again now and then; one of which nothing was heard for so long is over."""
+BARS_MAX = 40
+_BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))
 MOODS = {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}
 MUTED = {"no": "awake", "yes": "muted", "all": "all"}
 
@@ -42,8 +44,14 @@ def opened(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float
     return {severity: points for severity, points in found.items() if points}
 
 
+def bar_ms(span_ms: int) -> int:
+    """Width of a bar: a round step that gives at most ``BARS_MAX`` bars."""
+    return next((step for step in _BARS_MS if step * BARS_MAX >= span_ms), _BARS_MS[-1])
+
+
 def build(view: View) -> Refresh:
     """Figures, one alert when it was chosen, the open ones, history."""
+    ui.add_css(_CSS)
     return _Alerts(view).refresh
 
 
@@ -57,11 +65,11 @@ class _Alerts:
         self._open_panel = Panel("Open", "the worst first")
         with self._open_panel.tools:
             segments("Muted alerts", MUTED, view.choice("muted", MUTED), lambda value: view.set(muted=value))
-        with self._open_panel.body:
+        with self._open_panel.body.classes(_WRAPPED):
             self._open = Table(self._open_columns(), "Open alerts")
         with grid():
             self._history_panel = Panel("History", "alerts that were told of in this range", "c8")
-            with self._history_panel.body:
+            with self._history_panel.body.classes(_WRAPPED):
                 self._history = Table(self._history_columns(), "Alerts of this range", page_rows=10)
             self._bars_panel = Panel("Opened", "by severity", "c4")
             with self._bars_panel.body:
@@ -80,7 +88,6 @@ class _Alerts:
             Column("model", "Model", text=_or_dash),
             Column("members", "With it", right=True),
             Column("muted_until_ms", "Muted until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
-            Column("rule", "Rule"),
         ]
 
     def _history_columns(self) -> list[Column]:
@@ -97,7 +104,9 @@ class _Alerts:
         view = self._view
         fingerprint = view.option("alert")
         waiting, history, bars = await view.gather(
-            view.ask("alerts_open", kept_ms=KEPT_MS), view.ask("alerts_history"), view.ask("alerts_over_time")
+            view.ask("alerts_open", kept_ms=KEPT_MS),
+            view.ask("alerts_history"),
+            view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
         )
         records = waiting.records()
         self._show_figures(records, len(history.rows))
@@ -144,7 +153,9 @@ class _Alerts:
             self._bars_panel.empty("Nothing was opened", "What stands beside was opened before.")
             return
         self._bars_panel.show()
-        self._bars.show(over_time(lines, view.range, view.palette))
+        chart = over_time(lines, view.range, view.palette)
+        chart["yAxis"] |= {"minInterval": 1}
+        self._bars.show(chart)
 
     def _mute(self, fingerprint: str, last_ms: int, reason: str) -> None:
         background_tasks.create(self._tell(fingerprint, last_ms, reason))
@@ -168,6 +179,8 @@ def _or_dash(text: Any) -> str:
     return clean(text) if text else UNKNOWN
 
 
+_WRAPPED = "fp-wrapped"
+_CSS = f".{_WRAPPED} .q-table td a {{ display: inline-block; white-space: normal; max-width: 540px; }}"
 _QUIET = "Alerts come from the alert job (fleetpulse jobs alerts); rules: fleetpulse rules."
 
 PAGE = PageSpec(

@@ -153,7 +153,7 @@ class _Pipeline:
 
         newest = min((row["newest_ago_ms"] for row in topics if row["newest_ago_ms"] is not None), default=None)
         commit = min((row["commit_ago_ms"] for row in topics if row["commit_ago_ms"] is not None), default=None)
-        booked = sum(total(name) for name in ("accepted", "late", "future", "rejected", "duplicate"))
+        booked = sum(total(name) for name in ("accepted", "untimely", "rejected", "duplicate"))
         show = self._stats.show
         show("fresh", ago(newest), f"oldest topic {ago(worst('newest_ago_ms'))}", _mood(newest))
         show("commit", ago(commit), "of the windows job", _mood(commit))
@@ -250,15 +250,13 @@ def _count(name: str, label: str) -> Column:
 _START = "Start the jobs and the sink (fleetpulse jobs all, fleetpulse sink), or choose a longer range."
 _TOPICS = [
     Column("topic", "Topic"),
-    Column("newest_ago_ms", "Newest event", text=ago, right=True),
-    Column("commit_ago_ms", "Last commit", text=ago, right=True),
+    Column("newest_ago_ms", "Newest", text=ago, right=True),
+    Column("commit_ago_ms", "Commit", text=ago, right=True),
     _count("accepted", "Accepted"),
-    _count("late", "Late"),
-    _count("future", "Future"),
+    _count("untimely", "Untimely"),
     Column("rejected", "Rejected", text=short, right=True, mood=lambda row: "fp-warn" if row.get("rejected") else ""),
-    _count("duplicate", "Sent again"),
-    _count("unidentified", "No identity"),
-    _count("producers", "Producers"),
+    _count("duplicate", "Resent"),
+    _count("unidentified", "No id"),
     _count("waiting", "Waiting"),
     Column("shed", "Shed", text=short, right=True, mood=lambda row: "fp-bad" if row.get("shed") else ""),
 ]

@@ -135,7 +135,7 @@ class _Sql:
             return
         self._result.show()
         # Names of columns are anybody's text: rows are keyed by number, names stand in labels alone.
-        numeric = [kind.startswith(("UInt", "Int", "Float", "Nullable(UInt", "Nullable(Int")) for kind in found.types]
+        numeric = [kind.removeprefix("Nullable(").startswith(("UInt", "Int", "Float")) for kind in found.types]
         columns = [
             Column(f"c{number}", clean(name), right=numeric[number]) for number, name in enumerate(found.columns)
         ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.page import PageSpec, Refresh
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
+from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices
 from fleetpulse.dashboard.values import clean, microseconds, percent, short
 from fleetpulse.dashboard.view import View
 from schemas.errors import FleetpulseError
@@ -60,10 +60,9 @@ class _Tenants:
         self._list = Panel("Tenants", f"the biggest {LISTED}")
         with self._list.body:
             self._table = Table(self._columns(), "Tenants")
-        with grid():
-            self._failed = Panel("Failures", "most frequent first", "c7")
-            with self._failed.body:
-                self._errors = Table(_ERRORS, "Failures by tenant and model", page_rows=10)
+        self._failed = Panel("Failures", "most frequent first")
+        with self._failed.body:
+            self._errors = Table(_ERRORS, "Failures by tenant and model", page_rows=10)
 
     def _columns(self) -> list[Column]:
         def link(row: Mapping[str, Any]) -> str:
@@ -80,7 +79,6 @@ class _Tenants:
             Column("ttft_p95_us", "TTFT p95", text=microseconds, right=True),
             Column("tpot_p95_us", "TPOT p95", text=microseconds, right=True),
             Column("e2e_p95_us", "E2E p95", text=microseconds, right=True),
-            Column("models", "Models", right=True),
             Column("cost", "Cost", text=dollars, right=True),
         ]
 

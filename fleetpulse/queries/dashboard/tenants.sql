@@ -10,10 +10,8 @@ SELECT
     sum(input_tokens_sum) AS input_tokens,
     sum(cached_tokens_sum) AS cached_tokens,
     sum(output_tokens_sum) AS output_tokens,
-    uniqExact(model) AS models,
-    sumMap(ttft_us_bins) AS ttft,
-    fp_quantile(0.5, ttft) AS ttft_p50_us,
-    fp_quantile(0.95, ttft) AS ttft_p95_us,
+    fp_quantile(0.5, sumMap(ttft_us_bins)) AS ttft_p50_us,
+    fp_quantile(0.95, sumMap(ttft_us_bins)) AS ttft_p95_us,
     fp_quantile(0.95, sumMap(tpot_us_bins)) AS tpot_p95_us,
     fp_quantile(0.95, sumMap(e2e_us_bins)) AS e2e_p95_us
 FROM {requests:Identifier} FINAL
