@@ -43,6 +43,8 @@ def count(figures: Figures, counters: Counters) -> None:
         counters.add("job_records_rejected", records, topic=topic, reason=reason)
     for grouping, events in figures.overflow.items():
         counters.add("job_overflow_events", events, set=grouping)
+    for doubt, requests in figures.doubts.items():
+        counters.add("job_usage_doubts", requests, doubt=doubt)
     for grouping, series in figures.series.items():
         counters.set("job_series", series, set=grouping, partition=figures.partition)
     counters.set("job_watermark_ms", figures.watermark_ms, **place)

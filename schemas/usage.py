@@ -11,6 +11,9 @@ from __future__ import annotations
 from schemas.events import LLM_REQUESTS
 from schemas.fields import Field, Kind, Role, Table
 
+USAGE_OF = LLM_REQUESTS.topic
+"""Source topic of usage."""
+
 USAGE_KEY = ("engine_id", "placement_group", "host", "tenant", "model", "slo_class", "status")
 """What rows are merged by, beside the window; the labels of the request, in wire order."""
 

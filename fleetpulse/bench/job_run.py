@@ -19,12 +19,13 @@ from runtime.config import Config, KafkaConfig
 from schemas.errors import FleetpulseError
 from schemas.tables import EXEMPLARS
 from schemas.topics import WINDOW_PARTIALS
+from schemas.usage import USAGE
 
 _WITHIN_S = 600.0
 _STARTS_WITHIN_S = 240.0
 """Compiled code that is not cached yet takes its time."""
 _STOPS_WITHIN_S = 15.0
-_EXEMPLARS = EXEMPLARS.schema.encode()
+_BESIDE = {table.schema.encode() for table in (EXEMPLARS, USAGE)}
 Offsets = Mapping[tuple[str, int], int]
 
 
@@ -109,7 +110,7 @@ async def read_partials(
             for place, messages in fetched.items():
                 for message in messages:
                     headers = dict(message.headers)
-                    if message.value and message.offset < left[place] and headers["schema"] != _EXEMPLARS:
+                    if message.value and message.offset < left[place] and headers["schema"] not in _BESIDE:
                         source = headers["source-topic"].decode()
                         found.setdefault(source, []).append(message.value)
             left = {place: stop for place, stop in left.items() if await consumer.position(place) < stop}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.tables import EXEMPLARS_OF
+from schemas.usage import USAGE_OF
 from stream_jobs.windows.books import Books, Refusal
 from stream_jobs.windows.dedup import Dedup
 from stream_jobs.windows.exemplars import Exemplars
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Series
 from stream_jobs.windows.sums import Segment
+from stream_jobs.windows.usage import UsageRows
 from stream_jobs.windows.watermark import NOTHING_MS
 
 NEVER_MS = 1 << 62
@@ -36,11 +38,12 @@ class State:
 class Changes:
     """Everything since the last commit. ``open_end_ms``: first end of a window that was open when rows came to it.
 
-    ``exemplars`` has one entry per segment, where events have exemplars at all.
+    ``exemplars`` and ``usage`` have one entry per segment, where events have them at all.
     """
 
     segments: list[Segment] = field(default_factory=list)
     exemplars: list[Exemplars] = field(default_factory=list)
+    usage: list[UsageRows] = field(default_factory=list)
     books: Books = field(default_factory=Books)
     refusals: list[Refusal] = field(default_factory=list)
     refused_bytes: int = 0
@@ -52,6 +55,8 @@ class Changes:
             self.segments.append(Segment(state.plan, state.series))
             if state.plan.event.topic == EXEMPLARS_OF:
                 self.exemplars.append(Exemplars(state.plan, self.segments[-1]))
+            if state.plan.event.topic == USAGE_OF:
+                self.usage.append(UsageRows(state.plan, state.series))
         return self.segments[-1]
 
     def refuse(self, refusals: list[Refusal]) -> None:
@@ -63,4 +68,4 @@ class Changes:
     def bytes(self) -> int:
         """Memory held, refused bytes included."""
         held = sum(segment.bytes for segment in self.segments) + sum(one.bytes for one in self.exemplars)
-        return self.refused_bytes + held
+        return self.refused_bytes + held + sum(one.bytes for one in self.usage)

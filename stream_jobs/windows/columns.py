@@ -66,11 +66,21 @@ def _values(plan: Plan, block: Block) -> Whole:
     measures = plan.measures
     values = np.empty((len(measures), block.rows), np.int64)
     for out, field in zip(values, measures, strict=True):
-        column = _numbers(block, field.name)
-        out[:] = column.values
-        if column.known is not None:
-            np.copyto(out, UNKNOWN, where=~column.known)
+        _fill(_numbers(block, field.name), out)
     return values
+
+
+def _fill(column: Numbers, out: Whole) -> None:
+    out[:] = column.values
+    if column.known is not None:
+        np.copyto(out, UNKNOWN, where=~column.known)
+
+
+def whole_of(block: Block, name: str) -> Whole:
+    """A column that is no measure, in the form of those that are."""
+    out = np.empty(block.rows, np.int64)
+    _fill(_numbers(block, name), out)
+    return out
 
 
 def _bins(block: Block, name: str) -> Bins:

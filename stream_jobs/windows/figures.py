@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from schemas.verdicts import Verdict
+from stream_jobs.costs.usage import NO_DOUBTS
 from stream_jobs.windows.changes import Changes, State
 from stream_jobs.windows.kernels import EVENT_COUNT
 from stream_jobs.windows.series import OTHER_SERIES
@@ -19,7 +20,8 @@ class Figures:
 
     ``refused`` are records refused as a whole by reason; ``overflow`` are events by grouping set that fell into
     ``__other__`` because the set was full. ``words`` is the greatest number that any dimension holds. ``forgotten``
-    counts ranges and sources of the dedup state that limits took away since the state was made or loaded.
+    counts ranges and sources of the dedup state that limits took away since the state was made or loaded. ``doubts``
+    are requests of whose usage something had to be assumed, by what (``stream_jobs.costs.usage``).
     """
 
     topic: str
@@ -33,6 +35,7 @@ class Figures:
     words: int
     sources: int
     forgotten: int
+    doubts: Mapping[str, int]
 
 
 def figures_of(state: State, changes: Changes, lateness_ms: int) -> Figures:
@@ -55,4 +58,12 @@ def figures_of(state: State, changes: Changes, lateness_ms: int) -> Figures:
         words=max((words.kept for words in state.series.words), default=0),
         sources=len(state.dedup.sources),
         forgotten=state.dedup.forgotten,
+        doubts=_doubts(changes),
     )
+
+
+def _doubts(changes: Changes) -> dict[str, int]:
+    total = NO_DOUBTS
+    for part in changes.usage:
+        total = total.plus(part.doubts)
+    return {name: number for name, number in asdict(total).items() if name != "requests"}

@@ -7,7 +7,7 @@ Headers of a partials record, beside ``schema`` and ``content-type``:
 ``source-topic``      and ``source-partition``: which partition's events these are
 ``offsets``           ``FROM-TO``: source offsets covered, ``[FROM, TO)``; the next commit's FROM is this TO
 ``part``              ``I/N``: the I-th of the N records this commit sends to this target partition; exemplars
-                      (schema ``exemplars/1``) come first, partials last
+                      (schema ``exemplars/1``) come first, then usage (``usage/1``), partials last
 ``number``            position among all records this job wrote about the source partition
 ``watermark``         ms; on every part but the last 0 (nothing new): what it covers is not complete yet
 ``rows``              rows in the value; without rows the value is empty
@@ -25,6 +25,7 @@ from schemas.headers import NATIVE
 from schemas.record import Headers, Output
 from schemas.tables import BOOKS, EXEMPLARS, REJECTED, Table
 from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
+from schemas.usage import USAGE
 from stream_jobs.step import Commit
 from stream_jobs.windows.books import Books, Place, Refusal, refusals_block
 from stream_jobs.windows.changes import Changes
@@ -43,20 +44,16 @@ def partials(
     plan: Plan, changes: Changes, commit: Commit, watermark_ms: int, partitions: int, job: str
 ) -> list[Output]:
     """At least one record of partials for every target partition, also without rows, so that progress is seen
-    everywhere; exemplars go before them, so that whoever sees the watermark has seen all."""
+    everywhere; exemplars and usage go before them, so that whoever sees the watermark has seen all."""
     pieces: Pieces = {target: [] for target in range(partitions)}
     for segment in changes.segments:
         for target, block in blocks_of(plan, segment, partitions).items():
             pieces[target] += encoded(plan.table, block)
         segment.remember_sizes()
-    examples: Pieces = {target: [] for target in range(partitions)}
-    for found in changes.exemplars:
-        for target, block in found.blocks(partitions).items():
-            examples[target] += encoded(EXEMPLARS, block)
+    beside = _beside(changes, partitions)
     outputs: list[Output] = []
     for target in range(partitions):
-        parts = [(EXEMPLARS, *piece) for piece in examples[target]]
-        parts += [(plan.table, *piece) for piece in pieces[target] or [(0, b"")]]
+        parts = beside[target] + [(plan.table, *piece) for piece in pieces[target] or [(0, b"")]]
         for index, (table, rows, value) in enumerate(parts, 1):
             headers = (
                 *_opening(table, commit, job),
@@ -68,6 +65,16 @@ def partials(
             )
             outputs.append(Output(WINDOW_PARTIALS, target, None, value, headers))
     return outputs
+
+
+def _beside(changes: Changes, partitions: int) -> dict[int, list[tuple[Table, int, bytes]]]:
+    """What travels with partials, by target: exemplars, then usage."""
+    pieces: dict[int, list[tuple[Table, int, bytes]]] = {target: [] for target in range(partitions)}
+    for table, parts in ((EXEMPLARS, changes.exemplars), (USAGE, changes.usage)):
+        for part in parts:
+            for target, block in part.blocks(partitions).items():
+                pieces[target] += [(table, *piece) for piece in encoded(table, block)]
+    return pieces
 
 
 def books(found: Books, commit: Commit, partitions: int, job: str) -> list[Output]:

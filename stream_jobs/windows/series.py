@@ -86,6 +86,11 @@ class SeriesTable:
         self._room(_LINES_FIRST)
         self.add_lines(np.full((1, len(self.positions)), OTHER_CODE, np.int32), np.zeros(1, np.int64))
 
+    @property
+    def bytes(self) -> int:
+        """Memory held."""
+        return self.lines.nbytes + self.last_windows.nbytes + self.targets.nbytes + self.index.nbytes
+
     def _room(self, lines: int) -> None:
         fresh_lines = np.zeros((lines, len(self.positions)), np.int32)
         fresh_windows = np.zeros(lines, np.int64)

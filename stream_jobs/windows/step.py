@@ -7,12 +7,15 @@ Rows are taken in runs between two sweeps of unused series; where a sweep stands
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.block import Block
 from schemas.limits import WINDOW_MS, Limits
 from schemas.record import Output, Record
 from schemas.verdicts import Verdict
+from stream_jobs.costs.usage import Requests
 from stream_jobs.step import Commit
 from stream_jobs.windows import kernels, messages, snapshot
 from stream_jobs.windows.changes import Changes, State
@@ -21,12 +24,25 @@ from stream_jobs.windows.dedup import Dedup
 from stream_jobs.windows.exemplars import Details, details_of
 from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, refusals, source_of, take_new
 from stream_jobs.windows.kernels import UNKNOWN
-from stream_jobs.windows.plan import plan_of
+from stream_jobs.windows.plan import Plan, plan_of
 from stream_jobs.windows.series import SWEEP_MS, Codes, Series
+from stream_jobs.windows.usage import requests_of
 from stream_jobs.windows.watermark import announced_ms, watermark_ms
 
 CHANGES_BYTES_MAX = 256 * 1024 * 1024
 """A commit is asked for when unsent changes hold more memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is needed of the events of a fold beside their columns, where they have it: for exemplars, for usage."""
+
+    details: Details | None
+    requests: Requests | None
+
+    @classmethod
+    def of(cls, plan: Plan, columns: Columns, block: Block) -> Beside:
+        return cls(details_of(plan, block), requests_of(plan, columns, block))
 
 
 class WindowsStep:
@@ -62,11 +78,10 @@ class WindowsStep:
         if fresh is not None:
             columns.verdicts[~fresh[columns.record_of]] = Verdict.DUPLICATE
         appended = np.array([record.timestamp_ms for record in judged.records], np.int64)
-        self._fold_columns(state, columns, details_of(state.plan, judged.admitted.block), appended, changes)
+        beside = Beside.of(state.plan, columns, judged.admitted.block)
+        self._fold_columns(state, columns, beside, appended, changes)
 
-    def _fold_columns(
-        self, state: State, columns: Columns, details: Details | None, appended: Whole, changes: Changes
-    ) -> None:
+    def _fold_columns(self, state: State, columns: Columns, beside: Beside, appended: Whole, changes: Changes) -> None:
         rows = len(columns.at)
         codes = np.empty((len(state.plan.dimensions), rows), np.int32)
         series = np.empty(rows, np.int64)
@@ -75,7 +90,7 @@ class WindowsStep:
             stop, progress = self._run(state, columns, appended, start)
             before = watermark_ms(state.progress_ms, self.limits.lateness_ms)
             if progress != UNKNOWN:
-                self._fold_run(state, columns, details, start, stop, codes, series, changes)
+                self._fold_run(state, columns, beside, start, stop, codes, series, changes)
                 state.progress_ms = max(state.progress_ms, progress)
                 open_end = kernels.first_open(columns.windows, columns.verdicts, start, stop, before - self.window_ms)
                 changes.open_end_ms = min(changes.open_end_ms, open_end + self.window_ms)
@@ -98,7 +113,7 @@ class WindowsStep:
         self,
         state: State,
         columns: Columns,
-        details: Details | None,
+        beside: Beside,
         start: int,
         stop: int,
         codes: Codes,
@@ -111,8 +126,10 @@ class WindowsStep:
             table.find(codes, columns.verdicts, columns.windows, start, stop, series)
             segment.sums[number].add(columns, series, start, stop)
         segment.keep(columns, start, stop)
-        if details is not None:
-            changes.exemplars[-1].add(columns, details, codes, start, stop)
+        if beside.details is not None:
+            changes.exemplars[-1].add(columns, beside.details, codes, start, stop)
+        if beside.requests is not None:
+            changes.usage[-1].add(columns, beside.requests, codes, start, stop)
 
     def _sweep(self, state: State) -> None:
         watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)

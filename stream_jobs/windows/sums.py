@@ -7,6 +7,7 @@ merged at the commit (``bin_kernels``), which costs a fraction of a look-up per 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,17 @@ from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.kernels import EMPTY
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import ROWS_FIRST, Series, SeriesTable
+
+
+class Valued(Protocol):
+    """Rows to add up: event times, windows, and ``values[f]`` of the f-th measure of the plan."""
+
+    @property
+    def at(self) -> Whole: ...
+    @property
+    def windows(self) -> Whole: ...
+    @property
+    def values(self) -> Whole: ...
 
 
 class Sums:
@@ -49,7 +61,7 @@ class Sums:
         arrays = (self.cells, self.nexts, self.row_windows, self.row_series, self.heads, *self.lines)
         return sum(array.nbytes for array in arrays)
 
-    def add(self, columns: Columns, series: Whole, start: int, stop: int) -> None:
+    def add(self, columns: Valued, series: Whole, start: int, stop: int) -> None:
         """Add rows ``[start, stop)``, whose series are given."""
         if len(self.heads) < len(self.table.lines):
             self.heads = _longer(self.heads, len(self.table.lines))

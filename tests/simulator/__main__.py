@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulator.mutations import MUTATIONS, Mutation
-from tests.simulator.pool_work import WINDOWS_EVERY, run_one, schedules_to_notice
+from tests.simulator.mutations import Mutation
+from tests.simulator.pool_work import MUTATIONS, WINDOWS_EVERY, run_one, schedules_to_notice
 from tests.simulator.schedule import Outcome
 
 

@@ -23,7 +23,7 @@ from tests.simulator.client import SimBroker, SimProducer
 from tests.simulator.cluster import Parts, ThreadedListener
 from tests.simulator.counting import CountingStep, QuietStep, Seen
 from tests.simulator.edges import Edge, Spooled
-from tests.simulator.schedule import Rules
+from tests.simulator.schedule import Rules, World
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Mutation:
     off: str
     rules: Rules
     also_off: str = ""
+    world: type[World] | None = None
+    """The job to try it on; None: the counting one."""
 
 
 def _owner(owner: type[PartitionOwner], **parts: Any) -> Rules:
@@ -431,9 +433,9 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
-def caught_at(mutation: Mutation, schedules: int, run: Callable[[int, Rules], Any], seed: int = 1) -> int | None:
+def caught_at(mutation: Mutation, schedules: int, run: Callable[..., Any], seed: int = 1) -> int | None:
     """How many schedules it takes until one shows a violation; None when none of ``schedules`` does."""
     for number in range(schedules):
-        if run(seed + number, mutation.rules).violations:
+        if run(seed + number, mutation.rules, mutation.world).violations:
             return number + 1
     return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from tests.simulator.mutations import MUTATIONS, caught_at
+from tests.simulator import mutations, usage_mutations
+from tests.simulator.mutations import caught_at
 from tests.simulator.schedule import Outcome, run_schedule
 from tests.simulator.windows_world import WindowsWorld
 
+MUTATIONS = (*mutations.MUTATIONS, *usage_mutations.MUTATIONS)
 WINDOWS_EVERY = 10
 """Every tenth schedule runs the real windows job (five times as slow); the others a small one made to show mistakes."""
 

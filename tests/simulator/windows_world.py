@@ -12,7 +12,8 @@ from schemas.build import rows_of
 from schemas.headers import NATIVE, Identity, encode_headers
 from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Headers, Record
-from schemas.tables import BY_TABLE_SCHEMA, EXEMPLARS
+from schemas.tables import BY_TABLE_SCHEMA, Table
+from schemas.usage import USAGE
 from schemas.verdicts import Verdict
 from stream_jobs.host.job import HostedJob
 from stream_jobs.host.partitions import Place
@@ -20,7 +21,8 @@ from stream_jobs.windows.step import WindowsStep
 from tests.simulator.counting import POISON
 from tests.simulator.edges import Edge, Spooled
 from tests.simulator.schedule import World
-from tests.unit.stream_jobs.windows_cases import PARTITIONS, Row, a_record, a_request, expected, merged
+from tests.unit.stream_jobs.usage_cases import merged_usage, over_windows, totals, usage_rows
+from tests.unit.stream_jobs.windows_cases import BESIDE, PARTITIONS, Row, a_record, a_request, expected, merged
 
 TOPIC = "llm.requests"
 SCHEMA = "llm.requests/1"
@@ -68,7 +70,7 @@ class WindowsEdge(Edge):
 
     def _request(self) -> Row:
         draw = self.draw
-        fate = draw.random()
+        fate, tokens = draw.random(), draw.randrange(1_000)
         away_ms = 12 * HOUR_MS if fate < 0.05 else -12 * HOUR_MS if fate > 0.95 else draw.randrange(30_000)
         return a_request(
             self.server.now_ms() - away_ms,
@@ -77,6 +79,8 @@ class WindowsEdge(Edge):
             tenant=draw.choice(("a", "b", None)),
             ttft_us=draw.randrange(10_000_000),
             e2e_us=draw.choice((None, draw.randrange(10_000_000))),
+            input_tokens=tokens if tokens % 7 else None,
+            cached_tokens=tokens // 3 if tokens % 2 else None,
             output_tokens=draw.randrange(1_000),
         )
 
@@ -86,6 +90,9 @@ class WindowsEdge(Edge):
 
 
 class WindowsWorld(World):
+    """``step`` may be one with a defect."""
+
+    step: type[PoisonedWindowsStep] = PoisonedWindowsStep
     source = TOPIC
     outputs = tuple(Place(topic, number) for topic, count in PARTITIONS.items() for number in range(count))
 
@@ -93,12 +100,13 @@ class WindowsWorld(World):
         return WindowsEdge
 
     def _job(self) -> HostedJob:
-        return HostedJob.of(PoisonedWindowsStep(lenient=self.lenient), [TOPIC])
+        return HostedJob.of(self.step(lenient=self.lenient), [TOPIC])
 
     def _judge_outputs(self) -> None:
         self._judge_chains()
         if not self.lost_for_good:
             self._judge_rows()
+            self._judge_usage()
             self._judge_books()
 
     def _judge_chains(self) -> None:
@@ -116,19 +124,31 @@ class WindowsWorld(World):
                     self.outcome.violations.append(f"{key}: from {int(first)} after {ends[key]}")
                 ends[key] = int(end)
 
-    def _rows(self, topic: str) -> list[Row]:
+    def _rows(self, topic: str, only: Table | None = None) -> list[Row]:
+        """Rows of one table, else of all but those that travel with partials."""
         rows: list[Row] = []
         for place in self.outputs:
             for record in self._told(place) if place.topic == topic else ():
                 if record.value:
                     table = BY_TABLE_SCHEMA[dict(record.headers)["schema"].decode()]
-                    if table is EXEMPLARS:
-                        continue
-                    rows += rows_of(table.fields, native.decode(record.value, table.fields))
+                    if table is only or (only is None and table not in BESIDE):
+                        rows += rows_of(table.fields, native.decode(record.value, table.fields))
         return rows
 
+    def _events(self) -> list[Row]:
+        """Whatever was accepted, once."""
+        return [event for edge in self.edges if isinstance(edge, WindowsEdge) for event in edge.events]
+
+    def _judge_usage(self) -> None:
+        """Over all windows a key's usage is what its requests told, in each window what brute force says."""
+        found, events = merged_usage(self._rows("window.partials", USAGE)), self._events()
+        if over_windows(found) != totals(events):
+            self.outcome.violations.append(f"usage of {len(events)} requests is not what they told")
+        elif found != merged_usage(row for event in events for row in usage_rows(event)):
+            self.outcome.violations.append("usage adds up, but in other windows")
+
     def _judge_rows(self) -> None:
-        events = [event for edge in self.edges if isinstance(edge, WindowsEdge) for event in edge.events]
+        events = self._events()
         found, wanted = merged(TOPIC, self._rows("window.partials")), expected(TOPIC, events)
         if found != wanted:
             counts = [sum(row["event_count"] for row in rows) for rows in (found, wanted)]

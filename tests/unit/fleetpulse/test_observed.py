@@ -26,6 +26,7 @@ def test_figures_become_counters() -> None:
         words=6,
         sources=8,
         forgotten=0,
+        doubts={"clipped": 5},
     )
     counters = Counters()
     for _ in range(2):
@@ -36,6 +37,7 @@ def test_figures_become_counters() -> None:
     assert counters.value("job_records_duplicate", topic=SAMPLES) == 2
     assert counters.value("job_records_rejected", topic=SAMPLES, reason="syntax") == 4
     assert counters.value("job_overflow_events", set="gpu") == 8
+    assert counters.value("job_usage_doubts", doubt="clipped") == 10
     assert counters.value("job_series", set="gpu", partition=3) == 7
     levels = ("watermark_ms", "words", "sources", "forgotten")
     assert [counters.value(f"job_{name}", **place) for name in levels] == [9_000, 6, 8, 0]

@@ -28,6 +28,7 @@ USUAL: dict[str, int | None] = {
     "cached_tokens": 200,
     "output_tokens": 100,
 }
+KINDS = ("prefill", "cached", "decode", "kv")
 SURE = {"untimed": 0, "no_first_token": 0, "cached_untold": 0, "tokens_untold": 0, "disordered": 0, "clipped": 0}
 
 
@@ -37,8 +38,7 @@ def requests(*rows: dict[str, int | None]) -> Requests:
 
 def rows_of(usage: Usage) -> list[tuple[int | None, ...]]:
     """Rows of (window in s, uncached, cached, decode, KV token-ms)."""
-    columns = (usage.window_ms // 1_000, usage.prefill_tokens, usage.cached_tokens, usage.decode_tokens)
-    listed = zip(*(column.tolist() for column in (*columns, usage.kv_token_ms)), strict=True)
+    listed = zip(*(column.tolist() for column in (usage.window_ms // 1_000, *usage.amounts[1:])), strict=True)
     return [tuple(None if value == UNKNOWN else value for value in row) for row in listed]
 
 
@@ -156,11 +156,7 @@ def test_a_request_of_an_hour_is_clipped_to_the_oldest_window() -> None:
     assert seen == Doubts(requests=1, **(SURE | {"clipped": 1}))
     assert len(usage.window_ms) == 91
     assert rows_of(usage)[0][:4] == (2_700, 800, 200, 50)
-    assert [int(column.sum()) for column in (usage.prefill_tokens, usage.decode_tokens, usage.kv_token_ms)] == [
-        800,
-        100,
-        3_600_000_000 + 90_000_000,
-    ]
+    assert usage.amounts.sum(axis=1).tolist() == [1, 800, 200, 100, 3_600_000_000 + 180_000_000 // 2]
 
 
 def test_one_window_less_is_not_clipped() -> None:
@@ -199,17 +195,31 @@ def test_rows_add_up_to_the_request_whatever_it_tells(rows: list[dict[str, int |
     for row, one in zip(rows, alone, strict=True):
         asked, cached = row["input_tokens"], row["cached_tokens"]
         computed = None if asked is None else max(0, asked - (cached or 0))
-        assert total_of(one.prefill_tokens) == computed
-        assert total_of(one.cached_tokens) == cached
-        assert total_of(one.decode_tokens) == row["output_tokens"]
+        assert [total_of(column) for column in one.amounts[1:4]] == [computed, cached, row["output_tokens"]]
+        assert total_of(one.amounts[4]) == occupancy(row)
+        assert one.amounts[0].tolist() == [0] * (len(one.window_ms) - 1) + [1]
         assert (np.diff(one.window_ms) == 10_000).all()
-        assert all(column[column != UNKNOWN].min(initial=0) >= 0 for column in (one.kv_token_ms, one.decode_tokens))
+        assert one.amounts[one.amounts != UNKNOWN].min() >= 0
 
 
 def total_of(column: np.ndarray) -> int | None:
     assert len(column)
     assert len(set((column == UNKNOWN).tolist())) == 1
     return None if column[0] == UNKNOWN else int(column.sum())
+
+
+def occupancy(row: dict[str, int | None]) -> int | None:
+    """Token-milliseconds of a whole request, by the definition: prompt times all, half of the answer times its span."""
+    e2e, prompt, answer = (row[name] for name in ("e2e_us", "input_tokens", "output_tokens"))
+    if e2e is None or prompt is None or answer is None:
+        return None
+    queue = row["queue_us"] or 0
+    lasting = max(e2e - queue, 0)
+    told = [row["ttft_us"], None if row["decode_us"] is None else e2e - row["decode_us"]]
+    told.append(None if row["prefill_us"] is None else queue + row["prefill_us"])
+    first = next((moment for moment in told if moment is not None), queue)
+    span = min(max(e2e - first, 0), lasting)
+    return prompt * lasting // 1_000 + answer * span // 2_000
 
 
 @st.composite
@@ -248,10 +258,9 @@ def test_windows_agree_with_integration_by_the_millisecond(work: Work) -> None:
         # What happens at once on the bound at the very end belongs to the last window that the request touched.
         until = window + 50 + (i == len(usage.window_ms) - 1)
         exact = spent(work, window, until)
-        assert abs(usage.prefill_tokens[i] - exact["prefill"]) < 1
-        assert abs(usage.cached_tokens[i] - exact["cached"]) < 1
-        assert abs(usage.decode_tokens[i] - exact["decode"]) < 1
-        assert abs(usage.kv_token_ms[i] - exact["kv"]) < 2
+        off = [abs(amount - exact[name]) for name, amount in zip(KINDS, usage.amounts[1:, i].tolist(), strict=True)]
+        assert max(off[:3]) < 1
+        assert off[3] < 2
 
 
 @given(listed=st.lists(works(), min_size=1, max_size=4), nusd=st.integers(1, 10**11), energy_mj=st.integers(0, 10**8))
@@ -263,7 +272,7 @@ def test_the_money_agrees_with_integration_by_the_millisecond(listed: list[Work]
     moves by at most ``bill * (slack of its own + share * slack of all) / weights``, and the rounding of the parts.
     """
     usage, _ = usage_of(requests_of(listed), window_ms=400)
-    columns = {"prefill": usage.prefill_tokens, "decode": usage.decode_tokens, "kv": usage.kv_token_ms}
+    columns = {name: usage.amounts[1 + KINDS.index(name)] for name in ("prefill", "decode", "kv")}
     by_work = {name: np.zeros(len(listed), dtype=np.int64) for name in columns}
     for name, column in columns.items():
         np.add.at(by_work[name], usage.request, column)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.simulator import usage_mutations
 from tests.simulator.counting import QuietStep
 from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
 from tests.simulator.schedule import Rules, run_schedule
@@ -93,3 +94,9 @@ def test_a_schedule_is_the_same_every_time() -> None:
 def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
     """Every rule of the protocol is needed, and the simulator would see it broken."""
     assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+
+
+@pytest.mark.parametrize("mutation", usage_mutations.MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_of_usage_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """The windows job's own: every request is in the usage rows once, whatever happens between two commits."""
+    assert caught_at(mutation, 20, run_schedule) is not None

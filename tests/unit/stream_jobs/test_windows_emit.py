@@ -14,6 +14,7 @@ from schemas.grouping import GROUPING_SETS
 from schemas.limits import Limits
 from schemas.placement import join_key
 from schemas.tables import BOOKS, EXEMPLARS, PARTIALS, REJECTED
+from schemas.usage import USAGE
 from schemas.verdicts import Verdict
 from stream_jobs.windows import messages
 from stream_jobs.windows.books import Books, Place, Refusal, labels, refusals_block
@@ -22,6 +23,7 @@ from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import plan_of
 from tests.unit.stream_jobs.windows_cases import (
     BASE_MS,
+    BESIDE,
     PARTITIONS,
     SOURCE,
     Row,
@@ -38,6 +40,7 @@ from tests.unit.stream_jobs.windows_cases import (
 REQUESTS, SAMPLES = "llm.requests", "gpu.samples"
 TARGETS = PARTITIONS["window.partials"]
 GOLDEN = [250400941, 329535253, 883327917, 1607563037]
+GOLDEN_USAGE = [807584941, 4244830712, 1528145433]
 GOLDEN_EXEMPLARS = [3488747434, 3178974515, 1667426549]
 
 
@@ -98,9 +101,10 @@ def test_outputs_are_the_same_bytes_as_ever() -> None:
     state, changes = fold_all(step, [a_record(REQUESTS, varied_requests(40))], REQUESTS)
     outputs = step.rows(state, changes, a_commit(REQUESTS))
 
-    examples = [output for output in outputs if header(output, "schema") == EXEMPLARS.schema]
-    assert [crc32(output.value) for output in outputs if output not in examples] == GOLDEN
-    assert [crc32(output.value) for output in examples] == GOLDEN_EXEMPLARS
+    beside = {table.schema: [o for o in outputs if header(o, "schema") == table.schema] for table in BESIDE}
+    assert [crc32(o.value) for o in outputs if header(o, "schema") not in beside] == GOLDEN
+    assert [crc32(o.value) for o in beside[EXEMPLARS.schema]] == GOLDEN_EXEMPLARS
+    assert [crc32(o.value) for o in beside[USAGE.schema]] == GOLDEN_USAGE
 
 
 def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from schemas.block import Block
 from schemas.limits import Limits
 from schemas.tables import EXEMPLARS, EXEMPLARS_MAX
+from schemas.usage import USAGE
 from stream_jobs.windows import exemplars
 from tests.unit.stream_jobs.windows_cases import (
     BASE_MS,
@@ -31,6 +32,7 @@ from tests.unit.stream_jobs.windows_cases import (
 )
 
 REQUESTS = "llm.requests"
+PARTIALS = "llm_requests_partials/1"
 VALUES = {"ttft": "ttft_us", "e2e": "e2e_us", "failed": "e2e_us"}
 
 
@@ -68,7 +70,7 @@ def sent(batches: Sequence[Sequence[Row]], cuts: Sequence[bool]) -> list[list[Ro
     for number, (batch, cut) in enumerate(zip(batches, cuts, strict=True)):
         step.fold(state, [a_record(REQUESTS, batch, number)], changes)
         if cut or number == len(batches) - 1:
-            commits.append(rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", exemplars=True))
+            commits.append(rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", EXEMPLARS))
             changes = step.changes()
     return commits
 
@@ -136,7 +138,7 @@ def test_candidates_that_fell_behind_are_let_go(monkeypatch: pytest.MonkeyPatch)
         held.append(changes.exemplars[0].rows)
 
     assert max(held) <= 90
-    found = rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", exemplars=True)
+    found = rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", EXEMPLARS)
     assert greatest(found) == expected(events)
 
 
@@ -153,11 +155,11 @@ def test_they_go_where_the_rows_of_their_engine_go_and_stand_in_order() -> None:
     for target in range(PARTITIONS["window.partials"]):
         own = [output for output in outputs if output.partition == target]
         schemas = [header(output, "schema") for output in own]
-        assert schemas == sorted(schemas, key=lambda name: name != EXEMPLARS.schema)
-        assert schemas[-1] == "llm_requests_partials/1"
+        assert schemas == sorted(schemas, key=[EXEMPLARS.schema, USAGE.schema, PARTIALS].index)
+        assert schemas[-1] == PARTIALS
         assert [header(output, "part") for output in own] == [f"{n}/{len(own)}" for n in range(1, len(own) + 1)]
         assert {header(output, "watermark") for output in own[:-1]} <= {"0"}
-        rows = rows_in(own, "window.partials", exemplars=True)
+        rows = rows_in(own, "window.partials", EXEMPLARS)
         assert {crc32((row["placement_group"] or row["host"]).encode()) % 3 for row in rows} <= {target}
         keys = [(row["engine_id"], -row["value_us"]) for row in rows]
         assert keys == sorted(keys)
@@ -175,7 +177,7 @@ def test_what_is_refused_or_late_or_comes_twice_is_no_exemplar() -> None:
     step = a_step()
     state, changes = fold_all(step, [a_record(REQUESTS, events, appended_ms=BASE_MS)], REQUESTS)
 
-    found = rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", exemplars=True)
+    found = rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", EXEMPLARS)
     assert [(row["metric"], row["value_us"], row["request_id"]) for row in found] == [("ttft", 1, "counts")]
 
 
@@ -185,7 +187,7 @@ def test_series_beyond_the_limit_share_one_group() -> None:
     step = a_step(Limits(series_max=2))
     state, changes = fold_all(step, [a_record(REQUESTS, events)], REQUESTS)
 
-    found = rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", exemplars=True)
+    found = rows_in(step.rows(state, changes, a_commit(REQUESTS)), "window.partials", EXEMPLARS)
     assert sorted(row["engine_id"] for row in found) == ["e0", "e1", "e28", "e29"]
 
 
@@ -204,4 +206,4 @@ def test_they_count_as_memory_of_the_changes() -> None:
     _, changes = fold_all(step, [a_record(REQUESTS, [a_request(ttft_us=1)])], REQUESTS)
 
     assert changes.exemplars[0].bytes > 320
-    assert changes.bytes == changes.segments[0].bytes + changes.exemplars[0].bytes
+    assert changes.bytes == changes.segments[0].bytes + changes.exemplars[0].bytes + changes.usage[0].bytes

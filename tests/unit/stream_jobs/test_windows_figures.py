@@ -10,6 +10,7 @@ from tests.unit.stream_jobs.windows_cases import (
     BASE_MS,
     SOURCE,
     a_record,
+    a_request,
     a_sample,
     a_step,
     fold_all,
@@ -17,6 +18,7 @@ from tests.unit.stream_jobs.windows_cases import (
 
 SAMPLES = "gpu.samples"
 LIMITS = Limits(series_max=1)
+NO_DOUBTS = dict.fromkeys(("untimed", "no_first_token", "cached_untold", "tokens_untold", "disordered", "clipped"), 0)
 IDENTITY = Identity(SOURCE, 1, 0, (1, 0))
 
 
@@ -46,4 +48,18 @@ def test_figures_tell_what_a_commit_holds() -> None:
         words=1,  # "b" stands in no series that has its name, so the sweep took it
         sources=1,
         forgotten=0,
+        doubts=NO_DOUBTS,
     )
+
+
+def test_doubts_about_usage_are_told() -> None:
+    """Two folds of a commit: a request without times and tokens in each, in one of them also a long one."""
+    step = a_step()
+    state, changes = step.new("llm.requests", 0), step.changes()
+    long = a_request(e2e_us=3_600_000_000, ttft_us=1, input_tokens=5, cached_tokens=0, output_tokens=5)
+    for number, rows in enumerate(([a_request(), long], [a_request()])):
+        step.fold(state, [a_record("llm.requests", rows, number)], changes)
+
+    doubts = figures_of(state, changes, LIMITS.lateness_ms).doubts
+
+    assert doubts == NO_DOUBTS | {"untimed": 2, "tokens_untold": 2, "clipped": 1}

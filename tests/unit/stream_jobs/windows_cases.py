@@ -13,7 +13,8 @@ from schemas.grouping import derived_of, sets_of
 from schemas.headers import NATIVE, Identity, encode_headers
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.record import Output, Record
-from schemas.tables import BY_TABLE_SCHEMA, DEFINITION_VERSION, EXEMPLARS, PARTIALS
+from schemas.tables import BY_TABLE_SCHEMA, DEFINITION_VERSION, EXEMPLARS, PARTIALS, Table
+from schemas.usage import USAGE
 from stream_jobs.step import Commit
 from stream_jobs.windows.changes import Changes, State
 from stream_jobs.windows.merge import merge_rows
@@ -77,13 +78,17 @@ def header(output: Output, name: str) -> str:
     return dict(output.headers)[name].decode()
 
 
-def rows_in(outputs: Iterable[Output], topic: str, *, exemplars: bool = False) -> list[Row]:
-    """All rows sent to an output topic, in order; of exemplars or of all else."""
+BESIDE = (EXEMPLARS, USAGE)
+"""What travels with partials."""
+
+
+def rows_in(outputs: Iterable[Output], topic: str, only: Table | None = None) -> list[Row]:
+    """All rows sent to an output topic, in order: of one table, else of all but those that travel with partials."""
     rows: list[Row] = []
     for output in outputs:
         if output.topic == topic and output.value:
             table = BY_TABLE_SCHEMA[header(output, "schema")]
-            if (table is EXEMPLARS) == exemplars:
+            if table is only or (only is None and table not in BESIDE):
                 rows += rows_of(table.fields, native.decode(output.value, table.fields))
     return rows
 

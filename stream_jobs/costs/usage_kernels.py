@@ -1,0 +1,168 @@
+"""The compiled loops that spread requests over windows; ``usage`` says what they compute and why.
+
+Moments are in us, numbers whole and signed; null is ``UNKNOWN``. A request that touches one window, which most do,
+costs no division but those that find the window. numba keeps what it compiled by this file alone, so whatever these
+loops use stands here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+UNKNOWN = np.iinfo(np.int64).min
+UNTIMED, NO_FIRST_TOKEN, CACHED_UNTOLD, TOKENS_UNTOLD, DISORDERED, CLIPPED, DOUBTS = range(7)
+"""Where each doubt is counted, and how many there are."""
+REQUESTS, PREFILL, CACHED, DECODE, KV, AMOUNTS = range(6)
+"""Lines of the amounts, and how many there are."""
+
+_MS_US = 1_000
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _multiply_divide(a: Any, b: Any, divisor: Any) -> Any:
+    """``a * b // divisor``, exactly, also where the product leaves 64 bits: the quotient is guessed and mended.
+
+    ``a``, ``b`` >= 0, 0 < ``divisor`` < 2**51, quotient below 2**57. A guess is off by at most 2**-50 of itself, so the
+    remainder, which is exact modulo 2**64, is below 2**59. (Faster than one division of whole numbers.)
+    """
+    quotient = np.int64(np.float64(a) * np.float64(b) / np.float64(divisor))
+    remainder = np.int64(np.uint64(a) * np.uint64(b) - np.uint64(quotient) * np.uint64(divisor))
+    if 0 <= remainder < divisor:
+        return quotient
+    return quotient + remainder // divisor
+
+
+@njit(cache=True, nogil=True)
+def _begin_of(at: Any, e2e: Any, queue: Any) -> Any:
+    """The moment when prefill begins."""
+    start = at * _MS_US - max(e2e, np.int64(0))
+    return min(start + max(queue, np.int64(0)), at * _MS_US)
+
+
+@njit(cache=True, nogil=True)
+def _phases(at: Any, e2e: Any, queue: Any, ttft: Any, prefill: Any, decode: Any) -> Any:
+    """When prefill stops, when decode starts, is the first token's moment known, do the times contradict each other."""
+    end, begin = at * _MS_US, _begin_of(at, e2e, queue)
+    start = end - max(e2e, np.int64(0))
+    queued = start + max(queue, np.int64(0))
+    first = end
+    if ttft >= 0:
+        first = start + ttft
+    elif decode >= 0:
+        first = end - decode
+    elif prefill >= 0:
+        first = queued + prefill
+    known = e2e >= 0 and (ttft >= 0 or decode >= 0 or prefill >= 0)
+    held = min(max(first, begin), end)
+    disordered = e2e >= 0 and (queued > end or (known and held != first))
+    return held if known else end, held if known else begin, known, disordered
+
+
+@njit(cache=True, nogil=True)
+def _windows_of(begin: Any, end: Any, number: Any, window_us: Any, windows_max: Any) -> Any:
+    """First and last window of a request that ends in window ``number``, and the oldest it may reach.
+
+    There are as many steps as the request has rows.
+    """
+    oldest = max(number - windows_max, 0)
+    last = max(number - np.int64(end > begin and end == number * window_us), 0)
+    first = last
+    while first > oldest and begin < first * window_us:
+        first -= 1
+    return first, last, oldest
+
+
+@njit(cache=True, nogil=True)
+def rows_of(at: Any, e2e: Any, queue: Any, window_us: Any, windows_max: Any) -> int:
+    """How many rows the requests make."""
+    rows = 0
+    number = np.int64(0)
+    for i in range(at.shape[0]):
+        begin, end = _begin_of(at[i], e2e[i], queue[i]), at[i] * _MS_US
+        if not number * window_us <= end < (number + 1) * window_us:  # else as the one before
+            number = end // window_us
+        first, last, _ = _windows_of(begin, end, number, window_us, windows_max)
+        rows += last - first + 1
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def _evenly(total: Any, start: Any, stop: Any, moment: Any) -> Any:
+    """How much of an amount that comes about evenly in (start, stop] has come by a moment."""
+    if moment <= start:
+        return np.int64(0)
+    if moment >= stop:
+        return total
+    return _multiply_divide(total, moment - start, stop - start)
+
+
+@njit(cache=True, nogil=True)
+def _occupancy(prompt: Any, answer: Any, begin: Any, decode_from: Any, end: Any, moment: Any) -> Any:
+    """Token-milliseconds by a moment: prompt and generated part each rounded down."""
+    if moment >= end:
+        return prompt * (end - begin) // _MS_US + answer * (end - decode_from) // (2 * _MS_US)
+    held = prompt * max(moment - begin, np.int64(0)) // _MS_US
+    grown = moment - decode_from
+    if grown <= 0:
+        return held
+    return held + _multiply_divide(answer * grown, grown, 2 * _MS_US * (end - decode_from))
+
+
+@njit(cache=True, nogil=True)
+def spread(
+    at: Any,
+    e2e: Any,
+    queue: Any,
+    ttft: Any,
+    prefill: Any,
+    decode: Any,
+    asked: Any,
+    cached: Any,
+    answered: Any,
+    window_us: Any,
+    windows_max: Any,
+    windows: Any,
+    requests: Any,
+    amounts: Any,
+    doubts: Any,
+) -> None:
+    """Write a row for each window of each request: start of the window in ms, request, amounts. Count the doubts."""
+    window_ms = window_us // _MS_US
+    row, number = 0, np.int64(0)
+    for i in range(at.shape[0]):
+        begin, end = _begin_of(at[i], e2e[i], queue[i]), at[i] * _MS_US
+        prefill_to, decode_from, known, disordered = _phases(at[i], e2e[i], queue[i], ttft[i], prefill[i], decode[i])
+        if not number * window_us <= end < (number + 1) * window_us:  # else as the one before
+            number = end // window_us
+        first, last, oldest = _windows_of(begin, end, number, window_us, windows_max)
+        asked_known, cached_known, answered_known = asked[i] != UNKNOWN, cached[i] != UNKNOWN, answered[i] != UNKNOWN
+        prompt, answer = asked[i] if asked_known else np.int64(0), answered[i] if answered_known else np.int64(0)
+        found = cached[i] if cached_known else np.int64(0)
+        computed = max(prompt - found, np.int64(0))
+        kept_known = e2e[i] >= 0 and asked_known and answered_known
+        if not (known and asked_known and cached_known and answered_known) or disordered or begin < oldest * window_us:
+            doubts[UNTIMED] += e2e[i] < 0
+            doubts[NO_FIRST_TOKEN] += e2e[i] >= 0 and not known
+            doubts[CACHED_UNTOLD] += asked_known and not cached_known
+            doubts[TOKENS_UNTOLD] += not (asked_known and answered_known)
+            doubts[DISORDERED] += disordered
+            doubts[CLIPPED] += begin < oldest * window_us
+        done, seen, told, kept = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for window in range(first, last + 1):
+            is_last = window == last
+            moment = (window + 1) * window_us
+            by_done = computed if is_last else _evenly(computed, begin, prefill_to, moment)
+            by_seen = found if is_last else _evenly(found, begin, prefill_to, moment)
+            by_told = answer if is_last else _evenly(answer, decode_from, end, moment)
+            by_kept = _occupancy(prompt, answer, begin, decode_from, end, end if is_last else moment)
+            windows[row], requests[row] = window * window_ms, i
+            amounts[REQUESTS, row] = is_last
+            amounts[PREFILL, row] = by_done - done if asked_known else UNKNOWN
+            amounts[CACHED, row] = by_seen - seen if cached_known else UNKNOWN
+            amounts[DECODE, row] = by_told - told if answered_known else UNKNOWN
+            amounts[KV, row] = by_kept - kept if kept_known else UNKNOWN
+            done, seen, told, kept = by_done, by_seen, by_told, by_kept
+            row += 1
