@@ -23,6 +23,10 @@ source offset from which folding must begin again to make, of what ``dump`` retu
 is then small, the host keeps that offset as the snapshot's position, and what is loaded becomes whole by the silent
 fold. Such a step keeps two more rules: records from there on up to the dump change nothing but what is held, whatever
 was rejected among them is passed over and does not make ``fold`` raise again.
+
+It may also have ``pass_over(state, offset) -> None``, called on what was loaded when the log begins at ``offset`` by
+now, beyond the one asked for: what stood there was read and committed, and cannot be read again. The state goes on
+without it, and never tells as whole what that was a part of. Without this method the job does not start then.
 """
 
 from __future__ import annotations
@@ -89,6 +93,11 @@ class Step(Protocol[State, Changes]):
         ...
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State: ...
+
+
+def passes_over(step: Step[Any, Any]) -> bool:
+    """Whether the step goes on when retention took what it wanted to read again."""
+    return hasattr(step, "pass_over")
 
 
 def replay_from(step: Step[Any, Any], state: Any, position: int) -> int:

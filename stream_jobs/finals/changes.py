@@ -24,6 +24,7 @@ class State:
 
     Records below ``replay_to`` were folded before the state was dumped: they build windows again and tell nothing.
     ``rejected`` are offsets of records that made a fold raise; they are passed over whenever they come again.
+    ``newest_ms`` is the newest window that had rows when the state was dumped.
     """
 
     partition: int
@@ -33,6 +34,7 @@ class State:
     rejected: set[int] = field(default_factory=set)
     position: int = 0
     replay_to: int = 0
+    newest_ms: int = 0
 
     def checkpoint(self) -> Mark:
         """Where to begin again to build all that is held: the oldest mark, or here and now when nothing is held."""

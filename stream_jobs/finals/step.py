@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from schemas.errors import ContractError
-from schemas.limits import WINDOW_MS, Limits
+from schemas.limits import HOUR_MS, WINDOW_MS, Limits
 from schemas.record import Output, Record
 from stream_jobs.finals import emit
 from stream_jobs.finals.changes import Changes, Mark, State
@@ -28,6 +28,8 @@ from stream_jobs.step import Commit
 
 OPEN_ROWS_MAX = 4_000_000
 """Rows that came to windows not yet closed, per upstream partition; beyond, the oldest are closed as they are."""
+LOST_BEYOND_MS = HOUR_MS
+"""Of event time, that records may tell of between a snapshot and the last commit: some seconds, more in a backlog."""
 SETTLED_AFTER_MS = 3 * WINDOW_MS
 """Rows of a window so much older than the newest are merged and packed, though it is open."""
 VERSION = 1
@@ -142,6 +144,7 @@ class FinalsStep:
             "from": offset,
             "position": state.position,
             "passed_ms": state.progress.passed_ms,
+            "newest_ms": max(state.newest_ms, state.progress.newest_ms),
             "rejected": sorted(number for number in state.rejected if number >= offset),
             "mark": progress.dump(),
         }
@@ -154,7 +157,20 @@ class FinalsStep:
         progress, position = Progress.load(found["mark"], found["passed_ms"], self._sources), found["position"]
         marks = [Mark(found["from"], progress.copy())] if found["marked"] else []
         rejected = set(found["rejected"])
-        return State(partition, progress, marks=marks, rejected=rejected, position=position, replay_to=position)
+        newest_ms = found.get("newest_ms", progress.newest_ms)  # the release before did not say
+        return State(partition, progress, {}, marks, rejected, position, position, newest_ms)
+
+    def pass_over(self, state: State, offset: int) -> None:
+        """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that nobody takes
+        what comes of them for the whole. Tables have all of them."""
+        progress = state.progress
+        beyond_ms = LOST_BEYOND_MS if offset > state.position else 0
+        progress.newest_ms = max(progress.newest_ms, state.newest_ms)
+        if progress.newest_ms:
+            cold_ms = progress.newest_ms + WINDOW_MS + self.limits.hot_ms
+            progress.passed_ms = max(progress.passed_ms, cold_ms + beyond_ms)
+        state.marks = []
+        state.position = state.replay_to = max(state.position, offset)
 
 
 class Intake:

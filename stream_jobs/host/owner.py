@@ -41,7 +41,7 @@ from stream_jobs.host.policy import CommitPolicy
 from stream_jobs.host.ports import Broker, Committed
 from stream_jobs.host.snapshot import Pointer, Round, Snapshot
 from stream_jobs.host.source import Source
-from stream_jobs.step import Commit, Step, replay_from
+from stream_jobs.step import Commit, Step, passes_over, replay_from
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class PartitionOwner:
         self._snapshot: Snapshot | None = None
         self._round: Round | None = None
         self._checkpoint: tuple[int, list[bytes]] | None = None
+        self._dumped_to = -1
         self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = float("-inf")
         self._committing = False
         self._isolating = False
@@ -125,6 +126,7 @@ class PartitionOwner:
             await self._continue_from(committed)
         self._committed = self._position
         self._checkpoint = None
+        self._dumped_to = -1 if self._snapshot is None else self._snapshot.position
         self._forget_changes()
         self._committed_at_ms = self._fed_at_ms = self._elapsed_ms()
         return self._position
@@ -148,11 +150,32 @@ class PartitionOwner:
         self._number = pointer.number
         parts = await self._read_snapshot(pointer.snapshot, settled=True)
         assert self._snapshot is not None
-        await self._check_log(self._snapshot.position, committed.offset)
+        first = await self._first_to_read(committed.offset)
+        await self._check_log(first, committed.offset)
         self._checkpoint = (self._snapshot.position, parts)
         await self._restore()
+        if first > self._snapshot.position:
+            self._pass_over(first)
         if not (tells_with_snapshot(self._step) and self._snapshot.number == pointer.number):
             await self._fold_silently(committed.offset)
+
+    async def _first_to_read(self, committed: int) -> int:
+        """Where the silent fold begins: at the snapshot, or at the log's beginning where the step goes on without what
+        retention took. Never beyond what was committed and not yet taken: what nobody has read is not passed over."""
+        assert self._snapshot is not None
+        if not passes_over(self._step):
+            return self._snapshot.position
+        begin = await self._broker.begin_offset(self.source.topic, self.source.partition)
+        return max(self._snapshot.position, begin)
+
+    def _pass_over(self, offset: int) -> None:
+        _log.warning(
+            "the log does not go back to the snapshot; windows that were open then are not told",
+            extra={"source": str(self.source), "snapshot": self._position, "log_begins": offset},
+        )
+        self._step.pass_over(self._state, offset)  # type: ignore[attr-defined]
+        self._position = offset
+        self._checkpoint = self._dumped()
 
     async def _read_snapshot(self, offset: int, *, settled: bool) -> list[bytes]:
         self._snapshot, parts = await recovery.read_snapshot(
@@ -333,6 +356,7 @@ class PartitionOwner:
     def _dumped(self) -> tuple[int, list[bytes]]:
         """The state as parts, and the position from which folding goes on once they are loaded."""
         parts = list(self._step.dump(self._state))
+        self._dumped_to = self._position
         return replay_from(self._step, self._state, self._position), parts
 
     def _snapshot_due(self) -> bool:
@@ -349,7 +373,7 @@ class PartitionOwner:
             return False
         return self._round is not None or (
             self._elapsed_ms() - self._snapshot_at_ms >= self._policy.snapshot_interval_ms
-            and replay_from(self._step, self._state, end) > self._snapshot.position
+            and (replay_from(self._step, self._state, end) > self._snapshot.position or self._dumped_to < end)
         )
 
     async def _transact(self, plan: _Plan) -> None:
