@@ -30,6 +30,9 @@ def register(app: typer.Typer) -> None:
     plans = typer.Typer(no_args_is_help=True, help="Budgets: what may be spent, by tenant, team or model.")
     plans.command("check")(spoken(budgets_check))
     app.add_typer(plans, name="budgets", rich_help_panel="People")
+    audits = typer.Typer(no_args_is_help=True, help="Audits: do the figures add up, exactly.")
+    audits.command("cost")(spoken(audit_cost))
+    app.add_typer(audits, name="audit", rich_help_panel="Proof")
 
 
 def report_cost(
@@ -102,3 +105,44 @@ def budgets_check(
     ]  # fmt: skip
     columns = ("budget", "for", "amount", "days", "levels")
     print_rows(f"{len(rows)} budgets, all valid", columns, rows, empty="no budgets")
+
+
+def audit_cost(
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="A simulated day in a database of its own instead of the live tables.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="With --simulate: seed of fleet, faults, delays and kills.")] = 1,
+    hours: Annotated[float, typer.Option(min=0.1, max=240, help="With --simulate: how long.")] = 24.0,
+    last: Last = "24h",
+    from_: From = None,
+    to: To = None,
+    prices: PricesFile = EXAMPLE,
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="With --simulate: the local stack.")] = None,
+    json: Json = False,
+) -> None:
+    """Check bills in SQL, to the nano-dollar: parts, measured time and tokens, prices, rollups. Exit 0 only if exact.
+
+    --simulate runs a day with faults, late data, groups over hosts, MIG and shared GPUs through both jobs, which are
+    killed now and then, on a virtual clock.
+
+    Example: [bold]fleetpulse audit cost --json --simulate --hours 24[/bold]
+    """
+    from fleetpulse.audit import run
+    from fleetpulse.commands.people import duration_ms
+
+    if simulate:
+        found = run.simulated(seed, hours, prices, data_dir)
+    else:
+        found = run.live(duration_ms(last), from_, to, prices)
+    if json:
+        print_json(found.as_dict())
+    else:
+        rows = [(one.name, one.compared, one.differing, one.difference) for one in found.checks]
+        columns = ("check", "compared", "differing", "difference")
+        print_rows(f"Audit of {found.bills:,} bills", columns, rows, empty="nothing was compared")
+        for line in found.lines():
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not found.exact:
+        said = "bills differ; the lines above name them" if found.bills else "there is no bill in this range"
+        err.print(said, style="red", markup=False, highlight=False)
+        raise typer.Exit(1)

@@ -1,0 +1,94 @@
+"""Ask a database the audit's questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleetpulse.audit import checks
+from fleetpulse.audit.checks import LISTED_MAX, Check, Reader
+from fleetpulse.audit.report import Audit, Late
+from fleetpulse.report.amounts import instant
+from schemas.limits import MINUTE_MS
+from stream_jobs.costs.account import Prices as Rates
+from stream_jobs.costs.pricing import Pricing
+from stream_jobs.prices.model import Prices
+
+Run = tuple[str, str, int, int, int | None, int | None, int | None, int | None]
+"""GPU, region, [from, until) in ms, then prices: GPU-hour, host for a GPU-hour, kWh, PUE."""
+_SETTINGS = " SETTINGS join_use_nulls = 0"
+VERSIONS = """
+SELECT groupUniqArray(10)(ifNull(toString(prices_version), '')) FROM costs
+WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
+"""
+
+
+def audit(
+    database: Reader, from_ms: int, to_ms: int, prices: Prices, simulated: Mapping[str, Any] | None = None
+) -> Audit:
+    """All checks of the bills of [from_ms, to_ms), whole minutes."""
+    bounds = {"from_ms": from_ms, "to_ms": to_ms}
+    found = [
+        _check(database, "parts", checks.PARTS, bounds),
+        _check(database, "measured GPU time and energy", checks.MEASURED_GPU, bounds),
+        _check(database, "measured requests and tokens", checks.MEASURED_USAGE, bounds),
+    ]
+    unpriced = _why_not(database, bounds, prices)
+    if not unpriced:
+        priced = {**bounds, "prices": runs(database, bounds, prices)}
+        found.append(_check(database, "priced again", checks.PRICED, priced))
+    for level, bucket_ms in checks.BUCKETS_MS.items():
+        found.append(_check(database, f"rollup by {level}", checks.rollups(level), _whole(bounds, bucket_ms)))
+    ((gpu_rows, usage_rows, minutes, listed),) = database.sql(checks.LATE + _SETTINGS, bounds).rows
+    late = [Late(int(row[0]), row[1], *(int(n) for n in row[2:])) for row in listed]
+    return Audit(from_ms, to_ms, found, int(gpu_rows), int(usage_rows), int(minutes), late, unpriced, simulated)
+
+
+def _whole(bounds: Mapping[str, int], bucket_ms: int) -> dict[str, int]:
+    """The range with the rest of its first and last bucket."""
+    from_ms, to_ms = bounds["from_ms"], bounds["to_ms"]
+    return {"from_ms": from_ms // bucket_ms * bucket_ms, "to_ms": -(-to_ms // bucket_ms) * bucket_ms}
+
+
+def _check(database: Reader, name: str, sql: str, parameters: Mapping[str, Any]) -> Check:
+    ((compared, differing, difference, examples),) = database.sql(sql + _SETTINGS, parameters).rows
+    return Check(name, int(compared), int(differing), int(difference), _said(examples, int(differing)))
+
+
+def _said(examples: Sequence[Sequence[Any]], differing: int) -> list[str]:
+    said = [f"{use} {owner}, {_minute(at_ms)}: off by {off:,}" for use, owner, at_ms, off in examples]
+    return said if differing <= LISTED_MAX else [*said, f"and {differing - LISTED_MAX:,} more"]
+
+
+def _minute(at_ms: int) -> str:
+    return instant(at_ms)
+
+
+def _why_not(database: Reader, bounds: Mapping[str, int], prices: Prices) -> str:
+    ((versions,),) = database.sql(VERSIONS, bounds).rows
+    others = sorted(version for version in versions if version != prices.version)
+    if not others:
+        return ""
+    named = ", ".join(version or "(none)" for version in others)
+    return f"bills were rated with prices {named}, the file given is {prices.version}; give that one with --prices"
+
+
+def runs(database: Reader, bounds: Mapping[str, int], prices: Prices) -> list[Run]:
+    """Prices of every place and type of GPU in the range, in runs of minutes in which they stay the same."""
+    pricing = Pricing(prices)
+    places = sorted(tuple(row) for row in database.sql(checks.PLACES + _SETTINGS, bounds).rows)
+    return [run for gpu, region in places for run in _runs(gpu, region, bounds, pricing)]
+
+
+def _runs(gpu: str, region: str, bounds: Mapping[str, int], pricing: Pricing) -> Iterator[Run]:
+    first_ms, held = bounds["from_ms"], pricing(gpu or None, region or None, bounds["from_ms"])
+    for minute_ms in range(first_ms + MINUTE_MS, bounds["to_ms"], MINUTE_MS):
+        now = pricing(gpu or None, region or None, minute_ms)
+        if now != held:
+            yield (gpu, region, first_ms, minute_ms, *_amounts(held))
+            first_ms, held = minute_ms, now
+    yield (gpu, region, first_ms, bounds["to_ms"], *_amounts(held))
+
+
+def _amounts(rates: Rates) -> tuple[int | None, int | None, int | None, int | None]:
+    return rates.gpu_nusd_per_hour, rates.host_nusd_per_hour, rates.energy_nusd_per_kwh, rates.pue_micro

@@ -1,0 +1,243 @@
+"""The audit's questions, in SQL: nothing here grows with the number of bills.
+
+What is held against one another, for every bill and minute of a range, exactly:
+
+- **parts**: parts of a bill against the bill: money, energy, GPU time; its three components against its total;
+- **measured**: GPU time and energy billed against the rows of GPU readings, requests and tokens against usage rows;
+- **priced**: bills against time and energy priced again here, each term rounded half to even, by ``(group, minute)``;
+- **rollups**: hours and days against minutes, parts and lines against bills.
+
+A bill holds the rows up to its ``revision``, an offset of ``window.partials``. Stored rows beyond it came when the
+minute was no longer kept: they are *late*, listed, and a rerate takes them in. Bills of minutes with estimated time are
+not priced again: gaps are filled GPU by GPU, and only their sum stands in the bill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+LISTED_MAX = 20
+BUCKETS_MS = {"hour": HOUR_MS, "day": DAY_MS}
+
+
+class Reader(Protocol):
+    """What asks the database."""
+
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``compared`` cells, of which ``differing`` differ, by ``difference`` in all; ``examples`` name some."""
+
+    name: str
+    compared: int
+    differing: int
+    difference: int
+    examples: Sequence[str] = ()
+
+
+_RANGE = "minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}"
+_TOLD = f"""
+    SELECT placement_group AS grp, minute_ms, max(c.revision) AS told, sum(c.gpu_ms) - sum(c.estimated_gpu_ms) AS ms,
+        ifNull(sum(c.energy_mj), 0) AS mj, ifNull(sum(c.total_nusd), 0) AS nusd, sum(c.estimated_gpu_ms) AS estimated
+    FROM costs AS c WHERE {_RANGE} GROUP BY grp, minute_ms
+"""
+_GROUP = "coalesce(p.placement_group, nullIf(toString(p.host), ''), '')"
+
+
+def _rows(table: str, columns: str, where: str = "1") -> str:
+    """Stored rows of a table of windows, with their group and minute."""
+    return (
+        f"SELECT {_GROUP} AS grp, intDiv(p.window_ms, {MINUTE_MS}) * {MINUTE_MS} AS minute_ms, p.log_offset AS at,"
+        f" {columns} FROM {table} AS p FINAL"
+        f" WHERE {where} AND p.window_ms >= {{from_ms:Int64}} AND p.window_ms < {{to_ms:Int64}}"
+    )
+
+
+_GPU_COLUMNS = (
+    "ifNull(toString(p.gpu_uuid), '') AS gpu, toString(p.parent_uuid) AS parent, toString(p.engine_id) AS engine,"
+    " ifNull(toString(p.gpu_model), '') AS gpu_model, ifNull(toString(p.region), '') AS region,"
+    " ifNull(toString(p.host), '') AS host, toString(p.mig_profile) AS profile,"
+    " p.workload IN ('training', 'fine_tuning') AS training, p.interval_ms_sum AS ms, p.energy_mj_sum AS mj"
+)
+_GPU = _rows("gpu_samples_partials", _GPU_COLUMNS, "p.grouping = 'gpu'")
+_USAGE_COLUMNS = (
+    "p.requests AS requests, p.prefill_tokens AS prefill, p.cached_tokens AS cached, p.decode_tokens AS decode"
+)
+_USAGE = _rows("usage", f"{_USAGE_COLUMNS}, p.kv_token_ms AS kv")
+
+PARTS = f"""
+SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})((use, owner, minute_ms, off), off != 0)
+FROM (
+    SELECT use, owner, minute_ms,
+        abs(arraySum(arrayMap(n -> ifNull(n, 0), part_cost_nusd)) - ifNull(total_nusd, 0))
+        + abs(arraySum(arrayMap(n -> ifNull(n, 0), part_energy_mj)) - ifNull(energy_mj, 0))
+        + abs(arraySum(arrayMap(n -> ifNull(n, 0), part_gpu_ms)) - gpu_ms)
+        + abs(ifNull(gpu_nusd, 0) + ifNull(host_nusd, 0) + ifNull(energy_nusd, 0) - ifNull(total_nusd, 0))
+        + ((total_nusd IS NULL) != arrayAll(n -> n IS NULL, part_cost_nusd)) AS off
+    FROM costs WHERE {_RANGE}
+)
+"""
+
+# A GPU's time is that of its own readings; where only MIG devices told, that of the one that told most.
+_PHYSICAL = """
+    SELECT grp, minute_ms, gpu, if(owned > 0, own_ms, device_ms) AS ms, if(owned > 0, own_mj, device_mj) AS mj
+    FROM (
+        SELECT grp, minute_ms, coalesce(parent, gpu) AS gpu,
+            countIf(parent IS NULL) AS owned, sumIf(device.ms, parent IS NULL) AS own_ms,
+            sumIf(device.mj, parent IS NULL) AS own_mj,
+            maxIf(device.ms, parent IS NOT NULL) AS device_ms, sumIf(device.mj, parent IS NOT NULL) AS device_mj
+        FROM (
+            SELECT grp, minute_ms, gpu, parent, sum(r.ms) AS ms, ifNull(sum(r.mj), 0) AS mj
+            FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told
+            GROUP BY grp, minute_ms, gpu, parent
+        ) AS device GROUP BY grp, minute_ms, gpu
+    )
+"""
+
+MEASURED_GPU = f"""
+WITH told AS ({_TOLD}), rows AS ({_GPU}), physical AS ({_PHYSICAL})
+SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, off), off != 0)
+FROM (
+    SELECT grp, minute_ms, abs(toInt64(t.ms) - toInt64(m.ms)) + abs(toInt64(t.mj) - toInt64(m.mj)) AS off
+    FROM told AS t LEFT JOIN (
+        SELECT grp, minute_ms, sum(p.ms) AS ms, sum(p.mj) AS mj FROM physical AS p GROUP BY grp, minute_ms
+    ) AS m USING (grp, minute_ms)
+)
+"""
+
+_TOKENS = ("requests", "prefill", "cached", "decode", "kv")
+MEASURED_USAGE = f"""
+WITH told AS ({_TOLD}), rows AS ({_USAGE})
+SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, off), off != 0)
+FROM (
+    SELECT grp, minute_ms, {" + ".join(f"abs(toInt64(l.{name}) - toInt64(u.{name}))" for name in _TOKENS)} AS off
+    FROM (
+        SELECT placement_group AS grp, minute_ms, sum(c.requests) AS requests,
+            ifNull(sum(c.prefill_tokens), 0) AS prefill,
+            ifNull(sum(c.cached_tokens), 0) AS cached,
+            ifNull(sum(c.decode_tokens), 0) AS decode,
+            ifNull(sum(c.kv_token_ms), 0) AS kv
+        FROM cost_lines AS c WHERE {_RANGE} GROUP BY grp, minute_ms
+    ) AS l
+    FULL OUTER JOIN (
+        SELECT grp, minute_ms, {", ".join(f"ifNull(sum(r.{name}), 0) AS {name}" for name in _TOKENS)}
+        FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told GROUP BY grp, minute_ms
+    ) AS u USING (grp, minute_ms)
+)
+"""
+
+LATE = f"""
+WITH told AS ({_TOLD}), gpu AS ({_GPU}), used AS ({_USAGE})
+SELECT toInt64(sum(gpu_rows)), toInt64(sum(usage_rows)), count(),
+    groupArray({LISTED_MAX})((minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests))
+FROM (
+    SELECT grp, minute_ms, sum(g) AS gpu_rows, sum(ms) AS late_ms, sum(u) AS usage_rows, sum(requests) AS late_requests
+    FROM (
+        SELECT grp, minute_ms, at, 1 AS g, ifNull(gpu.ms, 0) AS ms, 0 AS u, 0 AS requests FROM gpu
+        UNION ALL SELECT grp, minute_ms, at, 0, 0, 1, used.requests FROM used
+    ) AS r LEFT JOIN told AS t USING (grp, minute_ms)
+    WHERE t.minute_ms = 0 OR r.at > t.told
+    GROUP BY grp, minute_ms ORDER BY minute_ms, grp
+)
+"""
+
+
+def _half_even(amount: str, divisor: str) -> str:
+    """SQL of a division rounded half to even, in 256 bits."""
+    whole, rest = f"intDiv({amount}, {divisor})", f"2 * modulo({amount}, {divisor})"
+    return f"{whole} + multiIf({rest} > {divisor}, 1, {rest} = {divisor}, modulo({whole}, 2), 0)"
+
+
+_TIME, _ENERGY = "toInt256(3600000)", "toInt256(3600000000000000)"
+_TERMS = " + ".join(
+    [
+        f"ifNull({_half_even('toInt256(ms) * gpu_price', _TIME)}, 0)",
+        f"ifNull({_half_even('toInt256(ms) * host_price', _TIME)}, 0)",
+        f"ifNull({_half_even('toInt256(mj) * energy_price * pue', _ENERGY)}, 0)",
+    ]
+)
+_SIZE = "match(ifNull(profile, ''), '^0*[1-9][0-9]*[cg](\\\\.|$)')"
+
+_RUN = f"Tuple(String, String, Int64, Int64, {', '.join(['Nullable(Int64)'] * 4)})"
+_OFF = f"groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, toInt64(off)), off != 0)"
+
+PRICED = f"""
+WITH told AS ({_TOLD}), rows AS ({_GPU}),
+kept AS (SELECT r.* FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told),
+divided AS (
+    SELECT grp, minute_ms, parent AS gpu, min({_SIZE}) AS sized FROM kept WHERE parent IS NOT NULL
+    GROUP BY grp, minute_ms, parent
+),
+terms AS (
+    SELECT grp, minute_ms, gpu, gpu_model, region, sum(k.ms) AS ms, sum(k.mj) AS mj, 1 AS sized
+    FROM kept AS k LEFT ANTI JOIN divided AS d
+        ON k.grp = d.grp AND k.minute_ms = d.minute_ms AND coalesce(k.parent, k.gpu) = d.gpu
+    GROUP BY grp, minute_ms, gpu, gpu_model, region, host, engine, training
+    UNION ALL
+    SELECT p.grp, p.minute_ms, p.gpu, any(k.gpu_model), any(k.region), any(p.ms), any(p.mj), any(d.sized)
+    FROM ({_PHYSICAL}) AS p
+    INNER JOIN divided AS d ON p.grp = d.grp AND p.minute_ms = d.minute_ms AND p.gpu = d.gpu
+    INNER JOIN kept AS k ON p.grp = k.grp AND p.minute_ms = k.minute_ms AND p.gpu = coalesce(k.parent, k.gpu)
+    GROUP BY p.grp, p.minute_ms, p.gpu
+),
+prices AS (
+    SELECT t.1 AS gpu_model, t.2 AS region, t.3 AS from_ms, t.4 AS until_ms, t.5 AS gpu_price, t.6 AS host_price,
+        t.7 AS energy_price, t.8 AS pue
+    FROM (SELECT arrayJoin({{prices:Array({_RUN})}}) AS t)
+)
+SELECT count(), countIf(off != 0), toInt64(sum(off)), {_OFF}
+FROM (
+    SELECT grp, minute_ms, abs(toInt256(t.nusd) - e.nusd) AS off
+    FROM told AS t INNER JOIN (
+        SELECT grp, minute_ms, sum({_TERMS}) AS nusd
+        FROM terms AS a INNER JOIN prices AS b USING (gpu_model, region)
+        WHERE a.minute_ms >= b.from_ms AND a.minute_ms < b.until_ms AND a.sized
+        GROUP BY grp, minute_ms
+    ) AS e USING (grp, minute_ms)
+    WHERE t.estimated = 0
+)
+"""
+
+PLACES = f"""
+SELECT DISTINCT gpu_model, region FROM ({_GPU})
+"""
+
+_SUMS = {
+    "bills": ("costs", "{hour}(minute)", "sum(c.total_nusd)"),
+    "parts": ("cost_parts", "{hour}(minute)", "sum(c.cost_nusd)"),
+    "bills by {level}": ("costs_1{letter}", "{level}", "sum(c.total_nusd)"),
+    "parts by {level}": ("cost_parts_1{letter}", "{level}", "sum(c.cost_nusd)"),
+}
+_LEVELS = {"hour": ("h", "toStartOfHour"), "day": ("d", "toStartOfDay")}
+
+
+def rollups(level: str) -> str:
+    """Bills of each (use, owner, bucket) against parts, and both against the sums by hour or day."""
+    letter, function = _LEVELS[level]
+    parts = []
+    for number, (table, bucket, amount) in enumerate(_SUMS.values()):
+        view = table.format(letter=letter)
+        start = bucket.format(hour=function, level=level)
+        sums = ", ".join(f"{f'ifNull({amount}, 0)' if i == number else '0'} AS s{i}" for i in range(len(_SUMS)))
+        parts.append(
+            f"SELECT use, owner, toUnixTimestamp({start}) * 1000 AS at_ms, {sums} FROM {view} AS c"
+            f" WHERE {_bounds(view, start)} GROUP BY use, owner, at_ms"
+        )
+    off = " + ".join(f"abs(sum(s0) - sum(s{i}))" for i in range(1, len(_SUMS)))
+    return (
+        f"SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})((use, owner, at_ms, off), off != 0)"
+        f" FROM (SELECT use, owner, at_ms, {off} AS off FROM ({' UNION ALL '.join(parts)}) GROUP BY use, owner, at_ms)"
+    )
+
+
+def _bounds(view: str, start: str) -> str:
+    if view in ("costs", "cost_parts"):
+        return _RANGE
+    at_ms = f"toUnixTimestamp({start}) * 1000"
+    return f"{at_ms} >= {{from_ms:Int64}} AND {at_ms} < {{to_ms:Int64}}"

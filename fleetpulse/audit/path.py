@@ -1,0 +1,121 @@
+"""From steps of a fleet to rows of costs, in one process on a virtual clock: the windows job and the cost job as they
+run live, killed now and then, and beside the killed cost job one that is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fleetpulse.audit.day import STEP_MS, Day
+from fleetpulse.audit.delays import Delayed
+from fleetpulse.audit.disturbed import Disturbed
+from fleetpulse.audit.shapes import Shaped
+from fleetpulse.evaluate.batches import records_of
+from fleetpulse.evaluate.log import Log, Stage
+from fleetpulse.evaluate.pipeline import ONE_EACH
+from producers.fleet.wide import Wide
+from schemas.events import EVENTS
+from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
+from schemas.record import Output, Record
+from schemas.topics import COSTS_TOPIC, WINDOW_PARTIALS
+from stream_jobs.costs.figures import Figures
+from stream_jobs.costs.ledger import LedgerLimits
+from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.step import CostStep
+from stream_jobs.prices.model import Prices
+from stream_jobs.windows.step import WindowsStep
+
+Land = Callable[[Sequence[Record]], None]
+"""Takes records of ``window.partials`` and ``costs`` as the sink does."""
+KILLS_A_DAY = 60
+"""Expected, of each job."""
+
+
+@dataclass(slots=True)
+class Ran:
+    """What happened. ``differing`` commits of the killed cost job told something else than the one left alone."""
+
+    minutes: int = 0
+    bills: int = 0
+    late_rows: int = 0
+    held_batches: int = 0
+    kills: dict[str, int] = field(default_factory=dict)
+    commits: int = 0
+    differing: int = 0
+
+
+class CostPath:
+    """One fleet's way. ``finish`` once all steps were taken."""
+
+    def __init__(self, day: Day, prices: Prices, land: Land) -> None:
+        streams = [np.random.default_rng([day.seed, 60 + number]) for number in range(3)]
+        commits = (day.end_ms - day.begin_ms) / WINDOW_MS
+        share = KILLS_A_DAY / 8_640
+        self.ran = Ran(minutes=round(commits / 6))
+        self._shaped = Shaped(day.shapes)
+        self._delayed = Delayed(streams[0])
+        self._log = Log()
+        windows = WindowsStep(DEFAULT_LIMITS, ONE_EACH)
+        self._windows = Disturbed(windows, streams[1], share / len(EVENTS))
+        self._costs = Disturbed(self._cost_step(prices, self._counted), streams[2], share)
+        self._calm = Stage(self._cost_step(prices, lambda _figures: None))
+        self._waiting: dict[str, list[Wide]] = {event.topic: [] for event in EVENTS}
+        self._land = land
+
+    def _cost_step(self, prices: Prices, observe: Callable[[Figures], None]) -> CostStep:
+        return CostStep(DEFAULT_LIMITS, ONE_EACH, Pricing(prices), prices.version, 1, observe, LedgerLimits())
+
+    def _counted(self, figures: Figures) -> None:
+        self.ran.bills += figures.bills
+        self.ran.late_rows += figures.late_rows
+
+    def take(self, wides: Sequence[Wide], to_ms: int) -> None:
+        """What a step of the fleet told."""
+        shaped = [one for wide in wides for one in self._shaped.apply(wide, to_ms)]
+        for wide in self._delayed.pass_on(shaped, to_ms):
+            self._waiting[wide.topic].append(wide)
+        if to_ms % WINDOW_MS == 0:
+            self._commit(to_ms)
+
+    def finish(self, to_ms: int) -> Ran:
+        """Hand over what is held, and let an hour pass in which nothing comes, so that every minute becomes final."""
+        for wide in self._delayed.rest():
+            self._waiting[wide.topic].append(wide)
+        for now_ms in range(to_ms + WINDOW_MS, to_ms + 3_600_000, WINDOW_MS):
+            self._commit(now_ms)
+        self.ran.held_batches = self._delayed.held
+        self.ran.kills = {"windows": self._windows.kills, "costs": self._costs.kills}
+        return self.ran
+
+    def _commit(self, now_ms: int) -> None:
+        partials = [record for topic in self._waiting for record in self._windows_of(topic, now_ms)]
+        outputs = self._costs.take(WINDOW_PARTIALS, 0, partials, now_ms)
+        self.ran.commits += 1
+        self.ran.differing += outputs != self._calm.take(WINDOW_PARTIALS, 0, partials, now_ms)
+        self._land([*partials, *self._log.append_all(_of_costs(outputs), now_ms)])
+
+    def _windows_of(self, topic: str, now_ms: int) -> Iterator[Record]:
+        waiting, self._waiting[topic] = self._waiting[topic], []
+        pairs = records_of(topic, waiting) if waiting else ()
+        records = [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
+        for record in self._log.append_all(self._windows.take(topic, 0, records, now_ms), now_ms):
+            if record.topic == WINDOW_PARTIALS:
+                yield record
+
+
+def _of_costs(outputs: Sequence[Output]) -> list[Output]:
+    return [out for out in outputs if out.topic == COSTS_TOPIC]
+
+
+def run(day: Day, prices: Prices, land: Land, tell: Callable[[int, int], None] = lambda done, total: None) -> Ran:
+    """The whole day. ``tell`` hears (minutes done, minutes in all)."""
+    path = CostPath(day, prices, land)
+    minutes = (day.end_ms - day.begin_ms) // 60_000
+    for step in day.fleet().steps(day.begin_ms, day.end_ms, STEP_MS):
+        path.take(step.wides, step.to_ms)
+        if step.to_ms % 60_000 == 0:
+            tell((step.to_ms - day.begin_ms) // 60_000, minutes)
+    return path.finish(day.end_ms)

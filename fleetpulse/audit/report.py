@@ -1,0 +1,67 @@
+"""What an audit found: every check with its numbers, and what came too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fleetpulse.audit.checks import Check
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Stored rows that no bill holds: of a (group, minute) how many of GPU readings and of usage, and how much."""
+
+    minute_ms: int
+    group: str
+    gpu_rows: int
+    gpu_ms: int
+    usage_rows: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were.
+
+    ``simulated``: what the simulation says of itself; None for live tables.
+    """
+
+    from_ms: int
+    to_ms: int
+    checks: Sequence[Check]
+    late_gpu_rows: int
+    late_usage_rows: int
+    late_minutes: int
+    late: Sequence[Late]
+    unpriced: str = ""
+    simulated: Mapping[str, Any] | None = None
+
+    @property
+    def bills(self) -> int:
+        """How many bills were looked at."""
+        return next((check.compared for check in self.checks if check.name == "parts"), 0)
+
+    @property
+    def exact(self) -> bool:
+        """Nothing differs, and there was something to compare."""
+        return self.bills > 0 and not any(check.differing for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"exact": self.exact, "bills": self.bills, **asdict(self)}
+
+    def lines(self) -> Iterator[str]:
+        """What to say beside the table of checks."""
+        for check in self.checks:
+            for example in check.examples:
+                yield f"{check.name}: {example}"
+        if self.unpriced:
+            yield f"not priced again: {self.unpriced}"
+        if self.late_minutes:
+            told = f"{self.late_gpu_rows:,} rows of GPU readings and {self.late_usage_rows:,} of usage"
+            yield f"{told} came when their minute was no longer kept ({self.late_minutes:,} group-minutes):"
+            yield "  `fleetpulse rerate` takes them in"
+        if self.simulated is not None:
+            yield ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.simulated.items())
