@@ -1,7 +1,8 @@
 """Make the passwords of a Compose installation, once: ``python3 deploy/make_secrets.py``. Standard library alone.
 
 Writes ``deploy/secrets/`` (open to its owner alone, ignored by git): the writer's and the reader's password of
-ClickHouse, and ClickHouse's users file, which holds their hashes. What is there already is kept.
+ClickHouse, ClickHouse's users file, which holds their hashes, the dashboard's token and the password of Grafana's
+admin. What is there already is kept.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def make(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     writer = _password(folder / "clickhouse-writer")
     reader = _password(folder / "clickhouse-reader")
+    _password(folder / "dashboard-token")
+    _password(folder / "grafana-admin")
     (folder / "clickhouse-users.xml").write_text(users_file(writer, reader), encoding="ascii")
 
 

@@ -7,12 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKERS = ("kafka-1", "kafka-2", "kafka-3")
-LONG_RUNNING = (*BROKERS, "clickhouse", "windows", "finals", "alerts", "deliver", "sink")
+OURS = ("windows-1", "windows-2", "finals", "alerts", "costs", "sink", "deliver", "dashboard")
+BESIDE = ("grafana", "prometheus", "alertmanager", "jaeger")
+LONG_RUNNING = (*BROKERS, "clickhouse", *OURS, *BESIDE)
 
 
 def parser() -> list[str]:
@@ -31,7 +34,7 @@ def parser() -> list[str]:
 @cache
 def compose(*arguments: str) -> str:
     """What the parser makes of the file."""
-    command = [*parser(), "--file", str(ROOT / "docker-compose.yml"), "--profile", "deliver", *arguments]
+    command = [*parser(), "--file", str(ROOT / "docker-compose.yml"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -45,7 +48,7 @@ def service(name: str) -> str:
 
 
 def test_the_parser_finds_all_parts() -> None:
-    """Three brokers, the database, migration, a worker for each job, delivery and sink."""
+    """Three brokers, the database, migration, two windows workers, every other service, and what stands beside."""
     assert sorted(compose("config", "--services").split()) == sorted((*LONG_RUNNING, "migrate"))
 
 
@@ -54,7 +57,7 @@ def test_no_image_is_a_moving_target() -> None:
     images = re.findall(r"^    image: (\S+)$", compose("config"), re.MULTILINE)
 
     assert len(images) == len(LONG_RUNNING) + 1
-    assert [image for image in images if not re.search(r":\d+\.\d+", image)] == []
+    assert [image for image in images if not re.search(r":v?\d+\.\d+", image)] == []
 
 
 @pytest.mark.parametrize("name", LONG_RUNNING)
@@ -70,10 +73,10 @@ def test_every_long_running_service_is_watched_and_bounded(name: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", [*BROKERS, "clickhouse"])
+@pytest.mark.parametrize("name", [*BROKERS, "clickhouse", "grafana", "prometheus", "alertmanager"])
 def test_what_keeps_data_keeps_it_on_a_volume(name: str) -> None:
     """A container can be made anew without loss."""
-    assert f"{name}:/var/lib/" in service(name) or f"source: {name}" in service(name)
+    assert f"{name}:/" in service(name) or f"source: {name}" in service(name)
     assert name in compose("config", "--volumes").split()
 
 
@@ -112,12 +115,12 @@ def test_ports_are_published_on_loopback_alone() -> None:
     short = re.findall(r"^    - (\S+:\d+:\d+)", text, re.MULTILINE)
     long = re.findall(r"published: .*", text)
 
-    assert len(short) == 4 or len(long) == 4
+    assert len(short) == 9 or len(long) == 9
     assert [port for port in short if not port.startswith("127.0.0.1:")] == []
     assert text.count("host_ip: 127.0.0.1") == len(long)
 
 
-@pytest.mark.parametrize("name", ["migrate", "windows", "sink"])
+@pytest.mark.parametrize("name", ["migrate", *OURS])
 def test_our_own_services_run_with_as_little_as_possible(name: str) -> None:
     """No rights, no writable root, no password in the environment."""
     text = service(name)
@@ -125,5 +128,35 @@ def test_our_own_services_run_with_as_little_as_possible(name: str) -> None:
     assert "read_only: true" in text
     assert "no-new-privileges" in text
     assert re.search(r"cap_drop:\n\s+- ALL", text)
-    assert "PASSWORD_FILE: /run/secrets/clickhouse_writer" in text
+    login = "reader" if name == "dashboard" else "writer"
+    assert f"PASSWORD_FILE: /run/secrets/clickhouse_{login}" in text
+    assert ("clickhouse_writer" in text) == (login == "writer")
+    assert not re.search(r"(PASSWORD|TOKEN): ", text)
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_stands_beside_has_no_rights_either(name: str) -> None:
+    """No writable root, no new rights, no password in the environment."""
+    text = service(name)
+
+    assert "read_only: true" in text
+    assert "no-new-privileges" in text
+    assert re.search(r"cap_drop:\n\s+- ALL", text)
     assert not re.search(r"PASSWORD: ", text)
+
+
+def test_workers_of_one_job_have_names_of_their_own() -> None:
+    """Static membership: two workers of one name would take each other's partitions."""
+    names = [found for name in OURS for found in re.findall(r"--name\n\s+- (\S+)", service(name))]
+
+    assert len(names) == len(set(names)) == 6
+
+
+def test_prometheus_scrapes_every_service_of_ours() -> None:
+    """At the port that each serves its figures on, and no other."""
+    config = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yaml").read_text())
+    (ours,) = [job for job in config["scrape_configs"] if job["job_name"] == "fleetpulse"]
+
+    assert sorted(ours["static_configs"][0]["targets"]) == sorted(f"{name}:8080" for name in OURS)
+    assert [name for name in OURS if "8080" not in service(name)] == []
+    assert [name for name in OURS if "FLEETPULSE_HEALTH_HOST: 0.0.0.0" not in service(name)] == []

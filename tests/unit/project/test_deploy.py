@@ -9,6 +9,7 @@ import pytest
 from fleetpulse.stack import clickhouse
 
 ROOT = Path(__file__).resolve().parents[3]
+PASSWORDS = ("clickhouse-writer", "clickhouse-reader", "dashboard-token", "grafana-admin")
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,9 @@ def test_secrets_lie_in_a_folder_of_their_owner(make_secrets: ModuleType, tmp_pa
 
     make_secrets.make(folder)
 
-    passwords = {(folder / name).read_text() for name in ("clickhouse-writer", "clickhouse-reader")}
+    passwords = {(folder / name).read_text() for name in PASSWORDS}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [len(password) >= 32 for password in passwords] == [True, True]
+    assert [len(password) >= 32 for password in passwords] == [True] * len(PASSWORDS)
 
 
 def test_making_secrets_again_keeps_them(make_secrets: ModuleType, tmp_path: Path) -> None:
