@@ -13,6 +13,7 @@ from schemas.headers import Identity
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
 from schemas.record import Record
 from schemas.tables import BOOKS, PARTIALS, PRODUCER_BOOKS
+from schemas.usage import USAGE
 from sinks.landing import Landing, land_derived, land_raw, together
 from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, Row, derived, full, partials, requests, rows_landed
 
@@ -62,6 +63,22 @@ def test_one_insert_holds_exactly_the_rows_of_all_records(batches: list[list[Row
     assert [row for insert in landing.inserts for row in rows_landed(insert)] == expected
     assert len(landing.inserts) == (1 if expected else 0)
     assert landing.dirty == {("llm.requests", row["window_ms"] // 60_000 * 60_000) for row in expected}
+
+
+def test_usage_lands_beside_partials_and_dirties_no_rollup() -> None:
+    """In a table of its own, each row with its place in the log; older than partials are kept: counted."""
+    row = {"window_ms": WINDOW_MS, "requests": 1, "prefill_tokens": 7, "cached_tokens": None, "tenant": "a"}
+    old = row | {"window_ms": NOW_MS - DEFAULT_LIMITS.partials_ttl_ms}
+    partial = {"window_ms": WINDOW_MS, "grouping": "service", "event_count": 1}
+
+    landing = land(derived(USAGE, [row, old, row], "window.partials", 7, partition=2), partials([partial], 8))
+
+    found = {insert.table: rows_landed(insert) for insert in landing.inserts}
+    place = {"log_id": "aaaa", "log_partition": 2, "log_offset": 7}
+    assert found["usage"] == [full(USAGE.fields, row) | place | {"log_row": number} for number in (0, 2)]
+    assert len(found["llm_requests_partials"]) == 1
+    assert landing.dirty == {("llm.requests", WINDOW_MS // 60_000 * 60_000)}
+    assert landing.expired == {"usage": 1}
 
 
 def test_rows_land_the_same_however_records_are_cut() -> None:

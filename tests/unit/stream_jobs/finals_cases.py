@@ -13,6 +13,7 @@ from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.record import Output, Record
 from schemas.tables import EXEMPLARS, PARTIALS, Table
 from schemas.topics import WINDOW_PARTIALS
+from schemas.usage import USAGE
 from stream_jobs.finals.changes import Changes, State
 from stream_jobs.finals.step import FinalsStep
 from stream_jobs.step import Commit
@@ -60,11 +61,13 @@ class Upstream:
         rows: Sequence[Row] = (),
         *more: Sequence[Row],
         exemplars: Sequence[Row] = (),
+        usage: Sequence[Row] = (),
         at_ms: int | None = None,
     ) -> list[Record]:
-        """The parts of one commit; each list of rows is a part, exemplars come first."""
+        """The parts of one commit; each list of rows is a part, exemplars come first, then usage."""
         table = PARTIALS[source[0]]
-        parts: list[tuple[Table, Sequence[Row]]] = [(EXEMPLARS, exemplars)] if exemplars else []
+        beside: list[tuple[Table, Sequence[Row]]] = [(EXEMPLARS, exemplars), (USAGE, usage)]
+        parts = [part for part in beside if part[1]]
         parts += [(table, part) for part in (rows, *more)]
         first = self._ends.get(source, 0)
         self._ends[source] = first + 5
