@@ -7,10 +7,11 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fleetpulse.processes import Command, Processes
@@ -24,6 +25,7 @@ from schemas.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
     BY_NAME,
+    COSTS_TOPIC,
     DERIVED_TOPICS,
     SOURCE_TOPICS,
     WINDOW_FINALS,
@@ -34,8 +36,14 @@ if TYPE_CHECKING:
     from stream_jobs.host.job import AnyStep
     from stream_jobs.host.policy import CommitPolicy
 
-JOBS = ("windows", "finals", "alerts")
+JOBS = ("windows", "finals", "alerts", "costs")
 """In the order in which events pass through them."""
+OPTIONS = {"alerts": "--rules", "costs": "--prices"}
+"""The option of each job that is given a file."""
+Files = Mapping[str, Path]
+"""Files by the job they are for; without one it takes what is shipped."""
+NO_FILES: Files = MappingProxyType({})
+EXAMPLE_PRICES = Path(__file__).parent / "data" / "prices" / "example.yaml"
 TEND_EVERY_S = 0.5
 
 
@@ -108,17 +116,46 @@ def _alerts(config: Config, rules: Path | None) -> Hosting:
     )
 
 
-def run_job(job: str, shell: str, worker: str, health_port: int | None, rules: Path | None = None) -> None:
+def _costs(config: Config, prices: Path | None) -> Hosting:
+    from fleetpulse.observed_costs import count
+    from runtime.counters import COUNTERS
+    from stream_jobs.costs.pricing import Pricing
+    from stream_jobs.costs.step import CostStep
+    from stream_jobs.costs.warm import warm
+    from stream_jobs.host.policy import DEFAULT_POLICY
+    from stream_jobs.prices.load import load as load_prices
+
+    partitions, pricing = partitions_of(config), Pricing(load_prices(prices or EXAMPLE_PRICES))
+    sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
+    step = CostStep(
+        config.limits,
+        sources,
+        pricing,
+        pricing.version,
+        targets=partitions[COSTS_TOPIC],
+        observe=lambda figures: count(figures, COUNTERS),
+    )
+    outputs = {COSTS_TOPIC: partitions[COSTS_TOPIC]}
+    return Hosting({WINDOW_PARTIALS: step}, (WINDOW_PARTIALS,), outputs, DEFAULT_POLICY, warm)
+
+
+def _hosting(job: str, config: Config, files: Files) -> Hosting:
+    if job in OPTIONS:
+        return {"alerts": _alerts, "costs": _costs}[job](config, files.get(job))
+    return {"windows": _windows, "finals": _finals}[job](config)
+
+
+def run_job(job: str, shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
     """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again.
 
-    Ready while every partition that the group gave this worker is live. ``rules`` are those of the alert job.
+    Ready while every partition that the group gave this worker is live. ``files`` are those of ``OPTIONS``, by job.
     """
     from stream_jobs.host.partitions import READINESS
     from stream_jobs.host.process import host_job
 
     logs.configure(f"jobs-{job}")
     config = load()
-    hosting = {"windows": _windows, "finals": _finals}[job](config) if job != "alerts" else _alerts(config, rules)
+    hosting = _hosting(job, config, files)
     bound_fetches(config.limits)
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
     threading.Thread(target=hosting.warm, name="warm", daemon=True).start()
@@ -136,7 +173,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, rules: P
     sys.exit(code)
 
 
-def run_all_jobs(shell: str, worker: str, health_port: int | None, rules: Path | None = None) -> None:
+def run_all_jobs(shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
     """Run every job as a child, start again whichever ends, until SIGTERM or SIGINT; then let all of them commit.
 
     Each has its log in the data folder. Health ports are ``health_port`` and those after it, in the order of ``JOBS``.
@@ -147,19 +184,17 @@ def run_all_jobs(shell: str, worker: str, health_port: int | None, rules: Path |
         signal.signal(number, lambda *_: stopping.set())
     with Processes(load().data_dir / "log") as processes:
         for place, job in enumerate(JOBS):
-            processes.start(Command(f"jobs-{job}", _arguments(job, shell, worker, health_port, place, rules)))
+            processes.start(Command(f"jobs-{job}", _arguments(job, shell, worker, health_port, place, files)))
         while not stopping.wait(TEND_EVERY_S):
             processes.tend()
 
 
-def _arguments(
-    job: str, shell: str, worker: str, health_port: int | None, place: int, rules: Path | None
-) -> tuple[str, ...]:
+def _arguments(job: str, shell: str, worker: str, health_port: int | None, place: int, files: Files) -> tuple[str, ...]:
     words = ["jobs", job, "--shell", shell, "--name", worker]
     if health_port is not None:
         words += ["--health-port", str(health_port and health_port + place)]
-    if rules is not None and job == "alerts":
-        words += ["--rules", str(rules)]
+    if job in files:
+        words += [OPTIONS[job], str(files[job])]
     return tuple(words)
 
 

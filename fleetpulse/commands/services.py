@@ -22,6 +22,7 @@ class Job(StrEnum):
     WINDOWS = "windows"
     FINALS = "finals"
     ALERTS = "alerts"
+    COSTS = "costs"
     ALL = "all"
 
 
@@ -42,7 +43,7 @@ def jobs(
         Job,
         typer.Argument(
             help="windows: events to partial rows; finals: these to whole windows; alerts: these to alerts; "
-            "all: each in a child process, started again when it ends."
+            "costs: GPU time and usage to bills; all: each in a child process, started again when it ends."
         ),
     ] = Job.WINDOWS,
     shell: Annotated[
@@ -55,6 +56,10 @@ def jobs(
         Path | None,
         typer.Option(help="alerts: a file of rules instead of the shipped ones.", exists=True, dir_okay=False),
     ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(help="costs: a file of prices instead of the shipped example.", exists=True, dir_okay=False),
+    ] = None,
     health_port: HealthPort = None,
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
@@ -65,10 +70,11 @@ def jobs(
     """
     from fleetpulse.services import run_all_jobs, run_job
 
+    files = {of: path for of, path in (("alerts", rules), ("costs", prices)) if path is not None}
     if job is Job.ALL:
-        run_all_jobs(shell.value, name, health_port, rules)
+        run_all_jobs(shell.value, name, health_port, files)
     else:
-        run_job(job.value, shell.value, name, health_port, rules)
+        run_job(job.value, shell.value, name, health_port, files)
 
 
 def sink(

@@ -10,7 +10,7 @@ from schemas.tables import GROUPED
 
 GPUS = 64
 SPEED = 60
-JOBS = ("windows", "finals", "alerts")
+JOBS = ("windows", "finals", "alerts", "costs")
 SOURCES = tuple(event.topic for event in GROUPED)
 
 
@@ -28,7 +28,7 @@ class Scenario:
     speed: int = SPEED
 
     def services(self) -> tuple[Command, ...]:
-        """The three jobs and the sink."""
+        """The jobs and the sink."""
         return (
             *(Command(job, ("jobs", job, "--name", f"demo-{job}"), self._environment) for job in JOBS),
             Command("sink", ("sink",), self._environment),

@@ -22,7 +22,7 @@ import numpy as np
 
 from schemas.grouping import OTHER
 from schemas.limits import MINUTE_MS
-from stream_jobs.costs.rows import Pile, Rows, Words, added_up, grouped, heads, none
+from stream_jobs.costs.rows import Pile, Rows, Words, added_up, none
 from stream_jobs.costs.usage import SPAN_MS
 from stream_jobs.costs.wide import Flags, Ints
 
@@ -43,6 +43,7 @@ _NUMBERS = ("use", "window")
 _OTHER_KEYS = ("tenant", "model", "slo_class")
 """What of a usage key beyond the limit falls into ``__other__``."""
 _OTHER_CODE = 1
+_NEVER = np.iinfo(np.int64).max
 _MERGE_ROWS_MIN = 4_096
 
 
@@ -210,10 +211,6 @@ class Ledger:
 
     def open(self, offsets: Ints, minutes: Ints, groups: Ints) -> None:
         """Begin the (group, minute)s of these rows that are not there yet, first come, while the limit allows."""
-        for minute_ms in np.unique(minutes).tolist():
-            minute = self.minutes.get(minute_ms)
-            if minute is not None:
-                minute.marks.room(len(self.groups))
         new = self._new_pairs(offsets, minutes, groups)
         for offset, minute_ms, _, group in new[: max(0, self.limits.minutes_max - self.held)]:
             minute = self.minutes.get(minute_ms)
@@ -225,19 +222,20 @@ class Ledger:
 
     def _new_pairs(self, offsets: Ints, minutes: Ints, groups: Ints) -> list[tuple[int, int, bytes, int]]:
         """(offset, minute, name, code) of each pair that is to be begun, in the order in which they came."""
-        found = grouped([minutes, groups])
-        first = np.minimum.reduceat(offsets[found.order], found.firsts[:-1]) if len(found) else offsets
-        head = heads(found)
-        pairs = zip(first.tolist(), minutes[head].tolist(), groups[head].tolist(), strict=True)
-        return sorted(
-            (offset, minute_ms, self.groups.list[group] or b"", group)
-            for offset, minute_ms, group in pairs
-            if not self._forgotten(minute_ms) and not self._has(minute_ms, group)
-        )
-
-    def _has(self, minute_ms: int, group: int) -> bool:
-        minute = self.minutes.get(minute_ms)
-        return minute is not None and bool(minute.marks.there[group])
+        found: list[tuple[int, int, bytes, int]] = []
+        for minute_ms in np.unique(minutes).tolist():
+            which = np.flatnonzero(minutes == minute_ms)
+            minute = self.minutes.get(minute_ms)
+            if minute is not None:
+                minute.marks.room(len(self.groups))
+                which = which[~minute.marks.there[groups[which]]]
+            elif self._forgotten(minute_ms):
+                continue
+            first = np.full(len(self.groups), _NEVER)
+            np.minimum.at(first, groups[which], offsets[which])
+            new = np.flatnonzero(first < _NEVER).tolist()
+            found += [(int(first[group]), minute_ms, self.groups.list[group] or b"", group) for group in new]
+        return sorted(found)
 
     def _forgotten(self, minute_ms: int) -> bool:
         return self.passed_ms >= minute_ms + MINUTE_MS + self.limits.settle_ms + self.limits.keep_ms
@@ -268,8 +266,8 @@ class Ledger:
             return None
         marks.dirty[groups], marks.told_ms[groups] = False, self.passed_ms
         marks.final[groups] = self._settled(minute_ms)
-        tables = {name: minute.rows(name, self.limits.lines_max) for name in TABLES}
-        kept = {name: rows.of(due[rows.keys[0]]) for name, rows in tables.items()}
+        kept = {name: pile.of(due) for name, pile in minute.piles.items()}
+        kept["usage"] = _limited(kept["usage"], self.limits.lines_max)
         return Told(minute_ms, groups, marks.revision[groups], marks.final[groups], kept, self.groups, self.words)
 
     def _due(self, minute_ms: int) -> Flags:

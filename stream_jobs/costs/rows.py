@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -29,17 +30,23 @@ class Words:
 
     def code(self, word: Word) -> int:
         """The word's code."""
-        found = self._codes.setdefault(word, len(self.list))
-        if found == len(self.list):
-            self.list.append(word)
-        return found
+        return self._coded([word])[0]
 
     def codes(self, column: Column) -> Ints:
         """Codes of a column of labels."""
         assert isinstance(column, Labels)
-        used, inverse = np.unique(column.codes, return_inverse=True)
-        found = np.array([self.code(column.words[code]) for code in used.tolist()], dtype=np.int64)
-        return found[inverse]
+        there = np.zeros(len(column.words), dtype=np.bool_)
+        there[column.codes] = True
+        used = np.flatnonzero(there)
+        found = np.zeros(len(column.words), dtype=np.int64)
+        found[used] = self._coded([column.words[number] for number in used.tolist()])
+        return found[column.codes]
+
+    def _coded(self, words: list[Word]) -> list[int]:
+        codes = self._codes
+        found = [codes.setdefault(word, len(codes)) for word in words]
+        self.list.extend(islice(codes, len(self.list), None))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,16 @@ class Pile:
         self.waiting += len(rows)
 
     def all(self) -> Rows:
-        """All rows in the order in which they came; they are the base from now on."""
+        """All rows added up, in the order in which their keys came; they are the base from now on."""
         if self.parts:
             self.base, self.parts, self.waiting = added_up(joined([self.base, *self.parts])), [], 0
         return self.base
+
+    def of(self, picked: Flags) -> Rows:
+        """The same of the rows whose first key is picked; what is kept stays as it is."""
+        base = self.base.of(picked[self.base.keys[0]])
+        if not self.parts:
+            return base
+        self.parts = [joined(self.parts)]
+        part = self.parts[0].of(picked[self.parts[0].keys[0]])
+        return added_up(joined([base, part])) if len(part) else base

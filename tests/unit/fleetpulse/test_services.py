@@ -11,27 +11,29 @@ import pytest
 
 from fleetpulse import services
 from fleetpulse.observed_alerts import ObservedAlertStep
-from fleetpulse.services import JOBS, _alerts, _arguments, _finals, partitions_of
+from fleetpulse.services import JOBS, _alerts, _arguments, _costs, _finals, partitions_of
 from runtime.config import load
 from runtime.health import STILL_MAX_S, Check, Heartbeat
 from schemas.errors import FleetpulseError
 from schemas.topics import BY_NAME, state_topic
+from stream_jobs.costs.step import CostStep
 
 
 @pytest.mark.parametrize(
     ("health_port", "told"),
-    [(None, []), (0, [0, 0, 0]), (9_100, [9_100, 9_101, 9_102])],
+    [(None, []), (0, [0, 0, 0, 0]), (9_100, [9_100, 9_101, 9_102, 9_103])],
     ids=["no port", "any port", "one after the other"],
 )
 def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, told: list[int]) -> None:
-    """Rules are for the alert job alone."""
-    rules = Path("rules.yaml")
+    """Rules are for the alert job alone, prices for the cost job."""
+    files = {"alerts": Path("rules.yaml"), "costs": Path("prices.yaml")}
 
-    found = [_arguments(job, "bare", "w", health_port, place, rules) for place, job in enumerate(JOBS)]
+    found = [_arguments(job, "bare", "w", health_port, place, files) for place, job in enumerate(JOBS)]
 
     assert [words[:6] for words in found] == [("jobs", job, "--shell", "bare", "--name", "w") for job in JOBS]
     assert [int(words[7]) for words in found if "--health-port" in words] == told
-    assert [words[-2:] == ("--rules", "rules.yaml") for words in found] == [False, False, True]
+    told_files = [words[-2:] for words in found if words[-1].endswith(".yaml")]
+    assert told_files == [("--rules", "rules.yaml"), ("--prices", "prices.yaml")]
 
 
 def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path) -> None:
@@ -59,6 +61,21 @@ def test_the_alert_job_tells_its_figures_and_takes_rules_of_ones_own(tmp_path: P
     assert (hosting.transactional, hosting.outputs) == (("window.finals",), {"alerts": 1})
     with pytest.raises(FleetpulseError, match="nonsense"):
         _alerts(config, rules)
+
+
+def test_the_cost_job_reads_prices_before_anything_is_joined(tmp_path: Path) -> None:
+    """One log in, one out; a price file with a mistake stops the start."""
+    config = load({"data_dir": str(tmp_path)})
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("gpu_hour: [{gpu: H100, periods: nonsense}]\n")
+
+    hosting = _costs(config, None)
+
+    assert [(topic, type(step)) for topic, step in hosting.steps.items()] == [("window.partials", CostStep)]
+    assert (hosting.transactional, hosting.outputs) == (("window.partials",), {"costs": 4})
+    assert state_topic("costs", "window.partials") in BY_NAME
+    with pytest.raises(FleetpulseError, match="periods must be a list"):
+        _costs(config, prices)
 
 
 def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) -> None:
