@@ -26,7 +26,7 @@ from schemas.errors import FleetpulseError, UnavailableError
 
 _log = logging.getLogger(__name__)
 
-CONNECTIONS_MAX = 8
+CONNECTIONS_MAX = 4
 """Questions under way at once; more wait their turn."""
 WAITING_MAX = 200
 """Questions that may wait; beyond that a page is told to try again."""

@@ -138,6 +138,21 @@ class Chart:
         self._view.zoom(from_ms, to_ms)
 
 
+class Pairs:
+    """A list of names and values."""
+
+    def __init__(self) -> None:
+        self._list = tag("dl", "fp-facts")
+
+    def show(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Show these."""
+        self._list.clear()
+        with self._list:
+            for name, value in pairs:
+                tag("dt", text=name)
+                tag("dd", text=value, title=value)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table: ``text`` writes the value; ``href`` makes a link and ``mood`` a class, both of the row."""
@@ -188,12 +203,12 @@ class Table:
         return row
 
 
-def search_field(label: str, value: str, on_change: Callable[[str], None]) -> ui.element:
+def search_field(label: str, value: str, on_change: Callable[[str], None], about: str = "part of a name") -> ui.element:
     """A field for free text; tells when it is left or Enter is pressed."""
     with tag("div", "fp-field") as field:
         name = f"search-{field.id}"
         tag("label", text=label, **{"for": name})
-        made = tag("input", id=name, type="search", value=value, placeholder="part of a name", autocomplete="off")
+        made = tag("input", id=name, type="search", value=value, placeholder=about, autocomplete="off")
         made._props["maxlength"] = VALUE_CHARS_MAX
         made.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
     return field

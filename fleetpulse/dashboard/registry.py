@@ -7,8 +7,11 @@ from fleetpulse.dashboard.pages import (
     alerts,
     cost,
     fleet,
+    gpu,
     models,
     pipeline,
+    request,
+    requests,
     sql,
     tenants,
 )
@@ -16,6 +19,9 @@ from fleetpulse.dashboard.pages import (
 PAGES: tuple[PageSpec, ...] = (
     fleet.PAGE,
     models.PAGE,
+    requests.PAGE,
+    request.PAGE,
+    gpu.PAGE,
     tenants.PAGE,
     cost.PAGE,
     alerts.PAGE,

@@ -30,6 +30,8 @@ FAVICON = (
     "<path d='M3 13h4l2-6 4 11 3-8 1 3h4' fill='none' stroke='#fff' stroke-width='2' stroke-linejoin='round'/></svg>"
 )
 STOP_S = 3
+RECONNECT_S = 30.0
+"""A page outlives a gap of this length, and a browser that takes long to begin; then it loads anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,15 @@ def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec,
     for page in pages:
         _route(page, pages, data, facts)
     app.config.endpoint_documentation = "none"
-    ui.run_with(web, title="fleetpulse", favicon=FAVICON, tailwind=False, show_welcome_message=False, language="en-US")
+    ui.run_with(
+        web,
+        title="fleetpulse",
+        favicon=FAVICON,
+        tailwind=False,
+        show_welcome_message=False,
+        language="en-US",
+        reconnect_timeout=RECONNECT_S,
+    )
     return Guard(web, access)
 
 

@@ -67,9 +67,12 @@ class View:
         value = self.state.options[name]
         return value if value in known else self.spec.options[name]
 
-    async def ask(self, name: str, over: TimeRange | None = None, **values: Value) -> Answer:
-        """The answer to a named query over the page's range (or another), with its filters; ``values`` are its own."""
-        span = over or self.range
+    async def ask(self, name: str, **values: Value) -> Answer:
+        """The answer to a named query over the page's range, with its filters; ``values`` are its own."""
+        return await self.ask_over(self.range, name, **values)
+
+    async def ask_over(self, span: TimeRange, name: str, **values: Value) -> Answer:
+        """The same over another range."""
         known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": span.to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
         return await self.data.ask(name, {**standing, **known, **values}, span.span_ms)

@@ -98,7 +98,7 @@ class _Fleet:
         )
         shown = known
         if view.option("over") != "range" and view.range.span_ms > NOW_MS:
-            shown = await view.ask("fleet_gpus", view.range.end(NOW_MS), **asked)
+            shown = await view.ask_over(view.range.end(NOW_MS), "fleet_gpus", **asked)
         health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
         self._show_map(health)
         self._show_figures(health, series.records(), len(faults.rows))

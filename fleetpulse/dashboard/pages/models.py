@@ -88,7 +88,7 @@ class _Models:
         view = self._view
         usual = before(view.range)
         latencies = [view.ask("latency_over_time", bins=bins) for bins in LATENCIES]
-        baselines = [view.ask("latency_baseline", over=usual, bins=bins) for bins in LATENCIES]
+        baselines = [view.ask_over(usual, "latency_baseline", bins=bins) for bins in LATENCIES]
         flow, errors, models, *found = await view.gather(
             view.ask("requests_over_time"),
             view.ask("errors_over_time"),

@@ -1,7 +1,7 @@
 -- What happened to GPUs over a range, the newest first.
 -- param gpu_uuid: only this GPU; an empty text takes all
 -- rows: 500
--- seconds: 5
+-- seconds: 10
 SELECT at_ms, severity, kind, code, host, gpu_uuid, message, action
 FROM gpu_events FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}

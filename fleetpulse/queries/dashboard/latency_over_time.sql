@@ -1,8 +1,8 @@
 -- Percentiles of one latency over time: 50, 95 and 99.
 -- param bins: column with the sketch
--- reads requests: llm.requests 10s <= 1h, 1m <= 12h, 1h <= 60d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 12h, 1h <= 60d, 1d
 -- rows: 5000
--- seconds: 5
+-- seconds: 10
 SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     fp_quantiles([0.5, 0.95, 0.99], sumMap({bins:Identifier})) AS percentiles

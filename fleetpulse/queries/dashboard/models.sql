@@ -1,9 +1,9 @@
 -- Models by what they did over a range; of many, those with most requests whose name holds a text.
 -- param search: what the name must hold, upper or lower case
 -- param top: how many at most
--- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
+-- reads requests: llm.requests 10s <= 15m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 1000
--- seconds: 5
+-- seconds: 10
 SELECT
     model,
     sum(event_count) AS requests,

@@ -4,7 +4,7 @@
 -- param top: how many at most
 -- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 1000
--- seconds: 5
+-- seconds: 10
 SELECT {dimension:Identifier} AS value, sum(event_count) AS events
 FROM {gpu:Identifier}
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

@@ -4,7 +4,7 @@
 -- param top: how many at most
 -- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 1000
--- seconds: 5
+-- seconds: 10
 SELECT {dimension:Identifier} AS value, sum(event_count) AS events
 FROM {requests:Identifier}
 WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

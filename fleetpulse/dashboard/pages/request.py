@@ -1,0 +1,150 @@
+"""*Request*: one request, where its time went, and what its engine and its GPUs did meanwhile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.parts import Chart, Pairs, Panel, grid, link_button
+from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
+from fleetpulse.dashboard.time_range import TimeRange, iso
+from fleetpulse.dashboard.values import clean, microseconds, short
+from fleetpulse.dashboard.view import View
+from schemas.limits import MINUTE_MS
+
+_LABELS = ("model", "model_version", "precision", "tenant", "slo_class", "status", "error_kind", "http_status",
+           "finish_reason", "start", "api", "cluster", "region", "host", "engine_id", "request_id", "trace_id",
+           "verdict", "origin")  # fmt: skip
+_TIMES = ("ttft_us", "ttfo_us", "tpot_us", "e2e_us", "queue_us", "prefill_us", "decode_us", "icl_max_us")
+_COUNTS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "speculative_tokens", "chunks",
+           "tool_calls", "choices")  # fmt: skip
+_SIGNALS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
+    "Busy": ("share", lambda row: _scaled(row["util_gpu_pct"], 0.01)),
+    "Power": ("W", lambda row: _scaled(row["power_mw"], 1e-3)),
+    "SM clock": ("MHz", lambda row: _scaled(row["clock_sm_mhz"], 1)),
+    "Temperature": ("°C", lambda row: _scaled(row["temperature_c"], 1)),
+}
+
+
+def build(view: View) -> Refresh:
+    """The bar of phases, what was told, the engine, the GPUs."""
+    return _Request(view).refresh
+
+
+class _Request:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._time = Panel("Where its time went")
+        with self._time.tools:
+            link_button("All requests", view.link("/requests"), "arrow_back")
+        with self._time.body:
+            self._bar = Chart(view, "Phases of the request; the figures below say the same", 92, zoom=False)
+        with grid():
+            self._told: list[tuple[Panel, Pairs]] = []
+            for title in ("What it was", "How long", "How much"):
+                panel = Panel(title, classes="c4")
+                with panel.body:
+                    self._told.append((panel, Pairs()))
+        with grid():
+            self._engine = self._chart("Engine", "requests running and waiting")
+            self._signals = {name: self._chart(name, "its engine's GPUs") for name in _SIGNALS}
+
+    def _chart(self, title: str, hint: str) -> tuple[Panel, Chart]:
+        panel = Panel(title, hint, "c6")
+        with panel.body:
+            return panel, Chart(self._view, f"{title} around the request", 170, zoom=False)
+
+    async def refresh(self) -> None:
+        """Ask and show."""
+        view = self._view
+        wanted = view.option("id")
+        answer = await view.ask_over(_around(view.option("at"), view.range), "request", id=wanted)
+        if not answer.rows:
+            answer = await view.ask("request", id=wanted)
+        if not answer.rows:
+            self._time.empty("No such request in this range", "Look for it on the page Requests, over a longer range.")
+            return
+        request = answer.records()[0]
+        self._show_request(request)
+        await self._show_surroundings(request)
+
+    def _show_request(self, request: Mapping[str, Any]) -> None:
+        parts = phases(request)
+        received = received_ms(request)
+        self._time.hint(f"received {iso(received)}" if received is not None else f"ended {iso(request['at_ms'])}")
+        if parts:
+            self._time.show()
+            self._bar.show(timeline(parts, self._view.palette))
+        else:
+            self._time.empty("Nobody told how long it took")
+        (_, what), (_, long), (_, much) = self._told
+        what.show([(_words(name), clean(request[name])) for name in _LABELS if request[name] is not None])
+        long.show([(_words(name), microseconds(request[name])) for name in _TIMES])
+        much.show([(_words(name), short(request[name])) for name in _COUNTS])
+
+    async def _show_surroundings(self, request: Mapping[str, Any]) -> None:
+        view, engine = self._view, request["engine_id"]
+        panels = [self._engine[0], *(panel for panel, _ in self._signals.values())]
+        if engine is None:
+            for panel in panels:
+                panel.empty("Not known", "This request did not tell which engine served it.")
+            return
+        received = received_ms(request)
+        begun_ms = request["at_ms"] if received is None else received
+        span = TimeRange(begun_ms - MARGIN_MS, request["at_ms"] + MARGIN_MS)
+        gpus, states = await view.gather(
+            view.ask_over(span, "request_gpus", engine_id=engine),
+            view.ask_over(span, "request_engine", engine_id=engine),
+        )
+        marks = [(begun_ms, "received"), (request["at_ms"], "end")]
+        self._show_engine(states.records(), span, marks)
+        by_gpu: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in gpus.records():
+            by_gpu[clean(row["gpu_uuid"])[:12]].append(row)
+        for name, (panel, chart) in self._signals.items():
+            unit, value = _SIGNALS[name]
+            lines = [Line(gpu, [(row["at_ms"], value(row)) for row in rows]) for gpu, rows in by_gpu.items()]
+            _show(panel, chart, over_time(lines, span, view.palette, unit, marks=marks) if lines else None)
+
+    def _show_engine(self, rows: Sequence[Mapping[str, Any]], span: TimeRange, marks: list[tuple[int, str]]) -> None:
+        panel, chart = self._engine
+        lines = [Line(name, [(row["at_ms"], row[name]) for row in rows]) for name in ("running", "waiting")]
+        _show(panel, chart, over_time(lines, span, self._view.palette, marks=marks) if rows else None)
+
+
+def _show(panel: Panel, chart: Chart, options: Mapping[str, Any] | None) -> None:
+    if options is None:
+        panel.empty("No readings of that time", "They may have been deleted by age, or never told.")
+    else:
+        panel.show()
+        chart.show(options)
+
+
+def _around(at: str, span: TimeRange) -> TimeRange:
+    """Two minutes around the moment a link names, else the page's range."""
+    if not (at.isascii() and at.isdigit() and len(at) <= 14):
+        return span
+    return TimeRange(int(at) - MINUTE_MS, int(at) + MINUTE_MS)
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
+
+
+def _words(column: str) -> str:
+    return column.removesuffix("_us").replace("_", " ")
+
+
+PAGE = PageSpec(
+    path="/request",
+    title="Request",
+    icon="receipt_long",
+    about="One request, its engine and its GPUs",
+    build=build,
+    options={"id": "", "at": ""},
+    in_menu=False,
+    has_range=False,
+)
