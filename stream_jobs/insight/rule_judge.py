@@ -189,7 +189,8 @@ def state_hash(rule: Rule) -> str:
     names = getattr(DETECTORS[rule.kind], "STATE_OPTIONS", None)
     options = {name: value for name, value in rule.options.items() if names is None or name in names}
     what = [VERSION, rule.kind, rule.by, rule.window_ms, [_meaning(one) for one in rule.measures], options]
-    text = json.dumps(what, sort_keys=True, default=repr)
+    version = getattr(DETECTORS[rule.kind], "STATE_VERSION", 0)
+    text = json.dumps([*what, version] if version else what, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -3,15 +3,15 @@
 Options: ``direction`` above, ``enter_sigmas`` 4, ``leave_sigmas`` 2, ``min_relative`` 0.15, ``floor_relative`` 0.05,
 ``floor_absolute`` 0, ``half_life_s`` 3600, ``warm_up_windows`` 30, ``log`` true, ``relearn_after_s`` 7200.
 
-Load is cut into 16 half octaves around the first one seen. Each keeps the exponentially weighted mean of load, of value
-and of the squared surprise; the curve runs straight from one to the next. So it may bend, as latency does,
-and a load that is rare (the night) is not forgotten while it is away.
+Load is cut into 16 half octaves around the first one seen. Each keeps the exponentially weighted mean and variance of
+load, the mean of value and of the squared surprise; the curve runs straight from one to the next. So it may bend, as
+latency does, and a load that is rare (the night) is not forgotten while it is away.
 
 Expected is the point of the curve at this load. A half octave that was seen in fewer than 24
 windows says nothing yet: the value is then held against the next busier one that is known (more load, more latency) for
 ``above``, the next calmer one for ``below``, and where there is none it is learned and not judged. A surge beyond what
-was ever seen never alarms. Inside the busiest half octave known the value may rise with the eighth power of load, as it
-does near capacity.
+was ever seen never alarms. Inside the busiest half octave known the value may rise with load as steeply as its own
+spread over the loads seen there allows, and with the eighth power beyond those, as it does near capacity.
 
 Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
 learned as if it lay on it. What stays beyond for ``relearn_after_s`` is taken as the new normal: everything about the
@@ -38,6 +38,10 @@ NOTES = ("", "more than this load explains", "less than this load explains")
 _KNOWN = 24.0
 _SLOPE_MAX = 8.0
 """Near capacity latency rises with a high power of load."""
+_REACH = 2.0
+"""Loads were seen up to so many of their standard deviations from their mean."""
+_HALF = float(np.sqrt(2.0))
+"""Half of the windows of a half octave, those above its mean, show a slope that begins there."""
 _PRIOR = 10.0
 """A half octave's own spread counts like so many windows of the series' spread."""
 _UNPLACED = -32_768
@@ -58,6 +62,7 @@ class Given(Slotted):
     """The curve of a value over the logarithm of load, per series."""
 
     STATE_OPTIONS = ("half_life_s", "log")
+    STATE_VERSION = 1
     LEARNS = True
 
     def __init__(self, rule: Rule) -> None:
@@ -65,6 +70,7 @@ class Given(Slotted):
             Column("first", "i2", _UNPLACED),
             Column("n", "f4", 0, (BINS,)),
             Column("x", "f4", 0, (BINS,)),
+            Column("xx", "f4", 0, (BINS,)),
             Column("y", "f8", 0, (BINS,)),
             Column("yy", "f8", 0, (BINS,)),
             Column("spread", "f8", np.nan),
@@ -141,17 +147,33 @@ class Given(Slotted):
         known = n >= _KNOWN
         own = known[np.arange(len(slots)), bins]
         middle, moved = self._at(slots, bins, known, x)
-        y = state["y"][slots, bins]
+        y, sigma = state["y"][slots, bins], self._sigma(slots, bins)
         (up, is_up), (down, is_down) = self._chord(slots, bins, known, 1), self._chord(slots, bins, known, -1)
-        most = _SLOPE_MAX * np.log(2) * (1.0 if self._log else np.abs(y))
-        high = np.where(moved > 0, y + np.where(is_up, np.maximum(up, 0.0), most) * moved, middle)
-        low = np.where(moved < 0, y + np.where(is_down, np.maximum(down, 0.0), most) * moved, middle)
+        beyond = self._most(slots, bins, sigma, np.abs(moved))
+        high = np.where(moved > 0, y + np.where(is_up, np.maximum(up, 0.0) * moved, beyond), middle)
+        low = np.where(moved < 0, y - np.where(is_down, np.maximum(down, 0.0) * -moved, beyond), middle)
         high = np.where(own, high, self._bound(slots, bins, known, 1))
         low = np.where(own, low, self._bound(slots, bins, known, -1))
-        prior, spread = state["spread"][slots], state["yy"][slots, bins]
-        weight = np.minimum(n[np.arange(len(slots)), bins], 1_000).astype(np.float64)
-        sigma = np.sqrt((_PRIOR * np.nan_to_num(prior) + weight * spread) / (_PRIOR + weight))
         return _Expected(low, high, np.where(own, middle, np.nan), sigma)
+
+    def _sigma(self, slots: Whole, bins: Whole) -> Floats:
+        """Standard deviation in a half octave, by that of the series while little is known of its own."""
+        state = self.state
+        weight = np.minimum(state["n"][slots, bins], 1_000).astype(np.float64)
+        prior, spread = np.nan_to_num(state["spread"][slots]), state["yy"][slots, bins]
+        sigma: Floats = np.sqrt((_PRIOR * prior + weight * spread) / (_PRIOR + weight))
+        return sigma
+
+    def _most(self, slots: Whole, bins: Whole, sigma: Floats, moved: Floats) -> Floats:
+        """By how much load may change the value over so many octaves where no further half octave is known: within the
+        loads seen no steeper than the spread of the values allows (Cauchy and Schwarz), beyond them with the eighth
+        power."""
+        state = self.state
+        most = _SLOPE_MAX * np.log(2) * (1.0 if self._log else np.abs(state["y"][slots, bins]))
+        width = np.sqrt(state["xx"][slots, bins].astype(np.float64))
+        slope = np.minimum(_HALF * sigma / np.maximum(width, 1e-6), most)
+        seen = np.minimum(moved, _REACH * width)
+        return slope * seen + most * (moved - seen)
 
     def _at(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], x: Floats) -> tuple[Floats, Floats]:
         """Mean of a half octave moved along the curve to ``x``, and by how many octaves: at most its width."""
@@ -203,7 +225,9 @@ class Given(Slotted):
         # While little is known each window counts alike, later the newer ones count more.
         step = np.maximum(1.0 / (n + 1), self._step)
         state["n"][slots, bins] = np.minimum(n + 1, 1.0 / self._step)
-        state["x"][slots, bins] += step * (x - state["x"][slots, bins])
+        aside = x - state["x"][slots, bins]
+        state["xx"][slots, bins] = np.where(fresh, 0.0, (1 - step) * (state["xx"][slots, bins] + step * aside**2))
+        state["x"][slots, bins] += step * aside
         state["y"][slots, bins] += step * (y - state["y"][slots, bins])
         square = np.where(fresh, 0.0, surprise**2)
         state["yy"][slots, bins] += step * (square - state["yy"][slots, bins])

@@ -14,7 +14,7 @@ looked at; a leak is told when in one of these stretches all of this holds:
 - the later half of the horizon rises no slower than the earlier one: what fills up slowly settles too;
 - its end is a new high by more than half of its own rise: above all points before it, and above the level from which
   the series last fell at once (forgotten with a half-life of a week): the tooth of a long saw comes back to where it
-  was.
+  was. A level that was also reached at once, and held for less than a horizon, is a pulse and no tooth.
 
 **Load.** Once a slow regression of the value on load is known well enough (load has varied by more than its noise, or a
 day has passed), load explains at most one and a half times its slope; before, a third of what is proportional (a load
@@ -56,6 +56,8 @@ _FALLEN_WINDOWS = 3
 """A fall is seen within a point, from the mean of at least so many windows, when it is no noise."""
 _AT_ONCE = 6.0
 """A fall from point to point counts as one when it is so many times the usual step, and half of the horizon's range."""
+_PULSE = 0.75
+"""What rises by so much of its height within two points, stays for less than a horizon and falls at once is a pulse."""
 _LOAD_RISES_T = 2.0
 _SURE = 4.0
 _KNOWN_POINTS_MIN = POINTS * 2 // 3
@@ -178,8 +180,14 @@ class Trend(Slotted):
             out[frame.slots] = np.maximum(limit - mean[frame.slots], 0.0)
         return out
 
-    def _remember_high(self, slots: Whole, ordered: Floats) -> None:
-        """The level from which a series falls at once; what leaked does not count, nor what a held one falls from."""
+    def _take_out(self, slots: Whole, ordered: Floats, columns: Whole, pulse: Mask) -> None:
+        ordered[pulse] = np.nan
+        row, place = np.nonzero(pulse)
+        self.state["points"][slots[row], columns[place]] = np.nan
+
+    def _remember_high(self, slots: Whole, ordered: Floats, columns: Whole) -> None:
+        """The level from which a series falls at once; what leaked does not count, nor what a held one falls from.
+        Points of a pulse are taken out of ``ordered``: it is no tooth of a saw."""
         before, now = ordered[:, -2].astype(np.float64), ordered[:, -1].astype(np.float64)
         step = _middle(np.abs(np.diff(ordered.astype(np.float64), axis=1)))
         lowest = -_highest(-ordered)
@@ -188,6 +196,10 @@ class Trend(Slotted):
             high = self.state["high"]
             keep = 0.5 ** (self._bucket_ms / 1_000 / _HIGH_HALF_LIFE_S)
             faded = np.where(np.isfinite(high[slots]), now + keep * (high[slots] - now), -np.inf)
+        pulse = np.zeros(ordered.shape, np.bool_)
+        pulse[falls] = _pulse(ordered[falls].astype(np.float64))
+        self._take_out(slots, ordered, columns, pulse)
+        falls &= ~pulse.any(axis=1)
         fresh = np.where(falls & ~self.state["held"][slots], np.maximum(before, faded), faded)
         high[slots] = np.where(np.isfinite(now), fresh, high[slots])
 
@@ -220,7 +232,7 @@ class Trend(Slotted):
         state = self.state
         columns = in_order(newest, POINTS)
         points, loads = state["points"][slots][:, columns], state["loads"][slots][:, columns]
-        self._remember_high(slots, points)
+        self._remember_high(slots, points, columns)
         self._release(slots[state["held"][slots] & (points[:, -1] < state["top"][slots] - state["fall"][slots])])
         room, held = headroom[slots] / self._per_hour, state["held"][slots]
         for length in STRETCHES:
@@ -282,6 +294,20 @@ def _settles(points: Floats) -> Mask:
     with np.errstate(invalid="ignore"):
         faster = earlier.slope - _SURE * earlier.error > _SETTLES * later.slope
     return (earlier.n >= _HALF_POINTS_MIN) & faster
+
+
+def _pulse(points: Floats) -> Mask:
+    """Of rows that fell from their point before the last to the last: which points are high between a rise as sudden
+    and that fall. None in a row that was high in all its points, or that rose step by step."""
+    columns, rows, end = np.arange(points.shape[1]), np.arange(len(points)), points.shape[1] - 2
+    before, now = points[:, -2], points[:, -1]
+    with np.errstate(invalid="ignore"):
+        low = (points <= ((before + now) / 2)[:, None]) & (columns < end)
+        foot = np.where(low, columns, -1).max(axis=1)
+        base = points[rows, foot]
+        top = np.fmax(points[rows, np.minimum(foot + 1, end)], points[rows, np.minimum(foot + 2, end)])
+        sudden = (foot >= 0) & (top - base >= _PULSE * (before - base))
+    return sudden[:, None] & (columns > foot[:, None]) & (columns <= end)
 
 
 def _highest(points: Floats) -> Floats:

@@ -51,6 +51,21 @@ def test_a_leak_is_told_beside_the_load_of_a_day() -> None:
     assert (took_h < 2).all()
 
 
+@pytest.mark.parametrize("minutes", [4, 20, 35])
+def test_a_pulse_before_it_hides_no_leak(minutes: int) -> None:
+    """Memory that filled up at once and was given back at once, for up to a third of the horizon, delays no leak."""
+    onset, windows = 4 * HOUR, 6 * HOUR
+    at = np.arange(windows)[:, None]
+    leak = 20e9 * np.clip(at - onset, 0, None) / (5 * HOUR)
+    pulse = 19e9 * ((at >= onset - 10 - minutes // 2) & (at < onset - 10))
+
+    plain = first_beyond(Trend(NO_LOAD), limited(memory(1, windows, 5) + leak), window_ms=WINDOW_MS)
+    found = first_beyond(Trend(NO_LOAD), limited(memory(1, windows, 5) + leak + pulse), window_ms=WINDOW_MS)
+
+    later = np.array(found, np.float64) - np.array(plain, np.float64)
+    assert (later <= 4).all()
+
+
 def no_leak(name: str, windows: int, series: int) -> np.ndarray:
     random = np.random.default_rng(4)
     at = np.arange(windows)[:, None]
