@@ -109,8 +109,8 @@ def row_of(alert: Alert, now_ms: int) -> tuple[str, str, str]:
     )
 
 
-def lines_of(alert: Alert) -> list[tuple[str, object]]:
-    """Everything about an alert as (what, value), for people."""
+def lines_of(alert: Alert, touched: Mapping[str, Any] | None = None) -> list[tuple[str, object]]:
+    """Everything about an alert as (what, value), for people; ``touched`` is what the tables say of its requests."""
     told: list[tuple[str, object]] = [
         ("alert", alert.fingerprint),
         ("state", f"{alert.transition} ({alert.severity}), record {alert.number} at {moment(alert.at_ms)} UTC"),
@@ -126,6 +126,7 @@ def lines_of(alert: Alert) -> list[tuple[str, object]]:
         ("with it", "\n".join(_member(member) for member in alert.members) or None),
     ]
     told += [(f"evidence: {kind}", found) for kind, found in sorted(alert.evidence.items())]
+    told.append(("touched, by the tables", touched))
     return [(what, value) for what, value in told if value is not None]
 
 

@@ -70,7 +70,7 @@ def show_one(
     fingerprint: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
     json: Json = False,
 ) -> None:
-    """One alert in full: figures, members, evidence.
+    """One alert in full: figures, members, evidence; whom it touched and what that cost, where ClickHouse answers.
 
     Example: [bold]fleetpulse alerts show 3f2b[/bold]
     """
@@ -80,12 +80,28 @@ def show_one(
     from fleetpulse.commands.output import json_text
     from runtime.config import load
 
-    alert = find(asyncio.run(newest(load().kafka)), fingerprint)
+    config = load()
+    alert = find(asyncio.run(newest(config.kafka)), fingerprint)
+    touched = _touched(config, alert)
     if json:
-        print_json(_plain(alert))
+        print_json({**_plain(alert), "touched": touched})
         return
-    lines = [(what, value if isinstance(value, str) else json_text(value)) for what, value in lines_of(alert)]
+    lines = [(what, value if isinstance(value, str) else json_text(value)) for what, value in lines_of(alert, touched)]
     print_rows(alert.summary, ("", ""), lines, empty="nothing")
+
+
+def _touched(config: Any, alert: Any) -> dict[str, Any] | None:
+    """None without a database: the alert itself comes from Kafka."""
+    from fleetpulse.alerts_touched import touched
+    from fleetpulse.database import Database
+    from runtime.clock import SystemClock
+    from schemas.errors import FleetpulseError
+
+    try:
+        return touched(Database(config.reading), alert, SystemClock().now_ms())
+    except FleetpulseError as error:
+        err.print(f"whom it touched is not known: {error}", markup=False, highlight=False)
+        return None
 
 
 def history(

@@ -1,4 +1,5 @@
--- Whom faults of GPUs touched: requests of the GPU's engine from a minute before the fault to five minutes after.
+-- Whom faults of GPUs touched, and for what money: requests of the GPU's engine from a minute before the fault to five
+-- minutes after, and what the engine was billed for these minutes; null where something in it had no price.
 WITH
     faults AS (
         SELECT gpu_uuid, kind, min(window_ms) AS fault_ms, sum(event_count) AS events
@@ -16,6 +17,19 @@ WITH
         SELECT at_ms, engine_id, tenant, status, input_tokens, output_tokens
         FROM llm_requests FINAL
         WHERE at_ms >= {from_ms:Int64} - 60000 AND at_ms < {to_ms:Int64} + 300000 AND verdict = 'accepted'
+    ),
+    bills AS (
+        SELECT minute_ms, owner, total_nusd
+        FROM costs
+        WHERE minute_ms >= {from_ms:Int64} - 120000 AND minute_ms < {to_ms:Int64} + 300000 AND use = 'engine'
+    ),
+    spent AS (
+        SELECT f.gpu_uuid AS uuid, f.kind AS fault_kind, if(countIf(b.total_nusd IS NULL) = 0, sum(b.total_nusd), NULL) AS nusd
+        FROM faults AS f
+        INNER JOIN engines AS e ON f.gpu_uuid = e.gpu_uuid
+        INNER JOIN bills AS b ON e.serving = b.owner
+        WHERE b.minute_ms > f.fault_ms - 120000 AND b.minute_ms < f.fault_ms + 300000
+        GROUP BY uuid, fault_kind
     )
 SELECT
     f.gpu_uuid AS gpu_uuid,
@@ -28,10 +42,12 @@ SELECT
     uniqExact(r.tenant) AS tenants,
     topK(5)(r.tenant) AS most_of_them,
     sum(r.input_tokens) AS input_tokens,
-    sum(r.output_tokens) AS output_tokens
+    sum(r.output_tokens) AS output_tokens,
+    any(s.nusd) / 1e9 AS dollars
 FROM faults AS f
 INNER JOIN engines AS e ON f.gpu_uuid = e.gpu_uuid
 INNER JOIN requests AS r ON e.serving = r.engine_id
+LEFT JOIN spent AS s ON f.gpu_uuid = s.uuid AND f.kind = s.fault_kind
 WHERE r.at_ms >= f.fault_ms - 60000 AND r.at_ms < f.fault_ms + 300000
 GROUP BY f.gpu_uuid, f.kind, e.serving
 ORDER BY failed DESC, requests DESC

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fleetpulse import alerts as reading
 from fleetpulse.cli import app
+from fleetpulse.commands import alerts as commands
 from fleetpulse.observed_alerts import count
 from runtime.counters import Counters
 from schemas import native
@@ -45,6 +46,9 @@ CRITICAL = replace(ALERT, fingerprint="ffff000011112222", severity="critical", m
 OVER = replace(ALERT, fingerprint="0000111122223333", transition="resolved", resolved_ms=1_700_000_030_000)
 
 
+TOUCHED = {"requests": 3, "dollars": 4.5}
+
+
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> list[Alert]:
     """What the topic holds."""
@@ -54,6 +58,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> list[Alert]:
         return found
 
     monkeypatch.setattr(reading, "newest", newest)
+    monkeypatch.setattr(commands, "_touched", lambda config, alert: TOUCHED)
     return found
 
 
@@ -125,9 +130,11 @@ def test_one_alert_in_full_by_the_beginning_of_its_id(topic: list[Alert]) -> Non
     code, shown, _ = run("alerts", "show", "a1b2")
 
     assert code == 0
-    for piece in ("e-0 is slow", "0.25 s (usual 0.1, from 0.05, to 0.15)", "host = h-1", "llama is slow", "r-1"):
+    figures = "0.25 s (usual 0.1, from 0.05, to 0.15)"
+    for piece in ("e-0 is slow", figures, "host = h-1", "llama is slow", "r-1", '"dollars": 4.5'):
         assert piece in shown
-    assert json.loads(run("alerts", "show", "0000", "--json")[1]) == json.loads(encode(OVER))
+    told = json.loads(run("alerts", "show", "0000", "--json")[1])
+    assert told == {**json.loads(encode(OVER)), "touched": TOUCHED}
 
 
 @pytest.mark.parametrize(("fingerprint", "why"), [("", "is no alert"), ("zz", "is no alert"), ("a", "fits 2 alerts")])
