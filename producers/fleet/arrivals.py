@@ -44,36 +44,46 @@ class Router:
         return chosen
 
 
-def surge(arrivals: Arrivals, levels: Floats, random: np.random.Generator) -> Arrivals:
-    """The arrivals with some doubled: on average ``levels[model]`` more of each model."""
+def surge(arrivals: Arrivals, levels: Floats, random: np.random.Generator, span_us: tuple[int, int]) -> Arrivals:
+    """The arrivals of ``span_us`` and, on average, ``levels[model]`` times as many more of each model."""
+    if not levels.any():
+        return arrivals
     extra = levels[arrivals.model]
-    copies = 1 + (extra + random.random(len(extra))).astype(np.int64)
-    return Arrivals(
-        np.repeat(arrivals.at_us, copies),
-        np.repeat(arrivals.model, copies),
-        np.repeat(arrivals.input_tokens, copies),
-        np.repeat(arrivals.output_tokens, copies),
-    )
+    more = (extra + random.random(len(extra))).astype(np.int64)
+    copied = np.repeat(np.arange(len(extra)), more)
+    return _with_more(arrivals, copied, None, random, span_us)
 
 
-def overrun(arrivals: Arrivals, levels: Floats, tenants: tuple[Tenant, ...], random: np.random.Generator) -> Arrivals:
-    """The arrivals and, of each tenant, on average ``levels[tenant]`` times as many more as it has of these."""
+def overrun(
+    arrivals: Arrivals,
+    levels: Floats,
+    tenants: tuple[Tenant, ...],
+    random: np.random.Generator,
+    span_us: tuple[int, int],
+) -> Arrivals:
+    """The arrivals of ``span_us`` and, of each tenant, on average ``levels[tenant]`` times as many more as it has."""
     if not levels.any():
         return arrivals
     weights = np.array([tenant.weight for tenant in tenants])
     extra = levels * weights / weights.sum()
     count = len(arrivals.at_us)
     copies = (extra[:, None] + random.random((len(extra), count))).astype(np.int64)
-    source = np.concatenate([np.arange(count), np.repeat(np.tile(np.arange(count), len(extra)), copies.ravel())])
-    who = np.concatenate([np.full(count, -1), np.repeat(np.arange(len(extra)), copies.sum(axis=1))])
-    order = np.argsort(arrivals.at_us[source], kind="stable")
-    source = source[order]
+    copied = np.tile(np.arange(count), len(extra)).repeat(copies.ravel())
+    return _with_more(arrivals, copied, np.repeat(np.arange(len(extra)), copies.sum(axis=1)), random, span_us)
+
+
+def _with_more(
+    arrivals: Arrivals, copied: Ints, who: Ints | None, random: np.random.Generator, span_us: tuple[int, int]
+) -> Arrivals:
+    """The arrivals and copies of some of them by ``who``. Who is added asks when he likes: arrivals in pairs would be
+    bursts, which engines answer later than as many requests one by one."""
+    count = len(arrivals.at_us)
+    at_us = np.concatenate([arrivals.at_us, random.integers(*span_us, len(copied))])
+    order = np.argsort(at_us, kind="stable")
+    source = np.concatenate([np.arange(count), copied])[order]
+    tenant = None if who is None else np.concatenate([np.full(count, -1), who])[order]
     return Arrivals(
-        arrivals.at_us[source],
-        arrivals.model[source],
-        arrivals.input_tokens[source],
-        arrivals.output_tokens[source],
-        who[order],
+        at_us[order], arrivals.model[source], arrivals.input_tokens[source], arrivals.output_tokens[source], tenant
     )
 
 

@@ -138,8 +138,9 @@ class Fleet:
 
     def _step(self, begin_ms: int, end_ms: int, arrivals: Arrivals) -> Step:
         positions = self._knobs.at(begin_ms)
-        arrivals = surge(arrivals, positions.load["surge"], self._streams.surge)
-        arrivals = overrun(arrivals, positions.tenant["overrun"], self._plan.tenants, self._streams.overrun)
+        span_us, streams = (begin_ms * 1_000, end_ms * 1_000), self._streams
+        arrivals = surge(arrivals, positions.load["surge"], streams.surge, span_us)
+        arrivals = overrun(arrivals, positions.tenant["overrun"], self._plan.tenants, streams.overrun, span_us)
         self._turn(positions)
         output = self._output(len(arrivals.at_us))
         events = self._lose_and_find(begin_ms, positions, output)

@@ -108,14 +108,17 @@ def test_lengths_have_their_median_and_mean() -> None:
 
 
 def test_a_surge_adds_its_share() -> None:
-    """+150 % of one model: two or three of each arrival, none of another model."""
-    some = Arrivals(np.arange(1_000), np.arange(1_000, dtype=np.int16) % 2, np.full(1_000, 5), np.full(1_000, 6))
-    more = surge(some, np.array([1.5, 0.0]), np.random.default_rng(1))
+    """+150 % of one model: one or two more for each arrival, at times of their own, none of another model."""
+    some = Arrivals(np.arange(1_000), np.arange(1_000, dtype=np.int16) % 2, np.arange(1_000), np.full(1_000, 6))
+    more = surge(some, np.array([1.5, 0.0]), np.random.default_rng(1), (0, 10**9))
 
-    counts = np.bincount(more.at_us)
+    counts = np.bincount(more.input_tokens)
     assert set(counts[::2].tolist()) == {2, 3}
     assert set(counts[1::2].tolist()) == {1}
     assert abs(counts[::2].sum() - 1_250) < 5 * (500 * 0.25) ** 0.5
+    assert (np.diff(more.at_us) >= 0).all()
+    assert len(np.unique(more.at_us)) == len(more.at_us)
+    assert np.array_equal(more.model, more.input_tokens % 2)
 
 
 def test_requests_are_spread_by_speed_and_room() -> None:
