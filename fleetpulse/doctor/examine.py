@@ -25,6 +25,7 @@ from schemas.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
     BOOKS_TOPIC,
+    COSTS_TOPIC,
     REJECTED_TOPIC,
     SOURCE_TOPICS,
     TOPICS,
@@ -38,7 +39,8 @@ READS: Mapping[str, tuple[str, ...]] = {
     "windows": _SOURCES,
     "finals": (WINDOW_PARTIALS, *PASSED_ON_TOPICS, ALERT_COMMANDS),
     "alerts": (WINDOW_FINALS,),
-    "sink": (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC),
+    "costs": (WINDOW_PARTIALS,),
+    "sink": (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC),
     "raw": _SOURCES,
     "deliver": (ALERTS_TOPIC,),
 }

