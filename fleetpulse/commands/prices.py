@@ -220,7 +220,7 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
 def _show_model(prices: Prices, name: str, *, json: bool) -> None:
     from schemas.errors import ConfigError, FleetpulseError
     from stream_jobs.prices.list_cost import found
-    from stream_jobs.rules.problems import nearest
+    from stream_jobs.yaml_files.problems import nearest
 
     if prices.list_map is None:
         raise ConfigError("--model", name, "the price file names no map; add `list_prices: {map: FILE}`")

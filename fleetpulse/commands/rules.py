@@ -100,7 +100,7 @@ def _tell(error: RulesError, *, json: bool) -> None:
 
 def _named(name: str, rules: Sequence[Rule]) -> Rule:
     from schemas.errors import ConfigError
-    from stream_jobs.rules.problems import nearest
+    from stream_jobs.yaml_files.problems import nearest
 
     for rule in rules:
         if rule.name == name:

@@ -15,9 +15,9 @@ from pathlib import Path
 from schemas.errors import ConfigError
 from stream_jobs.costs.budgets import KINDS, LEVELS, PPM, SCOPES, Budget, Level
 from stream_jobs.prices.tariff import required
-from stream_jobs.rules.nodes import BYTES_MAX, Listing, Node, Scalar, Table, parse
-from stream_jobs.rules.problems import Problems, RulesError, WrongError, quoted
-from stream_jobs.rules.scalars import choice, flag, known_keys, listing, sentence, table, whole, word
+from stream_jobs.yaml_files.nodes import BYTES_MAX, Listing, Node, Scalar, Table, parse
+from stream_jobs.yaml_files.problems import FileError, Problems, WrongError, quoted
+from stream_jobs.yaml_files.scalars import choice, flag, known_keys, listing, sentence, table, whole, word
 
 BUDGETS_MAX = 1_000
 _KEYS = ("name", "amount", "tenant", "team", "model", "days", "since", "levels")
@@ -26,8 +26,10 @@ _DOLLARS = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))? USD", re.ASCII)
 _SHARE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?%", re.ASCII)
 
 
-class BudgetsError(RulesError):
+class BudgetsError(FileError):
     """Budgets cannot be used. ``problems`` are lines: ``file:line: what is wrong; what would be right``."""
+
+    holds = "budgets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def parse_budgets(data: bytes, path: str) -> Budgets:
     told = Problems()
     try:
         node = parse(data, path)
-    except RulesError as error:
+    except FileError as error:
         raise BudgetsError(path, error.problems) from None
     found = Budgets()
     with told.collected():

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stream_jobs.rules.nodes import Node
-from stream_jobs.rules.problems import WrongError, nearest, quoted
-from stream_jobs.rules.scalars import word
+from stream_jobs.yaml_files.nodes import Node
+from stream_jobs.yaml_files.problems import WrongError, nearest, quoted
+from stream_jobs.yaml_files.scalars import word
 
 NANO_DIGITS = 9
 MICRO_DIGITS = 6

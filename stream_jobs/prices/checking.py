@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from stream_jobs.prices.model import ANY, Entry
 from stream_jobs.prices.periods import Period, instant_text
-from stream_jobs.rules.problems import Problems
+from stream_jobs.yaml_files.problems import Problems
 
 ABSENT = {
     "gpu_hour": "no gpu_hour: GPU time is unpriced",

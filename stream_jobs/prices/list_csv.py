@@ -13,7 +13,7 @@ from io import StringIO
 from stream_jobs.prices.list_fields import BASES, SERVICE_TIERS, STANDARD, TIERS, TOKEN_KINDS, Field
 from stream_jobs.prices.list_map import MAP_BYTES_MAX, Model, PriceMap, Rate, pusd_of, version_of
 from stream_jobs.prices.problems import PricesError
-from stream_jobs.rules.problems import nearest, quoted
+from stream_jobs.yaml_files.problems import nearest, quoted
 
 ABOUT = ("model", "provider", "mode", "tier", "above_tokens")
 COLUMNS = (*ABOUT, *TOKEN_KINDS)

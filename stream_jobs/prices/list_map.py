@@ -17,7 +17,7 @@ from typing import Any
 from stream_jobs.prices.list_fields import TIER_TABLE, TOKEN_KINDS, Field, field_of, speaks_of_price
 from stream_jobs.prices.list_json import MapTextError, entries_of
 from stream_jobs.prices.problems import PricesError
-from stream_jobs.rules.problems import quoted
+from stream_jobs.yaml_files.problems import quoted
 
 MAP_BYTES_MAX = 16 * 1024 * 1024
 PUSD = 10**12

@@ -19,9 +19,9 @@ from stream_jobs.prices.periods import Period, bounds, in_a_row
 from stream_jobs.prices.problems import PricesError
 from stream_jobs.prices.reading import SECTIONS, Rates, Reader, listed
 from stream_jobs.prices.tariff import required
-from stream_jobs.rules.nodes import BYTES_MAX, Listing, Node, Scalar, Table, parse
-from stream_jobs.rules.problems import Problems, RulesError, WrongError
-from stream_jobs.rules.scalars import known_keys, table, word
+from stream_jobs.yaml_files.nodes import BYTES_MAX, Listing, Node, Scalar, Table, parse
+from stream_jobs.yaml_files.problems import FileError, Problems, WrongError
+from stream_jobs.yaml_files.scalars import known_keys, table, word
 
 FILE_KEYS = ("exchange_rates", "default_commitment", *SECTIONS, "list_prices")
 MapReader = Callable[[str, str], PriceMap]
@@ -60,7 +60,7 @@ def parse_prices(data: bytes, path: str, map_of: MapReader | None = None) -> Pri
     told = Problems()
     try:
         root = _root(parse(data, path), path, told)
-    except RulesError as error:
+    except FileError as error:
         raise PricesError(path, error.problems) from None
     made = _prices(root, path, map_of, told) if root else Prices()
     if told.lines:

@@ -12,9 +12,9 @@ from datetime import UTC, date, datetime
 from itertools import pairwise
 
 from stream_jobs.prices.tariff import Band
-from stream_jobs.rules.nodes import Node, Table
-from stream_jobs.rules.problems import Problems, WrongError, quoted
-from stream_jobs.rules.scalars import word
+from stream_jobs.yaml_files.nodes import Node, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError, quoted
+from stream_jobs.yaml_files.scalars import word
 
 MINUTE_MS = 60_000
 

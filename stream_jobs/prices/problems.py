@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from stream_jobs.rules.problems import RulesError
+from stream_jobs.yaml_files.problems import FileError
 
 
-class PricesError(RulesError):
+class PricesError(FileError):
     """Prices cannot be used. ``problems`` are lines: ``file:line: what is wrong; what would be right``."""
+
+    holds = "prices"

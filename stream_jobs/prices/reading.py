@@ -11,9 +11,9 @@ from stream_jobs.prices.bill import PUE_ONE
 from stream_jobs.prices.model import ANY, Entry, words_of
 from stream_jobs.prices.periods import Period, bounds, in_a_row
 from stream_jobs.prices.tariff import Band, apart, band_keys, days_of, minutes_of, required, zone_of
-from stream_jobs.rules.nodes import Listing, Node, Scalar, Table
-from stream_jobs.rules.problems import Problems, WrongError, quoted
-from stream_jobs.rules.scalars import known_keys, sentence, table, word
+from stream_jobs.yaml_files.nodes import Listing, Node, Scalar, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError, quoted
+from stream_jobs.yaml_files.scalars import known_keys, sentence, table, word
 
 ENTRIES_MAX = 10_000
 PUE_MAX = 10

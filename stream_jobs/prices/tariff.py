@@ -9,9 +9,9 @@ from datetime import datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from stream_jobs.rules.nodes import Node, Table
-from stream_jobs.rules.problems import Problems, WrongError, nearest, quoted
-from stream_jobs.rules.scalars import word
+from stream_jobs.yaml_files.nodes import Node, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError, nearest, quoted
+from stream_jobs.yaml_files.scalars import word
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)", re.ASCII)

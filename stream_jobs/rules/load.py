@@ -12,13 +12,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from stream_jobs.rules.model import Rule
-from stream_jobs.rules.nodes import BYTES_MAX, Node, Scalar, Table, parse
 from stream_jobs.rules.overriding import called, merged, per_class
-from stream_jobs.rules.problems import Problems, RulesError, WrongError
+from stream_jobs.rules.problems import RulesError
 from stream_jobs.rules.reading import Read, read_rule
 from stream_jobs.rules.ruleset import RuleSet, SloClass
-from stream_jobs.rules.scalars import choice, known_keys, listing, table
 from stream_jobs.rules.sections import entries, gpu_events_of, mutes_of, slo_classes_of
+from stream_jobs.yaml_files.nodes import BYTES_MAX, Node, Scalar, Table, parse
+from stream_jobs.yaml_files.problems import FileError, Problems, WrongError
+from stream_jobs.yaml_files.scalars import choice, known_keys, listing, table
 
 DEFAULTS = "defaults.yaml"
 FILE_KEYS = ("include", "disable", "rules", "mutes", "slo_classes", "gpu_events")
@@ -62,7 +63,10 @@ def parse_set(data: bytes, path: str) -> RuleSet:
 
 
 def _root(data: bytes, path: str, told: Problems) -> Table | None:
-    node = parse(data, path)
+    try:
+        node = parse(data, path)
+    except FileError as error:
+        raise RulesError(path, error.problems) from None
     with told.collected():
         if node is None or (isinstance(node, Scalar) and node.null):
             raise WrongError(f"{path}:1", "the file is empty; it needs `rules:` or `include: defaults`")

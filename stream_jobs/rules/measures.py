@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from schemas.grouping import sets_of
 from stream_jobs.rules import vocabulary
 from stream_jobs.rules.model import Function, Measure, Where
-from stream_jobs.rules.nodes import Listing, Node, Scalar, Table
-from stream_jobs.rules.problems import WrongError, nearest, quoted
-from stream_jobs.rules.scalars import choice, known_keys, table, word
 from stream_jobs.rules.units import family, level
+from stream_jobs.yaml_files.nodes import Listing, Node, Scalar, Table
+from stream_jobs.yaml_files.problems import WrongError, nearest, quoted
+from stream_jobs.yaml_files.scalars import choice, known_keys, table, word
 
 _CALL = re.compile(r"([a-z]+)(\d{1,2}(?:\.\d{1,3})?)?\s*\(([^()]*)\)", re.ASCII)
 _MATCH = re.compile(r"(\S+?)\s*(?:\b(not\s+in|in)\b|(!=|=))\s*(.+)", re.ASCII | re.DOTALL)

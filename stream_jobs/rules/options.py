@@ -8,10 +8,10 @@ from typing import Any
 from stream_jobs.rules import vocabulary
 from stream_jobs.rules.kinds import DetectorKind, Form, Option
 from stream_jobs.rules.model import Measure, While
-from stream_jobs.rules.nodes import Listing, Node, Scalar, Table
-from stream_jobs.rules.problems import Problems, WrongError, nearest, quoted
-from stream_jobs.rules.scalars import choice, flag, known_keys, table, whole, word
 from stream_jobs.rules.units import family, level, level_text, seconds, split
+from stream_jobs.yaml_files.nodes import Listing, Node, Scalar, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError, nearest, quoted
+from stream_jobs.yaml_files.scalars import choice, flag, known_keys, table, whole, word
 
 PAIRS_MAX = 8
 RATE_MAX = 10_000.0

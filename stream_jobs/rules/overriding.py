@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from stream_jobs.rules.kinds import KINDS
-from stream_jobs.rules.nodes import Node, Scalar, Table
-from stream_jobs.rules.problems import Problems, WrongError
 from stream_jobs.rules.ruleset import SloClass
-from stream_jobs.rules.scalars import choice, table
 from stream_jobs.rules.sections import LATENCIES
+from stream_jobs.yaml_files.nodes import Node, Scalar, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError
+from stream_jobs.yaml_files.scalars import choice, table
 
 _INNER = ("options", "measures", "while")
 """Keys whose own keys are replaced one by one."""

@@ -13,24 +13,11 @@ from stream_jobs.rules import vocabulary
 from stream_jobs.rules.kinds import KINDS, DetectorKind
 from stream_jobs.rules.measures import answerable, measure_of
 from stream_jobs.rules.model import Measure, Rule
-from stream_jobs.rules.nodes import Node, Scalar, Table
 from stream_jobs.rules.options import options_of, whiles_of
-from stream_jobs.rules.problems import Problems, WrongError, nearest, quoted
-from stream_jobs.rules.scalars import (
-    WINDOWS_MAX,
-    choice,
-    duration_ms,
-    flag,
-    known_keys,
-    listing,
-    m_of_n,
-    name,
-    sentence,
-    table,
-    whole,
-    window_ms,
-    word,
-)
+from stream_jobs.rules.scalars import WINDOWS_MAX, duration_ms, m_of_n, window_ms
+from stream_jobs.yaml_files.nodes import Node, Scalar, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError, nearest, quoted
+from stream_jobs.yaml_files.scalars import choice, flag, known_keys, listing, name, sentence, table, whole, word
 
 RULE_KEYS = (
     "name",

@@ -10,11 +10,12 @@ from schemas.event_fields import GPU_EVENT_KINDS, HOUR_US
 from schemas.event_fields import SEVERITIES as TOLD
 from schemas.limits import DAY_MS, MINUTE_MS, WINDOW_MS
 from stream_jobs.rules import vocabulary
-from stream_jobs.rules.nodes import Node, Scalar, Table
-from stream_jobs.rules.problems import Problems, WrongError, nearest, quoted
 from stream_jobs.rules.ruleset import GpuEvent, SloClass
-from stream_jobs.rules.scalars import choice, duration_ms, known_keys, listing, sentence, table, whole, word
+from stream_jobs.rules.scalars import duration_ms
 from stream_jobs.rules.units import level
+from stream_jobs.yaml_files.nodes import Node, Scalar, Table
+from stream_jobs.yaml_files.problems import Problems, WrongError, nearest, quoted
+from stream_jobs.yaml_files.scalars import choice, known_keys, listing, sentence, table, whole, word
 
 ENTRIES_MAX = 1_000
 LATENCIES = {"ttft": "ttft_us", "tpot": "tpot_us", "e2e": "e2e_us"}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stream_jobs.prices.amounts import half_even, in_usd, money, scaled
 from stream_jobs.prices.bill import BILL_UNITS, bill_nusd, emitted_ug, energy_units, prorate, time_units
-from stream_jobs.rules.nodes import Scalar
-from stream_jobs.rules.problems import WrongError
+from stream_jobs.yaml_files.nodes import Scalar
+from stream_jobs.yaml_files.problems import WrongError
 
 AMOUNTS = st.integers(0, 10**15)
 

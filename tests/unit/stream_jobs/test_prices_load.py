@@ -13,7 +13,7 @@ from stream_jobs.prices.load import load, parse_prices
 from stream_jobs.prices.periods import instant_of, instant_text
 from stream_jobs.prices.problems import PricesError
 from stream_jobs.prices.reading import ENTRIES_MAX, SECTIONS
-from stream_jobs.rules.nodes import BYTES_MAX
+from stream_jobs.yaml_files.nodes import BYTES_MAX
 
 
 def problems(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from stream_jobs.prices.load import parse_prices
 from stream_jobs.prices.model import Price, Prices, words_of
 from stream_jobs.prices.periods import Period, in_a_row, in_force, instant_of
 from stream_jobs.prices.tariff import Band, band_at
-from stream_jobs.rules.problems import Problems
+from stream_jobs.yaml_files.problems import Problems
 
 H100 = "NVIDIA H100 80GB HBM3"
 FILE = """\

@@ -13,12 +13,13 @@ from schemas.alert_commands import Command
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.load import FILE_KEYS, load, load_set, parse_set, shipped
 from stream_jobs.rules.model import Function, Measure, Rule, Where, While
-from stream_jobs.rules.nodes import BYTES_MAX, DEPTH_MAX, NODES_MAX, Scalar, Table, parse
 from stream_jobs.rules.overriding import merged
-from stream_jobs.rules.problems import PROBLEMS_MAX, Problems, RulesError, nearest
+from stream_jobs.rules.problems import RulesError
 from stream_jobs.rules.reading import RULE_KEYS
 from stream_jobs.rules.ruleset import GpuEvent, RuleSet, SloClass
 from stream_jobs.rules.scalars import WINDOWS_MAX
+from stream_jobs.yaml_files.nodes import BYTES_MAX, DEPTH_MAX, NODES_MAX, Scalar, Table, parse
+from stream_jobs.yaml_files.problems import PROBLEMS_MAX, Problems, nearest
 
 INF = float("inf")
 RULE = "{name: hot, kind: threshold, metric: mean(temperature_c), by: [host], options: {above: 85C}}"

@@ -1,7 +1,7 @@
 """YAML as nodes that know their line, within limits. Pure.
 
 Made of the parser's events without recursion. Refused: aliases (they multiply), tags, a second document, keys that
-are no text or come twice, and more of anything than rules can need.
+are no text or come twice, and more of anything than a file can need.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from stream_jobs.rules.problems import RulesError, WrongError, quoted
+from stream_jobs.yaml_files.problems import FileError, WrongError, quoted
 
 BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 16
@@ -70,22 +70,22 @@ class _Open:
 
 
 def parse(data: bytes, path: str) -> Node | None:
-    """The root node; None for an empty file. Raises ``RulesError`` and nothing else; ``path`` is for its text."""
+    """The root node; None for an empty file. Raises ``FileError`` and nothing else; ``path`` is for its text."""
     if len(data) > BYTES_MAX:
-        raise RulesError(
+        raise FileError(
             path, (f"{path}:1: the file is larger than {BYTES_MAX} bytes; split it or drop what is unused",)
         )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise RulesError(path, (f"{path}:{line}: byte {error.start} is no UTF-8; save the file as UTF-8",)) from None
+        raise FileError(path, (f"{path}:{line}: byte {error.start} is no UTF-8; save the file as UTF-8",)) from None
     try:
         return _composed(text, path)
     except WrongError as error:
-        raise RulesError(path, (f"{error.at}: {error.what}",)) from None
+        raise FileError(path, (f"{error.at}: {error.what}",)) from None
     except yaml.YAMLError as error:
-        raise RulesError(path, (_syntax(error, path),)) from None
+        raise FileError(path, (_syntax(error, path),)) from None
 
 
 def _syntax(error: yaml.YAMLError, path: str) -> str:
@@ -110,7 +110,7 @@ def _composed(text: str, path: str) -> Node | None:
             node = _closed(stack.pop())
         nodes += node is not None
         if nodes > NODES_MAX or len(stack) > DEPTH_MAX:
-            raise WrongError(at, f"more than {NODES_MAX} values or {DEPTH_MAX} levels; no rule needs so many")
+            raise WrongError(at, f"more than {NODES_MAX} values or {DEPTH_MAX} levels; no file needs so many")
         if node is not None:
             (stack[-1].items if stack else roots).append(node)
     return roots[0] if roots else None
@@ -122,7 +122,7 @@ def _refuse(event: Any, at: str, documents: int) -> None:
     if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) not in (None, "!"):
         raise WrongError(at, f"tags are not allowed: {quoted(str(getattr(event, 'tag', '')))}")
     if isinstance(event, yaml.DocumentStartEvent) and documents:
-        raise WrongError(at, "a second document (---) is not allowed; one file holds one set of rules")
+        raise WrongError(at, "a second document (---) is not allowed; write a file of its own")
 
 
 def _closed(opened: _Open) -> Node:

@@ -1,0 +1,1 @@
+"""Files of people, in YAML: read within limits, every mistake told with its line."""
