@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 from fleetpulse.evaluate.healthy import HEALTHY
@@ -13,6 +12,7 @@ from fleetpulse.evaluate.jobs import alert_stage, finals_stage, forward_stage
 from fleetpulse.evaluate.pipeline import ONE_EACH, Spent, Told, Windows, alerts_of
 from fleetpulse.evaluate.scenario import STEP_MS, Scenario, scenario
 from fleetpulse.evaluate.score import Score, score
+from fleetpulse.evaluate.shared_out import shared_out
 from fleetpulse.evaluate.shortcut import Shortcut
 from fleetpulse.evaluate.table import BY_NAME, CASES, Case
 from schemas.errors import ConfigError
@@ -96,10 +96,4 @@ def evaluate(seeds: Sequence[int], options: Options, tell: Tell = lambda done, t
     """All seeds, in the order given. One seed runs in this process."""
     if len(seeds) == 1:
         return [run_seed(seeds[0], options)]
-    found: dict[int, Ran] = {}
-    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        jobs = {pool.submit(run_seed, seed, options): seed for seed in seeds}
-        for job in as_completed(jobs):
-            found[jobs[job]] = job.result()
-            tell(len(found), len(seeds))
-    return [found[seed] for seed in seeds]
+    return shared_out(partial(run_seed, options=options), seeds, options.processes, tell)
