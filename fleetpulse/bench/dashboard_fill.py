@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from schemas.tables import GROUPED, PARTIALS, Table
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
 
+ROWS_PER_INSERT = 60_000
+"""About: windows of small fleets go together, the server pays for each insert."""
 ROLLUP_SETTINGS = {"max_threads": 1, "max_bytes_before_external_group_by": 800_000_000}
 REQUESTS = Profile("history", hosts=25, requests_per_record=40, gpus_per_host=0, seconds=1)
 """A second of raw requests: a thousand."""
@@ -27,7 +29,7 @@ REQUESTS = Profile("history", hosts=25, requests_per_record=40, gpus_per_host=0,
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """History ``[from_ms, to_ms)``, whole hours. Its last hour has rows of 10 s, all of it has minutes and hours."""
+    """History ``[from_ms, to_ms)``, whole minutes. Its last hour has rows of 10 s, all of it has minutes and hours."""
 
     from_ms: int
     to_ms: int
@@ -41,16 +43,28 @@ class Span:
 def fill(database: SinkDatabase, fleet: Fleet, span: Span, tell: Callable[[str, int, int], None]) -> int:
     """Insert everything; the rows inserted. ``tell`` hears (what, done, of how many)."""
     fine = range(span.fine_from_ms, span.to_ms, WINDOW_MS)
-    rows = 0
-    for done, window_ms in enumerate(fine):
-        rows += _put(database, [_partials(*pair, done) for pair in fleet.blocks(window_ms)])
-        tell("windows of ten seconds", done + 1, len(fine))
     coarse = range(span.from_ms, span.fine_from_ms, MINUTE_MS)
-    for done, minute_ms in enumerate(coarse):
-        rows += _put(database, [_minute(*pair) for pair in fleet.blocks(minute_ms, MINUTE_MS)])
-        tell("minutes before", done + 1, len(coarse))
+    rows = 0
+    for done, batch in enumerate(_batches(fine, fleet), 1):
+        rows += _put(database, [_partials(*pair, done) for pair in _together(fleet, batch, WINDOW_MS)])
+        tell("windows of ten seconds", min(done * len(batch), len(fine)), len(fine))
+    for done, batch in enumerate(_batches(coarse, fleet), 1):
+        rows += _put(database, [_minute(*pair) for pair in _together(fleet, batch, MINUTE_MS)])
+        tell("minutes before", min(done * len(batch), len(coarse)), len(coarse))
     _roll(database, span, tell)
     return rows
+
+
+def _batches(starts: Sequence[int], fleet: Fleet) -> Iterator[Sequence[int]]:
+    each = max(1, ROWS_PER_INSERT // fleet.rows_max)
+    return (starts[first : first + each] for first in range(0, len(starts), each))
+
+
+def _together(fleet: Fleet, starts: Sequence[int], width_ms: int) -> Iterator[tuple[Table, Block]]:
+    """The rows of several windows as one block for each grouping set."""
+    for parts in zip(*(fleet.blocks(start, width_ms) for start in starts), strict=True):
+        table = parts[0][0]
+        yield table, native.concat(table.fields, [block for _, block in parts])
 
 
 def _put(database: SinkDatabase, inserts: list[Insert]) -> int:
@@ -93,7 +107,7 @@ def _roll(database: SinkDatabase, span: Span, tell: Callable[[str, int, int], No
 
 def _statements(level: Level, from_ms: int, to_ms: int, step_ms: int) -> Iterator[str]:
     for event in GROUPED:
-        for first in range(from_ms, to_ms, step_ms):
+        for first in range(from_ms - from_ms % level.bucket_ms, to_ms, step_ms):
             buckets = tuple(range(first, min(to_ms, first + step_ms), level.bucket_ms))
             yield rollup_insert(event, level, buckets)
 

@@ -30,7 +30,7 @@ ENGINES_PER_HOST = 2
 HOSTS_PER_CLUSTER = 250
 REGIONS = ("eu-west", "us-east", "ap-south")
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "qwen3-32b", "mixtral-8x22b", "deepseek-v3", "gemma-3-27b")
-TENANTS = 60
+TENANTS = tuple(f"tenant-{number:02d}" for number in range(60))
 LENGTHS = ("<=256", "<=1k", "<=4k", "<=16k")
 FATES = (("ok", None), ("ok", None), ("ok", None), ("ok", None), ("error", "server"), ("timeout", "timeout"))
 """Of six rows of the service four ended well."""
@@ -90,6 +90,8 @@ class Fleet:
 
     hosts: int
     seed: int
+    models: tuple[str, ...] = MODELS
+    tenants: tuple[str, ...] = TENANTS
 
     def blocks(self, window_ms: int, width_ms: int = WINDOW_MS) -> Iterator[tuple[Table, Block]]:
         """The rows of one window, for each grouping set: the fields of the partials table in its order."""
@@ -99,10 +101,15 @@ class Fleet:
             labels = self._events(random) if grouping.name == "gpu_event" else self._labels[grouping.name]
             yield table, _block(table, grouping.name, labels, random, window_ms, width_ms)
 
+    @property
+    def rows_max(self) -> int:
+        """Rows of the largest grouping set in a window."""
+        return max(len(next(iter(labels.values())).codes) for labels in self._labels.values())
+
     @cached_property
     def _labels(self) -> dict[str, dict[str, Labels]]:
         engines = range(self.hosts * ENGINES_PER_HOST)
-        service = [self._service(index) for index in range(len(MODELS) * TENANTS * len(FATES))]
+        service = [self._service(index) for index in range(len(self.models) * len(self.tenants) * len(FATES))]
         served = [self._engine(index) | _fate(fate) for index in engines for fate in (0, 4)]
         sampled = [self._engine(index) | {"engine_kind": "vllm"} for index in engines]
         rows = {
@@ -125,7 +132,7 @@ class Fleet:
         }
 
     def _engine(self, index: int) -> dict[str, str | None]:
-        host, model = index // ENGINES_PER_HOST, MODELS[index % len(MODELS)]
+        host, model = index // ENGINES_PER_HOST, self.models[index % len(self.models)]
         engine = f"host-{host:04d}-engine-{index % ENGINES_PER_HOST}"
         named = {"engine_id": engine, "placement_group": engine, "model": model}
         return self._host(host) | named | {"model_version": "2026-01", "precision": "fp8"}
@@ -138,9 +145,9 @@ class Fleet:
 
     def _service(self, index: int) -> dict[str, str | None]:
         rest, fate = divmod(index, len(FATES))
-        tenant, model = divmod(rest, len(MODELS))
+        tenant, model = divmod(rest, len(self.models))
         cluster = tenant % max(1, self.hosts // HOSTS_PER_CLUSTER)
-        named = {"model": MODELS[model], "model_version": "2026-01", "tenant": f"tenant-{tenant:02d}"}
+        named = {"model": self.models[model], "model_version": "2026-01", "tenant": self.tenants[tenant]}
         place = {"cluster": f"cluster-{cluster}", "region": REGIONS[cluster % len(REGIONS)]}
         of_class = {"slo_class": ("interactive", "standard", "batch")[tenant % 3], "origin": "simulated"}
         return place | named | of_class | _fate(fate) | {"input_bucket": LENGTHS[fate % len(LENGTHS)]}

@@ -10,7 +10,7 @@ import orjson
 from fleetpulse.alerts import lines_of, moment
 from fleetpulse.dashboard.alert_evidence import Told, tables
 from fleetpulse.dashboard.parts import Panel, button, choices, set_text, tag
-from fleetpulse.dashboard.values import clean
+from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 from schemas.alerts import Alert, decode
 from schemas.errors import RejectedError
@@ -127,7 +127,7 @@ class AlertPanel:
             _list(facts(alert))
             with tag("div", "fp-grid"):
                 for told in (*tables(alert.evidence), members(alert), transitions(rows)):
-                    _table(told)
+                    _table(self._view, told)
             _whole(rows[0]["record"])
 
 
@@ -147,7 +147,7 @@ def _list(lines: Sequence[tuple[str, str]]) -> None:
             tag("dd", "", lines_of_it, style="margin:0;white-space:pre-line;overflow-wrap:anywhere")
 
 
-def _table(told: Told) -> None:
+def _table(view: View, told: Told) -> None:
     if not told.rows:
         return
     wide = "c6" if len(told.columns) <= 2 else ""
@@ -164,13 +164,24 @@ def _table(told: Told) -> None:
             with tag("tbody"):
                 for row in told.rows:
                     with tag("tr"):
-                        for cell in row:
-                            tag("td", "", cell, style=_CELL)
+                        for name, cell in zip(told.columns, row, strict=True):
+                            _cell(view, name, cell)
 
 
+_LINKS = {"request id": ("/requests", "id"), "gpu uuid": ("/gpu", "gpu"), "engine id": ("/requests", "engine_id")}
+"""By column of evidence, the page that shows what it names, and the word for it in the address."""
 _TITLE = "font-size:15px;font-weight:620;line-height:1.4;margin:0;overflow-wrap:anywhere"
 _HEAD = "font-size:12px;font-weight:600;line-height:1.4;margin:6px 0 4px"
 _CELL = "text-align:left;padding:3px 14px 3px 0;border-bottom:1px solid var(--line);vertical-align:top"
+
+
+def _cell(view: View, column: str, text: str) -> None:
+    if column not in _LINKS or text == UNKNOWN:
+        tag("td", "", text, style=_CELL)
+        return
+    path, word = _LINKS[column]
+    with tag("td", style=_CELL):
+        tag("a", "", text, href=view.link(path, **{word: text}))
 
 
 def _whole(record: str) -> None:

@@ -1,0 +1,244 @@
+"""What the browser's tests share: a stack with an hour of history, a running fleet, the dashboard, and Chromium."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
+from fleetpulse.bench.dashboard_history import Fleet
+from fleetpulse.bring_up import bring_up
+from fleetpulse.dashboard.shell import THEME_COOKIE
+from fleetpulse.processes import Command, Processes
+from fleetpulse.stack import manage, ports
+from runtime.config import Config
+from schemas.alerts import Alert, encode
+from schemas.costs import COSTS
+from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
+from schemas.record import Record
+from schemas.tables import BOOKS, REJECTED
+from sinks.database import SinkDatabase
+from sinks.landing import land_derived
+from tests.unit.sinks.landing_cases import derived
+
+HOSTILE = (
+    "<img src=x onerror=\"window.pwned='img'\">",
+    "<script>window.pwned='script'</script>",
+    "{{constructor.constructor('window.pwned=1')()}}",
+    "../../",
+    "'; DROP TABLE alerts; --",
+    "' OR 1=1 UNION ALL SELECT 1 --",
+    "{x:Identifier}",
+    "javascript:window.pwned='link'",
+    "\\'); DROP TABLE alerts; --",
+    "\N{RIGHT-TO-LEFT OVERRIDE}drawkcab",
+)
+"""Names of tenants and models that nobody should ever have run, followed or believed."""
+LOG_IDS = dict.fromkeys(("rejected", "costs", "books", "alerts"), "history")
+READY_WITHIN_S = 60.0
+SIZES = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844)}
+
+
+def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
+    """The first answer that is true."""
+    until_s = time.monotonic() + within_s
+    while not (found := holds()):
+        if time.monotonic() > until_s:
+            pytest.fail(f"not within {within_s} s: {what}")
+        time.sleep(0.05)
+    return found
+
+
+@dataclass
+class Rig:
+    """Everything that runs. ``begun_ms`` is when the fleet was started."""
+
+    config: Config
+    processes: Processes
+    port: int
+    browser: Browser
+    begun_ms: int
+    seen: list[str] = field(default_factory=list)
+    """What browsers complained about."""
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @contextlib.contextmanager
+    def page(self, look: str = "light") -> Iterator[Page]:
+        """A browser of its own: no cookie, no cache."""
+        width, height = SIZES[look]
+        context: BrowserContext = self.browser.new_context(
+            viewport={"width": width, "height": height}, accept_downloads=True
+        )
+        if look == "dark":
+            context.add_cookies([{"name": THEME_COOKIE, "value": "dark", "url": self.address}])
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda told: self._complained(told.type, told.text))
+        page.on("pageerror", lambda error: self._complained("error", str(error)))
+        try:
+            yield page
+        finally:
+            context.close()
+
+    def _complained(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.seen.append(f"{kind}: {text}")
+
+    def open(self, page: Page, path: str) -> None:
+        """Open a page and wait until its figures are there."""
+        page.goto(self.address + path)
+        settled(page)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows that the writer sees."""
+        database = SinkDatabase(self.config.clickhouse)
+        try:
+            return database.rows(sql)
+        finally:
+            database.close()
+
+
+def settled(page: Page) -> None:
+    """Wait until the page is connected and nothing is being asked."""
+    page.wait_for_function("() => window.socket && window.socket.connected")
+    page.wait_for_function("() => !document.querySelector('.fp-busy.on')")
+
+
+@contextlib.contextmanager
+def rig(folder: Path) -> Iterator[Rig]:
+    """Start everything; end everything."""
+    data_dir = folder / "data"
+    with contextlib.ExitStack() as ending:
+        ending.callback(manage.down, data_dir)
+        config = bring_up(data_dir, lambda _said: None)
+        environment = {"FLEETPULSE_DATA_DIR": str(data_dir)}
+        processes = ending.enter_context(Processes(folder / "log"))
+        for job in ("windows", "finals", "alerts"):
+            processes.start(Command(job, ("jobs", job, "--shell", "bare", "--name", f"b-{job}"), environment))
+        processes.start(Command("sink", ("sink",), environment))
+        port = ports.free_ports(1, start=secrets.randbelow(5_000))[0]
+        processes.start(Command("dashboard", ("dashboard", "--port", str(port)), environment))
+        begun_ms = _fleet(processes, folder, environment)
+        _history(config, begun_ms)
+        eventually(lambda: _answers(port), READY_WITHIN_S, f"the dashboard answers: {processes.tail('dashboard')}")
+        playwright = ending.enter_context(sync_playwright())
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        assert found, "no Chromium here: install Debian's chromium"
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        ending.callback(browser.close)
+        yield Rig(config, processes, port, browser, begun_ms)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+FAULT_AFTER_S = 45
+SECONDS = 240
+
+
+def _fleet(processes: Processes, folder: Path, environment: dict[str, str]) -> int:
+    """Sixteen GPUs under load of which one is lost after a while; the time at which it was started."""
+    faults = folder / "faults.json"
+    lost = {"kind": "gpu_lost", "field": "gpu", "value": "gpu-001:5", "from_s": FAULT_AFTER_S, "to_s": SECONDS}
+    faults.write_bytes(orjson.dumps([lost]))
+    words = ("simulate", "--gpus", "16", "--speed", "10", "--seed", "3", "--seconds", str(SECONDS))
+    files = ("--spool", str(folder / "spool"), "--faults", str(faults))
+    processes.start(Command("simulate", (*words, *files), environment, restart=False))
+    return time.time_ns() // 1_000_000
+
+
+def _history(config: Config, now_ms: int) -> None:
+    """An hour of a small fleet, names that nobody should have, refused records, bills, alerts."""
+    database = SinkDatabase(config.clickhouse)
+    try:
+        until_ms = now_ms - now_ms % MINUTE_MS - 2 * MINUTE_MS
+        span = Span(until_ms - HOUR_MS, until_ms)
+        fill(database, Fleet(2, 7, tenants=("acme", "globex", "initech")), span, lambda _what, _done, _all: None)
+        short = Span(until_ms - 10 * MINUTE_MS, until_ms)
+        fill(database, replace(Fleet(1, 8), models=HOSTILE, tenants=HOSTILE), short, lambda _what, _done, _all: None)
+        fill_requests(database, span, 2, 7)
+        records = [
+            derived(REJECTED, _rejected(now_ms), "rejected", 0),
+            derived(COSTS, _bills(until_ms), "costs", 0),
+            derived(BOOKS, _books(until_ms), "books", 0),
+            *_alerts(until_ms),
+        ]
+        database.insert(land_derived(records, LOG_IDS, now_ms, DEFAULT_LIMITS).inserts)
+    finally:
+        database.close()
+
+
+def _rejected(now_ms: int) -> list[dict[str, Any]]:
+    common = {"partition": 0, "events": 1, "topic": "llm.requests", "source": "a1b2c3", "schema": "llm.requests/1"}
+    return [
+        common | {"appended_ms": now_ms - 1_000 * number, "offset": number, "row": number % 3 or None,
+                  "reason": "out_of_range", "detail": HOSTILE[number % len(HOSTILE)], "content_type": "text/plain",
+                  "bytes": HOSTILE[number % len(HOSTILE)], "bytes_total": 40}
+        for number in range(20)
+    ]  # fmt: skip
+
+
+def _books(now_ms: int) -> list[dict[str, Any]]:
+    common = {"job": "windows", "topic": "llm.requests", "partition": 90, "source": "a1b2c3", "boot": 1, "records": 1}
+    return [
+        common | {"committed_ms": now_ms - number * MINUTE_MS, "offset_from": number, "offset_to": number + 1,
+                  "verdict": verdict, "events": 400 if verdict == 0 else 10}
+        for number in range(30) for verdict in range(5)
+    ]  # fmt: skip
+
+
+def _bills(until_ms: int) -> list[dict[str, Any]]:
+    parts = (("request", "decode", HOSTILE[0], "m", 700), ("request", "prefill", "acme", "m", 200),
+             ("__wasted__", "held", None, None, 100))  # fmt: skip
+    names = ("part_name", "part_kind", "part_tenant", "part_model")
+    listed: dict[str, list[Any]] = {name: [one[index] for one in parts] for index, name in enumerate(names)}
+    none: list[None] = [None] * len(parts)
+    listed |= {"part_slo_class": none, "part_status": ["ok", "ok", None], "part_amount": [900, 100, None]}
+    listed |= {"part_cost_nusd": [one[4] * 1_000_000 for one in parts], "part_energy_mj": [9_000] * 3}
+    listed |= {"part_gpu_ms": [20_000] * 3}
+    lines: dict[str, list[Any]] = {name.name: [] for name in COSTS.fields if name.name.startswith("line_")}
+    common = {"version": 1, "revision": 1, "final": 1, "weights_version": 1, "definition_version": 1,
+              "total_nusd": 1_000_000_000, "gpu_nusd": 900_000_000, "host_nusd": 50_000_000, "energy_nusd": 50_000_000,
+              "gpu_ms": 60_000, "energy_mj": 27_000, "unpriced_gpu_ms": 0, "unpriced_energy_mj": 0,
+              "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "use": "engine", "owner": HOSTILE[1],
+              "placement_group": "e", "prices_version": "1"}  # fmt: skip
+    return [common | lines | listed | {"minute_ms": until_ms - minute * MINUTE_MS} for minute in range(1, 40)]
+
+
+def _alerts(until_ms: int) -> list[Record]:
+    found: list[Record] = []
+    for number, name in enumerate(HOSTILE):
+        opened_ms = until_ms - (number + 2) * MINUTE_MS
+        evidence = {
+            "requests": {"failed": [{"request_id": name, "tenant": name, "value_us": 1_000}]},
+            name: {name: name},
+        }
+        alert = Alert(f"{number:016x}", "opened", 1, "ttft_high", "warning", f"TTFT of {name} is high", name,
+                      {"model": name, "tenant": name, "host": name}, opened_ms, opened_ms, opened_ms,
+                      note=name, evidence=evidence)  # fmt: skip
+        ended = replace(
+            alert, transition="resolved", number=2, resolved_ms=opened_ms + 30_000, at_ms=opened_ms + 30_000
+        )
+        for one in (alert, ended) if number % 2 else (alert,):
+            found.append(Record("alerts", 0, len(found), 0, one.fingerprint.encode(), encode(one), ()))
+    return found

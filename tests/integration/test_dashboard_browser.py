@@ -1,0 +1,236 @@
+"""The dashboard in a real browser over a real stack: pages, links, faults, mutes, hostile names, an outage.
+
+Screenshots of every page (light, dark, phone) are kept in ``.fleetpulse/screenshots``.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_core_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from fleetpulse.stack import manage
+from tests.integration.dashboard_rig import HOSTILE, SIZES, Rig, eventually, rig, settled
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(400)]
+
+SHOTS = Path(__file__).resolve().parents[2] / ".fleetpulse" / "screenshots"
+SEEN_WITHIN_S = 5.0
+GRAVE = ("serious", "critical")
+# By path, a text that is only there when the page has data.
+PAGES = {
+    "/fleet": "GPUs on ",
+    "/models": "llama-3.1-8b",
+    "/requests": "tenant-0",
+    "/gpu": "GPU-",
+    "/tenants": "acme",
+    "/cost": "$39.00",
+    "/alerts": "TTFT of",
+    "/pipeline": "llm.requests",
+    "/sql": "rows in",
+}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """One stack, fleet, dashboard and browser for all tests of this file."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    with rig(tmp_path_factory.mktemp("dashboard")) as started:
+        yield started
+
+
+@pytest.fixture
+def page(running: Rig) -> Iterator[Page]:
+    """A fresh browser at 1280 px; a complaint in its console fails the test."""
+    running.seen.clear()
+    with running.page() as made:
+        yield made
+    assert running.seen == []
+
+
+def row(page: Page, panel: str, text: str) -> Locator:
+    """Rows of a panel's table that hold a text."""
+    return page.get_by_role("region", name=panel, exact=True).locator("tbody tr", has_text=text)
+
+
+def pwned(page: Page) -> Any:
+    """What a hostile name did, if it was run."""
+    return page.evaluate("() => window.pwned")
+
+
+@pytest.mark.parametrize("look", SIZES)
+def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig, look: str) -> None:
+    """Light, dark and on a phone: figures, a quiet console, no grave finding of axe-core, nothing wider than the
+    screen; a screenshot of each is kept."""
+    running.seen.clear()
+    grave = {}
+    with running.page(look) as page:
+        for path, text in PAGES.items():
+            running.open(page, f"{path}?last=6h")
+            expect(page.get_by_role("main").last).to_contain_text(text)
+            expect(page.locator(".fp-notice[role=alert]:visible")).to_have_count(0)
+            page.screenshot(path=SHOTS / f"{path[1:]}-{look}.png", full_page=True)
+            found = Axe().run(page)["violations"]
+            grave |= {path: [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in GRAVE]}
+            assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), path
+
+    assert {path: found for path, found in grave.items() if found} == {}
+    assert running.seen == []
+
+
+def test_filters_and_options_are_in_the_address_and_survive_a_reload(running: Rig, page: Page) -> None:
+    """A value chosen in a filter narrows the page, stands in the address, and is there again after a reload."""
+    running.open(page, "/tenants?last=6h")
+    expect(row(page, "Tenants", "globex")).to_have_count(1)
+
+    page.get_by_label("Tenant", exact=True).fill("acme")
+    page.get_by_label("Tenant", exact=True).press("Enter")
+    expect(row(page, "Tenants", "globex")).to_have_count(0)
+    page.get_by_label("Show").select_option("output_tokens")
+    page.wait_for_url(re.compile(r"/tenants\?last=6h&tenant=acme&show=output_tokens$"))
+    page.reload()
+    settled(page)
+
+    expect(page.get_by_label("Tenant", exact=True)).to_have_value("acme")
+    expect(page.get_by_label("Show")).to_have_value("output_tokens")
+    expect(row(page, "Tenants", "acme")).to_have_count(1)
+    expect(row(page, "Tenants", "globex")).to_have_count(0)
+
+
+def test_a_stretch_marked_in_a_chart_becomes_the_range(running: Rig, page: Page) -> None:
+    """Dragging over a chart zooms: both ends stand in the address, and a reload shows the same stretch."""
+    running.open(page, "/tenants?last=1h")
+    box = page.get_by_role("img", name="Requests or tokens a second").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 120, steps=4)
+    page.mouse.up()
+
+    page.wait_for_url(re.compile(r"from=.+&to=.+"))
+    address = page.url
+    page.reload()
+    settled(page)
+    assert page.url == address
+    expect(page.get_by_role("button", name=re.compile(r"20\d\d-.+ to 20\d\d-"))).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO alerts (rule) VALUES ('x')",
+        "DROP TABLE alerts",
+        "CREATE TABLE mine (a Int8) ENGINE = Memory",
+        "ALTER TABLE alerts DELETE WHERE 1",
+        "SELECT 1 SETTINGS readonly = 0",
+        "SELECT * FROM url('http://127.0.0.1:1/', CSV)",
+        "SELECT * FROM file('/etc/passwd', LineAsString)",
+        "SELECT 1; DROP TABLE alerts",
+    ],
+)
+def test_the_console_refuses_to_write_and_to_reach_out(running: Rig, page: Page, sql: str) -> None:
+    """Nothing is written, read from files or fetched; the server's words are shown plainly."""
+    running.open(page, "/sql")
+    page.get_by_label("SQL", exact=True).fill(sql)
+    page.get_by_role("button", name="Run").click()
+
+    expect(page.get_by_role("alert").filter(has_text="Code: ")).to_be_visible()
+    assert running.rows("SELECT count() FROM system.tables WHERE database = 'fleetpulse' AND name = 'mine'") == [(0,)]
+    assert running.rows("SELECT count() > 5 FROM alerts FINAL") == [(1,)]
+
+
+def test_the_console_answers_and_writes_files(running: Rig, page: Page) -> None:
+    """Rows of any statement; the same as CSV; 1,000 rows are shown of more, hostile values as text."""
+    running.open(page, "/sql")
+    editor = page.get_by_label("SQL", exact=True)
+    editor.fill("SELECT number AS n, '<img src=x onerror=alert(1)>' AS `<b>x` FROM numbers(5000)")
+    editor.press("Control+Enter")
+
+    expect(page.get_by_text("1,000 rows in")).to_be_visible()
+    expect(page.locator("th", has_text="<b>x")).to_be_visible()
+    with page.expect_download() as told:
+        page.get_by_role("button", name="CSV").click()
+    lines = Path(told.value.path()).read_text().splitlines()
+    assert (len(lines), lines[0]) == (5_001, '"n","<b>x"')
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_text_wherever_they_come(running: Rig, page: Page, name: str) -> None:
+    """As a value of every filter and option of every page, and as a tenant, model and alert: shown, never run."""
+    for path in PAGES:
+        query = "&".join(f"{key}={_quoted(name)}" for key in ("tenant", "model", "host", "cluster", "alert", "query"))
+        running.open(page, f"{path}?last=6h&{query}&record={_quoted(name)}&metric={_quoted(name)}&show={_quoted(name)}")
+        assert page.url.startswith(running.address)
+        assert pwned(page) is None
+    assert running.rows("SELECT count() > 5 FROM alerts FINAL") == [(1,)]
+
+
+def test_hostile_tenants_and_alerts_are_shown_as_they_are_written(running: Rig, page: Page) -> None:
+    """The tables show every such name as text, links lead to our own pages, and all evidence is text."""
+    running.open(page, "/tenants?last=1h")
+    table = page.get_by_role("region", name="Tenants", exact=True)
+    for name in HOSTILE[:6]:
+        expect(table.get_by_role("link", name=name, exact=True)).to_be_visible()
+    links = table.locator("tbody a").evaluate_all("(all) => all.map((a) => new URL(a.href).origin)")
+    running.open(page, "/alerts?alert=0000000000000000&last=6h&muted=all")
+    expect(page.get_by_role("region", name="Alert", exact=True)).to_contain_text(HOSTILE[0])
+
+    assert set(links) == {running.address}
+    assert pwned(page) is None
+
+
+def test_a_fault_and_its_alert_are_seen_soon_and_a_mute_takes_the_alert_away(running: Rig, page: Page) -> None:
+    """Within five seconds after the rows stand in the tables Fleet shows the GPU's fault and Alerts the alert; muted,
+    it is gone from the open ones and stands among the muted."""
+    with running.page() as fleet:
+        running.open(fleet, "/fleet?live=1&last=15m")
+        running.open(page, "/alerts?live=1&last=15m")
+        eventually(lambda: running.rows(_FAULTS), 120, f"the fault: {running.processes.tail('simulate')}")
+        began_s = time.monotonic()
+        expect(row(fleet, "Faults of GPUs", "gpu-001").first).to_be_visible(timeout=1_000 * SEEN_WITHIN_S)
+        fault_s = time.monotonic() - began_s
+    eventually(lambda: running.rows(_ALERTS), 60, f"the alert: {running.processes.tail('alerts')}")
+    began_s = time.monotonic()
+    expect(row(page, "Open", "gpu-001").first).to_be_visible(timeout=1_000 * SEEN_WITHIN_S)
+    alert_s = time.monotonic() - began_s
+
+    row(page, "Open", "gpu-001").first.get_by_role("link").click()
+    settled(page)
+    page.get_by_label("Why").fill("new power supply")
+    page.get_by_role("button", name="Mute", exact=True).click()
+    expect(page.get_by_text("Muted until")).to_be_visible()
+    page.goto(running.address + "/alerts?live=1&last=15m")
+    expect(row(page, "Open", "gpu-001")).to_have_count(0, timeout=60_000)
+    page.get_by_role("button", name="muted", exact=True).click()
+    expect(row(page, "Open", "gpu-001").first).to_be_visible()
+    assert max(fault_s, alert_s) < SEEN_WITHIN_S
+
+
+def test_an_outage_of_the_database_is_said_and_passes(running: Rig, page: Page) -> None:
+    """While ClickHouse is away every open page says so and keeps what it shows; it goes on by itself afterwards."""
+    running.open(page, "/tenants?last=6h&live=1")
+    manage.kill(running.config.data_dir, "clickhouse")
+    notice = page.get_by_role("alert").filter(has_text="ClickHouse does not answer")
+    expect(notice).to_be_visible(timeout=30_000)
+    expect(row(page, "Tenants", "acme")).to_have_count(1)
+    with running.page() as fresh:
+        fresh.goto(running.address + "/alerts")
+        expect(fresh.get_by_role("alert").filter(has_text="ClickHouse does not answer")).to_be_visible(timeout=30_000)
+
+    manage.start_clickhouse(running.config.data_dir)
+    expect(notice).to_be_hidden(timeout=30_000)
+    expect(row(page, "Tenants", "acme")).to_have_count(1)
+
+
+_FAULTS = "SELECT 1 FROM gpu_events WHERE host = 'gpu-001' LIMIT 1"
+_ALERTS = "SELECT 1 FROM alerts WHERE position(record, 'gpu-001') > 0 LIMIT 1"
+
+
+def _quoted(name: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in name.encode())
