@@ -18,7 +18,7 @@ from stream_jobs.rules.problems import RulesError
 from stream_jobs.rules.reading import RULE_KEYS
 from stream_jobs.rules.ruleset import GpuEvent, RuleSet, SloClass
 from stream_jobs.rules.scalars import WINDOWS_MAX
-from stream_jobs.yaml_files.nodes import BYTES_MAX, DEPTH_MAX, NODES_MAX, Scalar, Table, parse
+from stream_jobs.yaml_files.nodes import BYTES_MAX, DEPTH_MAX, NODES_MAX, Scalar, Table
 from stream_jobs.yaml_files.problems import PROBLEMS_MAX, Problems, nearest
 
 INF = float("inf")
@@ -539,14 +539,6 @@ def test_the_nearest_name_or_all_of_few() -> None:
     """A misspelling gets one name, a foreign word the list."""
     assert nearest("modle", ["model", "host"]) == "did you mean model?"
     assert nearest("zzz", ["model", "host"]) == "valid: host, model"
-
-
-def test_nodes_know_their_lines() -> None:
-    """Keys and values, behind comments and folded texts."""
-    node = parse(b"# first\na: 1\nb:\n  - x\n  - 'null'\n", "f")
-
-    assert isinstance(node, Table)
-    assert [(key.text, key.at, value.at) for key, value in node.pairs] == [("a", "f:2", "f:2"), ("b", "f:3", "f:4")]
 
 
 def tried(data: bytes) -> None:
