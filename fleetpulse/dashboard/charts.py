@@ -6,6 +6,7 @@ Functions that write tooltips escape every name that they put in.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,7 +99,7 @@ def over_time(
         "legend": legend([line.name for line in lines] + ([band.name] if band else []), palette),
         "tooltip": tooltip("axis", palette) | {":valueFormatter": number_js(unit)},
         "xAxis": time_axis(span, palette),
-        "yAxis": value_axis(palette, unit),
+        "yAxis": value_axis(palette, unit, _most(lines)),
         "series": series,
     }
 
@@ -159,15 +160,25 @@ def time_axis(span: TimeRange, palette: Palette) -> dict[str, Any]:
     }
 
 
-def value_axis(palette: Palette, unit: str = "") -> dict[str, Any]:
-    """An axis of values from 0."""
-    return {
+def value_axis(palette: Palette, unit: str = "", most: float = 0) -> dict[str, Any]:
+    """An axis of values from 0. Shares end at 100 %; bytes stand at powers of two."""
+    axis: dict[str, Any] = {
         "type": "value",
         "min": 0,
         "splitNumber": 4,
         "axisLabel": {"color": palette.muted, "fontSize": 11, ":formatter": number_js(unit)},
         "splitLine": {"lineStyle": {"color": palette.line}},
     }
+    if unit == "share" and 0.5 < most <= 1:
+        axis |= {"max": 1, "interval": 0.25}
+    elif unit == "bytes" and most > 0:
+        step = 2 ** math.ceil(math.log2(most / 4))
+        axis |= {"max": step * math.ceil(most / step), "interval": step}
+    return axis
+
+
+def _most(lines: Sequence[Line]) -> float:
+    return max((value for line in lines for _, value in line.points if value is not None), default=0)
 
 
 def with_gaps(points: Sequence[tuple[int, float | None]]) -> list[tuple[int, float | None]]:

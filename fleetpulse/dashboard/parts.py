@@ -196,6 +196,7 @@ class Table:
             value = record.get(column.name)
             row[column.name] = value if isinstance(value, int | float | None) else clean(value)
             row[f"{column.name}__text"] = column.text(value)
+            row[f"{column.name}__title"] = clean(value) if isinstance(value, str) else None
             if column.href is not None:
                 row[f"{column.name}__href"] = column.href(record)
             if column.mood is not None:

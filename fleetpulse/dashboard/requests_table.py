@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetpulse.dashboard.parts import Column, Table
 from fleetpulse.dashboard.time_range import TimeRange, iso
-from fleetpulse.dashboard.values import clean, microseconds, short
+from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, middle, short
 from fleetpulse.dashboard.view import View
 from fleetpulse.database import Answer
 from schemas.limits import MINUTE_MS
@@ -23,7 +23,7 @@ def requests_table(view: View, label: str, page_rows: int = 25) -> Table:
 
     columns = [
         Column("at_ms", "Ended (UTC)", text=_clock),
-        Column("request_id", "Request", href=link, text=lambda value: clean(value)[:24]),
+        Column("request_id", "Request", href=link, text=middle),
         Column("status", "Status", text=clean, mood=lambda row: f"fp-pill {_MOODS.get(row['status'], 'fp-muted')}"),
         Column("model", "Model"),
         Column("tenant", "Tenant"),
@@ -53,4 +53,4 @@ async def newest(view: View, top: int, **values: Any) -> Answer:
 
 
 def _clock(at_ms: Any) -> str:
-    return iso(at_ms).replace("T", " ").removesuffix("Z") if isinstance(at_ms, int) else "–"
+    return iso(at_ms)[11:].removesuffix("Z") if isinstance(at_ms, int) else UNKNOWN

@@ -90,6 +90,7 @@ async def serve(reading: ClickHouseConfig, access: Access, binding: Binding, fac
         host=binding.host,
         port=binding.port,
         log_config=None,
+        log_level="warning",  # its lines name the addresses that browsers ask for
         access_log=False,
         server_header=False,
         proxy_headers=False,  # a peer's word about its address would open the door of --login-header to anybody

@@ -72,6 +72,12 @@ def clean(value: object) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def middle(value: object) -> str:
+    """Anybody's id for a narrow cell: its beginning and its end, which tell one from another."""
+    text = clean(value)
+    return text if len(text) <= 18 else f"{text[:6]}…{text[-10:]}"
+
+
 def _three(value: float) -> str:
     size = abs(value)
     if size and size < 0.01:

@@ -111,7 +111,7 @@ class _OneGpu:
         last: Mapping[str, Any] = rows[-1] if rows else {}
         heard = ago(max(0, self._view.range.to_ms - first["heard_ms"])) if first else "never"
         show = self._stats.show
-        show("what", clean(gpu)[:12], clean(first.get("gpu_model")))
+        show("what", clean(gpu).removeprefix("GPU-")[:8], clean(first.get("gpu_model")))
         show("where", clean(first.get("host")), f"{clean(first.get('cluster'))} · heard {heard}")
         show("engine", clean(first.get("engine_id")), clean(first.get("workload")))
         show("busy", percent(last.get("busy")), f"tensor cores {percent(last.get('tensor_active'))}")

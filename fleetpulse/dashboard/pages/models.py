@@ -40,10 +40,10 @@ class _Models:
         self._stats = Stats(
             {
                 "requests": "Requests",
-                "rate": "Requests per second",
-                "tokens": "Output tokens per second",
+                "rate": "Requests/s",
+                "tokens": "Output tokens/s",
                 "failed": "Failed",
-                "cached": "Prompt tokens from cache",
+                "cached": "Prompt from cache",
                 "good": "Goodput",
             }
         )
@@ -118,7 +118,7 @@ class _Models:
         hours = {row["hour"]: row["hours"] for row in usual.records()}
         points = band(hours, self._view.range)
         around = Band("usual p95", points) if points else None
-        panel.hint(LATENCIES[bins][1] + ("" if points else " · no band yet: needs 3 hours before this range"))
+        panel.hint(LATENCIES[bins][1] + ("" if points else " · what is usual needs 3 h of history"))
         panel.show()
         chart.show(over_time(lines, self._view.range, palette, "us", around))
 
@@ -126,7 +126,7 @@ class _Models:
         view = self._view
         requests = sum(row["requests"] for row in rows)
         seconds = view.range.span_ms / 1_000
-        failed = sum(row["requests"] - row["ok"] - row["aborted"] - row["client"] for row in rows)
+        failed = sum(row["failed"] for row in rows)
         prompt = sum(row["input_tokens"] or 0 for row in rows)
         cached = sum(row["cached_tokens"] or 0 for row in rows)
         tokens = sum(row["output_tokens"] or 0 for row in rows)
@@ -135,7 +135,7 @@ class _Models:
         self._stats.show("rate", short(requests / seconds), "mean of the range")
         self._stats.show("tokens", short(tokens / seconds), "mean of the range")
         self._stats.show("failed", percent(share), f"{failed:,} requests", "bad" if (share or 0) > 0.01 else "")
-        self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} prompt tokens")
+        self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} tokens")
         whole = view.whole_buckets("requests_over_time", rows)
         bucket_s = view.bucket_ms("requests_over_time") / 1_000
         for panel, _ in (self._rate, self._tokens):
@@ -146,7 +146,7 @@ class _Models:
         def per_s(name: str, column: str) -> Line:
             return Line(name, [(row["at_ms"], (row[column] or 0) / bucket_s) for row in whole])
 
-        ends = {"all": "requests", "ok": "ok", "aborted": "aborted"}
+        ends = {"ok": "ok", "aborted": "aborted", "client faults": "client", "failed": "failed"}
         tokens_of = {"output": "output_tokens", "prompt": "input_tokens", "from cache": "cached_tokens"}
         for (_, chart), columns in ((self._rate, ends), (self._tokens, tokens_of)):
             lines = [per_s(name, column) for name, column in columns.items()]
@@ -166,7 +166,7 @@ class _Models:
         most = sorted(kinds, key=lambda kind: -sum(kinds[kind].values()))[:KINDS_MAX]
         lines = [Line(kind, [(at, kinds[kind].get(at, 0)) for at in moments], bar=True, stack="kinds") for kind in most]
         panel.show()
-        chart.show(over_time(lines, view.range, view.palette))
+        chart.show(over_time(lines, view.range, view.palette, "/s"))
 
     async def _show_goodput(self) -> None:
         view, (panel, chart) = self._view, self._good

@@ -50,6 +50,7 @@ class _Request:
                     self._told.append((panel, Pairs()))
         with grid():
             self._engine = self._chart("Engine", "requests running and waiting")
+            self._cache = self._chart("KV cache", "share of its blocks in use")
             self._signals = {name: self._chart(name, "its engine's GPUs") for name in _SIGNALS}
 
     def _chart(self, title: str, hint: str) -> tuple[Panel, Chart]:
@@ -87,7 +88,7 @@ class _Request:
 
     async def _show_surroundings(self, request: Mapping[str, Any]) -> None:
         view, engine = self._view, request["engine_id"]
-        panels = [self._engine[0], *(panel for panel, _ in self._signals.values())]
+        panels = [self._engine[0], self._cache[0], *(panel for panel, _ in self._signals.values())]
         if engine is None:
             for panel in panels:
                 panel.empty("Not known", "This request did not tell which engine served it.")
@@ -113,6 +114,9 @@ class _Request:
         panel, chart = self._engine
         lines = [Line(name, [(row["at_ms"], row[name]) for row in rows]) for name in ("running", "waiting")]
         _show(panel, chart, over_time(lines, span, self._view.palette, marks=marks) if rows else None)
+        told = [(row["at_ms"], _scaled(row["kv_used_ppm"], 1e-6)) for row in rows if row["kv_used_ppm"] is not None]
+        used = over_time([Line("in use", told, area=True)], span, self._view.palette, "share", marks=marks)
+        _show(*self._cache, used if told else None)
 
 
 def _show(panel: Panel, chart: Chart, options: Mapping[str, Any] | None) -> None:

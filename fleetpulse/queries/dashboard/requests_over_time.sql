@@ -8,6 +8,7 @@ SELECT
     sumIf(event_count, status = 'ok') AS ok,
     sumIf(event_count, status = 'aborted') AS aborted,
     sumIf(event_count, ifNull(error_kind, '') = 'client') AS client,
+    sumIf(event_count, status NOT IN ('ok', 'aborted') AND ifNull(error_kind, '') != 'client') AS failed,
     sum(output_tokens_sum) AS output_tokens,
     sum(input_tokens_sum) AS input_tokens,
     sum(cached_tokens_sum) AS cached_tokens

@@ -1,0 +1,125 @@
+"""The dashboard's queries: headers, limits, which table a range reads, what may be bound."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fleetpulse.queries.dashboard import Source, Value, names, query, read
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+
+TEXT = """-- What it says.
+-- param top: how many at most
+-- param column: what is summed
+-- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1d
+-- rows: 10
+-- seconds: 3
+SELECT sum({column:Identifier}), {bucket_ms:Int64} FROM {gpu:Identifier} WHERE host = {host:String} LIMIT {top:UInt32}
+"""
+VALUES: dict[str, Value] = {"top": 5, "column": "power_mw_sum", "host": "'; DROP TABLE x", "bucket_ms": 10_000}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_query_has_a_title_a_limit_and_says_what_it_needs(name: str) -> None:
+    """And bounds what may come back: many rows by the query itself, few by the server's refusal."""
+    found = query(name)
+
+    assert found.title.endswith(".")
+    assert found.rows_max > 0
+    assert 0 < found.seconds_max <= 30
+    assert found.rows_max <= 100 or re.search(r"\bLIMIT\b", found.sql)
+
+
+@pytest.mark.parametrize("name", names())
+def test_nothing_is_put_into_a_text(name: str) -> None:
+    """Every place is a parameter that the server binds."""
+    rest = re.sub(r"\{\w+:[^{}]+\}", "", query(name).sql)
+
+    assert not re.search(r"[{}]|%\(|%s|\$\w", rest)
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "table"),
+    [
+        (1, "gpu_samples_partials"),
+        (15 * MINUTE_MS, "gpu_samples_partials"),
+        (15 * MINUTE_MS + 1, "gpu_samples_rollup_1m"),
+        (2 * HOUR_MS, "gpu_samples_rollup_1m"),
+        (2 * HOUR_MS + 1, "gpu_samples_rollup_1d"),
+        (400 * DAY_MS, "gpu_samples_rollup_1d"),
+    ],
+)
+def test_the_table_follows_the_range(span_ms: int, table: str) -> None:
+    """The finest whose bound the range keeps."""
+    found = read("q", TEXT)
+
+    assert found.values(VALUES, span_ms)["gpu"] == table
+    assert f"FROM {table} WHERE" in found.at_levels(span_ms)
+
+
+def test_points_are_never_closer_than_rows() -> None:
+    """A chart of ten-second points of daily rows would be full of gaps."""
+    found = read("q", TEXT)
+
+    assert [found.values(VALUES, span)["bucket_ms"] for span in (1, HOUR_MS, DAY_MS)] == [10_000, MINUTE_MS, DAY_MS]
+
+
+def test_only_what_the_query_names_is_bound() -> None:
+    """Names from a page are values, whatever they hold."""
+    bound = read("q", TEXT).values({**VALUES, "other": 1}, 1)
+
+    assert bound == {**VALUES, "gpu": "gpu_samples_partials"}
+
+
+@pytest.mark.parametrize("column", ["power_mw_sum; DROP", "system.users", "", "x", "`power_mw_sum`"])
+def test_an_identifier_must_be_a_column_of_the_field_tables(column: str) -> None:
+    """The server would quote it; it still would be somebody's choice of a column."""
+    with pytest.raises(ValueError, match="must be a column"):
+        read("q", TEXT).values({**VALUES, "column": column}, 1)
+
+
+def test_a_place_without_a_value_is_a_mistake_of_the_page() -> None:
+    """Named."""
+    with pytest.raises(KeyError, match="top"):
+        read("q", TEXT).values({"column": "power_mw_sum", "host": "", "bucket_ms": 1}, 1)
+
+
+def test_limits_go_to_the_server() -> None:
+    """It stops what takes too long and what brings too much."""
+    assert read("q", TEXT).settings() == {
+        "max_execution_time": 3,
+        "max_result_rows": 10,
+        "result_overflow_mode": "throw",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        pytest.param("gpu.samples", "gpu.nothing", r"q\.sql:4: reads must name", id="an unknown topic"),
+        pytest.param("10s <=", "5s <=", r"q\.sql:4: a level must be one of", id="an unknown level"),
+        pytest.param("10s <= 15m", "10s", r"q\.sql:4: every level but the last", id="a level without a bound"),
+        pytest.param("1d\n", "1d <= 9d\n", r"q\.sql:4: every level but the last", id="a bound on the last level"),
+        pytest.param("-- rows: 10\n", "", "without rows", id="no limit of rows"),
+        pytest.param("-- rows: 10", "-- rows: many", r"q\.sql:5: ", id="a limit that is no number"),
+        pytest.param("-- param top: how many at most\n", "", r"without \['top'\]", id="a place nobody explained"),
+        pytest.param("-- rows", "-- param gone: x\n-- rows", r"unused \['gone'\]", id="an explanation of nothing"),
+    ],
+)
+def test_a_bad_header_names_its_line(old: str, new: str, told: str) -> None:
+    """So that it is mended at once."""
+    with pytest.raises(ValueError, match=told):
+        read("q", TEXT.replace(old, new, 1))
+
+
+def test_an_unknown_query_is_a_key_error() -> None:
+    """Names are ours, never a file of somebody's choice."""
+    with pytest.raises(KeyError):
+        query("../people")
+
+
+def test_a_source_says_how_wide_its_rows_are() -> None:
+    """For the width of points."""
+    assert Source("gpu.samples", (("10s", 5), ("1h", None))).grain_ms(5) == 10_000
+    assert Source("gpu.samples", (("10s", 5), ("1h", None))).grain_ms(6) == HOUR_MS

@@ -1,0 +1,115 @@
+"""ECharts options: gaps, axes, and that data never becomes code or a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetpulse.dashboard.charts import UNITS, Band, Line, number_js, over_time, value_axis, with_gaps, zoomed
+from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
+from fleetpulse.dashboard.heat_map import heat_map
+from fleetpulse.dashboard.theme import DARK, LIGHT
+from fleetpulse.dashboard.time_range import TimeRange
+
+SPAN = TimeRange(0, 3_600_000)
+HOSTILE = "<img src=x onerror=alert(1)>\"'`:alert(1)"
+
+
+def code(value: Any) -> Iterator[str]:
+    """Every text that NiceGUI would run in the browser."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key.startswith(":"):
+                yield inner
+            yield from code(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from code(inner)
+
+
+def keys(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value) | {key for inner in value.values() for key in keys(inner)}
+    return {key for inner in value for key in keys(inner)} if isinstance(value, list | tuple) else set()
+
+
+def test_missing_steps_leave_a_gap() -> None:
+    """The step is the least distance of two points."""
+    points = [(0, 1.0), (10, 2.0), (40, 3.0)]
+
+    assert with_gaps(points) == [(0, 1.0), (10, 2.0), (20, None), (40, 3.0)]
+
+
+@pytest.mark.parametrize("points", [[], [(5, 1.0)], [(5, 1.0), (99, None)]])
+def test_without_two_distances_nothing_is_missing(points: list[tuple[int, float | None]]) -> None:
+    """One distance is the step."""
+    assert with_gaps(points) == points
+
+
+@given(st.text())
+def test_names_from_data_are_values_never_keys_and_never_code(name: str) -> None:
+    """Whatever a model is called, keys and code of its chart are those of any other model."""
+    usual, found = (
+        over_time([Line(one, [(0, 1.0)])], SPAN, LIGHT, "us", Band(one, [(0, 1.0, 2.0)]), [(5, one)])
+        for one in ("a", name)
+    )
+
+    assert keys(found) == keys(usual)
+    assert list(code(found)) == list(code(usual))
+
+
+def test_the_heat_map_keeps_hostile_names_out_of_its_code() -> None:
+    """Its own tooltip escapes what it writes."""
+
+    def drawn(name: str) -> dict[str, Any]:
+        gpu = {"host": name, "gpu_uuid": name, "engine": name, "value": 0.5, "verdict": "fine"}
+        return heat_map([gpu], GPU_METRICS["busy"], DARK, lambda _row: "/gpu?gpu=x")[0]
+
+    assert keys(drawn(HOSTILE)) == keys(drawn("a"))
+    assert list(code(drawn(HOSTILE))) == list(code(drawn("a")))
+    assert "esc(d.name)" in "".join(code(drawn("a")))
+
+
+@pytest.mark.parametrize("verdict", ["missing", "held", "fine"])
+def test_a_gpu_without_a_value_is_not_coloured_as_idle(verdict: str) -> None:
+    """Unknown is no zero."""
+    gpu = {"host": "h", "gpu_uuid": "g", "engine": None, "value": None, "verdict": verdict}
+    options, height_px = heat_map([gpu], GPU_METRICS["power_w"], LIGHT, lambda _row: "/gpu")
+
+    (cell,) = options["series"][0]["data"]
+
+    assert cell["visualMap"] is False
+    assert height_px > 0
+
+
+def test_units_come_from_a_closed_set() -> None:
+    """A unit goes into code, so no text from data may become one."""
+    assert {"us", "share", "bytes", "W", ""} == UNITS
+    with pytest.raises(AssertionError):
+        number_js("'); alert(1); ('")
+
+
+def test_shares_end_at_a_hundred_percent_and_bytes_at_powers_of_two() -> None:
+    """Axes that people can read."""
+    assert value_axis(LIGHT, "share", 0.98)["max"] == 1
+    assert "max" not in value_axis(LIGHT, "share", 0.02)
+    axis = value_axis(LIGHT, "bytes", 80 * 2**30)
+    assert (axis["interval"], axis["max"]) == (2**35, 3 * 2**35)
+
+
+def test_a_band_lies_behind_its_lines() -> None:
+    """As a low line that is not seen and the height above it."""
+    found = over_time([Line("p95", [(0, 5.0)])], SPAN, LIGHT, "us", Band("usual", [(0, 2.0, 6.0), (9, None, 6.0)]))
+
+    assert [one["name"] for one in found["series"]] == ["usual low", "usual", "p95"]
+    assert [one["data"] for one in found["series"]] == [[[0, 2.0], [9, None]], [[0, 4.0], [9, None]], [[0, 5.0]]]
+
+
+def test_marking_a_stretch_needs_no_button() -> None:
+    """The chart's own options stay as they are."""
+    assert zoomed({"series": []})["toolbox"]["top"] < 0
+    assert zoomed({"series": [1]})["series"] == [1]

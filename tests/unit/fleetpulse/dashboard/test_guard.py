@@ -1,0 +1,156 @@
+"""The guard in front of the application: refusals, logging in, headers."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from fleetpulse.dashboard import guard
+from fleetpulse.dashboard.guard import Guard
+from fleetpulse.dashboard.security import COOKIE, HEADERS, Access
+
+TOKEN = "0123456789abcdef"
+HTML = {"accept": "text/html"}
+
+
+def client(access: Access) -> httpx.AsyncClient:
+    routes = [Route(path, lambda _request: PlainTextResponse("page")) for path in ("/", "/fleet", "/healthz")]
+    transport = httpx.ASGITransport(Guard(Starlette(routes=routes), access))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+async def test_without_a_token_pages_are_open_and_carry_the_headers() -> None:
+    """On loopback."""
+    async with client(Access()) as browser:
+        answer = await browser.get("/fleet")
+
+    assert (answer.status_code, answer.text) == (200, "page")
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+
+
+async def test_another_host_name_is_refused() -> None:
+    """Before anything else is looked at."""
+    async with client(Access()) as browser:
+        answer = await browser.get("/fleet", headers={"host": "evil.example"})
+
+    assert answer.status_code == 421
+    assert answer.headers["X-Frame-Options"] == "DENY"
+
+
+async def test_a_browser_is_sent_to_the_login_and_comes_back() -> None:
+    """With the page it wanted, and a cookie that no script and no other site can use."""
+    async with client(Access(TOKEN)) as browser:
+        sent = await browser.get("/fleet?last=6h&model=a%26b", headers=HTML)
+        form = await browser.get(sent.headers["location"])
+        entered = await browser.post("/login", data={"token": TOKEN, "next": "/fleet?last=6h&model=a%26b"})
+        page = await browser.get("/fleet", headers=HTML)
+
+    assert (sent.status_code, sent.headers["location"]) == (303, "/login?next=%2Ffleet%3Flast%3D6h%26model%3Da%2526b")
+    assert 'value="/fleet?last=6h&amp;model=a%26b"' in form.text
+    assert (entered.status_code, entered.headers["location"]) == (303, "/fleet?last=6h&model=a%26b")
+    assert {"HttpOnly", "SameSite=strict"} <= set(entered.headers["set-cookie"].split("; "))
+    assert page.text == "page"
+
+
+async def test_a_link_with_the_token_logs_in_and_loses_it() -> None:
+    """So that it does not stay in the address."""
+    async with client(Access(TOKEN)) as browser:
+        answer = await browser.get(f"/fleet?token={TOKEN}&last=6h")
+
+    assert (answer.status_code, answer.headers["location"]) == (303, "/fleet?last=6h")
+    assert TOKEN not in answer.headers["set-cookie"]
+
+
+async def test_a_wrong_token_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says so."""
+    monkeypatch.setattr(guard, "WRONG_TOKEN_S", 0)
+    async with client(Access(TOKEN)) as browser:
+        posted = await browser.post("/login", data={"token": TOKEN + "x"})
+        linked = await browser.get("/fleet?token=x", headers=HTML)
+
+    assert (posted.status_code, linked.status_code) == (401, 401)
+    assert "That is not the token." in posted.text
+    assert "set-cookie" not in {*posted.headers, *linked.headers}
+
+
+@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "", "/\n", "x"])
+async def test_the_login_never_leads_to_another_site(to: str) -> None:
+    """A page of somebody else becomes the start page."""
+    async with client(Access(TOKEN)) as browser:
+        answer = await browser.post("/login", data={"token": TOKEN, "next": to})
+
+    assert answer.headers["location"] == "/"
+
+
+async def test_the_form_escapes_where_it_leads() -> None:
+    """A link is anybody's text."""
+    async with client(Access(TOKEN)) as browser:
+        answer = await browser.get("/login", params={"next": '/"><script>alert(1)</script>'})
+
+    assert "<script" not in answer.text
+
+
+async def test_programs_are_told_how_to_log_in() -> None:
+    """And health is asked by who has no token."""
+    async with client(Access(TOKEN)) as program:
+        refused = await program.get("/fleet")
+        passed = await program.get("/fleet", headers={"authorization": f"Bearer {TOKEN}"})
+        healthy = await program.get("/healthz")
+
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert (passed.status_code, healthy.status_code) == (200, 200)
+
+
+async def test_without_a_token_but_with_a_proxy_strangers_stay_outside() -> None:
+    """There is no form to log in by."""
+    access = Access(login_header="X-User", trusted=("127.0.0.1",))
+    async with client(access) as browser:
+        stranger = await browser.get("/fleet", headers=HTML)
+        known = await browser.get("/fleet", headers={"x-user": "ada"})
+
+    assert (stranger.status_code, known.status_code) == (401, 200)
+
+
+async def test_an_endless_address_is_refused() -> None:
+    """Nothing reads it."""
+    async with client(Access()) as browser:
+        answer = await browser.get("/fleet", params={"model": "m" * 9_000})
+
+    assert answer.status_code == 414
+
+
+async def socket(access: Access, headers: dict[str, str]) -> list[str]:
+    """What a web socket is answered; ``accepted`` when it reached the application."""
+    told: list[str] = []
+
+    async def app(_scope: object, _receive: object, _send: object) -> None:
+        told.append("accepted")
+
+    async def send(message: dict[str, object]) -> None:
+        told.append(str(message["type"]))
+
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {
+        "type": "websocket",
+        "path": "/socket.io/",
+        "query_string": b"",
+        "headers": pairs,
+        "client": ("10.0.0.1", 1),
+    }
+    await Guard(app, access)(scope, None, send)  # type: ignore[arg-type]
+    return told
+
+
+async def test_web_sockets_need_the_cookie_and_our_own_origin() -> None:
+    """Pages live by them: what is refused to pages is refused to sockets."""
+    ours = {"host": "localhost", "origin": "http://localhost"}
+    cookie = {"cookie": f"{COOKIE}={Access(TOKEN).cookie_value()}"}
+
+    assert await socket(Access(), ours) == ["accepted"]
+    assert await socket(Access(), ours | {"origin": "http://evil.example"}) == ["websocket.close"]
+    assert await socket(Access(), ours | {"host": "evil.example"}) == ["websocket.close"]
+    assert await socket(Access(TOKEN), ours) == ["websocket.close"]
+    assert await socket(Access(TOKEN), ours | cookie) == ["accepted"]

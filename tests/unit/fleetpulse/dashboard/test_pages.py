@@ -1,0 +1,70 @@
+"""Pages as the registry has them: addresses, filters and options that work together."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
+from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.registry import PAGES
+from fleetpulse.dashboard.suggestions import LABELS, OF_GPUS
+from fleetpulse.dashboard.theme import DARK, LIGHT, css
+from fleetpulse.queries.dashboard import query
+from schemas.events import LLM_REQUESTS
+from schemas.machine_events import GPU_SAMPLES
+from schemas.merging import labels_of, measures_of
+
+
+def test_addresses_are_unique() -> None:
+    """Two pages at one address would hide one another."""
+    assert len({page.path for page in PAGES}) == len({page.title for page in PAGES}) == len(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_filters_are_dimensions_and_differ_from_options(page: PageSpec) -> None:
+    """One name in an address has one meaning."""
+    known = {field.name for event in (LLM_REQUESTS, GPU_SAMPLES) for field in labels_of(event)}
+
+    assert set(page.filters) <= known
+    assert not set(page.filters) & set(page.options)
+    assert not {"from", "to", "last", "live", "token"} & {*page.filters, *page.options}
+
+
+@pytest.mark.parametrize("name", GPU_METRICS)
+def test_metrics_of_gpus_are_columns(name: str) -> None:
+    """The heat map can be coloured by each of them."""
+    columns = {measure.name for measure in measures_of(GPU_SAMPLES)}
+    metric = GPU_METRICS[name]
+
+    assert {metric.total, metric.known} <= columns
+    query("fleet_gpus").values(
+        {**dict.fromkeys(query("fleet_gpus").parameters, ""), "total": metric.total, "known": metric.known}, 1
+    )
+
+
+def test_suggestions_know_their_dimensions() -> None:
+    """Values of the others come from requests."""
+    assert {field.name for field in labels_of(GPU_SAMPLES)} >= OF_GPUS
+    assert set(LABELS) <= {field.name for event in (LLM_REQUESTS, GPU_SAMPLES) for field in labels_of(event)}
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["text", "muted", "accent", "good", "warn", "bad"])
+@pytest.mark.parametrize("ground", ["ground", "raised"])
+def test_text_can_be_read(palette: object, name: str, ground: str) -> None:
+    """A contrast of 4.5 or better (WCAG 2.1, 1.4.3)."""
+    light, dark = sorted((_luminance(getattr(palette, name)), _luminance(getattr(palette, ground))), reverse=True)
+
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_the_style_sheet_loads_nothing() -> None:
+    """No font, no picture, no other sheet from anywhere."""
+    assert "url(" not in css()
+    assert "@import" not in css()

@@ -1,0 +1,66 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from fleetpulse.dashboard.values import ago, clean, microseconds, middle, percent, short, size, watts
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "text"),
+    [
+        (short, 0, "0"),
+        (short, 999, "999"),
+        (short, 1_000, "1k"),
+        (short, 12_345, "12.3k"),
+        (short, 1.234, "1.23"),
+        (short, -2_500_000, "-2.5M"),
+        (short, 0.001, "1.0e-03"),
+        (microseconds, 850, "850 µs"),
+        (microseconds, 12_300, "12.3 ms"),
+        (microseconds, 4_560_000, "4.56 s"),
+        (microseconds, 192_000_000, "3.2 min"),
+        (percent, 0.1234, "12.3 %"),
+        (percent, 0.00012, "0.012 %"),
+        (percent, 0, "0.0 %"),
+        (size, 80 * 2**30, "80 GiB"),
+        (size, 12, "12 B"),
+        (watts, 350, "350 W"),
+        (watts, 21_700, "21.7 kW"),
+        (ago, 0, "now"),
+        (ago, 12_000, "12 s"),
+        (ago, 300_000, "5 min"),
+        (ago, 9 * 86_400_000, "9 d"),
+    ],
+)
+def test_a_number_is_short_and_has_its_unit(write: Callable[[float | None], str], value: float, text: str) -> None:
+    """Three digits that count."""
+    assert write(value) == text
+
+
+@pytest.mark.parametrize("write", [short, microseconds, percent, size, watts, ago])
+def test_what_is_not_known_is_a_dash(write: Callable[[float | None], str]) -> None:
+    """Never a zero."""
+    assert write(None) == "–"
+
+
+def test_not_a_number_is_not_known() -> None:
+    """It can come of a database's 0 / 0."""
+    assert short(math.nan) == microseconds(math.nan) == percent(math.nan) == "–"
+
+
+def test_names_show_what_can_not_be_seen() -> None:
+    """Control characters and marks that turn the direction of writing."""
+    assert clean("a\x00b\u202ec\n") == "a\\x00b\\u202ec\\n"
+    assert clean(None) == "–"
+    assert clean("x" * 201) == "x" * 199 + "…"
+
+
+def test_long_ids_keep_both_ends() -> None:
+    """Ids of one sender differ at the end."""
+    assert middle("6871b202e53000000004ae74") == "6871b2…000004ae74"
+    assert middle("short") == "short"
