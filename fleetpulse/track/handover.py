@@ -223,7 +223,7 @@ def _connected(path: str) -> socket.socket:
     try:
         opened.setblocking(False)
         opened.connect(path)
-    except BaseException:
+    except BaseException:  # an interrupt too: nobody else would close it
         opened.close()
         raise
     return opened

@@ -166,7 +166,7 @@ def json_of(fields: dict[str, Any]) -> bytes:
     known = {name: value for name, value in fields.items() if value is not None and name in FIELDS}
     try:
         text = _encode(known).encode("utf-8", "replace")
-    except Exception:
+    except Exception:  # what a caller's own type raises when it is written as text may be anything
         known = {name: value for name, value in known.items() if type(value) in (int, str)}
         text = _encode(known).encode("utf-8", "replace")
     if len(text) <= JSON_BYTES_MAX:

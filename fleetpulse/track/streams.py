@@ -40,7 +40,7 @@ def observe(request: Request, chunk: Any) -> None:
         usage = _get(chunk, "usage")
         if usage is not None:
             _usage(request, usage)
-    except Exception:
+    except Exception:  # chunks are of any library: whatever theirs raise, the caller's stream goes on
         return
 
 
@@ -134,7 +134,7 @@ class _Watched:
             ):
                 self._request.token()
                 return
-        except Exception:
+        except Exception:  # of another shape, by whatever error: `observe` looks more closely
             pass
         observe(self._request, chunk)
         if not self._named:
@@ -155,7 +155,7 @@ class WatchedStream(_Watched):
         except StopIteration:
             self._request.finish()
             raise
-        except BaseException as error:
+        except BaseException as error:  # an interrupt or a cancellation ends the request too
             self._request.finish(error)
             raise
         self._see(chunk)
@@ -188,7 +188,7 @@ class WatchedAsyncStream(_Watched):
         except StopAsyncIteration:
             self._request.finish()
             raise
-        except BaseException as error:
+        except BaseException as error:  # an interrupt or a cancellation ends the request too
             self._request.finish(error)
             raise
         self._see(chunk)

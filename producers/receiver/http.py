@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             else:
                 try:
                     status, answer = await self._taker.take(body)
-                except Exception:
+                except Exception:  # whatever it was, the sender is answered; it is raised on
                     self._turn_away(503, "the agent cannot take it")
                     raise
                 self._say(status, answer, keep=keep)

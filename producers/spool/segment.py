@@ -90,7 +90,7 @@ def create_segment(folder: Path, number: int, boot: int) -> Segment:
         if os.write(descriptor, header) != len(header):
             raise OSError(f"{path} was not written whole")
         sync_folder(folder)
-    except BaseException:
+    except BaseException:  # an interrupt too: no half segment stays
         os.close(descriptor)
         path.unlink(missing_ok=True)
         raise
