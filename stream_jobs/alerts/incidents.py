@@ -162,7 +162,8 @@ class Incident:
                 self.joined_ms = max(self.joined_ms, signal.since_ms)
         else:
             self.tally.count(part, -1)
-        part.signal, part.until_ms, part.wide = signal, None, part.wide or wide
+        part.tell(signal)
+        part.wide = part.wide or wide
         self.tally.count(part, 1)
         if self.goes_on():
             self.calm_ms = None
@@ -214,7 +215,7 @@ class Incident:
         part = self.parts[signal_id]
         if part.until_ms is None:
             self.tally.count(part, -1)
-            part.until_ms = at_ms
+            part.end(at_ms)
             self.tally.count(part, 1)
         if not self.goes_on() and self.calm_ms is None:
             self.calm_ms = at_ms

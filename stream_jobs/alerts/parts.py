@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from schemas.alerts import SEVERITIES, Member
+from stream_jobs.alerts import worst
 from stream_jobs.alerts.signals import Level, Rank, Signal
+from stream_jobs.alerts.worst import Figures
 
 _SIGNAL = tuple(one.name for one in fields(Signal) if one.init)
 
@@ -15,12 +17,25 @@ _SIGNAL = tuple(one.name for one in fields(Signal) if one.init)
 @dataclass(slots=True)
 class Part:
     """A signal as it was told last. ``since_ms`` of its first run, ``until_ms`` None while it goes on. ``wide``: one of
-    many of its kind, which says more about what they share than about this one."""
+    many of its kind, which says more about what they share than about this one. ``worst``: figures of a window that was
+    further beyond, which are told once it is over."""
 
     signal: Signal
     since_ms: int
     until_ms: int | None = None
     wide: bool = False
+    worst: Figures | None = None
+
+    def tell(self, signal: Signal) -> None:
+        """It goes on."""
+        self.signal, self.worst = worst.told(signal, self.signal, self.worst)
+        self.until_ms = None
+
+    def end(self, at_ms: int) -> None:
+        """It is over."""
+        self.until_ms = at_ms
+        if self.worst is not None:
+            self.signal, self.worst = worst.with_figures(self.signal, self.worst), None
 
     @property
     def standing(self) -> tuple[int, int]:
@@ -41,12 +56,13 @@ class Part:
     def dump(self) -> dict[str, Any]:
         """As plain values."""
         found = {"since_ms": self.since_ms, "until_ms": self.until_ms, "wide": self.wide}
-        return {"signal": dump_signal(self.signal), **found}
+        return {"signal": dump_signal(self.signal), **found, **({"worst": list(self.worst)} if self.worst else {})}
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Part:
         """Of a dump."""
-        return cls(load_signal(found["signal"]), found["since_ms"], found["until_ms"], found["wide"])
+        signal, figures = load_signal(found["signal"]), worst.load(found.get("worst"))
+        return cls(signal, found["since_ms"], found["until_ms"], found["wide"], figures)
 
 
 def dump_signal(signal: Signal) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""What an alert says of a trouble that passes: the figures of its worst window, not those of the last, calm one.
+
+The worst window is the one furthest beyond what was expected there; of equal ones the last. While a window is beyond
+its own figures are told; once it is not, or the trouble is over, those of the worst so far. Kept besides a signal only
+while they are others than its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any, NamedTuple
+
+from stream_jobs.alerts.signals import Signal
+
+
+class Figures(NamedTuple):
+    """Of one window, and the sentence that says them."""
+
+    value: float | None
+    baseline: float | None
+    low: float | None
+    high: float | None
+    count: int
+    summary: str
+
+
+def figures_of(signal: Signal) -> Figures:
+    """Of the signal's window."""
+    return Figures(signal.value, signal.baseline, signal.low, signal.high, signal.count, signal.summary)
+
+
+def excess(one: Signal | Figures) -> float:
+    """How far beyond the expected range the value lies, 0 or less inside; from the baseline where there is no range;
+    -inf where nothing says."""
+    if one.value is None:
+        return -inf
+    if one.low is None and one.high is None:
+        return -inf if one.baseline is None else abs(one.value - one.baseline)
+    above = -inf if one.high is None else one.value - one.high
+    below = -inf if one.low is None else one.low - one.value
+    return max(above, below)
+
+
+def told(now: Signal, before: Signal, worst: Figures | None) -> tuple[Signal, Figures | None]:
+    """The signal of this window as it is to be told after ``before``, and what was worse."""
+    peak = worst or figures_of(before)
+    away, most = excess(now), excess(peak)
+    if away >= most:
+        return now, None
+    return (now, peak) if away > 0 else (with_figures(now, peak), None)
+
+
+def with_figures(signal: Signal, figures: Figures) -> Signal:
+    """The signal with the figures of another window."""
+    return replace(signal, **figures._asdict())
+
+
+def load(found: Sequence[Any] | None) -> Figures | None:
+    """Of a dump."""
+    return None if found is None else Figures(*found)
