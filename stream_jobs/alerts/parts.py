@@ -56,7 +56,11 @@ class Part:
     def dump(self) -> dict[str, Any]:
         """As plain values."""
         found = {"since_ms": self.since_ms, "until_ms": self.until_ms, "wide": self.wide}
-        return {"signal": dump_signal(self.signal), **found, **({"worst": list(self.worst)} if self.worst else {})}
+        return {
+            "signal": dump_signal(self.signal),
+            **found,
+            **({"worst": worst.dump(self.worst)} if self.worst else {}),
+        }
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Part:

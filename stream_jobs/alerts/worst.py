@@ -8,14 +8,15 @@ while they are others than its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, astuple, dataclass, replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_jobs.alerts.signals import Signal
 
 
-class Figures(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Figures:
     """Of one window, and the sentence that says them."""
 
     value: float | None
@@ -54,7 +55,12 @@ def told(now: Signal, before: Signal, worst: Figures | None) -> tuple[Signal, Fi
 
 def with_figures(signal: Signal, figures: Figures) -> Signal:
     """The signal with the figures of another window."""
-    return replace(signal, **figures._asdict())
+    return replace(signal, **asdict(figures))
+
+
+def dump(figures: Figures) -> list[Any]:
+    """As plain values."""
+    return list(astuple(figures))
 
 
 def load(found: Sequence[Any] | None) -> Figures | None:
