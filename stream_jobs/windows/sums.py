@@ -7,7 +7,6 @@ merged at the commit (``bin_kernels``), which costs a fraction of a look-up per 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +17,6 @@ from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.kernels import EMPTY
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import ROWS_FIRST, Series, SeriesTable
-
-
-class Valued(Protocol):
-    """Rows to add up: event times, windows, and ``values[f]`` of the f-th measure of the plan."""
-
-    @property
-    def at(self) -> Whole: ...
-    @property
-    def windows(self) -> Whole: ...
-    @property
-    def values(self) -> Whole: ...
 
 
 class Sums:
@@ -61,10 +49,10 @@ class Sums:
         arrays = (self.cells, self.nexts, self.row_windows, self.row_series, self.heads, *self.lines)
         return sum(array.nbytes for array in arrays)
 
-    def add(self, columns: Valued, series: Whole, start: int, stop: int) -> None:
+    def add(self, columns: Columns, series: Whole, start: int, stop: int) -> None:
         """Add rows ``[start, stop)``, whose series are given."""
         if len(self.heads) < len(self.table.lines):
-            self.heads = _longer(self.heads, len(self.table.lines))
+            self.heads = longer(self.heads, len(self.table.lines))
         lines = np.empty(stop, np.int64)
         reached = start
         while True:
@@ -97,15 +85,16 @@ class Sums:
         cells = np.empty((room, self.cells.shape[1]), np.int64)
         cells[: self.rows] = self.cells[: self.rows]
         self.cells = cells
-        self.nexts = _longer(self.nexts, room)
-        self.row_windows = _longer(self.row_windows, room)
-        self.row_series = _longer(self.row_series, room)
+        self.nexts = longer(self.nexts, room)
+        self.row_windows = longer(self.row_windows, room)
+        self.row_series = longer(self.row_series, room)
 
 
-def _longer(array: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
-    longer = np.full(length, EMPTY, np.int64)
-    longer[: len(array)] = array
-    return longer
+def longer(array: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
+    """The same with room behind it, which reads ``EMPTY``."""
+    found = np.full(length, EMPTY, np.int64)
+    found[: len(array)] = array
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ but by whoever adds the rows of commits up; memory until the commit is, as of al
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,14 +16,14 @@ from schemas.block import Block, Column, Labels, Numbers
 from schemas.grouping import GroupingSet
 from schemas.placement import place
 from schemas.tables import DEFINITION_VERSION
-from schemas.usage import USAGE, USAGE_AMOUNTS, USAGE_KEY, USAGE_OF
-from stream_jobs.costs.usage import NO_DOUBTS, Doubts, Requests, usage_of
+from schemas.usage import USAGE_AMOUNTS, USAGE_KEY, USAGE_OF
+from stream_jobs.costs.usage import NO_DOUBTS, Doubts, Requests, Usage, usage_of
 from stream_jobs.windows.columns import Columns, Whole, whole_of
 from stream_jobs.windows.emit import compacted
-from stream_jobs.windows.kernels import DIFFERENCE_CELLS, SKETCH_FROM
 from stream_jobs.windows.plan import Plan
-from stream_jobs.windows.series import NULL_CODE, Codes, Series, SeriesTable
-from stream_jobs.windows.sums import Sums
+from stream_jobs.windows.series import NULL_CODE, ROWS_FIRST, Codes, Series, SeriesTable
+from stream_jobs.windows.sums import longer
+from stream_jobs.windows.usage_kernels import UNKNOWN, add_usage
 
 REQUESTS_MAX = 16_384
 """So many requests are spread at a time: each makes up to 91 rows on the way to the sums."""
@@ -34,7 +32,6 @@ _Texts = list[bytes | None]
 _KEYS_MAX = 1 << 31
 _GROUPING = GroupingSet("usage", USAGE_OF, USAGE_KEY, "placement_group")
 _GROUP, _HOST = USAGE_KEY.index("placement_group"), USAGE_KEY.index("host")
-_FIELDS = tuple(field for field in USAGE.fields if field.name in USAGE_AMOUNTS)
 
 
 def requests_of(plan: Plan, columns: Columns, block: Block) -> Requests | None:
@@ -46,34 +43,25 @@ def requests_of(plan: Plan, columns: Columns, block: Block) -> Requests | None:
     return Requests(columns.at, *(measured[n] if n in measured else whole_of(block, n) for n in names))
 
 
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """Rows of usage as sums take them."""
-
-    windows: Whole
-    values: Whole
-
-    @property
-    def at(self) -> Whole:
-        return self.windows
-
-
 class UsageRows:
     """The usage of the events of one segment."""
 
-    __slots__ = ("_series", "_sums", "_table", "doubts")
+    __slots__ = ("_cells", "_heads", "_nexts", "_row_keys", "_row_windows", "_series", "_table", "_used", "doubts")
 
     def __init__(self, plan: Plan, series: Series) -> None:
         self._series = series
-        own = replace(plan, sketches=(), gauges=(), differences=_FIELDS, ready_bins=(), sets=(_GROUPING,))
         self._table = SeriesTable(_GROUPING, plan.positions(_GROUPING), _KEYS_MAX)
-        self._sums = Sums(own, self._table)
+        self._used = np.zeros(1, np.int64)
+        self._heads = np.empty(0, np.int64)
+        self._cells = np.empty((ROWS_FIRST, len(USAGE_AMOUNTS)), np.int64)
+        self._nexts, self._row_windows, self._row_keys = (np.empty(ROWS_FIRST, np.int64) for _ in range(3))
         self.doubts: Doubts = NO_DOUBTS
 
     @property
     def bytes(self) -> int:
         """Memory held."""
-        return self._sums.bytes + self._table.bytes
+        arrays = (self._heads, self._cells, self._nexts, self._row_windows, self._row_keys)
+        return self._table.bytes + sum(array.nbytes for array in arrays)
 
     def add(self, columns: Columns, requests: Requests, codes: Codes, start: int, stop: int) -> None:
         """Add the work of accepted rows ``[start, stop)``, whose codes are given."""
@@ -84,18 +72,48 @@ class UsageRows:
             chosen, keys = requests.part(start, stop), keys[start:]
         else:
             chosen, keys = requests.of(accepted + start), keys[accepted + start]
+        if len(self._heads) < len(self._table.lines):
+            self._heads = longer(self._heads, len(self._table.lines))
         for first in range(0, len(keys), REQUESTS_MAX):
             usage, doubts = usage_of(chosen.part(first, first + REQUESTS_MAX))
-            rows = _Spread(usage.window_ms, usage.amounts)
-            self._sums.add(rows, keys[first + usage.request], 0, len(usage.request))
+            self._sum_up(usage, keys, first)
             self.doubts = self.doubts.plus(doubts)
+
+    def _sum_up(self, usage: Usage, keys: Whole, first: int) -> None:
+        reached = 0
+        while True:
+            reached = add_usage(
+                keys,
+                first,
+                usage.request,
+                usage.window_ms,
+                usage.amounts,
+                reached,
+                self._cells,
+                self._heads,
+                self._nexts,
+                self._row_windows,
+                self._row_keys,
+                self._used,
+            )
+            if reached == len(usage.request):
+                return
+            self._grow()
+
+    def _grow(self) -> None:
+        """Make room for twice the rows; changes nothing else."""
+        room = 2 * len(self._nexts)
+        self._cells = np.concatenate((self._cells, np.empty_like(self._cells)))
+        self._nexts, self._row_windows, self._row_keys = (
+            longer(array, room) for array in (self._nexts, self._row_windows, self._row_keys)
+        )
 
     def blocks(self, partitions: int) -> dict[int, Block]:
         """Rows of ``schemas.usage.USAGE`` by target partition, in the order in which they began."""
-        rows = self._sums.rows
+        rows = int(self._used[0])
         if rows == 0:
             return {}
-        keys = self._sums.row_series[:rows]
+        keys = self._row_keys[:rows]
         targets = self._targets(partitions)[keys]
         found = {target: np.flatnonzero(targets == target) for target in range(partitions)}
         return {target: self._block(chosen, keys[chosen]) for target, chosen in found.items() if len(chosen)}
@@ -112,14 +130,14 @@ class UsageRows:
         return self._series.words[int(self._table.positions[column])].words
 
     def _block(self, chosen: Whole, keys: Whole) -> Block:
-        cells = self._sums.cells[chosen, SKETCH_FROM:].T
-        known, sums = cells[::DIFFERENCE_CELLS] > 0, np.ascontiguousarray(cells[1::DIFFERENCE_CELLS])
+        cells = np.ascontiguousarray(self._cells[chosen].T)
         columns: dict[str, Column] = {
-            "window_ms": Numbers(self._sums.row_windows[chosen]),
+            "window_ms": Numbers(self._row_windows[chosen]),
+            "requests": Numbers(cells[0].view(np.uint64)),
             "definition_version": Numbers(np.full(len(chosen), DEFINITION_VERSION, np.uint32)),
         }
-        for field, is_known, line in zip(_FIELDS, known, sums, strict=True):
-            columns[field.name] = Numbers(line, is_known) if field.kind.optional else Numbers(line.view(np.uint64))
+        for name, line in zip(USAGE_AMOUNTS[1:], cells[1:], strict=True):
+            columns[name] = Numbers(np.where(line == UNKNOWN, 0, line), line != UNKNOWN)
         lines = self._table.lines[keys]
         for column, name in enumerate(USAGE_KEY):
             columns[name] = Labels(*compacted(lines[:, column], self._words(column)))
