@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from schemas import ddl_alerts, ddl_costs, ddl_tables, ddl_views
+from schemas import ddl_alerts, ddl_costs, ddl_rerated, ddl_tables, ddl_views
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.tables import GROUPED
@@ -71,6 +71,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("usage", (ddl_tables.usage(limits),)),
         ("costs", (ddl_tables.costs(limits),)),
         ("cost_views", tuple(ddl_costs.views())),
+        ("costs_replaced", (ddl_rerated.replaced(limits),)),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fleetpulse.audit.day import STEP_MS, Day
-from fleetpulse.audit.delays import Delayed
+from fleetpulse.audit.delays import HELD_SHARE, Delayed
 from fleetpulse.audit.disturbed import Disturbed
 from fleetpulse.audit.shapes import Shaped
 from fleetpulse.evaluate.batches import records_of
@@ -18,7 +18,7 @@ from fleetpulse.evaluate.log import Log, Stage
 from fleetpulse.evaluate.pipeline import ONE_EACH
 from producers.fleet.wide import Wide
 from schemas.events import EVENTS
-from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
+from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
 from schemas.record import Output, Record
 from schemas.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from stream_jobs.costs.figures import Figures
@@ -32,6 +32,7 @@ Land = Callable[[Sequence[Record]], None]
 """Takes records of ``window.partials`` and ``costs`` as the sink does."""
 KILLS_A_DAY = 60
 """Expected, of each job."""
+SETTLES_MS = LedgerLimits().settle_ms + 2 * MINUTE_MS
 
 
 @dataclass(slots=True)
@@ -50,13 +51,13 @@ class Ran:
 class CostPath:
     """One fleet's way. ``finish`` once all steps were taken."""
 
-    def __init__(self, day: Day, prices: Prices, land: Land) -> None:
+    def __init__(self, day: Day, prices: Prices, land: Land, held_share: float = HELD_SHARE) -> None:
         streams = [np.random.default_rng([day.seed, 60 + number]) for number in range(3)]
         commits = (day.end_ms - day.begin_ms) / WINDOW_MS
         share = KILLS_A_DAY / 8_640
         self.ran = Ran(minutes=round(commits / 6))
         self._shaped = Shaped(day.shapes)
-        self._delayed = Delayed(streams[0])
+        self._delayed = Delayed(streams[0], held_share)
         self._log = Log()
         windows = WindowsStep(DEFAULT_LIMITS, ONE_EACH)
         self._windows = Disturbed(windows, streams[1], share / len(EVENTS))
@@ -81,10 +82,10 @@ class CostPath:
             self._commit(to_ms)
 
     def finish(self, to_ms: int) -> Ran:
-        """Hand over what is held, and let an hour pass in which nothing comes, so that every minute becomes final."""
+        """Hand over what is held, and let time pass in which nothing comes, so that every minute becomes final."""
         for wide in self._delayed.rest():
             self._waiting[wide.topic].append(wide)
-        for now_ms in range(to_ms + WINDOW_MS, to_ms + 3_600_000, WINDOW_MS):
+        for now_ms in range(to_ms + WINDOW_MS, to_ms + SETTLES_MS, WINDOW_MS):
             self._commit(now_ms)
         self.ran.held_batches = self._delayed.held
         self.ran.kills = {"windows": self._windows.kills, "costs": self._costs.kills}
@@ -110,12 +111,18 @@ def _of_costs(outputs: Sequence[Output]) -> list[Output]:
     return [out for out in outputs if out.topic == COSTS_TOPIC]
 
 
-def run(day: Day, prices: Prices, land: Land, tell: Callable[[int, int], None] = lambda done, total: None) -> Ran:
+def run(
+    day: Day,
+    prices: Prices,
+    land: Land,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+    held_share: float = HELD_SHARE,
+) -> Ran:
     """The whole day. ``tell`` hears (minutes done, minutes in all)."""
-    path = CostPath(day, prices, land)
-    minutes = (day.end_ms - day.begin_ms) // 60_000
+    path = CostPath(day, prices, land, held_share)
+    minutes = (day.end_ms - day.begin_ms) // MINUTE_MS
     for step in day.fleet().steps(day.begin_ms, day.end_ms, STEP_MS):
         path.take(step.wides, step.to_ms)
-        if step.to_ms % 60_000 == 0:
-            tell((step.to_ms - day.begin_ms) // 60_000, minutes)
+        if step.to_ms % MINUTE_MS == 0:
+            tell((step.to_ms - day.begin_ms) // MINUTE_MS, minutes)
     return path.finish(day.end_ms)

@@ -44,9 +44,19 @@ class Audit:
         return next((check.compared for check in self.checks if check.name == "parts"), 0)
 
     @property
+    def late_rows(self) -> int:
+        """Stored rows that no bill holds."""
+        return self.late_gpu_rows + self.late_usage_rows
+
+    @property
     def exact(self) -> bool:
-        """Nothing differs, and there was something to compare."""
-        return self.bills > 0 and not any(check.differing for check in self.checks)
+        """Nothing differs, and there was something to compare. Of a simulated day also: the killed job told what the
+        undisturbed one did, and exactly the rows that it turned away as late are in no bill."""
+        differs = any(check.differing for check in self.checks)
+        if self.simulated is not None:
+            differs |= self.simulated["commits_unlike_undisturbed"] > 0
+            differs |= self.simulated["late_rows"] != self.late_rows
+        return self.bills > 0 and not differs
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
     audits = typer.Typer(no_args_is_help=True, help="Audits: do the figures add up, exactly.")
     audits.command("cost")(spoken(audit_cost))
     app.add_typer(audits, name="audit", rich_help_panel="Proof")
+    app.command(rich_help_panel="People")(spoken(rerate))
 
 
 def report_cost(
@@ -130,7 +131,7 @@ def audit_cost(
     from fleetpulse.audit import run
     from fleetpulse.commands.people import duration_ms
 
-    if simulate:
+    if simulate:  # noqa: SIM108 - two lines that can be read
         found = run.simulated(seed, hours, prices, data_dir)
     else:
         found = run.live(duration_ms(last), from_, to, prices)
@@ -146,3 +147,42 @@ def audit_cost(
         said = "bills differ; the lines above name them" if found.bills else "there is no bill in this range"
         err.print(said, style="red", markup=False, highlight=False)
         raise typer.Exit(1)
+
+
+def rerate(
+    from_: Annotated[str, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")],
+    to: Annotated[str, typer.Option("--to", help="End, likewise; half an hour ago or more.")],
+    prices: Annotated[Path, typer.Option("--prices", help="The price file to rate with.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    json: Json = False,
+) -> None:
+    """Compute the bills of a range again from stored windows, with these prices and with what came late.
+
+    New bills take the place of the old ones in every view; the old ones are kept in token_costs_replaced.
+
+    Example: [bold]fleetpulse rerate --from 2026-01-01 --to 2026-02-01 --prices my-prices.yaml[/bold]
+    """
+    from dataclasses import asdict
+
+    from fleetpulse.bench.progress import Progress
+    from fleetpulse.report.amounts import usd
+    from fleetpulse.report.ask import span
+    from fleetpulse.rerate_store import check_range
+    from fleetpulse.rerate_store import rerate as run_rerate
+    from runtime.clock import SystemClock
+    from runtime.config import load
+    from stream_jobs.prices.load import load as load_prices
+
+    now_ms, config, known = SystemClock().now_ms(), load(), load_prices(prices)
+    bounds = span(0, from_, to, now_ms)
+    check_range(*bounds, now_ms, config.limits)
+    with Progress() as progress, progress.task("rating again") as tell:
+        found = run_rerate(config.clickhouse, bounds, known, f"{now_ms:x}", tell, dry_run=dry_run)
+    if json:
+        print_json(asdict(found) | {"difference_nusd": found.difference_nusd})
+        return
+    rows = [(one.tenant, usd(one.before_nusd), usd(one.after_nusd)) for one in found.tenants]
+    rows.append(("all", usd(found.before_nusd), usd(found.after_nusd)))
+    print_rows(f"Rated with prices {found.prices_version}", ("tenant", "before", "after"), rows, empty="nothing")
+    counts = f"{found.bills:,} bills, {found.added:,} of them new; {found.left:,} left as they were"
+    err.print(f"{counts}; {'written' if found.written else 'nothing is written'}", markup=False, highlight=False)

@@ -1,0 +1,56 @@
+CREATE TABLE IF NOT EXISTS token_costs_replaced
+(
+    minute_ms Int64 CODEC(Delta(8), ZSTD(1)) COMMENT 'start of the minute, event time, UTC [ms]',
+    version UInt64 CODEC(ZSTD(1)) COMMENT 'of the rows of a bill the greatest counts',
+    revision UInt64 CODEC(ZSTD(1)) COMMENT 'source offset of the last change in this bill',
+    final UInt32 CODEC(ZSTD(1)) COMMENT '1 once no request that ends in time can change it, else 0',
+    weights_version UInt32 CODEC(ZSTD(1)) COMMENT 'version of the weights that parts were split by',
+    definition_version UInt32 CODEC(ZSTD(1)) COMMENT 'version of the metric definitions',
+    total_nusd Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price [nUSD]',
+    gpu_nusd Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'GPU time at its price; null: no price [nUSD]',
+    host_nusd Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'overhead of the hosts; null: no price [nUSD]',
+    energy_nusd Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
+    gpu_ms Int64 CODEC(ZSTD(1)) COMMENT 'GPU time, estimated time included [ms]',
+    energy_mj Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'energy; null: not measured [mJ]',
+    unpriced_gpu_ms Int64 CODEC(ZSTD(1)) COMMENT 'GPU time without a price [ms]',
+    unpriced_energy_mj Int64 CODEC(ZSTD(1)) COMMENT 'energy without a price [mJ]',
+    unmeasured_gpu_ms Int64 CODEC(ZSTD(1)) COMMENT 'GPU time whose energy was not measured [ms]',
+    estimated_gpu_ms Int64 CODEC(ZSTD(1)) COMMENT 'GPU time billed for gaps between readings; above 0: the bill is estimated [ms]',
+    use LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'version of the prices that it was billed with',
+    line_tenant Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line who asked',
+    line_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line the model as served',
+    line_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line the service class',
+    line_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'of each line how its requests ended',
+    line_requests Array(Int64) CODEC(ZSTD(1)) COMMENT 'of each line requests that ended in this minute',
+    line_prefill_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line prompt tokens computed; null: not told [tokens]',
+    line_cached_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line prompt tokens from the prefix cache; null: not told [tokens]',
+    line_decode_tokens Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line generated tokens; null: not told [tokens]',
+    line_kv_token_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each line tokens in the KV cache times how long; null: not told [token-ms]',
+    part_name Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'what each part is for: request, __overhead__, __wasted__, __unattributed__, __idle__, __training__, __unpriced__',
+    part_kind Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'what each part was paid for: prefill, decode, kv, startup, held',
+    part_tenant Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'whose each part is; null: nobody\'s in particular',
+    part_model Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'model of each part',
+    part_slo_class Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'service class of each part',
+    part_status Array(LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'how the requests of each part ended',
+    part_amount Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'units each part pays for; null where its kind has none [tokens or token-ms]',
+    part_cost_nusd Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'cost of each part; null: no price [nUSD]',
+    part_energy_mj Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'energy of each part; null: not measured [mJ]',
+    part_gpu_ms Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'GPU time of each part [ms]',
+    log_id LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'id of the topic\'s log, made with the topic',
+    log_partition UInt32 CODEC(ZSTD(1)) COMMENT 'partition of the derived topic',
+    log_offset UInt64 CODEC(Delta(8), ZSTD(1)) COMMENT 'offset in the derived topic',
+    log_row UInt32 CODEC(Delta(4), ZSTD(1)) COMMENT 'row within the record\'s block',
+    rerate LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'id of the rerate that replaced it'
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(toDateTime(intDiv(minute_ms, 1000), 'UTC'))
+ORDER BY (use, owner, placement_group, minute_ms, version)
+TTL toDateTime(intDiv(minute_ms, 1000)) + INTERVAL 63072000 SECOND
+SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
+COMMENT 'bills that a rerate replaced; read with FINAL';

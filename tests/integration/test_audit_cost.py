@@ -1,0 +1,189 @@
+"""The audit of money on a real ClickHouse: a simulated stretch is exact, what is wrong is found, a rerate mends."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.audit.ask import audit
+from fleetpulse.audit.day import Day, day_of
+from fleetpulse.audit.report import Audit
+from fleetpulse.audit.simulated import audit_day, own_database
+from fleetpulse.database import Database
+from fleetpulse.rerate_store import check_range, rerate
+from runtime.config import ClickHouseConfig
+from schemas.errors import ConfigError
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
+from sinks.database import SinkDatabase
+from stream_jobs.prices.load import load, parse_prices
+from stream_jobs.prices.model import Prices
+
+pytestmark = pytest.mark.integration
+
+EXAMPLE = Path(__file__).parents[2] / "fleetpulse" / "data" / "prices" / "example.yaml"
+MINUTES = 32
+
+
+@pytest.fixture(scope="module")
+def simulated(stack: Any) -> Iterator[tuple[ClickHouseConfig, Day, Audit]]:
+    """Half an hour of the fleet with much late data, in a database of its own, and what the audit says of them."""
+    begin_ms = (int(time.time() * 1_000) - 3 * HOUR_MS) // HOUR_MS * HOUR_MS
+    day = day_of(3, begin_ms, MINUTES / 60, requests_per_s=0.5)
+    with own_database(stack.clickhouse) as config:
+        yield config, day, audit_day(config, day, load(EXAMPLE), held_share=0.05)
+
+
+@contextlib.contextmanager
+def reading(config: ClickHouseConfig) -> Iterator[Database]:
+    database = Database(config)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def inside(day: Day) -> str:
+    """The minutes of the day: its last reading is of the minute behind it."""
+    return f"minute_ms >= {day.begin_ms} AND minute_ms < {day.end_ms}"
+
+
+def asked(config: ClickHouseConfig, day: Day, prices: Prices) -> Audit:
+    with reading(config) as database:
+        return audit(database, day.begin_ms, day.end_ms, prices)
+
+
+def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+    """Not a nano-dollar differs: killed jobs, late data, groups over hosts, MIG, GPUs taken in turns."""
+    _, _, found = simulated
+
+    assert [(check.name, check.differing, check.difference) for check in found.checks] == [
+        ("parts", 0, 0),
+        ("measured GPU time and energy", 0, 0),
+        ("measured requests and tokens", 0, 0),
+        ("priced again", 0, 0),
+        ("rollup by hour", 0, 0),
+        ("rollup by day", 0, 0),
+    ]
+    assert all(check.compared > 0 for check in found.checks)
+    assert found.simulated is not None
+    assert found.simulated["commits_unlike_undisturbed"] == 0
+    assert found.simulated["late_rows"] == found.late_rows > 0
+    assert found.exact
+    assert found.bills > 12 * MINUTES
+
+
+def test_every_way_of_holding_a_gpu_is_in_it(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+    """A group on two hosts, MIG devices with slices that nobody holds, engines that share a group."""
+    config, _, _ = simulated
+    with reading(config) as database:
+        hosts = database.sql("SELECT countIf(host IS NULL), uniqExact(owner) FROM costs WHERE use = 'engine'").rows[0]
+        groups = database.sql("SELECT uniqExact(owner) FROM costs GROUP BY placement_group ORDER BY 1 DESC").rows
+        devices = database.sql("SELECT uniqExact(gpu_uuid) FROM gpu_samples_partials WHERE mig_profile != ''").rows
+
+    assert hosts[0] > 0
+    assert groups[0][0] == 3
+    assert devices[0][0] == 3
+
+
+def off_by_one(column: str) -> str:
+    """One more in the first element of a list."""
+    return f"{column} = arrayMap((n, i) -> n + (i = 1), {column}, arrayEnumerate({column}))"
+
+
+WRONG = {
+    "parts": off_by_one("part_cost_nusd"),
+    "measured GPU time and energy": f"gpu_ms = gpu_ms + 1, {off_by_one('part_gpu_ms')}",
+    "measured requests and tokens": off_by_one("line_requests"),
+    "priced again": f"total_nusd = total_nusd + 1, gpu_nusd = gpu_nusd + 1, {off_by_one('part_cost_nusd')}",
+}
+"""By the check that must find it, how a bill is made wrong by one nano-dollar, millisecond or request."""
+PICK = (
+    "SELECT owner, minute_ms FROM costs WHERE use = 'engine' AND length(line_requests) > 1 AND estimated_gpu_ms = 0"
+    " AND total_nusd IS NOT NULL AND minute_ms >= {} ORDER BY minute_ms, owner LIMIT 1 BY minute_ms LIMIT 4"
+)
+
+
+def test_bills_that_are_off_by_one_are_found(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+    """Each check names the one bill that is wrong in its way, and the audit is not exact."""
+    config, day, _ = simulated
+    with contextlib.closing(SinkDatabase(config)) as writer:
+        bills = writer.rows(PICK.format(day.begin_ms))
+        writer.command("CREATE TABLE kept AS token_costs")
+        writer.command("INSERT INTO kept SELECT * FROM token_costs FINAL")
+        try:
+            for (owner, minute_ms), change in zip(bills, WRONG.values(), strict=True):
+                where = f"owner = '{owner}' AND minute_ms = {minute_ms}"
+                writer.command(f"ALTER TABLE token_costs UPDATE {change} WHERE {where}", {"mutations_sync": 2})
+            found = asked(config, day, load(EXAMPLE))
+        finally:
+            writer.command("TRUNCATE TABLE token_costs")
+            writer.command("INSERT INTO token_costs SELECT * FROM kept")
+            writer.command("DROP TABLE kept SYNC")
+
+    differing = {one.name: (one.differing, one.difference) for one in found.checks if one.name in WRONG}
+    assert differing == dict.fromkeys(WRONG, (1, 1))
+    assert not found.exact
+
+
+def test_a_rerate_takes_other_prices_and_what_came_late(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+    """After it no row is late any more, bills follow the new prices exactly, and the old ones can still be seen."""
+    config, day, before = simulated
+    dearer = parse_prices(EXAMPLE.read_bytes().replace(b"2.79 USD", b"5.58 USD"), "dearer.yaml")
+    bounds = (day.begin_ms, day.end_ms)
+    with reading(config) as database:
+        ((stood,),) = database.sql(f"SELECT sum(total_nusd) FROM costs WHERE {inside(day)}").rows
+
+    planned = rerate(config, bounds, dearer, "aa", dry_run=True)
+    done = rerate(config, bounds, dearer, "aa")
+    after = asked(config, day, dearer)
+
+    assert replace(planned, written=True, tenants=done.tenants) == done
+    assert done.before_nusd == stood
+    assert done.bills >= before.bills
+    assert (after.exact, after.late_rows, after.unpriced) == (True, 0, "")
+    assert sum(one.before_nusd or 0 for one in done.tenants) == done.before_nusd
+    assert sum(one.after_nusd or 0 for one in done.tenants) == done.after_nusd > done.before_nusd
+    with reading(config) as database:
+        ((kept, rows),) = database.sql("SELECT sum(total_nusd), count() FROM token_costs_replaced FINAL").rows
+        ((versions,),) = database.sql(f"SELECT groupUniqArray(prices_version) FROM costs WHERE {inside(day)}").rows
+    assert (kept, rows) == (stood, before.bills)
+    assert versions == [dearer.version]
+
+
+def test_a_rerate_with_the_same_prices_changes_late_minutes_alone(
+    simulated: tuple[ClickHouseConfig, Day, Audit],
+) -> None:
+    """Computed from stored windows a second time, bills come out as they are."""
+    config, day, _ = simulated
+    dearer = parse_prices(EXAMPLE.read_bytes().replace(b"2.79 USD", b"5.58 USD"), "dearer.yaml")
+
+    found = rerate(config, (day.begin_ms, day.end_ms), dearer, "bb", dry_run=True)
+
+    assert (found.difference_nusd, found.added, found.left) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "key"),
+    [(0, 10 * DAY_MS, "--from"), (98 * DAY_MS, 100 * DAY_MS - 26 * 60_000, "--to")],
+    ids=["windows are gone", "still the job's"],
+)
+def test_minutes_that_cannot_be_rated_again_are_refused(from_ms: int, to_ms: int, key: str) -> None:
+    """Too old: their windows have expired. Too young: the cost job may still tell them."""
+    with pytest.raises(ConfigError, match=key):
+        check_range(from_ms, to_ms, 100 * DAY_MS, DEFAULT_LIMITS)
+
+
+def test_prices_that_bills_were_not_rated_with_are_told(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+    """Then bills are not priced again, and it is said with which file they would be."""
+    config, day, _ = simulated
+
+    found = asked(config, day, parse_prices(b"pue: []", "other.yaml"))
+
+    assert "priced again" not in [check.name for check in found.checks]
+    assert "give that one with --prices" in found.unpriced
