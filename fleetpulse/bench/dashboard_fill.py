@@ -22,6 +22,8 @@ from sinks.landing import Insert
 
 ROWS_PER_INSERT = 60_000
 """About: windows of small fleets go together, the server pays for each insert."""
+ROWS_AT_ONCE = 1_000
+"""Of a window: more are rolled up five minutes at a time, to bound the memory of a statement."""
 ROLLUP_SETTINGS = {"max_threads": 1, "max_bytes_before_external_group_by": 800_000_000}
 REQUESTS = Profile("history", hosts=25, requests_per_record=40, gpus_per_host=0, seconds=1)
 """A second of raw requests: a thousand."""
@@ -51,7 +53,7 @@ def fill(database: SinkDatabase, fleet: Fleet, span: Span, tell: Callable[[str, 
     for done, batch in enumerate(_batches(coarse, fleet), 1):
         rows += _put(database, [_minute(*pair) for pair in _together(fleet, batch, MINUTE_MS)])
         tell("minutes before", min(done * len(batch), len(coarse)), len(coarse))
-    _roll(database, span, tell)
+    _roll(database, span, 5 * MINUTE_MS if fleet.rows_max > ROWS_AT_ONCE else HOUR_MS, tell)
     return rows
 
 
@@ -96,9 +98,9 @@ def _minute(table: Table, block: Block) -> Insert:
     return Insert(name, tuple(one.name for one in kept), body, block.rows)
 
 
-def _roll(database: SinkDatabase, span: Span, tell: Callable[[str, int, int], None]) -> None:
+def _roll(database: SinkDatabase, span: Span, step_ms: int, tell: Callable[[str, int, int], None]) -> None:
     minute, hour = LEVELS[0], LEVELS[1]
-    steps = list(_statements(minute, span.fine_from_ms, span.to_ms, 5 * MINUTE_MS))
+    steps = list(_statements(minute, span.fine_from_ms, span.to_ms, step_ms))
     steps += _statements(hour, span.from_ms, span.to_ms, HOUR_MS)
     for done, sql in enumerate(steps):
         database.command(sql, ROLLUP_SETTINGS)

@@ -33,6 +33,8 @@ FORMATS = {"csv": "CSVWithNames", "parquet": "Parquet"}
 """By the ending of a file's name, what the server writes."""
 _VERSION = re.compile(r" \(version [^()]*\)\s*$")
 _TOLD_CHARS_MAX = 4_000
+Values = Mapping[str, str | int | float]
+Transport = httpx.AsyncBaseTransport | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,11 @@ class Table:
     more: bool
 
 
-async def table(login: ClickHouseConfig, sql: str, values: Mapping[str, str | int | float]) -> Table:
+async def table(login: ClickHouseConfig, sql: str, values: Values, *, transport: Transport = None) -> Table:
     """The answer as rows. Raises ``FleetpulseError`` with the server's own words, ``UnavailableError`` without any."""
     lines: list[bytes] = []
     size, more = 0, False
-    async with _answer(login, sql, values, "JSONCompactEachRowWithNamesAndTypes") as pieces:
+    async with _answer(login, sql, values, "JSONCompactEachRowWithNamesAndTypes", transport) as pieces:
         async for line in _lines(pieces):
             size += len(line)
             if len(lines) > ROWS_MAX + 1 or size > SHOWN_BYTES_MAX:
@@ -62,10 +64,10 @@ async def table(login: ClickHouseConfig, sql: str, values: Mapping[str, str | in
     return Table(tuple(map(str, names)), tuple(map(str, types)), tuple(tuple(row) for row in rows), more)
 
 
-async def file(login: ClickHouseConfig, sql: str, values: Mapping[str, str | int | float], ending: str) -> bytes:
+async def file(login: ClickHouseConfig, sql: str, values: Values, ending: str, *, transport: Transport = None) -> bytes:
     """The whole answer as a file of one of ``FORMATS``; raises as ``table``, and when it is larger than the limit."""
     held = bytearray()
-    async with _answer(login, sql, values, FORMATS[ending]) as pieces:
+    async with _answer(login, sql, values, FORMATS[ending], transport) as pieces:
         async for piece in pieces:
             held += piece
             if len(held) > FILE_BYTES_MAX:
@@ -90,7 +92,7 @@ def told(said: str) -> str:
     return line if len(line) <= _TOLD_CHARS_MAX else f"{line[:_TOLD_CHARS_MAX]}…"
 
 
-def settings(login: ClickHouseConfig, values: Mapping[str, str | int | float]) -> dict[str, str]:
+def settings(login: ClickHouseConfig, values: Values) -> dict[str, str]:
     """What is sent beside the statement: limits, and the values of its places."""
     limits: dict[str, str | int] = {
         "database": login.database,
@@ -106,14 +108,14 @@ def settings(login: ClickHouseConfig, values: Mapping[str, str | int | float]) -
 
 @contextlib.asynccontextmanager
 async def _answer(
-    login: ClickHouseConfig, sql: str, values: Mapping[str, str | int | float], form: str
+    login: ClickHouseConfig, sql: str, values: Values, form: str, transport: Transport
 ) -> AsyncIterator[AsyncIterator[bytes]]:
     body = f"{statement(sql)}\nFORMAT {form}".encode()
     headers = {"X-ClickHouse-User": login.user, "X-ClickHouse-Key": login.password.get_secret_value()}
     limits = httpx.Timeout(SECONDS_MAX + 5.0, connect=_CONNECT_S)
     try:
         async with (
-            httpx.AsyncClient(timeout=limits, trust_env=False) as client,
+            httpx.AsyncClient(timeout=limits, trust_env=False, transport=transport) as client,
             client.stream("POST", login.url, params=settings(login, values), content=body, headers=headers) as answer,
         ):
             if answer.status_code != httpx.codes.OK:

@@ -1,0 +1,56 @@
+"""Evidence as tables: known kinds in order and with units, unknown ones as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse.dashboard.alert_evidence import ROWS_MAX, Told, tables, written
+
+
+def test_kinds_come_in_the_order_for_people() -> None:
+    """Expected first, requests by list, what nobody knows last; empty lists are left out."""
+    evidence = {
+        "zzz": 1,
+        "requests": {"slowest": [{"engine_id": "e", "value_us": 1_500, "request_id": "r"}], "failed": []},
+        "expected": {"value": 0.5, "unit": "MHz"},
+    }
+
+    assert tables(evidence) == [
+        Told("What was measured and expected", ("", ""), (("value", "0.5"), ("unit", "MHz"))),
+        Told("Slowest requests", ("request id", "engine id", "value"), (("r", "e", "1.5 ms"),)),
+        Told("zzz", ("",), (("1",),)),
+    ]
+
+
+def test_rows_may_lack_columns_and_have_a_limit() -> None:
+    """A column of any row is one of the table; what a row lacks is a dash; so many rows and no more."""
+    (told,) = tables({"deployment": [{"version": "2"}, {"kind": "marked"}] * ROWS_MAX})
+
+    assert told.columns == ("version", "kind")
+    assert told.rows[:2] == (("2", "–"), ("–", "marked"))
+    assert len(told.rows) == ROWS_MAX
+
+
+def test_nothing_gives_nothing() -> None:
+    """No evidence, no table."""
+    assert tables({}) == []
+    assert tables({"touched": {}, "requests": {"failed": []}}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("value_us", 2_000_000, "2 s"),
+        ("throttled_share", 0.25, "25.0 %"),
+        ("window_ms", 1_800_000_000_000, "2027-01-15 08:00:00 UTC"),
+        ("lag_ms", 1_500, "1.5 s"),
+        ("tokens", 12_345, "12.3k"),
+        ("tenants", {"acme": 5, "<b>": 1}, "acme 5, <b> 1"),
+        ("hosts", ["a", "b"], "a, b"),
+        ("new", True, "True"),
+        ("dollars", None, "–"),
+    ],
+)
+def test_values_have_the_unit_of_their_name(name: str, value: object, text: str) -> None:
+    """The end of a name says the unit; what has none stays a plain number or text."""
+    assert written(name, value) == text

@@ -1,0 +1,161 @@
+"""People's own SQL: what is sent beside it, where it is cut off, whose words an error has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from fleetpulse.dashboard.console import (
+    FILE_BYTES_MAX,
+    ROWS_MAX,
+    SHOWN_BYTES_MAX,
+    SQL_CHARS_MAX,
+    Table,
+    file,
+    settings,
+    statement,
+    table,
+    told,
+)
+from runtime.config import ClickHouseConfig
+from schemas.errors import FleetpulseError, UnavailableError
+
+LOGIN = ClickHouseConfig(url="http://db:1", user="reader", password=SecretStr("secret"), database="fleetpulse")
+HEAD = b'["n"]\n["UInt64"]\n'
+
+
+class Stream(httpx.AsyncByteStream):
+    """A body in pieces; counts how many were taken."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+        self.taken = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            self.taken += 1
+            yield piece
+
+
+def answering(stream: Stream, status: int = 200) -> httpx.MockTransport:
+    return httpx.MockTransport(lambda _request: httpx.Response(status, stream=stream))
+
+
+async def test_rows_come_with_names_and_types() -> None:
+    """Names and types stand in the first two lines; a line may be cut anywhere between two pieces."""
+    pieces = [b'["n", "<b>"]\n["UI', b'nt64", "String"]\n[1, "a', b'\\n"]\n[2, null]\n']
+
+    found = await table(LOGIN, "SELECT 1", {}, transport=answering(Stream(pieces)))
+
+    assert found == Table(("n", "<b>"), ("UInt64", "String"), ((1, "a\n"), (2, None)), False)
+
+
+@pytest.mark.parametrize(("rows", "shown", "more"), [(ROWS_MAX, ROWS_MAX, False), (ROWS_MAX + 1, ROWS_MAX, True)])
+async def test_rows_beyond_the_limit_are_told_and_not_read(rows: int, shown: int, more: bool) -> None:
+    """As many rows as the limit come whole; one more is told and left out."""
+    stream = Stream([HEAD, *(b"[1]\n" for _ in range(rows)), *(b"[1]\n" * 1_000 for _ in range(50))][: rows + 1])
+
+    found = await table(LOGIN, "SELECT 1", {}, transport=answering(stream))
+
+    assert (len(found.rows), found.more) == (shown, more)
+
+
+async def test_an_endless_answer_is_left_at_the_limit_of_bytes() -> None:
+    """However long its lines are, an answer is read no further than what may be shown and a piece."""
+    piece = b'["' + b"x" * (SHOWN_BYTES_MAX // 4) + b'"]\n'
+    stream = Stream([HEAD, *[piece] * 1_000])
+
+    found = await table(LOGIN, "SELECT 1", {}, transport=answering(stream))
+
+    assert (len(found.rows), found.more) == (3, True)
+    assert stream.taken < 10
+
+
+async def test_a_file_beyond_its_limit_is_refused() -> None:
+    """A file that would be too large is dropped, with what to do."""
+    stream = Stream([b"x" * (FILE_BYTES_MAX // 2)] * 100)
+
+    with pytest.raises(FleetpulseError, match="larger than 64 MiB; add a LIMIT"):
+        await file(LOGIN, "SELECT 1", {}, "csv", transport=answering(stream))
+    assert stream.taken == 3
+
+
+async def test_the_statement_goes_read_only_with_its_limits_and_values() -> None:
+    """The login travels in headers, the statement in the body, and values and ``readonly`` beside it."""
+    seen: list[httpx.Request] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, content=b"a\n")
+
+    found = await file(LOGIN, "SELECT {a:String};\n", {"a": "'; --"}, "csv", transport=httpx.MockTransport(take))
+
+    (request,) = seen
+    assert found == b"a\n"
+    assert request.content == b"SELECT {a:String}\nFORMAT CSVWithNames"
+    assert request.headers["X-ClickHouse-Key"] == "secret"
+    assert request.url.params["readonly"] == "2"
+    assert request.url.params["param_a"] == "'; --"
+    assert "secret" not in str(request.url)
+
+
+async def test_errors_have_the_servers_words() -> None:
+    """Of an error the server's text is shown; without any its status."""
+    said = b"Code: 497. DB::Exception: reader: Not enough privileges. (ACCESS_DENIED) (version 26.9.2.1)\n"
+
+    with pytest.raises(FleetpulseError, match=r"^Code: 497\. .+ \(ACCESS_DENIED\)$"):
+        await table(LOGIN, "DROP TABLE x", {}, transport=answering(Stream([said]), 403))
+    with pytest.raises(FleetpulseError, match="status 500"):
+        await table(LOGIN, "SELECT 1", {}, transport=answering(Stream([]), 500))
+
+
+def failing(error: type[httpx.HTTPError]) -> Callable[[httpx.Request], httpx.Response]:
+    def fail(_request: httpx.Request) -> httpx.Response:
+        raise error("away")
+
+    return fail
+
+
+async def test_an_absent_server_is_told_as_such() -> None:
+    """No answer is no refusal: it may pass."""
+    with pytest.raises(UnavailableError, match="ClickHouse does not answer"):
+        await table(LOGIN, "SELECT 1", {}, transport=httpx.MockTransport(failing(httpx.ConnectError)))
+    with pytest.raises(FleetpulseError, match="in the middle of its answer"):
+        await table(LOGIN, "SELECT 1", {}, transport=httpx.MockTransport(failing(httpx.RemoteProtocolError)))
+
+
+async def test_an_error_in_the_middle_of_an_answer_is_shown() -> None:
+    """What stands in a row's place and is no row is the server's error."""
+    stream = Stream([HEAD, b"[1]\n", b"Code: 241. DB::Exception: memory limit (version 1)\n"])
+
+    with pytest.raises(FleetpulseError, match=r"^Code: 241\. DB::Exception: memory limit$"):
+        await table(LOGIN, "SELECT 1", {}, transport=answering(stream))
+
+
+@pytest.mark.parametrize("text", ["", "  ;; \n", ";"])
+def test_no_statement_is_said(text: str) -> None:
+    """Nothing to run is no error of the server."""
+    with pytest.raises(FleetpulseError, match="there is no SQL to run"):
+        statement(text)
+
+
+def test_a_statement_has_a_greatest_length() -> None:
+    """At the limit it goes, one more does not."""
+    assert statement("x" * SQL_CHARS_MAX) == "x" * SQL_CHARS_MAX
+    with pytest.raises(FleetpulseError, match="100,001 characters"):
+        statement("x" * (SQL_CHARS_MAX + 1))
+
+
+def test_a_long_error_is_cut() -> None:
+    """Four thousand characters of it are enough."""
+    assert told("x" * 5_000) == "x" * 4_000 + "…"
+
+
+def test_values_cannot_name_settings() -> None:
+    """A value is sent under ``param_`` and its name: none can stand in for a setting."""
+    sent = settings(LOGIN, {"readonly": 0})
+
+    assert (sent["readonly"], sent["param_readonly"]) == ("2", "0")

@@ -1,0 +1,200 @@
+"""The pure parts of Alerts, Pipeline, Tenants, Cost and SQL."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
+from fleetpulse.dashboard.pages.alerts import bar_ms, mute_of, opened
+from fleetpulse.dashboard.pages.cost import stacked, standings
+from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_text
+from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
+from fleetpulse.dashboard.pages.tenants import dollars, rates
+from fleetpulse.query import places
+from fleetpulse.report.budgets_file import Budgets
+from schemas.alerts import Alert, Member
+from schemas.errors import ConfigError
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stream_jobs.costs.budgets import Budget
+
+NOW_MS = 1_800_000_000_000
+
+
+def alert(**other: Any) -> Alert:
+    plain: dict[str, Any] = {
+        "fingerprint": "f" * 16, "transition": "opened", "number": 1, "rule": "r", "severity": "warning",
+        "summary": "s", "advice": "", "labels": {"host": "h"}, "opened_ms": NOW_MS, "since_ms": NOW_MS, "at_ms": NOW_MS,
+    }  # fmt: skip
+    return Alert(**{**plain, **other})
+
+
+# alerts
+
+
+def test_a_mute_names_the_alert_and_its_end() -> None:
+    """From now until so much later, of this fingerprint alone, under an id of its own."""
+    command = mute_of("f" * 16, NOW_MS, HOUR_MS, "why")
+
+    assert (command.command, command.labels, command.by) == ("mute", {"fingerprint": "f" * 16}, "dashboard")
+    assert (command.from_ms, command.until_ms, command.reason) == (NOW_MS, NOW_MS + HOUR_MS, "why")
+    assert command.id != mute_of("f" * 16, NOW_MS, HOUR_MS, "why").id
+
+
+def test_a_mute_that_the_job_would_refuse_is_refused_here() -> None:
+    """Longer than ninety days, or with a reason that is too long: told before anything is sent."""
+    with pytest.raises(ConfigError, match="90 days"):
+        mute_of("f", NOW_MS, 91 * DAY_MS, "")
+    with pytest.raises(ConfigError, match="at most 256"):
+        mute_of("f", NOW_MS, HOUR_MS, "x" * 257)
+
+
+def test_opened_alerts_are_stacked_the_worst_first() -> None:
+    """Severities that never came have no bar."""
+    rows = [{"bucket": 1, "severity": "warning", "opened": 2}, {"bucket": 2, "severity": "critical", "opened": 1}]
+
+    assert list(opened(rows).items()) == [("critical", [(2, 1.0)]), ("warning", [(1, 2.0)])]
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "width_ms"),
+    [(10_000, MINUTE_MS), (40 * MINUTE_MS, MINUTE_MS), (41 * MINUTE_MS, 2 * MINUTE_MS), (900 * DAY_MS, 7 * DAY_MS)],
+)
+def test_bars_are_wide_enough_to_be_seen(span_ms: int, width_ms: int) -> None:
+    """At most forty of them, whole minutes wide; the widest is a week."""
+    assert bar_ms(span_ms) == width_ms
+
+
+def test_facts_leave_out_what_has_a_table_of_its_own() -> None:
+    """Evidence and members have tables; the summary is the title."""
+    told = dict(facts(alert(members=(Member("m", "info", {}, 0, None),), evidence={"touched": {}}, note="n")))
+
+    assert told.keys() == {"alert", "state", "likely cause", "rule", "where", "since"}
+
+
+def test_members_and_transitions_are_rows() -> None:
+    """What goes on has no end; the newest transition stands first, as the query gave it."""
+    found = members(alert(members=(Member("m", "info", {}, NOW_MS, None), Member("n", "info", {}, 0, 0, 1.0, "x"))))
+    row = {"at_ms": NOW_MS, "transition": "opened", "severity": "info", "summary": "s"}
+
+    assert [cells[1:] for cells in found.rows] == [
+        ("m", "m", "2027-01-15 08:00:00", "goes on"),
+        ("x", "n", "1970-01-01 00:00:00", "1970-01-01 00:00:00"),
+    ]
+    assert transitions([row]).rows == (("2027-01-15 08:00:00", "opened", "info", "s"),)
+
+
+# pipeline
+
+
+def test_topics_are_joined_and_what_is_not_known_stays_unknown() -> None:
+    """One row a topic, whoever knows it; ages are never below nothing."""
+    rows = joined(
+        [{"topic": "b", "accepted": 3, "last_commit_ms": NOW_MS - 5}],
+        [{"topic": "a", "written": 9}],
+        [{"topic": "b", "newest_ms": NOW_MS + 7}],
+        NOW_MS,
+    )
+
+    assert [(row["topic"], row["newest_ago_ms"], row["commit_ago_ms"]) for row in rows] == [
+        ("a", None, None),
+        ("b", 0, 5),
+    ]
+
+
+@pytest.mark.parametrize("row", [None, 0, 7])
+def test_a_refused_row_is_found_again_by_its_address(row: int | None) -> None:
+    """The whole record is row -1 in the address."""
+    told = place_text({"topic": "llm.requests", "partition": 3, "offset": 12, "row": row})
+
+    assert place_of(told) == {"topic": "llm.requests", "partition": 3, "offset": 12, "row": -1 if row is None else row}
+
+
+@pytest.mark.parametrize("text", ["", "x", "../../1/1/1", "a/1/1", "a/1/1/1/1", "a/-1/1/1", "a/1/1/-2", "A'/1/1/1"])
+def test_any_other_address_names_no_row(text: str) -> None:
+    """What is no topic, partition, offset and row is nothing at all."""
+    assert place_of(text) is None
+
+
+def test_bytes_are_shown_as_digits_and_text() -> None:
+    """Sixteen a line with their offset; what does not print is a dot."""
+    lines = dump(b"<script>\x00\xff" + b"a" * 7).split("\n")
+
+    assert lines == [
+        "000000  3c 73 63 72 69 70 74 3e 00 ff 61 61 61 61 61 61  <script>..aaaaaa",
+        "000010  61" + " " * 45 + "  a",
+    ]
+    assert dump(b"") == ""
+
+
+# tenants
+
+
+@pytest.mark.parametrize(
+    ("nusd", "text"),
+    [(None, "–"), (0, "$0.00"), (1_234_500_000_000, "$1,234.50"), (1_230_000, "$0.0012"), (-2_000_000_000, "$-2.00")],
+)
+def test_money_has_a_few_digits(nusd: int | None, text: str) -> None:
+    """What has no price is a dash, never nothing."""
+    assert dollars(nusd) == text
+
+
+def test_rates_are_a_second_and_others_come_last() -> None:
+    """The biggest tenant first; the empty name stands for all others, however much they are."""
+    rows = [
+        {"name": "", "at_ms": 0, "requests": 900},
+        {"name": "a", "at_ms": 0, "requests": 10},
+        {"name": "b", "at_ms": 0, "requests": 20},
+        {"name": "b", "at_ms": 10_000, "requests": None},
+    ]
+
+    assert list(rates(rows, "requests", 10_000).items()) == [
+        ("b", [(0, 2.0), (10_000, 0.0)]),
+        ("a", [(0, 1.0)]),
+        ("", [(0, 90.0)]),
+    ]
+
+
+# cost
+
+
+def test_money_is_stacked_in_the_order_of_the_legend() -> None:
+    """Parts without a price have no layer; unknown parts come last."""
+    rows = [
+        {"what": "new", "at_ms": 0, "cost": 1},
+        {"what": "__idle__", "at_ms": 0, "cost": 2_000_000_000},
+        {"what": "request", "at_ms": 0, "cost": 1_000_000_000},
+        {"what": "__unpriced__", "at_ms": 0, "cost": None},
+    ]
+
+    assert list(stacked(rows).items()) == [("request", [(0, 1.0)]), ("__idle__", [(0, 2.0)]), ("new", [(0, 1e-9)])]
+
+
+def test_a_budget_stands_where_its_days_put_it() -> None:
+    """Only what it names counts; without history there is no forecast."""
+    budgets = Budgets((Budget("acme", 4_000, "tenant", "acme", 10, date(1970, 1, 1)),))
+    days = [
+        {"day": 20, "tenant": "acme", "model": "m", "cost": 1_000},
+        {"day": 20, "tenant": "globex", "model": "m", "cost": 500},
+        {"day": 20, "tenant": "acme", "model": "n", "cost": None},
+    ]
+
+    (row,) = standings(budgets, days, 20 * DAY_MS + 1)
+
+    assert (row["spent"], row["share"], row["forecast"], row["between"], row["over"]) == (1_000, 0.25, None, "–", False)
+
+
+# sql
+
+
+@pytest.mark.parametrize("name", saved())
+def test_every_saved_query_can_be_run_as_it_stands(name: str) -> None:
+    """Its tables are written in, and the page knows a value for what else it needs, or the server will ask for it."""
+    sql = text_of(name, HOUR_MS)
+    filled = values_for(sql, 0, HOUR_MS, MINUTE_MS)
+
+    assert "{" not in sql or filled
+    assert filled.keys() <= places(sql).keys()
+    assert not any(kind == "Identifier" and word in ("gpu", "requests") for word, kind in places(sql).items())
