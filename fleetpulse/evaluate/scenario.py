@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fleetpulse.evaluate.table import CASES, REST_S, WARM_UP_S, Case
+from producers.fleet.entities import next_version
 from producers.fleet.faults import Fault
 from producers.fleet.fleet import Fleet
 from producers.fleet.load import Load, PoissonLoad, Share
@@ -134,6 +135,9 @@ def _trouble(case: Case, from_ms: int, random: np.random.Generator, uuids: dict[
     if case.cause is None:
         return Trouble(case, fault, "", frozenset())
     touched = _touched(field, place, uuids)
+    if field == "model":
+        new = next_version(next(engine.model_version for engine in engines() if engine.model == place))
+        return Trouble(case, fault, new, frozenset({*touched, ("model_version", new)}))
     return Trouble(case, fault, uuids.get(place, place), frozenset(touched))
 
 
@@ -150,6 +154,9 @@ def _places(target: str) -> tuple[str, list[str]]:
         return "tenant", [tenant.name for tenant in DEFAULT_TENANTS]
     if target == "load_model":
         return "model", [share.model for share in SHARES]
+    if target == "whole_model":
+        versions = {model: {e.model_version for e in fleet if e.model == model} for model in (BIG, CODER, CODE, CHAT)}
+        return "model", [model for model, told in versions.items() if len(told) == 1]
     if target == "model_version":
         return "model_version", ["chat@2"]
     if target == "only_engine":
@@ -162,7 +169,7 @@ def _touched(field: str, place: str, uuids: dict[str, str]) -> set[tuple[str, st
     found = {("gpu_uuid" if field == "gpu" else field, uuids.get(place, place))}
     for engine in engines():
         gpus = {f"{engine.host}:{engine.first_gpu + offset}" for offset in range(engine.tensor_parallel)}
-        hit = {"gpu": gpus, "host": {engine.host}, "engine_id": {engine.engine_id}}
+        hit = {"gpu": gpus, "host": {engine.host}, "engine_id": {engine.engine_id}, "model": {engine.model}}
         if place in hit.get(field, {engine.model_version}):
             found |= {("engine_id", engine.engine_id), ("model", engine.model), ("host", engine.host)}
             found |= {("model_version", engine.model_version), ("placement_group", engine.engine_id)}

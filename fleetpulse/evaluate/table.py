@@ -36,6 +36,8 @@ READING_S = 5
 """Of the simulation: a reading tells of the seconds before it, so the first that shows a fault comes so much later."""
 FAST_S = 2 * 10 + READING_S
 USUAL_S = 2 * MINUTE_S
+DEPLOYED_S = 5 * MINUTE_S
+"""Three windows of a minute, and one more where few requests come: two hundred of the new version are asked for."""
 LEAK_S = 0.1 / 0.8 * 3 * HOUR_S
 """Until a tenth of the headroom is used."""
 DRIFT_S = 150 * MINUTE_S
@@ -51,6 +53,17 @@ CASES: tuple[Case, ...] = (
     Case("memory_leak", "memory_leak", "gpu", 0.8, 3 * HOUR_S, "gpu_uuid", LEAK_S, "a tenth", SLOW_S),
     Case("kv_pressure", "kv_pressure", "engine_id", 0.97, 15 * MINUTE_S, "engine_id", USUAL_S),
     Case("version_regression", "latency_regression", "model_version", 0.2, 20 * MINUTE_S, "model_version", USUAL_S),
+    Case(
+        "deployment",
+        "deployment",
+        "whole_model",
+        0.2,
+        20 * MINUTE_S,
+        "model_version",
+        DEPLOYED_S,
+        "versions are compared by the minute",
+        SLOW_S,
+    ),
     Case("engine_slow", "latency_regression", "engine_id", 0.5, 15 * MINUTE_S, "engine_id", USUAL_S),
     Case("error_burst", "error_burst", "engine_id", 0.3, 10 * MINUTE_S, "engine_id", USUAL_S),
     Case("cold_start", "cold_start", "only_engine", 1.0, 5 * MINUTE_S, "engine_id", USUAL_S),

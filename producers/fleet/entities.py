@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from producers.fleet.requests import RequestLabels
 from producers.fleet.wide import EntityLabel, entity_label
 
 Rows = Sequence[dict[str, str | None]]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,30 @@ def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
         gpu_host=gpus.host,
         requests=_request_labels(plan, engine_rows, engine_host),
     )
+
+
+def next_version(version: str) -> str:
+    """What a deployment puts in the place of a model version."""
+    return f"{version}-next"
+
+
+class Directories:
+    """The directory of a plan while these or those engines run their next version, each built once."""
+
+    def __init__(self, plan: FleetPlan, gpus: Gpus) -> None:
+        self._plan, self._gpus = plan, gpus
+        self._built: dict[bytes, Directory] = {}
+
+    def of(self, deployed: Mask) -> Directory:
+        """``deployed``: which engines run their next version."""
+        found = self._built.get(key := deployed.tobytes())
+        if found is None:
+            engines = tuple(
+                replace(engine, model_version=next_version(engine.model_version)) if new else engine
+                for engine, new in zip(self._plan.engines, deployed.tolist(), strict=True)
+            )
+            found = self._built[key] = directory_of(replace(self._plan, engines=engines), self._gpus)
+        return found
 
 
 def _labels(rows: Rows, host_of: npt.NDArray[np.int64], hosts: int) -> dict[str, EntityLabel]:

@@ -44,6 +44,9 @@ KINDS = {
         "slowdown", Scope.ENGINE, False, "added share of step time", "every step is slower", inf
     ),
     "slow_drift": Kind("slowdown", Scope.ENGINE, True, "added share of step time at the end", "steps get slower", inf),
+    "deployment": Kind(
+        "deployed", Scope.ENGINE, False, "added share of step time", "a new model version runs, then the old again", inf
+    ),
     "error_burst": Kind("error_share", Scope.ENGINE, False, "share of requests, 0 to 1", "requests fail with 500"),
     "kv_pressure": Kind("cache_lost", Scope.ENGINE, False, "share of the cache, 0 to 1", "cache blocks are gone"),
     "cold_start": Kind("restart", Scope.ENGINE, False, "any", "the engine is stopped at the start and loads again"),

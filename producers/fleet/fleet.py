@@ -17,7 +17,7 @@ import numpy.typing as npt
 from producers.fleet import engine_kernel as kernel
 from producers.fleet.arrivals import Router, overrun, requests_of, surge
 from producers.fleet.engine_state import BINS, ENGINE, SINCE_LAST_SAMPLE, Output, new_output, new_state
-from producers.fleet.entities import Directory, directory_of
+from producers.fleet.entities import Directories, Directory
 from producers.fleet.equipment import STEP_OVERHEAD_US
 from producers.fleet.faults import Fault
 from producers.fleet.gpu_events import EccStorms, gpu_event_wide
@@ -97,7 +97,8 @@ class Fleet:
         self._state = new_state(_engines(plan, self._streams.build), plan.output_tokens_max)
         self._load_us = self._state.engines["load_us"]
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
-        self._directory: Directory = directory_of(plan, self._gpus)
+        self._directories = Directories(plan, self._gpus)
+        self._directory: Directory = self._directories.of(np.zeros(len(plan.engines), np.bool_))
         self._wires = Wires(len(plan.hosts))
         self._tag = int.from_bytes(self._streams.build.bytes(6))
         self._number = 0
@@ -142,6 +143,7 @@ class Fleet:
         arrivals = surge(arrivals, positions.load["surge"], streams.surge, span_us)
         arrivals = overrun(arrivals, positions.tenant["overrun"], self._plan.tenants, streams.overrun, span_us)
         self._turn(positions)
+        self._directory = self._directories.of(positions.engine["deployed"] > 0)
         output = self._output(len(arrivals.at_us))
         events = self._lose_and_find(begin_ms, positions, output)
         requests, ends = self._dispatch(arrivals, positions)
@@ -159,7 +161,8 @@ class Fleet:
         slowest = np.ones(len(engines))
         on = self._gpus.engine >= 0
         np.minimum.at(slowest, self._gpus.engine[on], np.maximum(clock[on], 0.01))
-        engines["slowdown"] = (1.0 + positions.engine["slowdown"]) / slowest
+        slower = (1.0 + positions.engine["slowdown"]) * (1.0 + positions.engine["deployed"])
+        engines["slowdown"] = slower / slowest
         engines["cache_limit"] = engines["cache_tokens_max"] * (1.0 - positions.engine["cache_lost"])
 
     def _output(self, arrivals: int) -> Output:

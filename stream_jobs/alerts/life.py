@@ -116,8 +116,13 @@ class Life:
             labels = self.topology.where(dict(finding.labels))
             machine = rule.kind == "no_data" and level_of(rule.by) in (Level.GPU, Level.ENGINE)
             silent = machine and self.topology.is_silent(labels.get("host", ""), since_ms)
-            signals.append(of_finding(rule, finding, labels, silent_host=silent))
+            hosts = self._hosts_of(labels) if rule.kind == "regression" else None
+            signals.append(of_finding(rule, finding, labels, silent_host=silent, hosts=hosts))
         return signals
+
+    def _hosts_of(self, labels: Mapping[str, str]) -> int | None:
+        """How many hosts run the version of a model; None where nobody told."""
+        return self.topology.hosts_with(labels.get("model", ""), labels.get("model_version", "")) or None
 
     def _of_gpu_event(self, row: Mapping[str, Any], at_ms: int) -> Signal | None:
         handling = events.handling_of(row, self._ruleset)

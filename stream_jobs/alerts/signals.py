@@ -144,9 +144,11 @@ def plain(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\x1f", "\\_")
 
 
-def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silent_host: bool = False) -> Signal:
+def of_finding(
+    rule: Rule, finding: Finding, labels: Mapping[str, str], *, silent_host: bool = False, hosts: int | None = None
+) -> Signal:
     """The finding as a signal; ``labels`` are its own and what the topology adds. ``silent_host``: a host of which
-    nothing at all is heard."""
+    nothing at all is heard. ``hosts``: how many have the version of the model that it is about, where that is known."""
     level = level_of(rule.by)
     return Signal(
         rule.name,
@@ -169,7 +171,7 @@ def of_finding(rule: Rule, finding: Finding, labels: Mapping[str, str], *, silen
         measure=f"{rule.value.topic}/{rule.value.field}" if rule.value.field else "",
         count=finding.count,
         note=finding.note,
-        summary=summary_of(rule, finding, labels),
+        summary=summary_of(rule, finding, labels, hosts),
         advice=rule.advice,
         renotify_ms=rule.renotify_ms,
     )

@@ -271,6 +271,11 @@ class Topology:
             self._versions[model] = Counter(self.engines[name].version for name in self._serving.get(model, ()))
         return self._versions[model][version]
 
+    def hosts_with(self, model: str, version: str) -> int:
+        """On how many hosts engines serve this version of a model."""
+        serving = (self.engines[name] for name in self._serving.get(model, ()))
+        return len({engine.host for engine in serving if engine.version == version and engine.host is not None})
+
     def is_silent(self, host: str, since_ms: int) -> bool:
         """No sample at all came from the host in windows that end after this."""
         known = self.hosts.get(host)

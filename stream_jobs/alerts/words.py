@@ -29,7 +29,7 @@ class _Known(dict[str, str]):
         return UNKNOWN
 
 
-def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str]) -> str:
+def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: int | None = None) -> str:
     """The rule's sentence; what is not known reads ``unknown``. A sentence that cannot be filled stays as it is."""
     unit = unit_of(rule)
     figures = {
@@ -39,6 +39,7 @@ def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str]) -> str:
         "high": shown(finding.high, unit),
         "count": str(finding.count),
         "note": finding.note,
+        "hosts": UNKNOWN if hosts is None else f"{hosts} host{'' if hosts == 1 else 's'}",
         "rule": rule.name,
     }
     try:

@@ -43,7 +43,7 @@ RULE_KEYS = (
 BY_MAX = 8
 MIN_COUNT_MAX = 10**9
 RENOTIFY_MAX_MS = 7 * DAY_MS
-FIGURES = ("value", "baseline", "low", "high", "count", "note", "rule")
+FIGURES = ("value", "baseline", "low", "high", "count", "note", "rule", "hosts")
 """What a summary may name beside labels."""
 _LABELS = frozenset(name_ for topic in vocabulary.TOPICS for name_ in vocabulary.dimensions(topic))
 

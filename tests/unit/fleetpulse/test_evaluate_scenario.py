@@ -8,6 +8,7 @@ import pytest
 
 from fleetpulse.evaluate.scenario import ALONE, BEGIN_MS, HOSTS, STEP_MS, engines, scenario
 from fleetpulse.evaluate.table import BY_NAME, CASES, REST_S, WARM_UP_S
+from producers.fleet.entities import next_version
 from producers.fleet.faults import KINDS
 from schemas.errors import ConfigError
 
@@ -55,6 +56,17 @@ def test_trouble_of_a_gpu_shows_in_what_stands_on_it() -> None:
     assert len([1 for name, _ in trouble.touched if name == "gpu_uuid"]) == 4
     assert {("engine_id", engine.engine_id), ("model", engine.model), ("host", host)} <= trouble.touched
     assert {value for name, value in trouble.touched if name == "host"} == {host}
+
+
+def test_a_deployment_is_named_by_its_new_version() -> None:
+    """On all engines of a model that has one version; the old one is not what the alert must name."""
+    (trouble,) = scenario(1, cases=[BY_NAME["deployment"]]).troubles
+    hit = [engine for engine in engines() if engine.model == trouble.fault.value]
+
+    assert len({engine.host for engine in hit}) == 2
+    assert {next_version(engine.model_version) for engine in hit} == {trouble.value}
+    assert {("model_version", trouble.value), ("model", trouble.fault.value)} <= trouble.touched
+    assert {value for name, value in trouble.touched if name == "engine_id"} == {engine.engine_id for engine in hit}
 
 
 def test_a_healthy_case_touches_nothing() -> None:

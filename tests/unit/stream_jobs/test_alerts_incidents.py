@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.stream_jobs.alerts_cases import Scene, short
+from dataclasses import replace
+
+from stream_jobs.rules.ruleset import RuleSet
+from tests.unit.stream_jobs.alerts_cases import RULES, Scene, short
 
 
 def members(scene: Scene) -> list[list[str]]:
@@ -337,3 +340,17 @@ def test_what_needs_nobody_takes_in_nothing_that_needs_somebody() -> None:
         ("updated", "gpu_lost", "g-30"),
         ("opened", "gpu_lost", "g-20"),
     ]
+
+
+def test_a_slower_version_says_on_how_many_hosts() -> None:
+    """Counted over the engines that serve it; unknown of a model that none is known to serve."""
+    slower = next(rule for rule in RULES if rule.name == "version_slower")
+    scene = Scene(ruleset=RuleSet((replace(slower, summary="{model_version} on {hosts}"),)))
+
+    scene.see(
+        scene.fire("version_slower", model="llama", model_version="v1"),
+        scene.fire("version_slower", model="qwen", model_version="v1"),
+        scene.fire("version_slower", model="other", model_version="v9"),
+    )
+
+    assert sorted(alert.summary for alert in scene.told) == ["v1 on 1 host", "v1 on 3 hosts", "v9 on unknown"]

@@ -63,6 +63,14 @@ def test_a_sentence_is_filled_with_what_is_known() -> None:
     assert summary_of(told, FINDING, {"model": "llama"}) == "llama of unknown: 1.25 s, 900 ms (a new version)"
 
 
+@pytest.mark.parametrize(("hosts", "said"), [(None, "unknown"), (1, "1 host"), (12, "12 hosts")])
+def test_says_on_how_many_hosts(hosts: int | None, said: str) -> None:
+    """``{hosts}`` is a count with its noun."""
+    told = replace(rule("r", "regression", "t", ()), summary="since {model_version} on {hosts}")
+
+    assert summary_of(told, FINDING, {"model_version": "v2"}, hosts) == f"since v2 on {said}"
+
+
 @pytest.mark.parametrize("summary", ["{", "{}", "{value.x}", "{0}", "{value!z}", "{value[x]}"])
 def test_a_sentence_that_cannot_be_filled_stays_as_it_is(summary: str) -> None:
     """A rule's text never stops the judging."""

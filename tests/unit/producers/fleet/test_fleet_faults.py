@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from producers.fleet.entities import next_version
 from producers.fleet.faults import KINDS, Fault, faults_of
 from producers.fleet.fleet import Fleet, Step
 from producers.fleet.gpu_events import EccStorms
@@ -96,6 +97,27 @@ def test_a_latency_regression_slows_every_token(run: Callable[..., Rows]) -> Non
     after = tpot(ill, OFF_MS + 5_000, OFF_MS + 15_000) / tpot(healthy, OFF_MS + 5_000, OFF_MS + 15_000)
     assert during > 1.5 * 0.95
     assert after == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_deployment_renames_and_slows(run: Callable[..., Rows]) -> None:
+    """Requests and samples of the model's engines carry the next version while it runs and the old one before and
+    after, those of others their own; every step is longer."""
+    model = "qwen2.5-coder-7b-instruct"
+    healthy, ill = run(), run(Fault("deployment", "model", model, ON_MS, OFF_MS, 0.5))
+
+    def versions(topic: str, *, during: bool) -> set[str]:
+        return {row["model_version"] for row in of(ill, topic, CODE_ENGINE, during=during)}
+
+    def tpot(rows: Rows) -> float:
+        mine = of(rows, "llm.requests", CODE_ENGINE, during=True)
+        return median(row["tpot_us"] for row in mine if row["tpot_us"] is not None)
+
+    old = {row["model_version"] for row in healthy["llm.requests"] if row["engine_id"] == CODE_ENGINE}
+    new = {next_version(version) for version in old}
+    assert [versions(topic, during=True) for topic in ("llm.requests", "engine.samples")] == [new, new]
+    assert old <= versions("llm.requests", during=False) <= old | new
+    assert without(ill, CODE_ENGINE) == without(healthy, CODE_ENGINE)
+    assert tpot(ill) > 1.4 * tpot(healthy)
 
 
 def test_an_error_burst_fails_its_share(run: Callable[..., Rows]) -> None:
