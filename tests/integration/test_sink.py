@@ -15,15 +15,19 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, ContractError
 from schemas.headers import Identity
+from schemas.record import Record
 from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.usage import USAGE_KEY
 from sinks import service
 from sinks.database import SinkDatabase
 from sinks.rollup import RollupSettings
 from sinks.service import Progress, SinkSettings, run_sink
-from tests.integration.sink_rig import Door, committed, migrated, send, skip_to_end, store, store_raw, until
+from tests.integration.sink_rig import Door, committed, send, skip_to_end, store, store_raw, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials, requests
+from tests.unit.stream_jobs.usage_cases import totals
+from tests.unit.stream_jobs.windows_cases import a_commit, a_record, a_request, a_step
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 SETTINGS = SinkSettings(flush_ms=100, raw=False, rollups=RollupSettings(pass_ms=200, settle_ms=300))
 SPOOL = secrets.token_hex(16)
@@ -43,7 +47,6 @@ def landed(clickhouse: Any) -> tuple[int, int]:
 
 @pytest.fixture
 def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Any:
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as found:
         yield found
 
@@ -57,6 +60,33 @@ def test_a_block_that_is_inserted_twice_counts_once(database: SinkDatabase, clic
     store(database, [two, one], NOW_MS)
 
     assert landed(clickhouse) == (3, 12)
+
+
+def test_usage_adds_up_to_what_requests_told_though_it_lands_twice(database: SinkDatabase, clickhouse: Any) -> None:
+    """From the windows job's own records, over all windows and commits: null stays null, labels are kept."""
+    step, now_ms = a_step(), SystemClock().now_ms()
+    state, records = step.new("llm.requests", 0), list[Record]()
+    times = {"e2e_us": 25_000_000, "ttft_us": 12_000_000}
+    events = [
+        a_request(now_ms + n, tenant=f"t{n % 3}", input_tokens=n * 11, output_tokens=n if n % 3 else None, **times)
+        for n in range(40)
+    ]
+    for number, start in enumerate(range(0, 40, 8)):
+        changes = step.changes()
+        step.fold(state, [a_record("llm.requests", events[start : start + 8], number)], changes)
+        for output in step.rows(state, changes, a_commit("llm.requests", number, number + 1)):
+            if output.topic == WINDOW_PARTIALS and output.value:
+                place = (output.topic, output.partition, len(records), now_ms)
+                records.append(Record(*place, None, output.value, output.headers))
+
+    for _ in range(2):
+        store(database, records, now_ms)
+
+    sums = "sum(requests), sum(prefill_tokens), sum(cached_tokens), sum(decode_tokens)"
+    by_tenant = f"SELECT tenant, {sums} FROM usage FINAL GROUP BY tenant ORDER BY tenant"
+    told = {key[USAGE_KEY.index("tenant")]: amounts for key, amounts in totals(events).items()}
+    assert clickhouse.query(by_tenant).result_rows == [(tenant, *told[tenant]) for tenant in ("t0", "t1", "t2")]
+    assert clickhouse.query("SELECT uniqExact(window_ms) FROM usage").result_rows[0][0] in (3, 4)
 
 
 def test_of_copies_of_a_raw_event_the_first_in_the_log_stands(database: SinkDatabase, clickhouse: Any) -> None:
