@@ -65,8 +65,10 @@ class LedgerLimits:
 
 @dataclass(slots=True)
 class Marks:
-    """Columns by code of the group. ``revision`` -1: the group has no such minute; ``told_ms`` -1: not told yet."""
+    """Columns by code of the group. ``revision`` -1: the group has no such minute; ``told_ms`` -1: not told yet.
+    ``since`` is the offset of its first row."""
 
+    since: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     revision: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     told_ms: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     dirty: Flags = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
@@ -76,6 +78,7 @@ class Marks:
         """Have room for so many groups."""
         more = groups - len(self.revision)
         if more > 0:
+            self.since = np.append(self.since, np.full(more, -1))
             self.revision = np.append(self.revision, np.full(more, -1))
             self.told_ms = np.append(self.told_ms, np.full(more, -1))
             self.dirty = np.append(self.dirty, np.zeros(more, np.bool_))
@@ -198,16 +201,18 @@ class Ledger:
         minute.marks.dirty[groups] = True
         minute.add(table, rows, self.limits.lines_max)
 
-    def restore(self, table: str, minutes: Ints, rows: Rows) -> None:
+    def restore(self, table: str, offsets: Ints, minutes: Ints, rows: Rows) -> None:
         """Add rows that were taken before this state was dumped: marks, which were dumped with it, stay as they are."""
         for minute_ms in np.unique(minutes).tolist():
             minute = self.minutes.get(minute_ms)
-            if minute is not None:
-                minute.marks.room(len(self.groups))
-                which = np.flatnonzero(minutes == minute_ms)
-                there = which[minute.marks.there[rows.keys[0][which]]]
-                if len(there):
-                    minute.add(table, rows.of(there), self.limits.lines_max)
+            if minute is None:
+                continue
+            minute.marks.room(len(self.groups))
+            which = np.flatnonzero(minutes == minute_ms)
+            groups = rows.keys[0][which]
+            kept = which[minute.marks.there[groups] & (offsets[which] >= minute.marks.since[groups])]
+            if len(kept):
+                minute.add(table, rows.of(kept), self.limits.lines_max)
 
     def open(self, offsets: Ints, minutes: Ints, groups: Ints) -> None:
         """Begin the (group, minute)s of these rows that are not there yet, first come, while the limit allows."""
@@ -217,7 +222,7 @@ class Ledger:
             if minute is None:
                 minute = self.minutes[minute_ms] = Minute(offset)
                 minute.marks.room(len(self.groups))
-            minute.marks.revision[group] = offset
+            minute.marks.since[group] = minute.marks.revision[group] = offset
             self.held += 1
 
     def _new_pairs(self, offsets: Ints, minutes: Ints, groups: Ints) -> list[tuple[int, int, bytes, int]]:
@@ -301,9 +306,9 @@ class Ledger:
             marks, codes = minute.marks, _codes(minute)
             codes.sort(key=lambda group: self.groups.list[group] or b"")
             flags = (marks.dirty + 2 * marks.final)[codes].tolist()
-            columns = [marks.revision[codes].tolist(), marks.told_ms[codes].tolist(), flags]
+            columns = [getattr(marks, name)[codes].tolist() for name in ("since", "revision", "told_ms")]
             of = [places[self.groups.list[group] or b""] for group in codes]
-            minutes.append([minute_ms, minute.first_offset, of, *columns])
+            minutes.append([minute_ms, minute.first_offset, of, *columns, flags])
         return {"passed_ms": self.passed_ms, "groups": [name.decode("latin-1") for name in names], "minutes": minutes}
 
     @classmethod
@@ -311,11 +316,11 @@ class Ledger:
         """The ledger that was dumped, without its sums."""
         ledger = cls(limits, passed_ms=found["passed_ms"])
         codes = np.array([ledger.groups.code(name.encode("latin-1")) for name in found["groups"]], dtype=np.int64)
-        for minute_ms, first_offset, of, revision, told_ms, flags in found["minutes"]:
+        for minute_ms, first_offset, of, since, revision, told_ms, flags in found["minutes"]:
             minute = ledger.minutes[minute_ms] = Minute(first_offset)
             marks, groups, bits = minute.marks, codes[of], np.array(flags, dtype=np.int64)
             marks.room(len(ledger.groups))
-            marks.revision[groups], marks.told_ms[groups] = revision, told_ms
+            marks.since[groups], marks.revision[groups], marks.told_ms[groups] = since, revision, told_ms
             marks.dirty[groups], marks.final[groups] = bits & 1 > 0, bits & 2 > 0
             ledger.held += len(groups)
         return ledger

@@ -102,7 +102,7 @@ class CostStep:
         again = int(np.searchsorted(offsets, state.replay_to))
         for one in found:
             rows = one.of(0, again)
-            state.ledger.restore(rows.table, rows.minutes, rows.rows)
+            state.ledger.restore(rows.table, offsets[rows.record], rows.minutes, rows.rows)
         first = again
         for number in range(again, len(records)):
             if self._hears(state, changes, records[number], heads[number]):
