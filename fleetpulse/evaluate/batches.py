@@ -11,7 +11,7 @@ import numpy as np
 
 from producers.fleet.wide import Of, Wide
 from schemas import native
-from schemas.block import Block, Labels
+from schemas.block import Block, Column, Labels
 from schemas.events import BY_TOPIC
 from schemas.headers import NATIVE
 from schemas.limits import DEFAULT_LIMITS
@@ -21,7 +21,7 @@ from schemas.select import select
 
 def block_of(wide: Wide) -> Block:
     """The rows of a wide batch as one block."""
-    columns = {
+    columns: dict[str, Column] = {
         name: Labels(column.label.codes[wide.entity], column.label.words) if isinstance(column, Of) else column
         for name, column in wide.columns.items()
     }
