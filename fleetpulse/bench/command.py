@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fleetpulse.bench.alerting_command import alerts
+from fleetpulse.bench.cost_command import cost
 from fleetpulse.bench.edge_command import edge
 from fleetpulse.bench.insight_command import insight
 from fleetpulse.bench.telling import DataDir, Json, Keep, Results, Seed, finish
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command()(edge)
 app.command()(insight)
 app.command()(alerts)
+app.command()(cost)
 
 
 class ProfileName(StrEnum):

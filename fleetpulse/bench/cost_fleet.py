@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas import native
-from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.block import Bins, Block, Column, Labels, Numbers
 from schemas.fields import Field, Kind, Table
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.record import Record
@@ -152,6 +152,3 @@ def _other(field: Field, rows: int) -> Column:
         return Bins(np.zeros(rows, dtype=np.int64), np.empty(0, dtype=np.int16), np.empty(0, dtype=np.uint64))
     assert field.kind.numpy, field.name
     return Numbers(np.full(rows, 50, dtype=field.kind.numpy))
-
-
-assert Texts is not None

@@ -184,7 +184,7 @@ def last_bills(log: list[Entry], pauses: set[int]) -> list[Any]:
 
 
 @given(log=LOG, seed=st.integers(0, 99), pauses=st.sets(st.integers(0, 24), max_size=3))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_any_order_gives_the_same_bills(log: list[Entry], seed: int, pauses: set[int]) -> None:
     """Shuffled and told in between: the last rows are the same."""
     shuffled = list(log)
@@ -194,7 +194,7 @@ def test_any_order_gives_the_same_bills(log: list[Entry], seed: int, pauses: set
 
 
 @given(log=LOG)
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_minutes_hours_and_days_add_up(log: list[Entry]) -> None:
     """Whatever is added up by minute, hour or day: parts are bills, nano-dollar by nano-dollar."""
     ledger = Ledger()
@@ -215,7 +215,7 @@ def test_minutes_hours_and_days_add_up(log: list[Entry]) -> None:
 
 
 @given(log=LOG, seed=st.integers(0, 99))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_equal_states_have_equal_bytes(log: list[Entry], seed: int) -> None:
     """The same rows in another order at the same offsets' maximum; and load gives back what was dumped."""
     shuffled = list(log)

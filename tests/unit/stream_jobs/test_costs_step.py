@@ -195,7 +195,7 @@ def disturbed(step: CostStep, records: Sequence[Record], plan: Sequence[tuple[in
 
 
 @given(st.lists(ENTRY, max_size=14), st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), max_size=8), LIMITS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_no_cut_and_no_crash_changes_the_last_row_of_a_bill(
     entries: list[tuple[int, int, list[Any]]], plan: list[tuple[int, int]], limits: LedgerLimits
 ) -> None:
@@ -213,7 +213,7 @@ def test_no_cut_and_no_crash_changes_the_last_row_of_a_bill(
 
 
 @given(st.lists(ENTRY, min_size=2, max_size=10), st.integers(0, 9), st.integers(1, 9))
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_a_poisoned_record_stays_out_however_often_it_is_read(
     entries: list[tuple[int, int, list[Any]]], poisoned: int, cut: int
 ) -> None:
