@@ -72,13 +72,17 @@ def decimal(number: float | None, unit: str = "") -> str:
 
 
 def gpu_hours(ms: int | None) -> str:
-    """``12.5 h``."""
-    return UNKNOWN if ms is None else f"{ms / HOUR_MS:,.1f} h"
+    """``12.5 h``; below an hour minutes."""
+    if ms is None:
+        return UNKNOWN
+    return f"{ms / HOUR_MS:,.1f} h" if ms >= HOUR_MS or not ms else f"{60 * ms / HOUR_MS:.1f} min"
 
 
 def energy(mj: int | None) -> str:
-    """``12.50 kWh``."""
-    return UNKNOWN if mj is None else f"{mj / KWH_MJ:,.2f} kWh"
+    """``12.50 kWh``; below a hundredth watt-hours."""
+    if mj is None:
+        return UNKNOWN
+    return f"{mj / KWH_MJ:,.2f} kWh" if mj >= KWH_MJ // 100 or not mj else f"{1_000 * mj / KWH_MJ:.3g} Wh"
 
 
 def instant(at_ms: int | None) -> str:

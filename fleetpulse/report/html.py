@@ -25,16 +25,16 @@ main { max-width: 1040px; margin: 0 auto; padding: 28px 24px 48px; }
 h1 { font-size: 26px; margin: 0; } h2 { font-size: 18px; margin: 36px 0 4px; }
 p { margin: 4px 0 10px; color: var(--soft); max-width: 80ch; }
 .warn { color: var(--warn); background: var(--warn-fill); padding: 8px 12px; border-radius: 6px; margin: 8px 0; }
-.heads { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: 12px; margin: 20px 0 8px; }
+.heads { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px; margin: 20px 0 8px; }
 .head { background: var(--fill); border-radius: 8px; padding: 12px 14px; }
-.head dt { color: var(--soft); font-size: 13px; } .head dd { margin: 0; font-size: 24px; font-weight: 600; }
+.head dt { color: var(--soft); font-size: 13px; } .head dd { margin: 0; font-size: 22px; font-weight: 600; }
 .head dd.note { font-size: 13px; font-weight: 400; color: var(--soft); }
 .wide { overflow-x: auto; margin: 10px 0 16px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); font-size: 13px; padding: 4px 0; }
 th, td { text-align: left; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 thead th { font-size: 13px; color: var(--soft); border-bottom: 2px solid var(--line); }
-tbody th { font-weight: 500; overflow-wrap: anywhere; } .r { text-align: right; white-space: nowrap; }
+tbody th { font-weight: 500; overflow-wrap: break-word; } .r { text-align: right; white-space: nowrap; }
 .bar { width: 22%; min-width: 90px; padding-right: 0; } .bar span { display: block; height: 12px; margin-top: 4px;
   background: var(--c1); border-radius: 2px; min-width: 1px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft); font-size: 12px; }
@@ -106,7 +106,7 @@ def _bar(table: Table, number: int) -> str:
     if not table.shares:
         return ""
     width = 100 * max(0.0, min(1.0, table.shares[number]))
-    return f'<td class="bar"><span style="width: {width:.1f}%"></span></td>'
+    return '<td class="bar">' + (f'<span style="width: {width:.1f}%"></span>' if width else "") + "</td>"
 
 
 def _figure(bars: Bars) -> str:

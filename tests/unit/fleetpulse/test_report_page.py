@@ -1,0 +1,164 @@
+"""The page: the same figures in a terminal and a browser, and nothing of anybody's labels is obeyed."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+from rich.console import Console
+
+from fleetpulse.report import tables
+from fleetpulse.report.compose import page
+from fleetpulse.report.html import html
+from fleetpulse.report.page import Bars, Headline, Page, Section, Table
+from fleetpulse.report.terminal import rendered
+
+HOUR_MS = 3_600_000
+EVIL = "<script>alert(1)</script>\x1b[31m"
+
+
+class Tags(HTMLParser):
+    """Collects tags and what they link to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "line", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("line", "rect"):
+            assert self.open.pop() == tag
+
+
+def figures(**given: Any) -> dict[str, Any]:
+    """The least that a report may have."""
+    bill = {
+        "bills": 3, "total_nusd": 5_000_000_000, "gpu_nusd": 5_000_000_000, "host_nusd": None, "energy_nusd": 0,
+        "gpu_ms": 2 * HOUR_MS, "energy_mj": None, "unpriced_gpu_ms": HOUR_MS, "unpriced_energy_mj": 0,
+        "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "provisional_bills": 1, "prices_versions": ["a", "b"],
+        "weights_versions": [1], "definition_versions": [1],
+    }  # fmt: skip
+    split = [{"part": "__idle__", "what": "", "cost_nusd": 5_000_000_000, "energy_mj": None, "gpu_ms": HOUR_MS}]
+    names = ("hours", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
+             "power_caps", "budgets")  # fmt: skip
+    prices = {"file": "folder/p.yaml", "version": "abc", "used": []}
+    found: dict[str, Any] = {"from_ms": 0, "to_ms": HOUR_MS, "bill": bill, "split": split, "prices": prices}
+    return found | {name: [] for name in names} | given
+
+
+def shown(what: Page) -> str:
+    """What a terminal of 160 columns shows."""
+    console = Console(width=160, force_terminal=False)
+    with console.capture() as captured:
+        console.print(*rendered(what), sep="\n")
+    return captured.get()
+
+
+def test_the_least_report_says_what_is_missing() -> None:
+    """No models, no budgets, no energy: sentences and dashes, no zeros."""
+    made = page(figures())
+
+    assert [one.value for one in made.headlines] == ["$5.00", "0.0 %", "100.0 %", "–", "–", "–"]
+    assert list(made.warnings) == [
+        "1.0 h of GPU time have no price and are not in the bill; `fleetpulse prices check` says which.",
+        "1 of 3 bills are provisional: still changing.",
+        "Rated with 2 versions of prices; `fleetpulse rerate` makes it one.",
+    ]
+    said = {section.title: section.empty for section in made.sections if not any(t.rows for t in section.tables)}
+    assert said["Budgets"] == "No budgets are set (--budgets)."
+    assert said["Good requests"] == "No service classes are defined; give a file with `slo_classes` (--slo)."
+
+
+def test_terminal_and_file_show_the_same_digits() -> None:
+    """Every cell of every table stands in both."""
+    made = page(figures())
+    text, file = shown(made), html(made)
+
+    cells = [cell for section in made.sections for table in section.tables for row in table.rows for cell in row]
+    assert len(cells) > 10
+    assert all(cell in text and cell in file for cell in cells)
+
+
+def test_labels_of_anybody_are_text() -> None:
+    """Markup and control characters in a tenant's name reach neither the browser nor the terminal."""
+    made = Page(EVIL, EVIL, [Headline(EVIL, EVIL)], [Section(EVIL, EVIL, [Table(EVIL, (EVIL,), ((EVIL,),))])], [EVIL])
+    file = html(made)
+    tags = Tags()
+    tags.feed(file)
+
+    assert "script" not in tags.seen
+    assert tags.open == []
+    assert "[31m" not in shown(Page("", "", [], [Section("", "", [Table("", ("x",), ((EVIL,),))])])).replace(
+        "\\x1b[31m", ""
+    )
+
+
+def test_the_file_is_whole_and_asks_for_nothing() -> None:
+    """Well-formed, without scripts and links; dark and print styles are in it."""
+    hours = [{"hour_ms": hour * HOUR_MS, "part": "request", "cost_nusd": hour * 10**9} for hour in range(3)]
+    file = html(page(figures(hours=hours)))
+    tags = Tags()
+    tags.feed(file)
+
+    assert (tags.open, tags.links) == ([], [])
+    assert {"svg", "table", "caption", "h1", "h2"} <= tags.seen
+    assert "prefers-color-scheme: dark" in file
+    assert "@media print" in file
+
+
+def test_bars_have_every_hour_also_one_without_costs() -> None:
+    """A gap in time is a gap in the picture; the highest bar does not leave it."""
+    rows = [
+        {"hour_ms": 0, "part": "request", "cost_nusd": 10**9},
+        {"hour_ms": 2 * HOUR_MS, "part": "__idle__", "cost_nusd": None},
+    ]
+
+    bars = tables.hours(rows)
+
+    assert [(label, sum(amounts)) for label, amounts in bars.bars] == [("00:00", 1.0), ("01:00", 0.0), ("02:00", 0.0)]
+    assert tables.hours([]).bars == ()
+
+
+def test_bars_without_any_amount_are_drawn() -> None:
+    """Nothing to show is no division by nothing."""
+    made = Page("", "", [], [Section("", bars=Bars("", "$", ("a",), (("x", (0.0,)),)))])
+
+    assert "<svg" in html(made)
+    assert "highest $0" in shown(made) or "highest $1" in shown(made)
+
+
+def test_power_limits_are_compared_within_a_model_and_gpu() -> None:
+    """The lowest limit against the highest; one limit alone says nothing."""
+    row = {"model": "m", "gpu_model": "g", "minutes": 1}
+    low = {**row, "limit_w": 500.0, "j_per_token": 0.15, "generated_tokens_per_gpu_s": 95.0}
+    high = {**row, "limit_w": 700.0, "j_per_token": 0.2, "generated_tokens_per_gpu_s": 100.0}
+
+    assert tables.cap_said([low, high]) == (
+        "m on g at 500 instead of 700 W: -25 % energy a token and -5 % generated tokens/s."
+    )
+    assert tables.cap_said([low]) == ""
+
+
+def test_budgets_say_forecast_and_levels() -> None:
+    """Without history there is no forecast; levels by what was spent and ahead of time."""
+    row = {
+        "budget": "b", "scope": "all", "of": None, "start_ms": 0, "end_ms": 86_400_000, "spent_nusd": 10**9,
+        "amount_nusd": 2 * 10**9, "forecast_nusd": None, "exhausted_ms": None,
+        "crossed": [{"share_ppm": 500_000, "kind": "soft", "ahead": False},
+                    {"share_ppm": 1_000_000, "kind": "soft", "ahead": True}],
+    }  # fmt: skip
+
+    table = tables.budgets([row])
+
+    assert table.rows == (
+        ("b", "all", "1970-01-01 to 1970-01-02", "$1.00", "$2.00", "– (3 days of history needed)", "–",
+         "50 % soft, 100 % soft by forecast"),
+    )  # fmt: skip
+    assert table.shares == (0.5,)
