@@ -81,7 +81,13 @@ def _row(option: Any) -> str:
     default = option.default
     if isinstance(default, bool) or default is None or callable(default) or default == []:
         return f"| {names} | {told} |"
-    return f"| {names} | {told} Default: `{getattr(default, 'value', default)}`. |"
+    return f"| {names} | {told} Default: `{_default(default)}`. |"
+
+
+def _default(value: Any) -> str:
+    """A default as one types it; a file of the package without the folder of this machine."""
+    told = str(getattr(value, "value", value))
+    return told.removeprefix(f"{PAGE.parents[1]}/")
 
 
 def _plain(text: str | None) -> str:
