@@ -21,7 +21,7 @@ from fleetpulse.reconcile import Report, reconcile
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from schemas.errors import FleetpulseError
-from schemas.limits import WINDOW_MS
+from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.tables import PARTIALS
 
 READY_WITHIN_S = 120.0
@@ -183,7 +183,16 @@ def _close(run: _Run, report: Report) -> None:
     alerts = _ask(run.database, "alert_history", bounds)
     if alerts.rows:
         console.print(screen.alerts_table(alerts))
+    _print_costs(run)
     _print_books(console, report)
+
+
+def _print_costs(run: _Run) -> None:
+    """Bills are told when their minute has ended: a short demo may have none."""
+    minutes = {"from_ms": run.begun_ms - run.begun_ms % MINUTE_MS, "to_ms": run.ended_ms}
+    split = run.database.named("cost_split", minutes)
+    if split.rows:
+        run.console.print(screen.costs_table(split, run.database.named("cost_by_model", minutes)))
 
 
 def _show_queries(run: _Run) -> None:

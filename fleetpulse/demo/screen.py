@@ -15,6 +15,8 @@ from rich.text import Text
 from fleetpulse.commands.output import show, table
 from fleetpulse.database import Answer
 from fleetpulse.reconcile import TopicBooks
+from fleetpulse.report.amounts import ratio, share, usd
+from fleetpulse.report.tables import PARTS
 
 _EMPTY = Answer((), ())
 
@@ -103,6 +105,27 @@ def books_table(topics: Sequence[TopicBooks]) -> Table:
     columns = ("topic", "produced", "accepted", "late", "future", "rejected", "shed", "re-sent (dropped)")
     rows = [(b.topic, b.produced, b.accepted, b.late, b.future, b.rejected, b.shed, b.duplicate) for b in topics]
     return table("Books: produced = accepted + late + future + rejected", columns, rows)
+
+
+def costs_table(split: Answer, models: Answer) -> Table:
+    """Rows of ``cost_split`` and ``cost_by_model``: what the money went to, and what requests of each model cost."""
+    spent = split.records()
+    total = sum(one["cost_nusd"] or 0 for one in spent)
+    rows = [
+        (PARTS.get(f"{one['part']} {one['what']}".strip(), one["part"]), usd(one["cost_nusd"]),
+         share(ratio(one["cost_nusd"], total)), "")
+        for one in spent
+    ]  # fmt: skip
+    rows += [
+        (f"requests of {one['model'] or 'no model'}", usd(one["cost_nusd"]), share(ratio(one["cost_nusd"], total)),
+         f"{usd(ratio(one['cost_nusd'], one['requests']))} a request")
+        for one in models.records()
+    ]  # fmt: skip
+    made = table("Costs of the minutes that have ended (shipped example prices)",
+                 ("what for", "cost", "of the bill", ""), rows)  # fmt: skip
+    for column in made.columns[1:3]:
+        column.justify = "right"
+    return made
 
 
 def query_panel(title: str, sql: str) -> RenderableType:

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from fleetpulse.commands.output import show
 from fleetpulse.database import Answer
 from fleetpulse.demo.scenario import Scenario
-from fleetpulse.demo.screen import Picture, alerts_table, answer_table, facts, live, query_panel
+from fleetpulse.demo.screen import Picture, alerts_table, answer_table, costs_table, facts, live, query_panel
 from producers.fleet.faults import faults_of
 
 
@@ -65,6 +65,22 @@ def test_alerts_are_shown_while_open_and_when_all_is_over() -> None:
     assert [[cell.strip() for cell in row] for row in rows] == [
         ["warning", "12:00:01", "33", "hot"],
         ["critical", "12:00:09", "open", "gone"],
+    ]
+
+
+def test_costs_are_split_and_told_by_request() -> None:
+    """What the money went to adds up to all of it; a request of a model has its price; unpriced is a dash."""
+    parts = (("request", "", 6_000_000_000), ("__overhead__", "failed", 2_000_000_000), ("__idle__", "", None))
+    split = Answer(("part", "what", "cost_nusd"), parts)
+    models = Answer(("model", "requests", "cost_nusd"), (("m", 4, 8_000_000_000),))
+
+    lines = [line.split("│")[1:5] for line in drawn(costs_table(split, models)).splitlines() if line.startswith("│")]
+
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        ["requests that ended well", "$6.00", "75.0 %", ""],
+        ["requests that failed", "$2.00", "25.0 %", ""],
+        ["idle GPUs", "–", "–", ""],
+        ["requests of m", "$8.00", "100.0 %", "$2.00 a request"],
     ]
 
 

@@ -178,7 +178,7 @@ def test_every_price_that_held_is_named_with_its_line() -> None:
 def test_budgets_count_what_they_cover() -> None:
     """A tenant's, a team's, all: what has no price or no tenant counts where it belongs."""
     day = JUNE_MS // DAY_MS
-    days = [
+    days: list[Row] = [
         {"day": day, "tenant": "acme", "model": "m", "cost_nusd": 60},
         {"day": day, "tenant": "globex", "model": "m", "cost_nusd": 30},
         {"day": day, "tenant": None, "model": None, "cost_nusd": 10},
