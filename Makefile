@@ -70,6 +70,8 @@ format: $(VENV)/.dev ## let ruff tidy the code
 docs: $(VENV)/.run ## write the reference pages and migrations that follow from schemas/
 	$(PY) -m schemas.ddl
 	$(PY) -m schemas.reference
+	$(PY) -m fleetpulse.command_reference
+	$(PY) -m grafana
 
 lock: $(PY) ## resolve dependencies anew and pin them with hashes
 	$(PY) -m pip install --quiet uv
