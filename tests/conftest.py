@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from runtime.config import ClickHouseConfig, KafkaConfig
+    from tests.tables import Tables
 
 # No deadlines: the first call of compiled code loads or compiles it, on any machine at any load.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -120,11 +121,26 @@ def kafka_bootstrap(stack: Servers) -> str:
     return stack.kafka_bootstrap
 
 
+@pytest.fixture(scope="session")
+def _tables(stack: Servers) -> Iterator[Tables]:
+    from tests.tables import Tables
+
+    tables = Tables(stack.clickhouse)
+    try:
+        yield tables
+    finally:
+        tables.drop()
+
+
 @pytest.fixture
-def clickhouse_config(stack: Servers) -> Iterator[ClickHouseConfig]:
-    """The writer's login to a fresh database of this test."""
+def clickhouse_config(request: pytest.FixtureRequest, stack: Servers) -> Iterator[ClickHouseConfig]:
+    """The writer's login to a fresh database of this test; with the marker ``tables`` to one that has all tables and
+    no rows, which tests use in turn."""
     import clickhouse_connect
 
+    if request.node.get_closest_marker("tables") is not None:
+        yield request.getfixturevalue("_tables").emptied()
+        return
     database = f"fleetpulse_test_{secrets.token_hex(6)}"
     with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse.client_settings())) as client:
         client.command(f"CREATE DATABASE {database}")

@@ -17,11 +17,10 @@ from schemas.record import Record
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from tests.integration.cost_rows import BEGIN_MS, land_fleet, log_ids
-from tests.integration.sink_rig import migrated
 from tests.unit.schemas.test_alerts import ALERT
 from tests.unit.sinks.landing_cases import partials
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 FAULT_MS = BEGIN_MS + 90_000
 FAULT = {
@@ -35,7 +34,6 @@ ABOUT_ENGINE = replace(ALERT, labels={"engine_id": "e1", "host": "h"}, since_ms=
 @pytest.fixture
 def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Database]:
     """Two minutes of a small fleet, and a fault in the second."""
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
 
         def land(records: Sequence[Record]) -> None:

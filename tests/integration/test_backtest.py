@@ -17,17 +17,16 @@ from schemas.build import rows_of
 from schemas.events import LLM_REQUESTS
 from schemas.tables import PARTIALS
 from sinks.database import SinkDatabase
-from tests.integration.sink_rig import migrated, store
+from tests.integration.sink_rig import store
 from tests.unit.sinks.landing_cases import NOW_MS, partials
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 WINDOW_MS = NOW_MS - NOW_MS % 10_000
 
 
 @pytest.fixture
 def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[SinkDatabase]:
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as found:
         yield found
 

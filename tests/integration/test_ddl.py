@@ -27,17 +27,16 @@ from schemas.stored import LANDED
 from schemas.tables import ALERT_HISTORY, EXEMPLARS
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
-from tests.integration.sink_rig import migrated, store, store_raw
+from tests.integration.sink_rig import store, store_raw
 from tests.unit.sinks.landing_cases import derived, partials
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 VIEWS = [view_name(one, level) for one in GROUPING_SETS for level in (None, *(each.name for each in LEVELS))]
 
 
 @pytest.fixture
 def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[SinkDatabase]:
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as found:
         yield found
 

@@ -19,10 +19,10 @@ from schemas.merging import LEVELS
 from schemas.tables import BOOKS, PRODUCER_BOOKS, REJECTED
 from sinks.database import SinkDatabase
 from sinks.rollup import Notebook, Rollups, RollupSettings
-from tests.integration.sink_rig import migrated, store, store_raw
+from tests.integration.sink_rig import store, store_raw
 from tests.unit.sinks.landing_cases import derived, partials, requests
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 SPOOL = "0123456789abcdef0123456789abcdef"
 LOG = {("llm.requests", 1): (0, 2)}
@@ -83,7 +83,6 @@ class Scene:
 
 @pytest.fixture
 def scene(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Scene]:
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
         yield Scene(clickhouse, clickhouse_config, sink)
 

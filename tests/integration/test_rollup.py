@@ -17,10 +17,10 @@ from schemas.merging import LEVELS, labels_of, measures_of, rollup_insert, rollu
 from schemas.tables import PARTIALS
 from sinks.database import SinkDatabase
 from sinks.rollup import Notebook, Rollups, RollupSettings
-from tests.integration.sink_rig import migrated, store
+from tests.integration.sink_rig import store
 from tests.unit.sinks.landing_cases import full, partials
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 HOUR_MS = 3_600_000
 AT_ONCE = RollupSettings(settle_ms=0, again_ms=0)
@@ -81,7 +81,6 @@ class Scene:
 
 @pytest.fixture
 def scene(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Scene]:
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
         yield Scene(clickhouse, database)
 

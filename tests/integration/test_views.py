@@ -12,10 +12,10 @@ import pytest
 from runtime.config import ClickHouseConfig
 from schemas.sketch import RELATIVE_ERROR_MAX, bin_of
 from sinks.database import SinkDatabase
-from tests.integration.sink_rig import migrated, store
+from tests.integration.sink_rig import store
 from tests.unit.sinks.landing_cases import NOW_MS, partials
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 QUANTILES = (0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 HOUR_MS = 3_600_000
@@ -27,7 +27,6 @@ Values = dict[tuple[int, str, str | None], Any]
 
 @pytest.fixture
 def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[SinkDatabase]:
-    migrated(clickhouse)
     with contextlib.closing(SinkDatabase(clickhouse_config)) as found:
         yield found
 

@@ -1,0 +1,64 @@
+"""A database with all tables and views, for one test after the other: making them takes longer than most tests."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from typing import Any
+
+import clickhouse_connect
+
+from runtime.config import ClickHouseConfig
+from schemas.ddl import migrations
+
+_WITH_ROWS = """
+SELECT name FROM system.tables
+WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND total_rows > 0
+"""
+_AS_MADE = """
+SELECT groupArray((name, create_table_query))
+FROM (SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase() ORDER BY name)
+"""
+
+
+class Tables:
+    """``server`` is the writer's login to any database of the server."""
+
+    def __init__(self, server: ClickHouseConfig) -> None:
+        self._server = server
+        self._made: tuple[ClickHouseConfig, Any] | None = None
+
+    def emptied(self) -> ClickHouseConfig:
+        """The writer's login to the database, without rows; to a new one if the last test changed a table."""
+        if self._made is not None:
+            config, as_made = self._made
+            with _client(config) as client:
+                if client.command(_AS_MADE) == as_made:
+                    for (name,) in client.query(_WITH_ROWS).result_rows:
+                        client.command(f"TRUNCATE TABLE {name} SYNC")
+                    return config
+            self.drop()
+        return self._make()
+
+    def _make(self) -> ClickHouseConfig:
+        config = self._server.model_copy(update={"database": f"fleetpulse_test_{secrets.token_hex(6)}"})
+        with _client(self._server) as client:
+            client.command(f"CREATE DATABASE {config.database}")
+        self._made = (config, None)
+        with _client(config) as client:
+            for migration in migrations():
+                for statement in migration.statements:
+                    client.command(statement)
+            self._made = (config, client.command(_AS_MADE))
+        return config
+
+    def drop(self) -> None:
+        """Remove the database."""
+        if self._made is not None:
+            (config, _), self._made = self._made, None
+            with _client(self._server) as client:
+                client.command(f"DROP DATABASE {config.database} SYNC")
+
+
+def _client(config: ClickHouseConfig) -> contextlib.closing[Any]:
+    return contextlib.closing(clickhouse_connect.get_client(**config.client_settings()))
