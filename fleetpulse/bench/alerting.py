@@ -24,6 +24,7 @@ import numpy as np
 import orjson
 
 from fleetpulse.bench import cpu, live
+from fleetpulse.bench.alerting_legs import Trail
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand, fresh_stand
 from fleetpulse.edge import publishing
@@ -46,6 +47,8 @@ APART_S = 1.1
 LASTS_S = 25.0
 TAIL_S = 25.0
 TARGETS = {"events_p99_s": 1.0, "rules_p99_s": 1.0}
+SLOWEST = 5
+"""Events whose way is told leg by leg."""
 _READY_WITHIN_S = 90.0
 
 
@@ -58,6 +61,7 @@ class Seen:
     through: dict[int, int] = field(default_factory=dict)
     final_ms: dict[int, int] = field(default_factory=dict)
     newest_end_ms: int = 0
+    trail: Trail = field(default_factory=Trail)
 
     def finals(self, now_ms: int, headers: FinalsHeaders, upstreams: int) -> None:
         """A record of window.finals."""
@@ -139,6 +143,8 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
         "alerts_resolved": seen.resolved,
         "by_rule": {name: sum(a.rule == name for _, a in seen.opened) for name in sorted(_rules(seen))},
         **found,
+        "legs": {leg: _quantiles(delays) for leg, delays in seen.trail.legs_s().items()},
+        "slowest": seen.trail.slowest(SLOWEST),
         **p99,
         "cores": dict(cores),
         "targets": TARGETS,
@@ -218,11 +224,20 @@ async def _tell_events(config: Config, clock: SystemClock) -> None:
 def _take(seen: Seen, now_ms: int, record: Any, upstreams: int) -> None:
     if record.topic == ALERTS_TOPIC:
         if record.value:
-            seen.alert(now_ms, decode(record.value))
+            _take_alert(seen, now_ms, record.timestamp, decode(record.value))
         return
     headers = headers_of(tuple(record.headers), f"{record.topic}@{record.offset}")
     if isinstance(headers, FinalsHeaders):
         seen.finals(now_ms, headers, upstreams)
+    else:
+        seen.trail.pass_on(headers, record.value, record.timestamp, now_ms, PREFIX)
+
+
+def _take_alert(seen: Seen, now_ms: int, sent_ms: int, alert: Alert) -> None:
+    seen.alert(now_ms, alert)
+    uuid = alert.labels.get("gpu_uuid", "")
+    if alert.transition == "opened" and uuid.startswith(PREFIX):
+        seen.trail.tell(uuid, sent_ms, now_ms)
 
 
 def _check_ended(processes: Processes) -> None:
