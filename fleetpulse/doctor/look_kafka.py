@@ -99,7 +99,8 @@ async def _addresses(bootstrap: str) -> dict[str, str | None]:
 async def _connects(address: str) -> str | None:
     host, _, port = address.rpartition(":")
     try:
-        _reader, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), _CONNECT_WITHIN_S)
+        connecting = asyncio.open_connection(host.strip("[]"), int(port))
+        _reader, writer = await asyncio.wait_for(connecting, _CONNECT_WITHIN_S)
     except TimeoutError:
         return f"no answer in {_CONNECT_WITHIN_S:.0f} s"
     except OSError as error:
