@@ -17,7 +17,7 @@ from fleetpulse.evaluate.batches import records_of
 from fleetpulse.evaluate.log import Log, Stage
 from fleetpulse.evaluate.pipeline import ONE_EACH
 from producers.fleet.wide import Wide
-from schemas.events import EVENTS
+from schemas.events import EVENTS, LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
 from schemas.record import Output, Record
 from schemas.topics import COSTS_TOPIC, WINDOW_PARTIALS
@@ -29,7 +29,7 @@ from stream_jobs.prices.model import Prices
 from stream_jobs.windows.step import WindowsStep
 
 Land = Callable[[Sequence[Record]], None]
-"""Takes records of ``window.partials`` and ``costs`` as the sink does."""
+"""Takes records of ``window.partials`` and ``costs``, and requests, as the sink does."""
 KILLS_A_DAY = 60
 """Expected, of each job."""
 SETTLES_MS = LedgerLimits().settle_ms + 2 * MINUTE_MS
@@ -102,6 +102,8 @@ class CostPath:
         waiting, self._waiting[topic] = self._waiting[topic], []
         pairs = records_of(topic, waiting) if waiting else ()
         records = [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
+        if topic == LLM_REQUESTS.topic:
+            self._land(records)
         for record in self._log.append_all(self._windows.take(topic, 0, records, now_ms), now_ms):
             if record.topic == WINDOW_PARTIALS:
                 yield record

@@ -18,10 +18,12 @@ from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
 from schemas.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from sinks.database import SinkDatabase
-from sinks.landing import land_derived
+from sinks.landing import land_derived, land_raw
 from stream_jobs.prices.model import Prices
 
-LOG_IDS = {WINDOW_PARTIALS: "simulated", COSTS_TOPIC: "simulated"}
+REQUESTS = "llm.requests"
+"""Landed raw too, for what a report asks of single requests."""
+LOG_IDS = dict.fromkeys((WINDOW_PARTIALS, COSTS_TOPIC, REQUESTS), "simulated")
 RECORDS_AT_ONCE = 2_000
 
 
@@ -34,7 +36,7 @@ class Lander:
         self._waiting: list[Record] = []
 
     def take(self, records: Sequence[Record]) -> None:
-        """Records of derived topics."""
+        """Records of derived topics, and requests."""
         self._waiting += records
         if len(self._waiting) >= RECORDS_AT_ONCE:
             self.flush()
@@ -42,8 +44,12 @@ class Lander:
     def flush(self) -> None:
         """Land what waits."""
         waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._database.insert(land_derived(waiting, LOG_IDS, self._now_ms, DEFAULT_LIMITS).inserts)
+        derived = [record for record in waiting if record.topic != REQUESTS]
+        requests = [record for record in waiting if record.topic == REQUESTS]
+        if derived:
+            self._database.insert(land_derived(derived, LOG_IDS, self._now_ms, DEFAULT_LIMITS).inserts)
+        if requests:
+            self._database.insert(land_raw(REQUESTS, requests, LOG_IDS, self._now_ms, DEFAULT_LIMITS).inserts)
 
 
 @contextlib.contextmanager

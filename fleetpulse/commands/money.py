@@ -119,6 +119,7 @@ def audit_cost(
     to: To = None,
     prices: PricesFile = EXAMPLE,
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="With --simulate: the local stack.")] = None,
+    html: Annotated[Path | None, typer.Option(help="With --simulate: also write the day's report to a file.")] = None,
     json: Json = False,
 ) -> None:
     """Check bills in SQL, to the nano-dollar: parts, measured time and tokens, prices, rollups. Exit 0 only if exact.
@@ -131,8 +132,8 @@ def audit_cost(
     from fleetpulse.audit import run
     from fleetpulse.commands.people import duration_ms
 
-    if simulate:  # noqa: SIM108 - two lines that can be read
-        found = run.simulated(seed, hours, prices, data_dir)
+    if simulate:
+        found = run.simulated(seed, hours, prices, data_dir, html)
     else:
         found = run.live(duration_ms(last), from_, to, prices)
     if json:
