@@ -32,7 +32,9 @@ def tag(name: str, classes: str = "", text: str | None = None, **props: str) -> 
     if text is not None:
         made._props["innerText"] = text  # a DOM property of plain text, never markup
     for prop, value in props.items():
-        made._props[prop.replace("_", "-")] = value
+        # Vue puts ``value`` back with every change of the page, under the fingers of who types; the default it leaves.
+        typed = prop == "value" and name in ("input", "textarea")
+        made._props["defaultValue" if typed else prop.replace("_", "-")] = value
     return made
 
 

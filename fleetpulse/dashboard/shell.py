@@ -13,7 +13,7 @@ from fleetpulse.dashboard.page import Facts, PageSpec
 from fleetpulse.dashboard.parts import Segments, set_text, tag
 from fleetpulse.dashboard.suggestions import Suggestions
 from fleetpulse.dashboard.theme import css
-from fleetpulse.dashboard.time_range import PRESETS, Asked, fixed, iso, moment_ms
+from fleetpulse.dashboard.time_range import PRESETS, Asked, fixed, label, moment_ms
 from fleetpulse.dashboard.url_state import UrlState, parse
 from fleetpulse.dashboard.view import AGAIN_S, View, wall_ms
 
@@ -113,7 +113,7 @@ class Shell:
 
     def _custom_label(self) -> str:
         asked = self._view.state.asked
-        return "Custom" if asked.last is not None else f"{iso(asked.from_ms)} to {iso(asked.to_ms)}"
+        return "Custom" if asked.last is not None else label(asked.from_ms, asked.to_ms)
 
     def _custom(self) -> None:
         self._ends = {"from": "", "to": ""}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,6 @@ from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, search_field
 from fleetpulse.dashboard.values import clean, microseconds, percent, short
 from fleetpulse.dashboard.view import View
-from fleetpulse.database import Answer
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
 
@@ -84,45 +84,38 @@ class _Models:
         return self._view.link("/models", model=str(row["model"]))
 
     async def refresh(self) -> None:
-        """Ask and show."""
-        view = self._view
-        usual = before(view.range)
-        latencies = [view.ask("latency_over_time", bins=bins) for bins in LATENCIES]
-        baselines = [view.ask_over(usual, "latency_baseline", bins=bins) for bins in LATENCIES]
-        flow, errors, models, *found = await view.gather(
-            view.ask("requests_over_time"),
-            view.ask("errors_over_time"),
-            view.ask("models", search=view.option("q"), top=TOP),
-            *latencies,
-            *baselines,
-        )
-        for number, bins in enumerate(LATENCIES):
-            self._show_latency(bins, found[number], found[number + len(LATENCIES)])
-        self._show_flow(flow.records())
-        self._show_errors(errors.records())
-        self._show_models(models.records())
-        await self._show_goodput()
+        """Ask for everything at once; each part shows itself as soon as it is answered."""
+        parts = [self._ask_flow(), self._ask_errors(), self._ask_models(), self._ask_goodput()]
+        await asyncio.gather(*(self._ask_latency(bins) for bins in LATENCIES), *parts)
 
-    def _show_latency(self, bins: str, series: Answer, usual: Answer) -> None:
-        panel, chart = self._latency[bins]
+    async def _ask_latency(self, bins: str) -> None:
+        view, (panel, chart) = self._view, self._latency[bins]
+        series, usual = await view.gather(
+            view.ask("latency_over_time", bins=bins), view.ask_over(before(view.range), "latency_baseline", bins=bins)
+        )
         rows = series.records()
         if not rows:
             panel.empty("No request told this in the range")
             return
-        palette = self._view.palette
+        palette = view.palette
         colours = (palette.series[1], palette.series[0], palette.series[2])
         lines = [
             Line(name, [(row["at_ms"], row["percentiles"][place]) for row in rows], colour=colours[place])
             for place, name in enumerate(_PERCENTILES)
         ]
         hours = {row["hour"]: row["hours"] for row in usual.records()}
-        points = band(hours, self._view.range)
+        points = band(hours, view.range)
         around = Band("usual p95", points) if points else None
         panel.hint(LATENCIES[bins][1] + ("" if points else " · what is usual needs 3 h of history"))
         panel.show()
-        chart.show(over_time(lines, self._view.range, palette, "us", around))
+        chart.show(over_time(lines, view.range, palette, "us", around))
 
-    def _show_flow(self, rows: list[dict[str, Any]]) -> None:
+    async def _ask_flow(self) -> None:
+        rows = (await self._view.ask("requests_over_time")).records()
+        self._show_figures(rows)
+        self._show_flow(rows)
+
+    def _show_figures(self, rows: list[dict[str, Any]]) -> None:
         view = self._view
         requests = sum(row["requests"] for row in rows)
         seconds = view.range.span_ms / 1_000
@@ -136,6 +129,9 @@ class _Models:
         self._stats.show("tokens", short(tokens / seconds), "mean of the range")
         self._stats.show("failed", percent(share), f"{failed:,} requests", "bad" if (share or 0) > 0.01 else "")
         self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} tokens")
+
+    def _show_flow(self, rows: list[dict[str, Any]]) -> None:
+        view = self._view
         whole = view.whole_buckets("requests_over_time", rows)
         bucket_s = view.bucket_ms("requests_over_time") / 1_000
         for panel, _ in (self._rate, self._tokens):
@@ -152,8 +148,9 @@ class _Models:
             lines = [per_s(name, column) for name, column in columns.items()]
             chart.show(over_time(lines, view.range, view.palette, "/s"))
 
-    def _show_errors(self, rows: list[dict[str, Any]]) -> None:
+    async def _ask_errors(self) -> None:
         view, (panel, chart) = self._view, self._errors
+        rows = (await view.ask("errors_over_time")).records()
         whole = view.whole_buckets("errors_over_time", rows)
         if not whole:
             panel.empty("No request failed in this range")
@@ -168,7 +165,7 @@ class _Models:
         panel.show()
         chart.show(over_time(lines, view.range, view.palette, "/s"))
 
-    async def _show_goodput(self) -> None:
+    async def _ask_goodput(self) -> None:
         view, (panel, chart) = self._view, self._good
         classes = view.facts.slo_classes
         self._stats.show("good", "–", "no objectives defined")
@@ -195,7 +192,8 @@ class _Models:
         panel.show()
         chart.show(over_time(lines, view.range, view.palette, "/s"))
 
-    def _show_models(self, rows: list[dict[str, Any]]) -> None:
+    async def _ask_models(self) -> None:
+        rows = (await self._view.ask("models", search=self._view.option("q"), top=TOP)).records()
         if not rows:
             self._table_panel.empty("No model in this range", "Choose a longer range, fewer filters or another search.")
             return
