@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from fleetpulse.commands.evaluate import seeds_of
@@ -64,6 +67,39 @@ def test_both_paths_tell_the_same() -> None:
     assert [(one.transition_id, one.rule, one.labels, one.members, one.at_ms) for one in whole] == [
         (one.transition_id, one.rule, one.labels, one.members, one.at_ms) for one in short
     ]
+
+
+COMPARED = """
+rules:
+  - name: slower
+    kind: regression
+    metric: p50(tpot_us)
+    by: [model, model_version]
+    for: 3
+    clear_after: 3
+    min_count: 10
+    severity: warning
+    summary: "{model} is slower since version {model_version} on {hosts}"
+    options: {min_relative: 15%}
+"""
+
+
+def test_a_deployment_that_slows_is_told_by_version_and_hosts(tmp_path: Path) -> None:
+    """A fifth slower on both engines of a host: told two windows after the 200 requests that are asked for (50 s), over
+    once it is taken back."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(COMPARED)
+    begin_ms, end_ms = BEGIN_MS + 6 * MINUTE_MS, BEGIN_MS + 9 * MINUTE_MS
+    day = a_day(15)
+    deployed = replace(day.plan, faults=(Fault("deployment", "model", CHAT, begin_ms, end_ms, 0.2),))
+
+    told = [one.alert for one in run(replace(day, plan=deployed), Options(rules=rules)).told]
+
+    assert [one.transition for one in told] == ["opened", "resolved"]
+    assert {one.summary for one in told} == {f"{CHAT} is slower since version chat@1-next on 1 host"}
+    assert told[0].labels["model_version"] == "chat@1-next"
+    assert begin_ms < told[0].opened_ms <= begin_ms + 70_000
+    assert end_ms < (told[1].resolved_ms or 0) <= end_ms + 3 * MINUTE_MS
 
 
 def test_a_quiet_seed_holds() -> None:
