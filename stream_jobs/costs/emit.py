@@ -19,8 +19,8 @@ RECORD_BYTES_MAX = 4 * 1024 * 1024
 """Larger blocks are cut between rows (a single row is never cut)."""
 
 
-def outputs(block: Block, commit: Commit, partitions: int) -> list[Output]:
-    """The rows as records of ``costs``, in the partition of their source partition."""
+def outputs(block: Block, commit: Commit, partitions: int, topic: str = COSTS_TOPIC) -> list[Output]:
+    """The rows as records, in the partition of their source partition."""
     headers = (
         ("schema", COSTS.schema.encode()),
         ("content-type", NATIVE.encode()),
@@ -30,7 +30,7 @@ def outputs(block: Block, commit: Commit, partitions: int) -> list[Output]:
         ("offsets", b"%d-%d" % (commit.offset_from, commit.offset_to)),
     )
     return [
-        Output(COSTS_TOPIC, commit.partition % partitions, None, value, (*headers, ("rows", b"%d" % rows)))
+        Output(topic, commit.partition % partitions, None, value, (*headers, ("rows", b"%d" % rows)))
         for rows, value in _cut(block)
     ]
 

@@ -22,6 +22,7 @@ import zstandard
 from schemas.errors import ContractError
 from schemas.limits import Limits
 from schemas.record import Output, Record
+from schemas.topics import COSTS_TOPIC
 from stream_jobs.costs import emit
 from stream_jobs.costs.account import PriceOf, cost_block
 from stream_jobs.costs.figures import Figures
@@ -78,6 +79,7 @@ class CostStep:
         targets: int = 1,
         observe: Callable[[Figures], None] = _nobody,
         ledger_limits: LedgerLimits | None = None,
+        topic: str = COSTS_TOPIC,
     ) -> None:
         self._limits = limits
         self._sources: tuple[Source, ...] = sources_of(partitions)
@@ -85,6 +87,7 @@ class CostStep:
         self._prices_version = prices_version
         self._targets = targets
         self._observe = observe
+        self._topic = topic
         self._ledger_limits = ledger_limits or LedgerLimits()
 
     def new(self, topic: str, partition: int) -> State:
@@ -155,7 +158,7 @@ class CostStep:
                 through_ms=state.progress.through_ms,
             )
         )
-        return [] if block is None else emit.outputs(block, commit, self._targets)
+        return [] if block is None else emit.outputs(block, commit, self._targets, self._topic)
 
     def replay_from(self, state: State) -> int | None:
         """The offset from which folding must begin again; None: the one behind the last record folded."""

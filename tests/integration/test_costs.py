@@ -1,0 +1,240 @@
+"""The cost job on a real broker and database: events become bills, and kill -9 changes nothing of the table."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from runtime.config import ClickHouseConfig
+from schemas.build import block_from_rows
+from schemas.costs import COSTS
+from schemas.ddl_costs import LEVELS
+from schemas.limits import DEFAULT_LIMITS
+from schemas.record import Record
+from schemas.topics import COSTS_TOPIC, state_topic
+from sinks.database import SinkDatabase
+from sinks.landing import land_derived
+from stream_jobs.windows.step import WindowsStep
+from tests.integration.host_rig import Worker
+from tests.integration.sink_rig import migrated
+from tests.unit.stream_jobs.costs_cases import SOURCES, a_step, bills_of, newest, told_rows
+from tests.unit.stream_jobs.windows_cases import BASE_MS, WINDOW_MS, a_commit, a_record, a_request, a_sample
+
+KILLS = int(os.environ.get("FLEETPULSE_KILLS", "2"))
+"""More with ``FLEETPULSE_KILLS=50``."""
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 30 * KILLS)]
+
+WORKER = Path(__file__).with_name("costs_worker.py")
+WINDOWS = 108
+"""Eighteen minutes: the first become final."""
+
+
+def events(window: int, draw: random.Random) -> dict[str, list[dict[str, Any]]]:
+    """Two GPUs of an engine, one that idles, one in training; requests of three tenants, some long, some failed."""
+    at_ms = BASE_MS + window * WINDOW_MS
+    engine = {"engine_id": "e-1", "placement_group": "g-1", "host": "h-1"}
+    kinds = [
+        ("g-1", engine),
+        ("g-2", engine),
+        ("g-3", {"host": "h-2"}),
+        ("g-4", {"host": "h-2", "workload": "training"}),
+    ]
+    samples = [
+        a_sample(
+            at_ms + second * 1_000, gpu_uuid=gpu, gpu_model="H100", region="north", interval_ms=1_000,
+            energy_mj=draw.randrange(100_000, 700_000), **who,
+        )
+        for gpu, who in kinds
+        for second in range(10)
+        if not (gpu == "g-2" and 20 <= window < 23)
+    ]  # fmt: skip
+    requests = [
+        a_request(
+            at_ms + draw.randrange(WINDOW_MS), request_id=f"{window}-{number}", tenant=draw.choice("abc"), model="m",
+            status=draw.choice(("ok", "ok", "error")), e2e_us=draw.choice((2_000_000, 30_000_000, 600_000_000)),
+            ttft_us=900_000, input_tokens=draw.randrange(1, 5_000), cached_tokens=0,
+            output_tokens=draw.randrange(1, 900), **engine,
+        )
+        for number in range(draw.randrange(4))
+    ]  # fmt: skip
+    return {"gpu.samples": samples, "llm.requests": requests}
+
+
+def partials() -> list[Record]:
+    """What the windows job makes of the events: its records in the one partition of ``window.partials``."""
+    step = WindowsStep(DEFAULT_LIMITS, {"window.partials": 1, "books": 1, "rejected": 1})
+    draw, made = random.Random(7), list[Record]()
+    states = {topic: step.new(topic, 0) for topic in SOURCES}
+    numbers = dict.fromkeys(SOURCES, 0)
+    for window in range(WINDOWS):
+        for topic, rows in events(window, draw).items():
+            changes = step.changes()
+            if rows:
+                at_ms = BASE_MS + (window + 1) * WINDOW_MS
+                step.fold(states[topic], [a_record(topic, rows, offset=window, appended_ms=at_ms)], changes)
+            now_ms = BASE_MS + (window + 1) * WINDOW_MS + 3_000
+            commit = a_commit(topic, window, window + 1, number=numbers[topic], now_ms=now_ms, idle=True)
+            outputs = step.rows(states[topic], changes, commit)
+            numbers[topic] += len(outputs)
+            made += [
+                Record("window.partials", 0, len(made) + place, now_ms, None, one.value, one.headers)
+                for place, one in enumerate(one for one in outputs if one.topic == "window.partials")
+            ]
+    return made
+
+
+@dataclass
+class Rig:
+    """Topics of one cost job, and its worker."""
+
+    bootstrap: str
+    folder: Path
+    name: str = field(default_factory=lambda: f"c{os.urandom(5).hex()}")
+    workers: list[Worker] = field(default_factory=list)
+
+    @property
+    def topics(self) -> list[str]:
+        return [f"{self.name}.partials", f"{self.name}.costs", state_topic("costs", f"{self.name}.partials")]
+
+    async def worker(self) -> Worker:
+        log = self.folder / f"costs-{len(self.workers)}.log"
+        command = [sys.executable, str(WORKER), "--bootstrap", self.bootstrap, "--deployment", self.name]
+        command += ["--source", self.topics[0], "--out", self.topics[1]]
+        with log.open("wb") as errors:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, cwd=self.folder
+            )
+        self.workers.append(Worker(process, time.monotonic(), log=log))
+        return self.workers[-1]
+
+    async def send(self, records: Sequence[Record]) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, enable_idempotence=True) as producer:
+            for one in records:
+                await producer.send(
+                    self.topics[0], one.value, partition=0, headers=list(one.headers), timestamp_ms=one.timestamp_ms
+                )
+
+    async def told(self) -> list[Record]:
+        """The records on the topic of costs, committed ones alone."""
+        async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap, isolation_level="read_committed") as consumer:
+            place = TopicPartition(self.topics[1], 0)
+            consumer.assign([place])
+            await consumer.seek_to_beginning(place)
+            end = (await consumer.end_offsets([place]))[place]
+            found: list[Record] = []
+            while await consumer.position(place) < end:
+                for one in (await consumer.getmany(place, timeout_ms=200)).get(place, ()):
+                    found.append(Record(COSTS_TOPIC, 0, one.offset, one.timestamp, None, one.value, tuple(one.headers)))
+            return found
+
+    async def settled(self, version: int) -> list[Record]:
+        """The records, once a bill of this version was told."""
+        async with asyncio.timeout(90):
+            while True:
+                told = await self.told()
+                if max((row["version"] for row in told_rows(told)), default=0) >= version:  # type: ignore[arg-type]
+                    return told
+                await asyncio.sleep(0.3)
+
+    async def end(self) -> None:
+        for worker in self.workers:
+            if worker.process.returncode is None:
+                worker.process.kill()
+            with contextlib.suppress(Exception):
+                await worker.process.communicate()
+
+
+@pytest.fixture
+async def job(kafka_bootstrap: str, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Fresh topics, removed at the end with every process."""
+    made = Rig(kafka_bootstrap, tmp_path)
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    await admin.start()
+    try:
+        compacted = {"cleanup.policy": "compact"}
+        any_time = {"message.timestamp.after.max.ms": str(2**62)}  # the log is of another day
+        new = [NewTopic(made.topics[0], 1, 1, topic_configs=any_time), NewTopic(made.topics[1], 1, 1)]
+        answer = await admin.create_topics([*new, NewTopic(made.topics[2], 1, 1, topic_configs=compacted)])
+        assert all(error[1] == 0 for error in answer.topic_errors), answer
+        yield made
+    finally:
+        await made.end()
+        await admin.delete_topics(made.topics)
+        await admin.close()
+
+
+async def test_kill_9_changes_nothing_of_the_table_and_parts_add_up(
+    job: Rig, clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """From events through Kafka into ClickHouse: the table is the fold of the log, and every sum is its bill."""
+    draw, records = random.Random(3), partials()
+    step = a_step()
+    state, changes = step.new("window.partials", 0), step.changes()
+    step.fold(state, records, changes)
+    expected = newest(told_rows(step.rows(state, changes, a_commit("window.partials"))))
+
+    cuts = [len(records) * n // (KILLS + 1) for n in range(KILLS + 2)]
+    for start, stop in pairwise(cuts[:-1]):
+        worker = await job.worker()
+        sending = asyncio.create_task(job.send(records[start:stop]))
+        await worker.live()
+        await asyncio.sleep(draw.uniform(0.0, 0.6))
+        worker.send(signal.SIGKILL)
+        await sending
+    last = await job.worker()
+    await job.send(records[cuts[-2] :])
+    told = await job.settled(max(row["version"] for row in expected.values()))
+    last.send(signal.SIGTERM)
+    assert await last.ended() == 0
+
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        migrated(clickhouse)
+        for _ in range(2):  # an answer that was lost: all of it comes again
+            database.insert(land_derived(told, {COSTS_TOPIC: "log"}, BASE_MS, DEFAULT_LIMITS).inserts)
+    names = ", ".join(one.name for one in COSTS.fields)
+    rows = clickhouse.query(f"SELECT {names} FROM costs").named_results()
+    assert newest(bills_of_rows(rows)) == expected
+    assert len(expected) > 50
+    assert {row["final"] for row in expected.values()} == {0, 1}
+    check_sums(clickhouse)
+
+
+def bills_of_rows(rows: Any) -> list[dict[str, Any]]:
+    return bills_of(block_from_rows(COSTS.fields, list(rows)))
+
+
+def check_sums(clickhouse: Any) -> None:
+    """Sums of parts are bills, of minutes hours and days, to the nano-dollar; in SQL."""
+    bill = "sum(total_nusd), sum(energy_mj), sum(gpu_ms)"
+    whole = clickhouse.query(f"SELECT {bill} FROM costs").result_rows[0]
+    assert whole[0] > 10**9
+    part = "sum(cost_nusd), sum(energy_mj), sum(gpu_ms)"
+    odd = (
+        "SELECT count() FROM costs WHERE arraySum(arrayMap(c -> ifNull(c, 0), part_cost_nusd)) != ifNull(total_nusd, 0)"
+    )
+    assert clickhouse.command(odd) == 0
+    assert clickhouse.query(f"SELECT {part} FROM cost_parts").result_rows[0] == whole
+    for level in LEVELS:
+        assert clickhouse.query(f"SELECT {bill} FROM costs_{level}").result_rows[0] == whole
+        assert clickhouse.query(f"SELECT {part} FROM cost_parts_{level}").result_rows[0] == whole
+    by_part = dict(clickhouse.query("SELECT part, count() FROM cost_parts GROUP BY part").result_rows)
+    assert set(by_part) == {"request", "__overhead__", "__idle__", "__training__", "__wasted__"} & set(by_part)
+    estimated = clickhouse.query("SELECT sum(estimated_gpu_ms) FROM costs").result_rows[0][0]
+    assert estimated == 30_000
+    used = "SELECT sum(requests), sum(decode_tokens) FROM cost_lines"
+    assert clickhouse.query(used).result_rows[0][0] > 100
