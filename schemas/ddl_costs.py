@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from schemas.costs import COST_PARTS, COSTS, LINES
 from schemas.ddl_columns import Column, create, described
 from schemas.fields import Field, Kind, Role
+from schemas.tables import PARTIALS
+from schemas.usage import USAGE
 
 LEVELS = {"1h": ("toStartOfHour", "hour"), "1d": ("toStartOfDay", "day")}
 """By suffix of a view: function of a moment, and the word for it."""
@@ -31,7 +33,32 @@ def views() -> list[str]:
         found.append(summed("costs", suffix, _NAMES, _AMOUNTS))
         found.append(summed("cost_parts", suffix, *_taken_apart(COST_PARTS, "part")))
         found.append(summed("cost_lines", suffix, *_taken_apart(LINES, "line")))
-    return found
+    return [*found, late()]
+
+
+def late() -> str:
+    """Final minutes with rows that no bill holds: they came after the minute was forgotten."""
+    group = "ifNull(coalesce(placement_group, host), '') AS of_group"
+    each = [
+        f"SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, {group}, max(log_offset) AS newest\n"
+        f"    FROM {table} FINAL GROUP BY of_ms, of_group"
+        for table in (USAGE.name, PARTIALS["gpu.samples"].name)
+    ]
+    came = "\n    UNION ALL\n    ".join(each)
+    source = (
+        f"(\n    {came}\n) AS r\nINNER JOIN (\n"
+        "    SELECT minute_ms, placement_group, max(revision) AS told, min(final) AS is_final\n"
+        "    FROM token_costs FINAL GROUP BY minute_ms, placement_group\n"
+        ") AS c ON r.of_ms = c.minute_ms AND r.of_group = c.placement_group\n"
+        "WHERE c.is_final = 1 AND r.newest > c.told\nGROUP BY c.minute_ms, c.placement_group"
+    )
+    shown = [
+        (Column("minute", "DateTime('UTC')", "start of the minute, event time"), _MINUTE.replace("minute", "c.minute")),
+        (Column("placement_group", "String", "engines that share any GPU; else the host"), "c.placement_group"),
+        (Column("newest_offset", "UInt64", "offset of the last row that no bill holds"), "max(r.newest)"),
+        (Column("told_offset", "UInt64", "offset of the last row that a bill holds"), "max(c.told)"),
+    ]
+    return _view("cost_late", shown, source, "final minutes with rows that came too late for their bill: rerate them")
 
 
 def bills() -> str:

@@ -236,5 +236,6 @@ def check_sums(clickhouse: Any) -> None:
     assert set(by_part) == {"request", "__overhead__", "__idle__", "__training__", "__wasted__"} & set(by_part)
     estimated = clickhouse.query("SELECT sum(estimated_gpu_ms) FROM costs").result_rows[0][0]
     assert estimated == 30_000
+    assert clickhouse.command("SELECT count() FROM cost_late") == 0
     used = "SELECT sum(requests), sum(decode_tokens) FROM cost_lines"
     assert clickhouse.query(used).result_rows[0][0] > 100
