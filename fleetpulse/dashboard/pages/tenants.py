@@ -28,16 +28,14 @@ def dollars(nusd: float | None) -> str:
     return f"${value:,.2f}" if abs(value) >= 1 or value == 0 else f"${value:.2g}"
 
 
-def rates(rows: Sequence[Mapping[str, Any]], column: str, bucket_ms: int) -> dict[str, list[tuple[int, float | None]]]:
-    """Points a second by tenant, the biggest first and the others last."""
-    found: dict[str, list[tuple[int, float | None]]] = {}
-    totals: dict[str, float] = {}
+def rates(rows: Sequence[Mapping[str, Any]], column: str, moments: range) -> dict[str, list[tuple[int, float | None]]]:
+    """Points a second by tenant at every moment (steps of ms), the biggest first and the others last."""
+    found: dict[str, dict[int, float]] = {}
     for row in rows:
-        name, value = str(row["name"]), float(row[column] or 0)
-        found.setdefault(name, []).append((int(row["at_ms"]), value * 1_000 / bucket_ms))
-        totals[name] = totals.get(name, 0.0) + value
-    order = sorted(found, key=lambda name: (name == "", -totals[name], name))
-    return {name: found[name] for name in order}
+        found.setdefault(str(row["name"]), {})[int(row["at_ms"])] = float(row[column] or 0)
+    order = sorted(found, key=lambda name: (name == "", -sum(found[name].values()), name))
+    per_s = 1_000 / moments.step
+    return {name: [(at_ms, found[name].get(at_ms, 0.0) * per_s) for at_ms in moments] for name in order}
 
 
 def build(view: View) -> Refresh:
@@ -141,7 +139,7 @@ class _Tenants:
         shown = view.choice("show", SHOWN)
         lines = [
             Line(clean(name) if name else OTHERS, points, stack="all", area=True)
-            for name, points in rates(series, shown, view.range.bucket_ms).items()
+            for name, points in rates(series, shown, view.moments("tenants_over_time")).items()
         ]
         self._over_time.show()
         self._chart.show(over_time(lines, view.range, view.palette))

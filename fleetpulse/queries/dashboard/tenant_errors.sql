@@ -1,5 +1,5 @@
 -- How requests failed, by tenant and model; the most frequent first.
--- reads requests: llm.requests 10s <= 15m, 1m <= 3h, 1h <= 30d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 200
 -- seconds: 5
 SELECT tenant, model, status, error_kind, sum(event_count) AS requests

@@ -1,6 +1,6 @@
 -- By tenant: requests, tokens, latencies, how many failed. The biggest first.
 -- param top: how many tenants at most
--- reads requests: llm.requests 10s <= 15m, 1m <= 3h, 1h <= 30d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 1000
 -- seconds: 5
 SELECT

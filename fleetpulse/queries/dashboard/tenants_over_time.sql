@@ -1,6 +1,6 @@
 -- Requests and generated tokens over time of the biggest tenants; the others together stand under an empty name.
 -- param top: how many tenants by name
--- reads requests: llm.requests 10s <= 15m, 1m <= 3h, 1h <= 30d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 30d, 1d
 -- rows: 6000
 -- seconds: 5
 WITH biggest AS

@@ -142,18 +142,19 @@ def test_money_has_a_few_digits(nusd: int | None, text: str) -> None:
 
 
 def test_rates_are_a_second_and_others_come_last() -> None:
-    """The biggest tenant first; the empty name stands for all others, however much they are."""
+    """The biggest tenant first, the others last; a moment without requests is 0, one outside is left out."""
     rows = [
         {"name": "", "at_ms": 0, "requests": 900},
         {"name": "a", "at_ms": 0, "requests": 10},
         {"name": "b", "at_ms": 0, "requests": 20},
         {"name": "b", "at_ms": 10_000, "requests": None},
+        {"name": "b", "at_ms": 20_000, "requests": 5},
     ]
 
-    assert list(rates(rows, "requests", 10_000).items()) == [
+    assert list(rates(rows, "requests", range(0, 20_000, 10_000)).items()) == [
         ("b", [(0, 2.0), (10_000, 0.0)]),
-        ("a", [(0, 1.0)]),
-        ("", [(0, 90.0)]),
+        ("a", [(0, 1.0), (10_000, 0.0)]),
+        ("", [(0, 90.0), (10_000, 0.0)]),
     ]
 
 
