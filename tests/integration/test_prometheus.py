@@ -24,21 +24,18 @@ from urllib.parse import quote
 import pytest
 import yaml
 
+from fleetpulse.services import JOBS
 from fleetpulse.stack import ports
 from runtime.counters import METRICS, PREFIX, Counters
 from runtime.exposition import exported_name
+from tests.integration.test_jobs_all import consecutive_ports
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
 READY_WITHIN_S = 300.0
-PARTS = (
-    ("windows", ("jobs", "windows", "--shell", "bare")),
-    ("finals", ("jobs", "finals", "--shell", "bare")),
-    ("alerts", ("jobs", "alerts", "--shell", "bare")),
-    ("costs", ("jobs", "costs", "--shell", "bare")),
-    ("sink", ("sink",)),
-)
+FLEETPULSE = (sys.executable, "-m", "fleetpulse")
+PARTS = (*JOBS, "sink")
 
 
 def promtool(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -94,7 +91,8 @@ class Installation:
         self._running = running
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
         self.environment = {**kept, "FLEETPULSE_DATA_DIR": str(folder / "data"), "COLUMNS": "200"}
-        self.ports = dict(zip([name for name, _ in PARTS], free(len(PARTS)), strict=True))
+        first = consecutive_ports(len(PARTS))
+        self.ports = {name: first + place for place, name in enumerate(PARTS)}
         running.callback(self.cli, "down")
 
     @property
@@ -103,12 +101,12 @@ class Installation:
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "fleetpulse", *words],
+            [*FLEETPULSE, *words],
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 
@@ -121,15 +119,11 @@ class Installation:
     def begin(self) -> None:
         up = self.cli("up")
         assert up.returncode == 0, up.stderr
-        for name, words in PARTS:
-            self.start(sys.executable, "-m", "fleetpulse", *words, "--health-port", str(self.ports[name]))
-        self.start(sys.executable, "-m", "fleetpulse", "simulate", "--gpus", "16", "--load", "poisson", "--rate", "5")
+        self.start(*FLEETPULSE, "jobs", "all", "--shell", "bare", "--health-port", str(self.ports[JOBS[0]]))
+        self.start(*FLEETPULSE, "sink", "--health-port", str(self.ports["sink"]))
+        self.start(*FLEETPULSE, "simulate", "--gpus", "16", "--load", "poisson", "--rate", "5")
         for name, port in self.ports.items():
             eventually(lambda port=port: bool(get(port, "/readyz")), f"{name} is ready")  # type: ignore[misc]
-
-
-def free(count: int) -> list[int]:
-    return ports.free_ports(count, start=secrets.randbelow(10_000))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +145,7 @@ def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFact
     del config["alerting"]
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
     shutil.copy(DEPLOY / "rules.yaml", folder)
-    (port,) = free(1)
+    (port,) = ports.free_ports(1, start=secrets.randbelow(10_000))
     program = shutil.which("prometheus")
     assert program is not None, "no Prometheus here: install Debian's prometheus"
     installation.start(
