@@ -191,15 +191,22 @@ def test_every_page_is_clean_and_holds_figures_of_the_catalogue(installation: In
 
 def test_the_doctor_finds_nothing_wrong_with_a_whole_installation(installation: Installation) -> None:
     """Exit code 0; every group that runs is good, the broker's clock is read off what arrives."""
-    done = installation.cli("doctor", "--json", "--disk-free", "0", "--skew", "20000", "--within", "60")
+    words = ("doctor", "--json", "--disk-free", "0", "--skew", "20000", "--within", "60")
+    good = {("lag", f"local-{name}") for name in ("windows", "finals", "alerts", "costs", "sink", "raw")}
+    good.add(("clock.kafka", "the broker's clock"))
 
-    told = json.loads(done.stdout)
-    findings = {(one["check"], one["subject"]): one["state"] for one in told["findings"]}
-    assert [one for one in told["findings"] if one["state"] == "wrong"] == []
+    def told() -> list[dict[str, Any]]:
+        return list(json.loads(installation.cli(*words).stdout)["findings"])
+
+    def goods() -> set[tuple[str, str]]:
+        return {(one["check"], one["subject"]) for one in told() if one["state"] == "good"}
+
+    # A job that a slow machine made doubt is away for some seconds.
+    eventually(lambda: good <= goods(), "every group runs")
+
+    done = installation.cli(*words)
+    assert [one for one in json.loads(done.stdout)["findings"] if one["state"] == "wrong"] == []
     assert done.returncode == 0
-    running = ("windows", "finals", "alerts", "costs", "sink", "raw")
-    assert [findings["lag", f"local-{name}"] for name in running] == ["good"] * len(running)
-    assert findings["clock.kafka", "the broker's clock"] == "good"
 
 
 def test_the_terminal_shows_the_fleet(installation: Installation) -> None:
