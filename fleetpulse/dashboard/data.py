@@ -32,6 +32,8 @@ WAITING_MAX = 200
 """Questions that may wait; beyond that a page is told to try again."""
 KEPT_MAX = 256
 CONNECT_S = 3
+ANSWER_S = 35
+"""A server that is silent for so long is away: every query is stopped by the server itself long before."""
 _OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
 _Key = tuple[str, str]
 
@@ -104,6 +106,7 @@ class Data:
                     **self._config.client_settings(),
                     connector_limit=CONNECTIONS_MAX,
                     connect_timeout=CONNECT_S,
+                    send_receive_timeout=ANSWER_S,
                     query_retries=0,
                 )
             return self._client

@@ -13,6 +13,7 @@ from fleetpulse.dashboard.values import clean, percent, short, watts
 
 _HEADROOM_PX = 26
 _FOOT_PX = 34
+_LABEL_PX = 96
 
 
 def heat_map(
@@ -24,7 +25,13 @@ def heat_map(
     return {
         "animation": False,
         "backgroundColor": "transparent",
-        "grid": {"left": 0, "right": 0, "top": _HEADROOM_PX if placed.labelled else 4, "bottom": _FOOT_PX},
+        "grid": {
+            "left": 0,
+            "right": 0,
+            "top": _HEADROOM_PX if placed.labelled else 4,
+            "bottom": _FOOT_PX,
+            "outerBoundsMode": "none",
+        },
         "tooltip": tooltip("item", palette) | {":formatter": _tooltip_js(metric)},
         "xAxis": _hosts(placed, palette),
         "yAxis": {"type": "category", "show": False, "inverse": True, "data": list(range(placed.rows))},
@@ -54,6 +61,8 @@ def _hosts(placed: Tiles, palette: Palette) -> dict[str, Any]:
             "fontSize": 11,
             "interval": "auto",
             "hideOverlap": True,
+            "width": _LABEL_PX,
+            "overflow": "truncate",
         },
     }
 
