@@ -10,6 +10,7 @@ import typer
 
 from fleetpulse.bench.alerting_command import alerts
 from fleetpulse.bench.cost_command import cost
+from fleetpulse.bench.dashboard_command import dashboard
 from fleetpulse.bench.edge_command import edge
 from fleetpulse.bench.insight_command import insight
 from fleetpulse.bench.telling import DataDir, Json, Keep, Results, Seed, finish
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(edge)
 app.command()(insight)
 app.command()(alerts)
+app.command()(dashboard)
 app.command()(cost)
 
 

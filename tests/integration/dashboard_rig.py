@@ -47,7 +47,9 @@ HOSTILE = (
 )
 """Names of tenants and models that nobody should ever have run, followed or believed."""
 LOG_IDS = dict.fromkeys(("rejected", "costs", "books", "alerts"), "history")
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 90.0
+PATIENCE_S = 60
+"""How long a browser waits for what must come at last, on a machine that does other things too."""
 SIZES = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844)}
 
 
@@ -87,7 +89,7 @@ class Rig:
         if look == "dark":
             context.add_cookies([{"name": THEME_COOKIE, "value": "dark", "url": self.address}])
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(1_000 * PATIENCE_S)
         page.on("console", lambda told: self._complained(told.type, told.text))
         page.on("pageerror", lambda error: self._complained("error", str(error)))
         try:

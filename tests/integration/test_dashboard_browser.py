@@ -16,7 +16,7 @@ from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from fleetpulse.stack import manage
-from tests.integration.dashboard_rig import HOSTILE, SIZES, Rig, eventually, rig, settled
+from tests.integration.dashboard_rig import HOSTILE, PATIENCE_S, SIZES, Rig, eventually, rig, settled
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(400)]
 
@@ -41,6 +41,7 @@ PAGES = {
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """One stack, fleet, dashboard and browser for all tests of this file."""
     SHOTS.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=1_000 * PATIENCE_S)
     with rig(tmp_path_factory.mktemp("dashboard")) as started:
         yield started
 
@@ -206,7 +207,7 @@ def test_a_fault_and_its_alert_are_seen_soon_and_a_mute_takes_the_alert_away(run
     page.get_by_role("button", name="Mute", exact=True).click()
     expect(page.get_by_text("Muted until")).to_be_visible()
     page.goto(running.address + "/alerts?live=1&last=15m")
-    expect(row(page, "Open", "gpu-001")).to_have_count(0, timeout=60_000)
+    expect(row(page, "Open", "gpu-001")).to_have_count(0)
     page.get_by_role("button", name="muted", exact=True).click()
     expect(row(page, "Open", "gpu-001").first).to_be_visible()
     assert max(fault_s, alert_s) < SEEN_WITHIN_S
@@ -217,14 +218,16 @@ def test_an_outage_of_the_database_is_said_and_passes(running: Rig, page: Page) 
     running.open(page, "/tenants?last=6h&live=1")
     manage.kill(running.config.data_dir, "clickhouse")
     notice = page.get_by_role("alert").filter(has_text="ClickHouse does not answer")
-    expect(notice).to_be_visible(timeout=30_000)
+    expect(notice).to_be_visible(timeout=1_000 * PATIENCE_S)
     expect(row(page, "Tenants", "acme")).to_have_count(1)
     with running.page() as fresh:
         fresh.goto(running.address + "/alerts")
-        expect(fresh.get_by_role("alert").filter(has_text="ClickHouse does not answer")).to_be_visible(timeout=30_000)
+        expect(fresh.get_by_role("alert").filter(has_text="ClickHouse does not answer")).to_be_visible(
+            timeout=1_000 * PATIENCE_S
+        )
 
     manage.start_clickhouse(running.config.data_dir)
-    expect(notice).to_be_hidden(timeout=30_000)
+    expect(notice).to_be_hidden(timeout=1_000 * PATIENCE_S)
     expect(row(page, "Tenants", "acme")).to_have_count(1)
 
 

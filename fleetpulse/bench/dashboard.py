@@ -1,0 +1,170 @@
+"""``bench dashboard``: how long every query of the catalogue takes, and every page, over the history of a big fleet.
+
+The tables are filled directly (``dashboard_fill``); each query is asked by the read-only user over ranges whose tables
+differ, as pages ask it. A page is loaded by a real Chromium where there is one, until its figures are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
+from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, Fleet
+from fleetpulse.bench.progress import Progress
+from fleetpulse.bench.stand import Stand, fresh_stand
+from fleetpulse.processes import Command, Processes
+from fleetpulse.queries import dashboard as catalogue
+from fleetpulse.stack import ports
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig
+from schemas.errors import FleetpulseError
+from schemas.limits import HOUR_MS, MINUTE_MS
+from sinks.database import SinkDatabase
+
+QUERY_P95_MS = 300
+PAGE_P95_MS = 2_000
+RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
+RAW_SECONDS = 60
+_READY_WITHIN_S = 60.0
+_COLUMNS = {"total": "util_gpu_pct_sum", "known": "util_gpu_pct_count", "dimension": "model"}
+_NUMBERS = {"top": 50, "kept_ms": 60 * 24 * HOUR_MS, "bytes_max": 2_048, "width_ms": MINUTE_MS, "row": -1}
+
+
+def measure(data_dir: Path | None, gpus: int, hours: int, times: int, seed: int, progress: Progress) -> dict[str, Any]:
+    """Fill, ask, load; percentiles in ms."""
+    now_ms = SystemClock().now_ms()
+    to_ms = now_ms - now_ms % MINUTE_MS
+    span, fleet = Span(to_ms - hours * HOUR_MS, to_ms), Fleet(gpus // GPUS_PER_HOST, seed)
+    with fresh_stand(data_dir, progress.say) as stand:
+        rows = _filled(stand, fleet, span, seed, progress)
+        queries = _queries(stand.config.reading, span, times, progress)
+        pages = _pages(stand, span, times, progress)
+    beyond = [name for name, one in queries.items() if one["p95_ms"] is None or one["p95_ms"] > QUERY_P95_MS]
+    slow = [path for path, one in (pages or {}).items() if (one["p95_ms"] or 0.0) > PAGE_P95_MS]
+    return {
+        "gpus": gpus, "hours": hours, "times": times, "rows": rows, "queries": queries, "pages": pages,
+        "bounds": {"query_p95_ms": QUERY_P95_MS, "page_p95_ms": PAGE_P95_MS}, "beyond": beyond + slow,
+    }  # fmt: skip
+
+
+def _filled(stand: Stand, fleet: Fleet, span: Span, seed: int, progress: Progress) -> int:
+    database = SinkDatabase(stand.config.clickhouse)
+    try:
+        rows = fill_requests(database, span, RAW_SECONDS, seed)
+        said = [""]
+
+        def tell(what: str, done: int, of: int) -> None:
+            if f"{what}{10 * done // of}" != said[0]:
+                said[0] = f"{what}{10 * done // of}"
+                progress.say(f"{what}: {done:,} of {of:,}")
+
+        return rows + fill(database, fleet, span, tell)
+    finally:
+        database.close()
+
+
+def values_of(query: catalogue.Query, from_ms: int, to_ms: int) -> dict[str, catalogue.Value]:
+    """A value for every place of a query: the range, no filter, and what a page would choose."""
+    known: dict[str, catalogue.Value] = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": (to_ms - from_ms) // 120}
+    known |= {**_COLUMNS, **_NUMBERS}
+    given: dict[str, catalogue.Value] = {}
+    for name, kind in query.parameters.items():
+        if name not in query.sources:
+            given[name] = known.get(name, "" if kind == "String" else "event_count" if kind == "Identifier" else 0)
+    return query.values(given, to_ms - from_ms)
+
+
+def percentiles(took_ms: list[float]) -> dict[str, float | None]:
+    """The median and the 95th percentile; null when nothing was measured."""
+    if not took_ms:
+        return {"p50_ms": None, "p95_ms": None}
+    return {f"p{q}_ms": round(float(np.percentile(took_ms, q)), 1) for q in (50, 95)}
+
+
+def _queries(login: ClickHouseConfig, span: Span, times: int, progress: Progress) -> dict[str, dict[str, Any]]:
+    """By query and range: percentiles, or why it was refused."""
+    import clickhouse_connect
+
+    found: dict[str, dict[str, Any]] = {}
+    client = clickhouse_connect.get_client(**login.client_settings(), autogenerate_session_id=False)
+    with contextlib.closing(client):
+        for name in catalogue.names():
+            with progress.task(f"asking {name}"):
+                for range_ms in (one for one in RANGES_MS if one <= span.to_ms - span.from_ms):
+                    asked = _asked(client, catalogue.query(name), span.to_ms - range_ms, span.to_ms, times)
+                    found[f"{name}/{range_ms // MINUTE_MS}m"] = asked
+    return found
+
+
+def _asked(client: Any, query: catalogue.Query, from_ms: int, to_ms: int, times: int) -> dict[str, Any]:
+    bound, took_ms = values_of(query, from_ms, to_ms), []
+    for _ in range(times + 1):
+        begun_s = time.perf_counter()
+        try:
+            client.query(query.sql, parameters=bound, settings=query.settings())
+        except Exception as error:  # of the driver's many: a query that fails is a result, and told as one
+            return percentiles([]) | {"refused": str(error).splitlines()[0][:200]}
+        took_ms.append(1_000 * (time.perf_counter() - begun_s))
+    return percentiles(took_ms[1:])  # the first reads the disk
+
+
+def _pages(stand: Stand, span: Span, times: int, progress: Progress) -> Mapping[str, dict[str, float | None]] | None:
+    """By path: how long a page takes to show its figures; None where there is no browser to ask."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        program = None
+    if program is None:
+        progress.say("no pages: they need Chromium and the Python package playwright")
+        return None
+    with _served(stand) as address, sync_playwright() as playwright, progress.task("loading pages"):
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        return {path: percentiles(_loads(browser, f"{address}{path}?last=1h", times)) for path in _paths()}
+
+
+def _paths() -> list[str]:
+    from fleetpulse.dashboard.registry import PAGES
+
+    return [page.path for page in PAGES if page.in_menu]
+
+
+@contextlib.contextmanager
+def _served(stand: Stand) -> Iterator[str]:
+    """The dashboard as its own process; its address."""
+    import httpx
+
+    port = ports.free_ports(1, start=secrets.randbelow(5_000))[0]
+    address = f"http://127.0.0.1:{port}"
+    with Processes(stand.log_dir) as processes:
+        environment = {"FLEETPULSE_DATA_DIR": str(stand.data_dir)}
+        processes.start(Command("dashboard", ("dashboard", "--port", str(port)), environment))
+        until_s = time.monotonic() + _READY_WITHIN_S
+        while time.monotonic() < until_s:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{address}/healthz", timeout=2).is_success:
+                    yield address
+                    return
+            time.sleep(0.2)
+        raise FleetpulseError(f"the dashboard did not start:\n{processes.tail('dashboard')}")
+
+
+def _loads(browser: Any, address: str, times: int) -> list[float]:
+    took_ms = []
+    for _ in range(times + 1):
+        page = browser.new_page(viewport={"width": 1_280, "height": 900})
+        begun_s = time.perf_counter()
+        page.goto(address)
+        page.wait_for_function("() => window.socket && window.socket.connected")
+        page.wait_for_function("() => !document.querySelector('.fp-busy.on')")
+        took_ms.append(1_000 * (time.perf_counter() - begun_s))
+        page.close()
+    return took_ms[1:]  # the first one also fills the browser's cache

@@ -1,0 +1,43 @@
+"""``fleetpulse bench dashboard``: the command."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from fleetpulse.bench.telling import DataDir, Json, Results, Seed, finish
+from fleetpulse.commands.output import err, out
+
+
+def dashboard(
+    gpus: Annotated[int, typer.Option(min=8, max=100_000, help="GPUs of the history, eight to a host.")] = 10_000,
+    hours: Annotated[int, typer.Option(min=1, max=48, help="Hours of history; the last one in rows of 10 s.")] = 1,
+    times: Annotated[int, typer.Option(min=3, max=1_000, help="How often each query and page is asked.")] = 20,
+    seed: Seed = 1,
+    json: Json = False,
+    results: Results = None,
+    data_dir: DataDir = None,
+) -> None:
+    """How long every query of the dashboard and every page takes over a big fleet. Exit 1 beyond a bound.
+
+    Example: [bold]fleetpulse bench dashboard --gpus 10000 --hours 24[/bold]
+    """
+    from fleetpulse.bench.dashboard import measure
+    from fleetpulse.bench.progress import Progress
+
+    with Progress() as progress:
+        result = measure(data_dir, gpus - gpus % 8, hours, times, seed, progress)
+    finish("dashboard", result, seed, json=json, results=results, show=lambda: _show(result))
+    if result["beyond"]:
+        err.print(f"beyond its bound: {', '.join(result['beyond'])}", style="red", highlight=False)
+        raise typer.Exit(1)
+
+
+def _show(result: dict[str, Any]) -> None:
+    from fleetpulse.commands.output import table
+
+    rows = [(name, one["p50_ms"], one["p95_ms"], one.get("refused")) for name, one in result["queries"].items()]
+    rows += [(path, one["p50_ms"], one["p95_ms"], None) for path, one in (result["pages"] or {}).items()]
+    title = f"Dashboard over {result['gpus']:,} GPUs, {result['hours']} h"
+    out.print(table(title, ("query or page", "p50 ms", "p95 ms", "refused"), rows))

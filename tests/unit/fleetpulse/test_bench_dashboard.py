@@ -1,0 +1,84 @@
+"""The history that ``bench dashboard`` fills in, and what it asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fleetpulse.bench.dashboard import percentiles, values_of
+from fleetpulse.bench.dashboard_fill import Span
+from fleetpulse.bench.dashboard_history import BINS_PER_SKETCH, FATES, Fleet
+from fleetpulse.queries import dashboard as catalogue
+from schemas import native
+from schemas.block import Block
+from schemas.build import rows_of
+from schemas.grouping import GROUPING_SETS
+from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.tables import PARTIALS
+
+AT_MS = 1_800_000_000_000
+
+
+def blocks(fleet: Fleet, width_ms: int = WINDOW_MS) -> dict[str, Block]:
+    made = fleet.blocks(AT_MS, width_ms)
+    return {grouping.name: block for grouping, (_, block) in zip(GROUPING_SETS, made, strict=True)}
+
+
+def test_a_window_has_a_row_for_everything_that_is_there() -> None:
+    """Two hosts: sixteen GPUs, four engines that each serve well and fail, every tenant, model and fate."""
+    found = {name: block.rows for name, block in blocks(Fleet(2, 1, ("m", "n"), ("a",))).items()}
+
+    assert found == {"service": 2 * len(FATES), "engine": 8, "gpu": 16, "gpu_event": 3, "host": 2, "engine_sample": 4}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_windows_differ() -> None:
+    """A window is the same whenever it is asked for; another seed gives other values."""
+
+    def bytes_of(seed: int, at_ms: int) -> list[bytes]:
+        return [native.encode(table.fields, block) for table, block in Fleet(1, seed).blocks(at_ms)]
+
+    assert bytes_of(1, AT_MS) == bytes_of(1, AT_MS)
+    assert bytes_of(1, AT_MS) != bytes_of(2, AT_MS)
+    assert bytes_of(1, AT_MS) != bytes_of(1, AT_MS + WINDOW_MS)
+
+
+def test_measures_of_a_row_agree_with_one_another() -> None:
+    """Least, mean and greatest stand in order, a minute counts six windows, what is not drawn is unknown."""
+    (row, *_) = rows_of(PARTIALS["gpu.samples"].fields, blocks(Fleet(1, 1), MINUTE_MS)["gpu"])
+
+    mean = row["power_mw_sum"] / row["power_mw_count"]
+    assert row["power_mw_min"] < mean < row["power_mw_max"]
+    assert (row["event_count"], row["power_mw_count"]) == (60, 60)
+    assert row["nvlink_tx_bytes_sum"] is None
+    assert (row["host"], row["engine_id"], row["grouping"]) == ("host-0000", "host-0000-engine-0", "gpu")
+
+
+def test_sketches_rise_and_count_their_events() -> None:
+    """Keys rise within a row, as the tables need it, and their counts add up to the row's events or more."""
+    for row in rows_of(PARTIALS["llm.requests"].fields, blocks(Fleet(1, 1), HOUR_MS)["service"])[:20]:
+        bins = row["ttft_us_bins"]
+        assert list(bins) == sorted(bins)
+        assert len(bins) == BINS_PER_SKETCH
+        assert sum(bins.values()) == row["event_count"]
+
+
+@pytest.mark.parametrize(("hours", "fine_hours"), [(1, 1), (24, 1)])
+def test_only_the_last_hour_is_fine(hours: int, fine_hours: int) -> None:
+    """Rows of ten seconds of the last hour, whatever stands before."""
+    assert Span(AT_MS - hours * HOUR_MS, AT_MS).fine_from_ms == AT_MS - fine_hours * HOUR_MS
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_query_is_asked_with_a_value_for_each_place(name: str) -> None:
+    """A query that comes later is measured too, or this says which value it lacks."""
+    query = catalogue.query(name)
+
+    assert values_of(query, AT_MS - HOUR_MS, AT_MS).keys() == query.parameters.keys()
+
+
+def test_percentiles_are_of_all_and_null_of_none() -> None:
+    """As numpy has them, to a tenth of a millisecond."""
+    took_ms = [float(value) for value in np.arange(101)]
+
+    assert percentiles(took_ms) == {"p50_ms": 50.0, "p95_ms": 95.0}
+    assert percentiles([]) == {"p50_ms": None, "p95_ms": None}
