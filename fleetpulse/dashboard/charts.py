@@ -91,7 +91,7 @@ def over_time(
         "backgroundColor": "transparent",
         "grid": {
             "left": 8,
-            "right": 12,
+            "right": 20,
             "top": 30 if len(lines) > 1 or band else 12,
             "bottom": 4,
             "containLabel": True,

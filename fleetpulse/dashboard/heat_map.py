@@ -21,6 +21,7 @@ def heat_map(
 ) -> tuple[dict[str, Any], int]:
     """Options and height [px]. A cell is a GPU; missing ones are grey with a border, whatever they told before."""
     placed = tiles([str(one["host"]) for one in gpus])
+    pairs = list(zip(gpus, placed.cells, strict=True))
     height_px = placed.rows * placed.cell_px + _HEADROOM_PX + _FOOT_PX
     return {
         "animation": False,
@@ -39,7 +40,7 @@ def heat_map(
         "series": [
             {
                 "type": "heatmap",
-                "data": [_cell(*pair, palette, link) for pair in zip(gpus, placed.cells, strict=True)],
+                "data": [_cell(*pair, palette, link) for pair in sorted(pairs, key=_stands_out)],
                 "itemStyle": {"borderColor": palette.raised, "borderWidth": 1.5 if placed.cell_px > 10 else 0.5},
                 "emphasis": {"itemStyle": {"borderColor": palette.text, "borderWidth": 1.5}},
                 "progressive": 0,
@@ -90,6 +91,11 @@ def _colours(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Pale
 def in_words(value: float, unit: str) -> str:
     """A value of a metric as text."""
     return percent(value) if unit == "share" else watts(value) if unit == "W" else f"{short(value)} {unit}".strip()
+
+
+def _stands_out(pair: tuple[Mapping[str, Any], tuple[int, int]]) -> bool:
+    """Cells with a border are drawn last, so that no neighbour covers it."""
+    return bool(pair[0]["verdict"] != "fine")
 
 
 def _cell(

@@ -64,7 +64,7 @@ class _Fleet:
     def _worst_columns(self) -> list[Column]:
         return [
             Column("host", "Host"),
-            Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:16], href=self._gpu_link),
+            Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
             Column("verdict", "State", text=verdict_text, mood=lambda row: f"fp-pill {row['mood']}"),
             Column("heard_ago_ms", "Heard", text=ago, right=True),
             Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
