@@ -1,7 +1,7 @@
 CREATE TABLE IF NOT EXISTS usage
 (
-    window_ms Int64 CODEC(Delta(8), ZSTD(1)) COMMENT 'start of the 10 s window, event time, UTC [ms]',
-    requests UInt64 CODEC(ZSTD(1)) COMMENT 'requests that ended in this window',
+    window_ms Int64 CODEC(Delta(8), ZSTD(1)) COMMENT 'start of the minute, event time, UTC [ms]',
+    requests UInt64 CODEC(ZSTD(1)) COMMENT 'requests that ended in this minute',
     prefill_tokens Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'prompt tokens computed, cached ones left out; null: not told [tokens]',
     cached_tokens Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'prompt tokens served from the prefix cache; null: not told [tokens]',
     decode_tokens Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'generated tokens; null: not told [tokens]',
@@ -24,4 +24,4 @@ PARTITION BY toYYYYMMDD(toDateTime(intDiv(window_ms, 1000), 'UTC'))
 ORDER BY (window_ms, log_id, log_partition, log_offset, log_row)
 TTL toDateTime(intDiv(window_ms, 1000)) + INTERVAL 2592000 SECOND
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
-COMMENT 'tokens and cache occupancy of requests, by the 10 s window in which the work was done; read with FINAL';
+COMMENT 'tokens and cache occupancy of requests, by the minute in which the work was done; read with FINAL';

@@ -22,7 +22,7 @@ times that contradict each other  queue <= TTFT <= end to end is forced, the lat
 
 A request reaches back at most ``SPAN_MS``, and never before the epoch: what is older falls into the oldest window that
 is left (``clipped``), so nothing is lost. Times in us: below 2**40; tokens: up to 100 million, as the schema holds.
-Columns are whole numbers of 64 bits, contiguous and writable: the compiled loops (``usage_kernels``) know no other.
+Columns are whole numbers of 64 bits, contiguous and writable: the compiled loop (``usage_kernels``) knows no other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.limits import MINUTE_MS, WINDOW_MS
+from schemas.limits import MINUTE_MS
 from stream_jobs.costs import usage_kernels as kernels
 from stream_jobs.costs.wide import Ints
 
@@ -53,35 +53,10 @@ class Requests:
     cached_tokens: Ints
     output_tokens: Ints
 
-    def part(self, start: int, stop: int) -> Requests:
-        """Requests ``[start, stop)``."""
-        return Requests(*(getattr(self, name)[start:stop] for name in self.__slots__))
-
-    def of(self, rows: Ints) -> Requests:
-        """Some of them, in this order."""
-        return Requests(*(getattr(self, name)[rows] for name in self.__slots__))
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Columns, a row for each window that a request touched, by request and then by window. ``UNKNOWN`` for null.
-
-    The lines of ``amounts`` are those of ``schemas.usage.USAGE_AMOUNTS``: 1 in the last row of a request, prompt tokens
-    that were computed (cached ones are not among them), cached tokens, generated tokens, token-milliseconds.
-    """
-
-    window_ms: Ints
-    request: Ints
-    """Index of the request."""
-    amounts: Ints
-
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """How many requests there were, and of how many something had to be assumed; see the table above.
-
-    Behind the first in the order of the compiled loops.
-    """
+    """How many requests there were, and of how many something had to be assumed, in the order of the compiled loop."""
 
     requests: int
     untimed: int
@@ -99,12 +74,75 @@ class Doubts:
 NO_DOUBTS = Doubts(0, 0, 0, 0, 0, 0, 0)
 
 
-def usage_of(requests: Requests, window_ms: int = WINDOW_MS, span_ms: int = SPAN_MS) -> tuple[Usage, Doubts]:
-    """Usage rows of all requests; every request has at least one. Sums over rows are the request's totals, exactly."""
-    columns = [getattr(requests, name) for name in Requests.__slots__]
-    window_us, windows_max = window_ms * _MS_US, span_ms // window_ms
-    rows = kernels.rows_of(*columns[:3], window_us, windows_max)
-    windows, request = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    amounts, doubts = np.empty((kernels.AMOUNTS, rows), np.int64), np.zeros(kernels.DOUBTS, np.int64)
-    kernels.spread(*columns, window_us, windows_max, windows, request, amounts, doubts)
-    return Usage(windows, request, amounts), Doubts(len(requests.at_ms), *doubts.tolist())
+class UsageSums:
+    """Usage of requests added up by key and window; a request has at least one row. Rows stand as they began.
+
+    The columns of ``cells`` are those of ``schemas.usage.USAGE_AMOUNTS``, ``UNKNOWN`` for null: requests that ended in
+    the last of the windows they touched, prompt tokens that were computed (cached ones are not among them), cached
+    tokens, generated tokens, token-milliseconds. Row ``i`` belongs to ``windows[i]`` (start, in ms) and ``keys[i]``.
+    Over the rows of a key each is the sum of its requests' totals, exactly.
+    """
+
+    __slots__ = ("_cells", "_counts", "_heads", "_keys", "_nexts", "_used", "_window_us", "_windows", "_windows_max")
+
+    def __init__(self, room: int, window_ms: int = MINUTE_MS, span_ms: int = SPAN_MS) -> None:
+        """With room for so many rows, at least one, before it grows."""
+        self._window_us, self._windows_max = window_ms * _MS_US, span_ms // window_ms
+        self._used, self._counts = np.zeros(1, np.int64), np.zeros(kernels.DOUBTS, np.int64)
+        self._heads = np.empty(0, np.int64)
+        self._cells = np.empty((room, kernels.AMOUNTS), np.int64)
+        self._nexts, self._windows, self._keys = (np.empty(room, np.int64) for _ in range(3))
+
+    @property
+    def rows(self) -> int:
+        return int(self._used[0])
+
+    @property
+    def cells(self) -> Ints:
+        return self._cells[: self.rows]
+
+    @property
+    def windows(self) -> Ints:
+        return self._windows[: self.rows]
+
+    @property
+    def keys(self) -> Ints:
+        return self._keys[: self.rows]
+
+    @property
+    def doubts(self) -> Doubts:
+        return Doubts(*self._counts.tolist())
+
+    @property
+    def bytes(self) -> int:
+        """Memory held."""
+        return sum(array.nbytes for array in (self._heads, self._cells, self._nexts, self._windows, self._keys))
+
+    def add(self, requests: Requests, key_of: Ints, keys: int, start: int, stop: int) -> None:
+        """Add requests ``[start, stop)``; ``key_of`` tells the key of each, below ``keys``, or -1: leave it out."""
+        columns = [getattr(requests, name) for name in Requests.__slots__]
+        if len(self._heads) < keys:
+            self._heads = _longer(self._heads, keys)
+        while True:
+            start = kernels.add_usage(
+                *columns, key_of, start, stop, self._window_us, self._windows_max,
+                self._cells, self._heads, self._nexts, self._windows, self._keys, self._used, self._counts,
+            )  # fmt: skip
+            if start >= stop:
+                return
+            self.grow()
+
+    def grow(self) -> None:
+        """Make room for twice the rows; changes nothing else."""
+        room = 2 * len(self._nexts)
+        self._cells = np.concatenate((self._cells, np.empty_like(self._cells)))
+        self._nexts, self._windows, self._keys = (
+            _longer(array, room) for array in (self._nexts, self._windows, self._keys)
+        )
+
+
+def _longer(array: Ints, length: int) -> Ints:
+    """The same with room behind it, which reads ``EMPTY``."""
+    found = np.full(length, kernels.EMPTY, np.int64)
+    found[: len(array)] = array
+    return found

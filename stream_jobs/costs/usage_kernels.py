@@ -1,8 +1,8 @@
-"""The compiled loops that spread requests over windows; ``usage`` says what they compute and why.
+"""The compiled loop that spreads requests over windows and adds them up; ``usage`` says what it computes and why.
 
 Moments are in us, numbers whole and signed; null is ``UNKNOWN``. A request that touches one window, which most do,
-costs no division but those that find the window. numba keeps what it compiled by this file alone, so whatever these
-loops use stands here.
+costs no division but those that find the window. numba keeps what it compiled by this file alone, so whatever the
+loop uses stands here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 from numba import njit
 
 UNKNOWN = np.iinfo(np.int64).min
-UNTIMED, NO_FIRST_TOKEN, CACHED_UNTOLD, TOKENS_UNTOLD, DISORDERED, CLIPPED, DOUBTS = range(7)
-"""Where each doubt is counted, and how many there are."""
+EMPTY = -1
+SEEN, UNTIMED, NO_FIRST_TOKEN, CACHED_UNTOLD, TOKENS_UNTOLD, DISORDERED, CLIPPED, DOUBTS = range(8)
+"""Where requests and each doubt are counted, and how many counts there are."""
 REQUESTS, PREFILL, CACHED, DECODE, KV, AMOUNTS = range(6)
 """Lines of the amounts, and how many there are."""
 
@@ -76,20 +77,6 @@ def _windows_of(begin: Any, end: Any, number: Any, window_us: Any, windows_max: 
 
 
 @njit(cache=True, nogil=True)
-def rows_of(at: Any, e2e: Any, queue: Any, window_us: Any, windows_max: Any) -> int:
-    """How many rows the requests make."""
-    rows = 0
-    number = np.int64(0)
-    for i in range(at.shape[0]):
-        begin, end = _begin_of(at[i], e2e[i], queue[i]), at[i] * _MS_US
-        if not number * window_us <= end < (number + 1) * window_us:  # else as the one before
-            number = end // window_us
-        first, last, _ = _windows_of(begin, end, number, window_us, windows_max)
-        rows += last - first + 1
-    return rows
-
-
-@njit(cache=True, nogil=True)
 def _evenly(total: Any, start: Any, stop: Any, moment: Any) -> Any:
     """How much of an amount that comes about evenly in (start, stop] has come by a moment."""
     if moment <= start:
@@ -112,37 +99,40 @@ def _occupancy(prompt: Any, answer: Any, begin: Any, decode_from: Any, end: Any,
 
 
 @njit(cache=True, nogil=True)
-def spread(
-    at: Any,
-    e2e: Any,
-    queue: Any,
-    ttft: Any,
-    prefill: Any,
-    decode: Any,
-    asked: Any,
-    cached: Any,
-    answered: Any,
-    window_us: Any,
-    windows_max: Any,
-    windows: Any,
-    requests: Any,
-    amounts: Any,
-    doubts: Any,
-) -> None:
-    """Write a row for each window of each request: start of the window in ms, request, amounts. Count the doubts."""
-    window_ms = window_us // _MS_US
-    row, number = 0, np.int64(0)
-    for i in range(at.shape[0]):
+def _plus(held: Any, amount: Any) -> Any:
+    """Unknown and a number make the number."""
+    return amount if held == UNKNOWN else held + amount
+
+
+@njit(cache=True, nogil=True)
+def add_usage(
+    at: Any, e2e: Any, queue: Any, ttft: Any, prefill: Any, decode: Any, asked: Any, cached: Any, answered: Any,
+    key_of: Any, start: Any, stop: Any, window_us: Any, windows_max: Any,
+    cells: Any, heads: Any, nexts: Any, windows: Any, keys: Any, used: Any, doubts: Any,
+) -> int:  # fmt: skip
+    """Add requests ``[start, stop)`` but those without a key to the rows of their windows; returns the one reached.
+
+    Rows of a key are chained, the newest first. Counts the doubts. Stops when the next one might need more rows than
+    there are. One function, because handing arrays on to another costs more than all it does.
+    """
+    window_ms, number = window_us // _MS_US, np.int64(0)
+    for i in range(start, stop):
+        key = key_of[i]
+        if key == EMPTY:
+            continue
         begin, end = _begin_of(at[i], e2e[i], queue[i]), at[i] * _MS_US
-        prefill_to, decode_from, known, disordered = _phases(at[i], e2e[i], queue[i], ttft[i], prefill[i], decode[i])
         if not number * window_us <= end < (number + 1) * window_us:  # else as the one before
             number = end // window_us
         first, last, oldest = _windows_of(begin, end, number, window_us, windows_max)
+        if used[0] + last - first >= cells.shape[0]:
+            return i
+        prefill_to, decode_from, known, disordered = _phases(at[i], e2e[i], queue[i], ttft[i], prefill[i], decode[i])
         asked_known, cached_known, answered_known = asked[i] != UNKNOWN, cached[i] != UNKNOWN, answered[i] != UNKNOWN
         prompt, answer = asked[i] if asked_known else np.int64(0), answered[i] if answered_known else np.int64(0)
         found = cached[i] if cached_known else np.int64(0)
         computed = max(prompt - found, np.int64(0))
         kept_known = e2e[i] >= 0 and asked_known and answered_known
+        doubts[SEEN] += 1
         if not (known and asked_known and cached_known and answered_known) or disordered or begin < oldest * window_us:
             doubts[UNTIMED] += e2e[i] < 0
             doubts[NO_FIRST_TOKEN] += e2e[i] >= 0 and not known
@@ -158,11 +148,25 @@ def spread(
             by_seen = found if is_last else _evenly(found, begin, prefill_to, moment)
             by_told = answer if is_last else _evenly(answer, decode_from, end, moment)
             by_kept = _occupancy(prompt, answer, begin, decode_from, end, end if is_last else moment)
-            windows[row], requests[row] = window * window_ms, i
-            amounts[REQUESTS, row] = is_last
-            amounts[PREFILL, row] = by_done - done if asked_known else UNKNOWN
-            amounts[CACHED, row] = by_seen - seen if cached_known else UNKNOWN
-            amounts[DECODE, row] = by_told - told if answered_known else UNKNOWN
-            amounts[KV, row] = by_kept - kept if kept_known else UNKNOWN
+            row = heads[key]
+            while row != EMPTY and windows[row] != window * window_ms:
+                row = nexts[row]
+            if row == EMPTY:
+                row = used[0]
+                used[0] += 1
+                nexts[row], heads[key] = heads[key], row
+                windows[row], keys[row] = window * window_ms, key
+                cells[row, REQUESTS] = 0
+                for amount in range(PREFILL, AMOUNTS):
+                    cells[row, amount] = UNKNOWN
+            cells[row, REQUESTS] += is_last
+            if asked_known:
+                cells[row, PREFILL] = _plus(cells[row, PREFILL], by_done - done)
+            if cached_known:
+                cells[row, CACHED] = _plus(cells[row, CACHED], by_seen - seen)
+            if answered_known:
+                cells[row, DECODE] = _plus(cells[row, DECODE], by_told - told)
+            if kept_known:
+                cells[row, KV] = _plus(cells[row, KV], by_kept - kept)
             done, seen, told, kept = by_done, by_seen, by_told, by_kept
-            row += 1
+    return stop

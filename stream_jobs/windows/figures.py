@@ -65,5 +65,5 @@ def figures_of(state: State, changes: Changes, lateness_ms: int) -> Figures:
 def _doubts(changes: Changes) -> dict[str, int]:
     total = NO_DOUBTS
     for part in changes.usage:
-        total = total.plus(part.doubts)
+        total = total.plus(part.sums.doubts)
     return {name: number for name, number in asdict(total).items() if name != "requests"}

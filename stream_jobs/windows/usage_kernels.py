@@ -1,4 +1,4 @@
-"""The compiled loop that adds usage up: a line of five whole numbers for every window of a key."""
+"""The compiled loops that bring usage rows from sums to columns."""
 
 from __future__ import annotations
 
@@ -8,47 +8,31 @@ import numpy as np
 from numba import njit
 
 UNKNOWN = np.iinfo(np.int64).min
-EMPTY = -1
 
 
 @njit(cache=True, nogil=True)
-def add_usage(
-    keys: Any,
-    first: Any,
-    requests: Any,
-    windows: Any,
-    amounts: Any,
-    start: Any,
-    cells: Any,
-    heads: Any,
-    nexts: Any,
-    row_windows: Any,
-    row_keys: Any,
-    used: Any,
-) -> int:
-    """Add rows from ``start`` on, of which the key is ``keys[first + requests[row]]``; returns the row reached.
+def gather_amounts(cells: Any, chosen: Any, values: Any, known: Any) -> None:
+    """Write the cells of some rows as columns, 0 where unknown."""
+    for i in range(chosen.shape[0]):
+        for f in range(cells.shape[1]):
+            amount = cells[chosen[i], f]
+            known[f, i] = amount != UNKNOWN
+            values[f, i] = amount if amount != UNKNOWN else 0
 
-    Unknown and a number make the number. Rows of a key are chained, the newest first. Stops when the next one might
-    need a line more than there is.
+
+@njit(cache=True, nogil=True)
+def gather_labels(lines: Any, keys: Any, chosen: Any, column: Any, places: Any, words: Any, out: Any) -> int:
+    """Write a label of some rows as the place of its word among those in use, which begin with null; returns how many.
+
+    ``words[place]`` becomes the code of that word; they stand as they are first used. ``places`` are 0 for every code.
     """
-    for i in range(start, windows.shape[0]):
-        if used[0] >= cells.shape[0]:
-            return i
-        key, window = keys[first + requests[i]], windows[i]
-        row = heads[key]
-        while row != EMPTY and row_windows[row] != window:
-            row = nexts[row]
-        if row == EMPTY:
-            row = used[0]
-            used[0] += 1
-            nexts[row], heads[key] = heads[key], row
-            row_windows[row], row_keys[row] = window, key
-            for f in range(amounts.shape[0]):
-                cells[row, f] = amounts[f, i]
-            continue
-        for f in range(amounts.shape[0]):
-            amount = amounts[f, i]
-            if amount != UNKNOWN:
-                held = cells[row, f]
-                cells[row, f] = amount if held == UNKNOWN else held + amount
-    return windows.shape[0]
+    count = 1
+    words[0] = 0
+    for i in range(chosen.shape[0]):
+        code = lines[keys[chosen[i]], column]
+        if code != 0 and places[code] == 0:
+            places[code] = count
+            words[count] = code
+            count += 1
+        out[i] = places[code]
+    return count

@@ -13,9 +13,9 @@ from schemas.headers import NATIVE
 from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
 from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
-from stream_jobs.costs import usage_kernels as spreading
+from stream_jobs.costs import usage_kernels
 from stream_jobs.step import Commit
-from stream_jobs.windows import bin_kernels, exemplar_kernels, kernels, usage_kernels
+from stream_jobs.windows import bin_kernels, exemplar_kernels, kernels
 from stream_jobs.windows.step import WindowsStep
 
 _AT_MS = 1_700_000_000_000
@@ -35,7 +35,7 @@ def warm() -> None:
 
 def compiled() -> dict[str, int]:
     """For how many forms of input each loop that Python calls was compiled."""
-    found = {**vars(kernels), **vars(bin_kernels), **vars(exemplar_kernels), **vars(spreading), **vars(usage_kernels)}
+    found = {**vars(kernels), **vars(bin_kernels), **vars(exemplar_kernels), **vars(usage_kernels)}
     loops = {name: value for name, value in found.items() if hasattr(value, "signatures") and name[0] != "_"}
     return {name: len(loop.signatures) for name, loop in loops.items()}
 

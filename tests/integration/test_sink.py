@@ -63,10 +63,10 @@ def test_a_block_that_is_inserted_twice_counts_once(database: SinkDatabase, clic
 
 
 def test_usage_adds_up_to_what_requests_told_though_it_lands_twice(database: SinkDatabase, clickhouse: Any) -> None:
-    """From the windows job's own records, over all windows and commits: null stays null, labels are kept."""
+    """From the windows job's own records, over all minutes and commits: null stays null, labels are kept."""
     step, now_ms = a_step(), SystemClock().now_ms()
     state, records = step.new("llm.requests", 0), list[Record]()
-    times = {"e2e_us": 25_000_000, "ttft_us": 12_000_000}
+    times = {"e2e_us": 125_000_000, "ttft_us": 12_000_000}
     events = [
         a_request(now_ms + n, tenant=f"t{n % 3}", input_tokens=n * 11, output_tokens=n if n % 3 else None, **times)
         for n in range(40)

@@ -78,7 +78,7 @@ class WindowsEdge(Edge):
             model=draw.choice(("m1", "m2", "m3")),
             tenant=draw.choice(("a", "b", None)),
             ttft_us=draw.randrange(10_000_000),
-            e2e_us=draw.choice((None, draw.randrange(10_000_000))),
+            e2e_us=draw.choice((None, 10 * draw.randrange(10_000_000))),
             input_tokens=tokens if tokens % 7 else None,
             cached_tokens=tokens // 3 if tokens % 2 else None,
             output_tokens=draw.randrange(1_000),
@@ -140,12 +140,12 @@ class WindowsWorld(World):
         return [event for edge in self.edges if isinstance(edge, WindowsEdge) for event in edge.events]
 
     def _judge_usage(self) -> None:
-        """Over all windows a key's usage is what its requests told, in each window what brute force says."""
+        """Over all minutes a key's usage is what its requests told, in each minute what brute force says."""
         found, events = merged_usage(self._rows("window.partials", USAGE)), self._events()
         if over_windows(found) != totals(events):
             self.outcome.violations.append(f"usage of {len(events)} requests is not what they told")
         elif found != merged_usage(row for event in events for row in usage_rows(event)):
-            self.outcome.violations.append("usage adds up, but in other windows")
+            self.outcome.violations.append("usage adds up, but in other minutes")
 
     def _judge_rows(self) -> None:
         events = self._events()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from stream_jobs.costs.bill import GpuMinutes, Holders, bills_of
 from stream_jobs.costs.split import REQUEST, WASTED, WEIGHTS, Lines, split
-from stream_jobs.costs.usage import Doubts, Requests, Usage, usage_of
-from stream_jobs.costs.wide import UNKNOWN, ints
+from stream_jobs.costs.usage import Doubts, Requests, UsageSums
+from stream_jobs.costs.wide import UNKNOWN, Ints, ints
 from tests.unit.stream_jobs.costs_oracle import Work, bill, shares, spent
 
 NAMES = tuple(Requests.__slots__)
@@ -34,6 +34,22 @@ SURE = {"untimed": 0, "no_first_token": 0, "cached_untold": 0, "tokens_untold": 
 
 def requests(*rows: dict[str, int | None]) -> Requests:
     return Requests(**{name: ints([(USUAL | row)[name] for row in rows]) for name in NAMES})
+
+
+@dataclass(frozen=True)
+class Usage:
+    """A row for each window that a request touched, by request and then by window; a line for each amount."""
+
+    window_ms: Ints
+    request: Ints
+    amounts: Ints
+
+
+def usage_of(given: Requests, window_ms: int = 10_000) -> tuple[Usage, Doubts]:
+    """Each request under a key of its own, in windows of 10 s; begins with too little room."""
+    sums, count = UsageSums(1, window_ms), len(given.at_ms)
+    sums.add(given, np.arange(count), count, 0, count)
+    return Usage(sums.windows, sums.keys, np.ascontiguousarray(sums.cells.T)), sums.doubts
 
 
 def rows_of(usage: Usage) -> list[tuple[int | None, ...]]:
@@ -149,7 +165,7 @@ def test_a_request_by_hand(
 
 def test_a_request_of_an_hour_is_clipped_to_the_oldest_window() -> None:
     """91 windows at most; what is older is in the first, and nothing is lost."""
-    hour = {"at_ms": 3_605_000, "e2e_us": 3_600_000_000, "queue_us": 0, "ttft_us": 1_800_000_000}
+    hour: dict[str, int | None] = {"at_ms": 3_605_000, "e2e_us": 3_600_000_000, "queue_us": 0, "ttft_us": 1_800_000_000}
 
     usage, seen = usage_of(requests(hour))
 
@@ -163,6 +179,25 @@ def test_one_window_less_is_not_clipped() -> None:
     """A request that began in the oldest window is whole."""
     assert usage_of(requests({"at_ms": 905_000, "e2e_us": 905_000_000, "queue_us": 0}))[1].clipped == 0
     assert usage_of(requests({"at_ms": 910_000, "e2e_us": 900_000_001, "queue_us": 0}))[1].clipped == 1
+
+
+def test_bills_are_by_the_minute() -> None:
+    """What is not said otherwise: the request of 105 to 125 s in two minutes, its neighbour of the same key added."""
+    sums = UsageSums(8)
+    rows: list[dict[str, int | None]] = [{}, {"at_ms": 190_000}, {}, {"cached_tokens": None}]
+
+    sums.add(requests(*rows), ints([1, 0, -1, 1]), 2, 0, 4)
+
+    assert sums.rows == 4
+    assert sums.windows.tolist() == [60_000, 120_000, 120_000, 180_000]
+    assert sums.keys.tolist() == [1, 1, 0, 0]
+    assert sums.cells.tolist() == [
+        [0, 1_800, 200, 100, 20_250_000],
+        [2, 0, 0, 100, 10_750_000],
+        [0, 800, 200, 0, 5_000_000],
+        [1, 0, 0, 100, 10_500_000],
+    ]
+    assert sums.doubts == Doubts(requests=3, **(SURE | {"cached_untold": 1}))
 
 
 def test_no_requests() -> None:

@@ -60,17 +60,17 @@ def usage_of_commits(batches: Sequence[Sequence[Row]], cuts: Sequence[bool]) -> 
 
 
 MAYBE_TOKENS = st.sampled_from([None, 0, 1, 7, 1_000, 100_000_000])
-MAYBE_US = st.sampled_from([None, 0, 1, 2_500_000, 11_000_000, 3_600_000_000])
+MAYBE_US = st.sampled_from([None, 0, 1, 2_500_000, 61_000_000, 3_600_000_000])
 EVENTS = st.lists(
     st.fixed_dictionaries(
         {
-            "at_ms": st.sampled_from([BASE_MS, BASE_MS + 1, BASE_MS + 9_999, BASE_MS + 10_000]),
+            "at_ms": st.sampled_from([BASE_MS, BASE_MS + 1, BASE_MS + 59_999, BASE_MS + 60_000]),
             **dict.fromkeys(("e2e_us", "queue_us", "ttft_us", "prefill_us", "decode_us"), MAYBE_US),
             **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), MAYBE_TOKENS),
             **dict.fromkeys(("engine_id", "placement_group", "tenant", "slo_class"), st.sampled_from([None, "a", "b"])),
             "status": st.sampled_from(["ok", "error"]),
         }
-    ).map(lambda fields: a_request(**fields)),
+    ).map(lambda fields: a_request(**Row(fields))),
     min_size=1,
     max_size=12,
 )
@@ -79,7 +79,7 @@ EVENTS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(EVENTS, st.data())
 def test_sums_are_those_of_brute_force_whatever_the_cuts(events: list[Row], data: st.DataObject) -> None:
-    """Batches and commits anywhere: every window of every key, null where null, and tokens in all as requests told."""
+    """Batches and commits anywhere: every minute of every key, null where null, and tokens in all as requests told."""
     ends = sorted({*data.draw(st.lists(st.integers(1, len(events)), max_size=4)), len(events)})
     batches = [events[start:end] for start, end in pairwise([0, *ends])]
     cuts = data.draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
@@ -166,17 +166,23 @@ def test_what_is_refused_or_late_or_comes_twice_uses_nothing() -> None:
     assert merged_usage(found) == merged_usage(row for event in good for row in usage_rows(event))
 
 
-def test_many_requests_are_spread_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many a fold brings, rows on their way to the sums stay few."""
-    monkeypatch.setattr(usage, "REQUESTS_MAX", 7)
-    events = [a_request(BASE_MS + n, tenant=f"t{n % 4}", **A_REQUEST) for n in range(50)]
-    step = a_step()
-    state, changes = fold_all(step, [a_record(REQUESTS, events)], REQUESTS)
+def test_a_commit_tells_the_same_bytes_whatever_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of earlier commits only save time; beyond a number of them they are forgotten."""
+    events = [a_request(BASE_MS + n, tenant=f"t{n % 7}", engine_id=f"e{n % 5}", **A_REQUEST) for n in range(60)]
+    told: list[list[bytes | None]] = []
+    for keys_max in (0, 20, 1_000):
+        monkeypatch.setattr(usage, "KEYS_KEPT_MAX", keys_max)
+        step = a_step()
+        state, own = step.new(REQUESTS, 0), list[bytes | None]()
+        for number, start in enumerate((0, 30, 10, 25)):
+            changes = step.changes()
+            step.fold(state, [a_record(REQUESTS, events[start : start + 30], number)], changes)
+            outputs = step.rows(state, changes, a_commit(REQUESTS))
+            own += [output.value for output in outputs if header(output, "schema") == USAGE.schema]
+        told.append(own)
 
-    found = sent(step.rows(state, changes, a_commit(REQUESTS)))
-
-    assert merged_usage(found) == merged_usage(row for event in events for row in usage_rows(event))
-    assert changes.usage[0].doubts.requests == 50
+    assert len(told[0]) >= 4
+    assert told[0] == told[1] == told[2]
 
 
 def test_more_keys_than_there_was_room_for() -> None:
@@ -211,6 +217,8 @@ def test_other_topics_have_none() -> None:
     judged = judge(state.plan.event, [record], step.limits)
     columns = columns_of(state.plan, judged.admitted, judged.record_of, step.window_ms)
 
+    keys = usage.UsageKeys.of(plan_of(REQUESTS), step.new(REQUESTS, 0).series, None)
+
     assert changes.usage == []
     assert usage.requests_of(state.plan, columns, Block(0, {})) is None
-    assert usage.UsageRows(plan_of(REQUESTS), step.new(REQUESTS, 0).series).blocks(3) == {}
+    assert usage.UsageRows(keys).blocks(3) == {}

@@ -11,13 +11,13 @@ from schemas.usage import USAGE_AMOUNTS, USAGE_KEY
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-WINDOW_US = 10_000_000
-WINDOWS_MAX = 90
-"""A request of 15 minutes; what is older falls into the oldest window."""
+WINDOW_US = 60_000_000
+WINDOWS_MAX = 15
+"""A request of 15 minutes; what is older falls into the oldest minute."""
 
 
 def usage_rows(event: Row) -> list[Row]:
-    """The rows of one request, oldest window first, straight from ``docs/costs.md``."""
+    """The rows of one request, oldest minute first, straight from ``docs/costs.md``."""
     begin, prefill_to, decode_from, end = _moments(event)
     last = (end - (end > begin)) // WINDOW_US
     oldest = max(end // WINDOW_US - WINDOWS_MAX, 0)
@@ -69,7 +69,7 @@ def _evenly(total: int | None, since: int, until: int, moment: int) -> int | Non
 def _row(event: Row, window: int, amounts: list[int | None]) -> Row:
     own = dict(zip(USAGE_AMOUNTS, amounts, strict=True))
     labels = {name: event.get(name) for name in USAGE_KEY}
-    return {"window_ms": window * 10_000, **own, "definition_version": DEFINITION_VERSION, **labels}
+    return {"window_ms": window * 60_000, **own, "definition_version": DEFINITION_VERSION, **labels}
 
 
 def merged_usage(rows: Iterable[Row]) -> dict[Key, list[int | None]]:
