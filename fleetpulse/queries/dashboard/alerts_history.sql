@@ -1,27 +1,31 @@
 -- Every alert that was told of in the range: how bad, when it began, how long it lasted, what it came to.
 -- rows: 2000
 -- seconds: 5
-SELECT
-    fingerprint,
-    opened_ms,
-    argMax(severity, number) AS worst,
-    argMax(summary, number) AS said,
-    argMax(rule, number) AS headline,
-    min(since_ms) AS began_ms,
-    argMax(tuple(resolved_ms), number).1 AS ended_ms,
-    ended_ms - began_ms AS lasted_ms,
-    count() AS transitions,
-    argMax(record, number) AS newest
+SELECT * EXCEPT (newest)
 FROM
 (
-    SELECT *
-    FROM alerts FINAL
-    WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
-    ORDER BY log_offset DESC
-    LIMIT 1 BY fingerprint, opened_ms, number
+    SELECT
+        fingerprint,
+        opened_ms,
+        argMax(severity, number) AS worst,
+        argMax(summary, number) AS said,
+        argMax(rule, number) AS headline,
+        min(since_ms) AS began_ms,
+        argMax(tuple(resolved_ms), number).1 AS ended_ms,
+        ended_ms - began_ms AS lasted_ms,
+        count() AS transitions,
+        argMax(record, number) AS newest
+    FROM
+    (
+        SELECT *
+        FROM alerts FINAL
+        WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
+        ORDER BY log_offset DESC
+        LIMIT 1 BY fingerprint, opened_ms, number
+    )
+    GROUP BY fingerprint, opened_ms
 )
-GROUP BY fingerprint, opened_ms
-HAVING ({cluster:String} = '' OR JSONExtractString(newest, 'labels', 'cluster') = {cluster:String})
+WHERE ({cluster:String} = '' OR JSONExtractString(newest, 'labels', 'cluster') = {cluster:String})
     AND ({host:String} = '' OR JSONExtractString(newest, 'labels', 'host') = {host:String})
     AND ({model:String} = '' OR JSONExtractString(newest, 'labels', 'model') = {model:String})
     AND ({tenant:String} = '' OR JSONExtractString(newest, 'labels', 'tenant') = {tenant:String})
