@@ -24,7 +24,7 @@ from schemas.errors import FleetpulseError
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.tables import PARTIALS
 
-READY_WITHIN_S = 120.0
+READY_WITHIN_S = 300.0
 SETTLE_WITHIN_S = 30.0
 DRAIN_WITHIN_S = 20.0
 LOOK_BACK_MS = 30_000
