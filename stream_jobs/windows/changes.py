@@ -58,7 +58,7 @@ class Changes:
                 self.exemplars.append(Exemplars(state.plan, self.segments[-1]))
             if state.plan.event.topic == USAGE_OF:
                 state.usage_keys = UsageKeys.of(state.plan, state.series, state.usage_keys)
-                self.usage.append(UsageRows(state.usage_keys))
+                self.usage.append(UsageRows(state.usage_keys, self.segments[-1]))
         return self.segments[-1]
 
     def refuse(self, refusals: list[Refusal]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.block import Block, Column, Labels, Numbers
-from schemas.grouping import GroupingSet
+from schemas.grouping import GroupingSet, sets_of
 from schemas.placement import place
 from schemas.tables import DEFINITION_VERSION
 from schemas.usage import USAGE_AMOUNTS, USAGE_KEY, USAGE_OF
@@ -22,14 +22,18 @@ from stream_jobs.costs.usage import Requests, UsageSums
 from stream_jobs.windows.columns import Columns, Whole, whole_of
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import NULL_CODE, ROWS_FIRST, Codes, Series, SeriesTable
-from stream_jobs.windows.usage_kernels import gather_amounts, gather_labels
+from stream_jobs.windows.sums import Segment
+from stream_jobs.windows.usage_kernels import EMPTY, MISSED, gather_amounts, gather_labels, recall_keys, remember_keys
 
 KEYS_KEPT_MAX = 65_536
 """More keys than these, some 10 MB, are not remembered beyond their commit."""
 
 _Texts = list[bytes | None]
 _KEYS_MAX = 1 << 31
+_PAIRS = 1 << 16
 _GROUPING = GroupingSet("usage", USAGE_OF, USAGE_KEY, "placement_group")
+assert {*USAGE_KEY} <= {name for one in sets_of(USAGE_OF) for name in one.dimensions}
+assert len(sets_of(USAGE_OF)) == 2
 _GROUP, _HOST = USAGE_KEY.index("placement_group"), USAGE_KEY.index("host")
 
 
@@ -44,57 +48,74 @@ def requests_of(plan: Plan, columns: Columns, block: Block) -> Requests | None:
 
 @dataclass(frozen=True, slots=True)
 class UsageKeys:
-    """The keys found so far among the codes of ``series``, by number. Known keys are only quicker to find: no row, nor
-    the order of rows, hangs on them, so they are no part of the state that is kept."""
+    """The keys found so far among the codes of ``series``, by number; ``pairs`` remembers those of the grouping sets'
+    series, which together have all labels of a key. Known keys are only quicker to find: no row, nor the order of
+    rows, hangs on them, so they are no part of the state that is kept."""
 
     series: Series
     table: SeriesTable
+    pairs: Whole
 
     @classmethod
     def of(cls, plan: Plan, series: Series, held: UsageKeys | None) -> UsageKeys:
         """Those held while they are few and of these series, else none yet."""
         if held is not None and held.series is series and held.table.count <= KEYS_KEPT_MAX:
             return held
-        return cls(series, SeriesTable(_GROUPING, plan.positions(_GROUPING), _KEYS_MAX))
+        table = SeriesTable(_GROUPING, plan.positions(_GROUPING), _KEYS_MAX)
+        return cls(series, table, np.full((_PAIRS, 2), EMPTY, np.int64))
+
+    @property
+    def bytes(self) -> int:
+        """Memory held."""
+        return self.table.bytes + self.pairs.nbytes
 
 
 class UsageRows:
     """The usage of the events of one segment."""
 
-    __slots__ = ("_keys", "sums")
+    __slots__ = ("_keys", "_segment", "sums")
 
-    def __init__(self, keys: UsageKeys) -> None:
+    def __init__(self, keys: UsageKeys, segment: Segment) -> None:
         self._keys = keys
+        self._segment = segment
         self.sums = UsageSums(keys.table.expected)
 
     @property
     def bytes(self) -> int:
         """Memory held."""
-        return self._keys.table.bytes + self.sums.bytes
+        return self._keys.bytes + self.sums.bytes
 
     def add(self, columns: Columns, requests: Requests, codes: Codes, start: int, stop: int) -> None:
-        """Add the work of accepted rows ``[start, stop)``, whose codes are given."""
-        table, keys = self._keys.table, np.empty(stop, np.int64)
-        table.find(codes, columns.verdicts, columns.windows, start, stop, keys)
-        self.sums.add(requests, keys, len(table.lines), start, stop)
+        """Add the work of rows ``[start, stop)``, which were added to the sums of the segment just now."""
+        keys, known = np.empty(stop, np.int64), self._keys.pairs
+        one, two = ((sums.lines[-1], sums.row_series) for sums in self._segment.sums)
+        if recall_keys(*one, *two, known, keys[start:]):
+            found = np.empty(stop, np.int64)
+            passed = (keys != MISSED).view(np.uint8)
+            self._keys.table.find(codes, passed, columns.windows, start, stop, found)
+            remember_keys(*one, *two, found[start:], known, keys[start:])
+        self.sums.add(requests, keys, len(self._keys.table.lines), start, stop)
 
     def blocks(self, partitions: int) -> dict[int, Block]:
         """Rows of ``schemas.usage.USAGE`` by target partition, in the order in which they began."""
         if self.sums.rows == 0:
             return {}
         self._keys.table.expected = max(1 << (self.sums.rows - 1).bit_length(), ROWS_FIRST)
-        targets = self._targets(partitions)
+        self._place_keys(partitions)
+        targets = self._keys.table.targets[self.sums.keys]
         found = {target: np.flatnonzero(targets == target) for target in range(partitions)}
         return {target: self._block(chosen) for target, chosen in found.items() if len(chosen)}
 
-    def _targets(self, partitions: int) -> Whole:
-        """The partition of every row: of its placement group, else its host, as that of the partials beside."""
-        lines = self._keys.table.lines
-        groups, hosts = lines[self.sums.keys, _GROUP], lines[self.sums.keys, _HOST]
+    def _place_keys(self, partitions: int) -> None:
+        """Find the partition of keys that have none yet: of the placement group, else the host, as for partials."""
+        table = self._keys.table
+        new = slice(table.targets_known, table.count)
+        groups, hosts = (table.lines[new, column] for column in (_GROUP, _HOST))
         by_group, by_host = (
             _places(codes, self._words(column), partitions) for codes, column in ((groups, _GROUP), (hosts, _HOST))
         )
-        return np.where(groups == NULL_CODE, by_host[hosts], by_group[groups])
+        table.targets[new] = np.where(groups == NULL_CODE, by_host[hosts], by_group[groups])
+        table.targets_known = table.count
 
     def _words(self, column: int) -> _Texts:
         return self._keys.series.words[int(self._keys.table.positions[column])].words
@@ -110,16 +131,22 @@ class UsageRows:
         }
         for name, line, told in zip(USAGE_AMOUNTS[1:], values[1:], known[1:], strict=True):
             columns[name] = Numbers(line, told)
-        for column, name in enumerate(USAGE_KEY):
-            columns[name] = self._labels(chosen, column)
-        return Block(rows, columns)
+        return Block(rows, columns | self._labels(chosen))
 
-    def _labels(self, chosen: Whole, column: int) -> Labels:
-        words = self._words(column)
-        places, used = np.zeros(len(words), np.int32), np.empty(len(words), np.int32)
-        codes = np.empty(len(chosen), np.int64)
-        count = gather_labels(self._keys.table.lines, self.sums.keys, chosen, column, places, used, codes)
-        return Labels(codes, [words[code] for code in used[:count].tolist()])
+    def _labels(self, chosen: Whole) -> dict[str, Column]:
+        """The words of each label in use stand as they are first used."""
+        words = [self._words(column) for column in range(len(USAGE_KEY))]
+        bases = np.cumsum([0, *map(len, words)])
+        places, used = np.zeros(bases[-1], np.int32), np.empty(bases[-1], np.int32)
+        codes, counts = np.empty((len(words), len(chosen)), np.int32), np.empty(len(words), np.int64)
+        gather_labels(self._keys.table.lines, self.sums.keys, chosen, bases, places, used, codes, counts)
+        taken = [
+            used[base : base + count].tolist() for base, count in zip(bases.tolist(), counts.tolist(), strict=False)
+        ]
+        return {
+            name: Labels(line, [known[code] for code in own])
+            for name, line, known, own in zip(USAGE_KEY, codes, words, taken, strict=True)
+        }
 
 
 def _places(codes: Codes, words: _Texts, partitions: int) -> Whole:

@@ -20,6 +20,7 @@ from stream_jobs.windows import usage
 from stream_jobs.windows.columns import columns_of
 from stream_jobs.windows.judge import judge
 from stream_jobs.windows.plan import plan_of
+from stream_jobs.windows.sums import Segment
 from tests.unit.stream_jobs.usage_cases import merged_usage, over_windows, totals, usage_rows
 from tests.unit.stream_jobs.windows_cases import (
     BASE_MS,
@@ -217,8 +218,9 @@ def test_other_topics_have_none() -> None:
     judged = judge(state.plan.event, [record], step.limits)
     columns = columns_of(state.plan, judged.admitted, judged.record_of, step.window_ms)
 
-    keys = usage.UsageKeys.of(plan_of(REQUESTS), step.new(REQUESTS, 0).series, None)
+    plan, series = plan_of(REQUESTS), step.new(REQUESTS, 0).series
+    none = usage.UsageRows(usage.UsageKeys.of(plan, series, None), Segment(plan, series))
 
     assert changes.usage == []
     assert usage.requests_of(state.plan, columns, Block(0, {})) is None
-    assert usage.UsageRows(keys).blocks(3) == {}
+    assert none.blocks(3) == {}
