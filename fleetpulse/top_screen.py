@@ -26,7 +26,7 @@ _LOOK_S = 0.1
 def _keys(descriptor: int) -> Iterator[Callable[[float], str | None]]:
     """A function that waits so many seconds for a key. The terminal gives single keys meanwhile, unechoed."""
     before = termios.tcgetattr(descriptor)
-    tty.setcbreak(descriptor)
+    tty.setcbreak(descriptor, termios.TCSADRAIN)  # the default throws away what was typed already
 
     def key(within_s: float) -> str | None:
         ready, _, _ = select.select([descriptor], [], [], within_s)

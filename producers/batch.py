@@ -115,6 +115,7 @@ def _slice(column: Column, start: int, end: int) -> Column:
     ends = column.ends[start:end] - np.int64(begin)
     if isinstance(column, Bins):
         return Bins(ends, column.keys[begin:stop], column.counts[begin:stop])
+    assert isinstance(column, Texts), "no event holds lists"
     return Texts(column.data[begin:stop], ends, None if column.known is None else column.known[start:end])
 
 

@@ -62,7 +62,10 @@ class Layout:
 
 @lru_cache(maxsize=256)
 def layout_of(fields: tuple[Field, ...]) -> Layout:
-    """The layout of canonical blocks of these fields."""
+    """The layout of canonical blocks of these fields. ``ValueError`` where one is a list."""
+    for field in fields:
+        if field.kind.item is not None:
+            raise ValueError(f"{field.name} is a list: native.decode reads it, record by record")
     prefixes = [column_prefix(field) for field in fields]
     shapes = [_shape(field) for field in fields]
     groups = [_group(field) for field in fields]

@@ -1,5 +1,6 @@
--- Whom faults of GPUs touched, and for what money: requests of the GPU's engine from a minute before the fault to five
--- minutes after, and what the engine was billed for these minutes; null where something in it had no price.
+-- Whom faults of GPUs touched, and for what money.
+-- Requests of the GPU's engine from a minute before the fault to five minutes after, and what the engine was billed for
+-- these minutes; null where something in it had no price.
 WITH
     faults AS (
         SELECT gpu_uuid, kind, min(window_ms) AS fault_ms, sum(event_count) AS events

@@ -51,7 +51,7 @@ class Of:
     label: EntityLabel
 
 
-WideColumn = Numbers | Labels | Texts | Bins | Of
+WideColumn = Column | Of
 
 
 @dataclass(frozen=True, slots=True)

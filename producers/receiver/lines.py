@@ -117,6 +117,7 @@ def _at_fault(field: Field, column: Column, limits: Limits) -> Iterator[int]:
         if field.required:
             outside |= sizes == 0
     else:
+        assert isinstance(column, Bins), "no event holds lists"
         outside = _bad_bins(column)
     yield from np.flatnonzero(outside).tolist()
 

@@ -24,6 +24,9 @@ EVERY_KIND: tuple[Field, ...] = tuple(
 )
 """One field of each kind."""
 
+WITHOUT_LISTS = tuple(field for field in EVERY_KIND if field.kind.item is None)
+"""One field of each kind that the compiled walk reads."""
+
 
 def values_of(field: Field) -> st.SearchStrategy[Any]:
     """Any value that the field's kind can hold, null included where it may be."""
@@ -45,9 +48,11 @@ def values_of(field: Field) -> st.SearchStrategy[Any]:
     return st.none() | numbers if field.kind.optional else numbers
 
 
-def rows_of_every_kind(max_size: int = 12) -> st.SearchStrategy[list[dict[str, Any]]]:
-    """Rows with a value for each of ``EVERY_KIND``."""
-    row = st.fixed_dictionaries({field.name: values_of(field) for field in EVERY_KIND})
+def rows_of_every_kind(
+    max_size: int = 12, fields: tuple[Field, ...] = EVERY_KIND
+) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Rows with a value for each of the fields."""
+    row = st.fixed_dictionaries({field.name: values_of(field) for field in fields})
     return st.lists(row, max_size=max_size)
 
 

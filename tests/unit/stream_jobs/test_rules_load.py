@@ -164,7 +164,7 @@ MISTAKES = [
     ("min_count: -1", 7, "must be a whole number from 1"),
     ("severity: fatal", 7, "valid: critical, info, warning"),
     ("renotify: 5s", 7, "from 60s"),
-    ("summary: '{hots} burns'", 7, "{hots} is not known; did you mean host?"),
+    ("summary: '{modl} burns'", 7, "{modl} is not known; did you mean model?"),
     ("summary: '{value:.2f}'", 7, "{value} is not known"),
     ("summary: '{value'", 7, "summary: "),
     ("name: Hot!", 2, "must be small letters"),
