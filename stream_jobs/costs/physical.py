@@ -10,6 +10,10 @@ Who holds a GPU: whoever's name its time is under, each for its own time. With `
 mode its devices (rows with a parent), by slices times time, and the slices that nobody holds are idle; the time is that
 of the GPU's own rows where there are any, else that of the device with most. A size that nobody tells leaves the GPU
 without prices, shared by time.
+
+Of a GPU that several hold, everybody that a row names is a holder, those who pay nothing with a weight of 0, and so is
+the idle bill of its devices' host: whoever was billed before the last rows came is told again then, with nothing, so
+that the last rows told do not depend on the order in which rows come.
 """
 
 from __future__ import annotations
@@ -170,12 +174,8 @@ def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Seque
     gpu_ms, estimated_ms = int(of.gpu_ms.sum()), int(of.estimated_ms.sum())
     energy = (own if len(own) else divided).energy_mj
     known = energy[energy != UNKNOWN]
-    if len(divided):
-        holders, priced = _slices(divided, gpu_ms, key, words)
-    else:
-        pairs = zip(share.keys[1].tolist(), share.keys[2].tolist(), share.amounts[0].tolist(), strict=True)
-        holders, priced = [((*key[:2], use, owner), max(weight, 0)) for use, owner, weight in pairs], True
-    holders.sort()
+    weights, priced = _slices(divided, gpu_ms, key, words) if len(divided) else (_shares(key, share), True)
+    holders = sorted({**dict.fromkeys(_named(rows, key, share), 0), **weights}.items())
     names = np.array([owner for owner, _ in holders], dtype=np.int64)
     return Held(
         told=of.told[:1],
@@ -191,9 +191,28 @@ def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Seque
     )
 
 
+def _named(rows: Placed, key: tuple[int, int, int], share: Rows) -> list[Owner]:
+    """Everybody that a row of the GPU names, and the idle bill of the host of each of its devices."""
+    pairs = {*zip(rows.use.tolist(), rows.owner.tolist(), strict=True), *_share_owners(share)}
+    pairs |= {(IDLE, host) for host in rows.host[rows.parent > 0].tolist()}
+    return [(key[0], key[1], use, owner) for use, owner in pairs]
+
+
+def _share_owners(share: Rows) -> list[tuple[int, int]]:
+    return list(zip(share.keys[1].tolist(), share.keys[2].tolist(), strict=True))
+
+
+def _shares(key: tuple[int, int, int], share: Rows) -> dict[Owner, int]:
+    """Holders side by side; equal weights where nobody's is known."""
+    weights = np.maximum(share.amounts[0], 0)
+    weights = weights if weights.any() else np.ones_like(weights)
+    pairs = zip(_share_owners(share), weights.tolist(), strict=True)
+    return {(key[0], key[1], use, owner): weight for (use, owner), weight in pairs}
+
+
 def _slices(
     devices: Placed, gpu_ms: int, key: tuple[int, int, int], words: Sequence[Word]
-) -> tuple[list[tuple[Owner, int]], bool]:
+) -> tuple[dict[Owner, int], bool]:
     """Holders of a divided GPU, and whether their sizes are known."""
     sizes = [slices_held((words[profile] or b"").decode(errors="replace")) for profile in devices.profile.tolist()]
     owners = list(zip(*(column.tolist() for column in devices.owners()), strict=True))
@@ -206,7 +225,7 @@ def _slices(
         rest = slices_of(model) * gpu_ms - sum(weights.values())
         nobody = (key[0], key[1], IDLE, int(devices.host[0]))
         weights[nobody] = weights.get(nobody, 0) + max(0, rest)
-    return [(owner, weight) for owner, weight in weights.items() if weight > 0] or [(owners[0], 1)], known
+    return weights if any(weights.values()) else {owners[0]: 1}, known
 
 
 def _joined(parts: Sequence[Held]) -> Held:

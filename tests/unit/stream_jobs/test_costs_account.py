@@ -91,10 +91,28 @@ def test_mig_devices_pay_by_their_slices_and_what_nobody_holds_is_idle() -> None
     }
 
 
+def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:
+    """They may have been billed before the last rows came: an engine beside those with shares, idle slices."""
+    beside = told_bills([gpu_row("b", "g"), ("share", ("engine", "a", "g"), (3,))])
+    full = told_bills([device("a", "m1", "7g.80gb")])
+
+    assert named(beside) == {("engine", "a"): (10_000_000, ["__wasted__"]), ("engine", "b"): (0, ["__wasted__"])}
+    assert named(full) == {("engine", "a"): (10_000_000, ["__wasted__"]), ("idle", "host-1"): (0, ["__idle__"])}
+
+
+def test_shares_that_nobody_knows_are_equal() -> None:
+    """Among those that have one: whoever only stands beside them pays nothing."""
+    shares: list[Row] = [("share", ("engine", owner, "g"), (None,)) for owner in "ab"]
+
+    rows = told_bills([gpu_row("c", "g"), *shares])
+
+    assert {row["owner"]: row["total_nusd"] for row in rows} == {"a": 5_000_000, "b": 5_000_000, "c": 0}
+
+
 def test_a_mig_gpu_that_is_not_read_itself_is_there_as_long_as_its_devices() -> None:
     """The device with most time tells the GPU's; a size that nobody tells leaves all of it without price."""
-    (one,) = told_bills([device("a", "m1", "7g.80gb"), device("a", "m1", "7g.80gb", window=2)])
-    (strange,) = told_bills([device("a", "m1", None)])
+    one, _ = told_bills([device("a", "m1", "7g.80gb"), device("a", "m1", "7g.80gb", window=2)])
+    strange, _ = told_bills([device("a", "m1", None)])
 
     assert (one["gpu_ms"], one["total_nusd"], one["energy_mj"]) == (20_000, 20_000_000, 14_000_000)
     assert (strange["gpu_ms"], strange["total_nusd"], strange["unpriced_gpu_ms"]) == (10_000, None, 10_000)

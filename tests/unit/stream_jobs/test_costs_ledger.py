@@ -6,7 +6,7 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.grouping import OTHER
@@ -165,6 +165,15 @@ ROWS = st.one_of(
     st.builds(usage_row, st.sampled_from("abc"), st.sampled_from([None, "t", "u"]), DECODED),
     st.sampled_from([("startup", ("engine", "a"), (2_500,)), ("share", ("idle", "h", "g1"), (3,))]),
     st.just(("share", ("engine", "a", "g1"), (4,))),
+    st.builds(
+        gpu_row,
+        st.sampled_from("abc"),
+        st.sampled_from(["m1", "m2"]),
+        ms=st.sampled_from([None, 10_000]),
+        parent=st.sampled_from(["g1", "g3"]),
+        profile=st.sampled_from([None, "2g.20gb", "7g.80gb"]),
+        host=st.sampled_from(["host-1", "host-2"]),
+    ),
 )
 MINUTES = st.sampled_from([0, MINUTE_MS, 59 * MINUTE_MS, 60 * MINUTE_MS])
 LOG = st.lists(st.tuples(ROWS, MINUTES, st.sampled_from(["one", "two"])), max_size=20)
@@ -183,7 +192,20 @@ def last_bills(log: list[Entry], pauses: set[int]) -> list[Any]:
     return [(key, {**bill, "version": 0, "revision": 0}) for key, bill in sorted(newest(found).items())]
 
 
+def log_of(*rows: Row) -> list[Entry]:
+    return [(row, 0, "one") for row in rows]
+
+
+A_SHARE: Row = ("share", ("engine", "a", "g1"), (4,))
+WHOLE = gpu_row("b", "m1", parent="g3", profile="7g.80gb")
+PART = gpu_row("a", "m2", parent="g3", profile="2g.20gb")
+SIZELESS = gpu_row("b", "m1", parent="g3")
+
+
 @given(log=LOG, seed=st.integers(0, 99), pauses=st.sets(st.integers(0, 24), max_size=3))
+@example(log=log_of(A_SHARE, gpu_row("b", "g1", window=0)), seed=1, pauses={0})  # b is told, then its GPU is all a's
+@example(log=log_of(WHOLE, PART), seed=1, pauses={0})  # slices are idle, then all are held
+@example(log=log_of(SIZELESS, PART), seed=1, pauses={0})  # slices are idle, then nobody knows how many
 @settings(max_examples=10)
 def test_any_order_gives_the_same_bills(log: list[Entry], seed: int, pauses: set[int]) -> None:
     """Shuffled and told in between: the last rows are the same."""
