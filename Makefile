@@ -10,7 +10,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full bench simulator up down status lint format lock docs clean
+.PHONY: help demo test test-full bench simulator up down status lint format lock docs site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,9 @@ docs: $(VENV)/.run ## write the reference pages and migrations that follow from 
 	$(PY) -m schemas.reference
 	$(PY) -m fleetpulse.command_reference
 	$(PY) -m grafana
+
+site: $(VENV)/.dev ## the pages of docs/ as a site below .fleetpulse/site
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 lock: $(PY) ## resolve dependencies anew and pin them with hashes
 	$(PY) -m pip install --quiet uv
