@@ -85,6 +85,7 @@ class Places:
             name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in self._targets.items()
         }
         named = {name: target.placement_group for name, target in self._targets.items() if target.placement_group}
-        self._groups = placement_groups(self._gpus, self._host, named)
+        whole = {name: {table.gpu_of.get(uuid, uuid) for uuid in uuids} for name, uuids in self._gpus.items()}
+        self._groups = placement_groups(whole, self._host, named)
         registrations = [Registration(name, self._groups[name], gpu_uuids=gpus) for name, gpus in self._gpus.items()]
-        self.placement.replace(placement_of(registrations, self._jobs, table.gpus, self._host))
+        self.placement.replace(placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of))

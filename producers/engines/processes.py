@@ -16,19 +16,23 @@ COMMAND_CHARS_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """Pids by the port they listen on, parent by pid, and by GPU UUID the processes that compute on it."""
+    """Pids by the port they listen on, parent by pid, and by GPU UUID the processes that compute on it.
+
+    ``gpu_of`` is the GPU of each MIG device, by UUID. A divided GPU has no processes of its own.
+    """
 
     listeners: dict[int, set[int]] = field(default_factory=dict)
     parents: dict[int, int] = field(default_factory=dict)
     gpus: dict[str, dict[int, str]] = field(default_factory=dict)
+    gpu_of: dict[str, str] = field(default_factory=dict)
 
 
 def read_processes() -> ProcessTable:
     """The table of this moment; what the system or the driver hides is missing. Milliseconds to a second."""
-    gpus = read_gpu_processes()
+    gpus, gpu_of = read_gpu_processes()
     if not any(gpus.values()):
-        return ProcessTable(gpus=gpus)  # nothing to match
-    return ProcessTable(read_listeners(), read_parents(), gpus)
+        return ProcessTable(gpus=gpus, gpu_of=gpu_of)  # nothing to match
+    return ProcessTable(read_listeners(), read_parents(), gpus, gpu_of)
 
 
 def read_listeners() -> dict[int, set[int]]:
@@ -52,26 +56,31 @@ def read_parents() -> dict[int, int]:
         return {}
 
 
-def read_gpu_processes() -> dict[str, dict[int, str]]:
-    """By UUID of the GPU or MIG device the compute processes: pid and command line. Empty where there is no driver."""
+def read_gpu_processes() -> tuple[dict[str, dict[int, str]], dict[str, str]]:
+    """By UUID of the GPU or MIG device the compute processes: pid and command line; and the GPU of each MIG device.
+
+    Empty where there is no driver.
+    """
     import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return {}
+        return {}, {}
     try:
         gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        handles = [handle for gpu in gpus for handle in _mig_devices(gpu) or [gpu]]
-        return dict(found for handle in handles if (found := _on_gpu(handle)) is not None)
+        divided = {gpu: _mig_devices(gpu) for gpu in gpus}
+        handles = [handle for gpu, devices in divided.items() for handle in devices or [gpu]]
+        gpu_of = {_uuid(each): _uuid(gpu) for gpu, devices in divided.items() for each in devices}
+        return dict(found for handle in handles if (found := _on_gpu(handle)) is not None), gpu_of
     except pynvml.NVMLError:
-        return {}
+        return {}, {}
     finally:
         pynvml.nvmlShutdown()
 
 
 def _mig_devices(gpu: Any) -> list[Any]:
-    """The MIG devices of a GPU that is divided: engines on two of them do not share. Empty for a whole GPU."""
+    """The MIG devices of a GPU that is divided: an engine on one computes on no other. Empty for a whole GPU."""
     import pynvml
 
     try:
@@ -92,13 +101,19 @@ def _mig_device(gpu: Any, slot: int) -> Any:
         return None
 
 
+def _uuid(handle: Any) -> str:
+    import pynvml
+
+    return str(pynvml.nvmlDeviceGetUUID(handle))
+
+
 def _on_gpu(handle: Any) -> tuple[str, dict[int, str]] | None:
     """None for a GPU that does not tell: it is not known to be idle."""
     import pynvml
 
     try:
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        return pynvml.nvmlDeviceGetUUID(handle), {each.pid: command_of(each.pid) for each in processes}
+        return _uuid(handle), {each.pid: command_of(each.pid) for each in processes}
     except pynvml.NVMLError:
         return None
 

@@ -2,8 +2,8 @@
 
 An engine's GPUs are the configured ones, else those on which its processes compute: the process that listens on its
 port, and all its descendants (engines start a process per GPU). The *placement group* is the set of engines that share
-any GPU, by however many steps; GPUs, samples and requests are joined by it. An engine whose GPUs are not known stands
-in the group of its host.
+any GPU, be it divided (MIG) or not, by however many steps; GPUs, samples and requests are joined by it. An engine whose
+GPUs are not known stands in the group of its host.
 """
 
 from __future__ import annotations
@@ -127,24 +127,32 @@ def _name(members: Sequence[str], known: set[str], host: str, named: Mapping[str
 
 
 def placement_of(
-    registrations: Iterable[Registration], jobs: Sequence[Job], gpus: GpuProcesses, host: str
+    registrations: Iterable[Registration],
+    jobs: Sequence[Job],
+    gpus: GpuProcesses,
+    host: str,
+    gpu_of: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str | None]]:
     """By GPU UUID: engine_id, placement_group, workload, each None where it is not known or not one.
 
     A GPU of several engines has their group and no engine_id. A GPU whose work is of several kinds has no workload; one
-    that is known to compute nothing, and that no engine holds, is idle.
+    that is known to compute nothing, and that no engine holds, is idle. ``gpu_of``: GPU by MIG device; a divided GPU
+    and all its devices have one group, as they have one bill.
     """
+    whole = gpu_of or {}
     by_gpu: dict[str, list[Registration]] = {}
+    groups: dict[str, set[str]] = {}
     for registration in registrations:
         for uuid in registration.gpu_uuids:
             by_gpu.setdefault(uuid, []).append(registration)
+            groups.setdefault(whole.get(uuid, uuid), set()).add(registration.placement_group)
     return {
         uuid: {
             "engine_id": _only({each.engine_id for each in by_gpu.get(uuid, ())}),
-            "placement_group": _only({each.placement_group for each in by_gpu.get(uuid, ())}) or host,
+            "placement_group": _only(groups.get(whole.get(uuid, uuid), set())) or host,
             "workload": _workload(bool(by_gpu.get(uuid)), jobs, gpus.get(uuid)),
         }
-        for uuid in sorted({*by_gpu, *gpus})
+        for uuid in sorted({*by_gpu, *gpus, *whole.values()})
     }
 
 

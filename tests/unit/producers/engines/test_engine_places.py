@@ -68,3 +68,27 @@ def test_a_target_that_changes_is_matched_anew() -> None:
 
     assert places.of("one") == (("G2",), "span")
     assert places.placement["G2"] == {"engine_id": "one", "placement_group": "span", "workload": "inference"}
+
+
+def test_a_divided_gpu_and_all_its_devices_are_of_one_group() -> None:
+    """One bill: the GPU's own rows, devices of two engines, one that nobody holds and one that tells no processes."""
+    places = Places("h")
+    places.saw_processes(
+        ProcessTable(
+            listeners={8000: {10}, 8001: {20}},
+            gpus={"M0": {10: "vllm"}, "M1": {20: "vllm"}, "M2": {}, "M4": {}},
+            gpu_of={"M0": "G0", "M1": "G0", "M2": "G0", "M3": "G0", "M4": "G1"},
+        )
+    )
+    places.saw_engine(ONE)
+    places.saw_engine(TWO)
+
+    assert (places.of("one"), places.of("two")) == ((("M0",), "one+two"), (("M1",), "one+two"))
+    assert dict(places.placement) == {
+        "G0": {"engine_id": None, "placement_group": "one+two", "workload": None},
+        "G1": {"engine_id": None, "placement_group": "h", "workload": None},
+        "M0": {"engine_id": "one", "placement_group": "one+two", "workload": "inference"},
+        "M1": {"engine_id": "two", "placement_group": "one+two", "workload": "inference"},
+        "M2": {"engine_id": None, "placement_group": "one+two", "workload": "idle"},
+        "M4": IDLE,
+    }

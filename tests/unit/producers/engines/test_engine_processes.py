@@ -109,18 +109,22 @@ def test_compute_processes_are_told_by_gpu(monkeypatch: pytest.MonkeyPatch) -> N
     """A GPU that does not tell is missing: it is not known to be idle."""
     nvml = Nvml(monkeypatch, [SimpleNamespace(pid=os.getpid())])
 
-    assert read_gpu_processes() == {"G0": {os.getpid(): command_of(os.getpid())}}
+    assert read_gpu_processes() == ({"G0": {os.getpid(): command_of(os.getpid())}}, {})
     assert nvml.open == 0
 
 
 def test_a_divided_gpu_is_told_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The GPU itself is not: engines on two of its parts do not share it."""
+    """The GPU itself is not, but whose devices they are is known."""
     nvml = Nvml(monkeypatch, [])
     nvml.mig = {0: pynvml.NVML_DEVICE_MIG_ENABLE}
 
-    assert read_gpu_processes() == {"G0-mig-0": {}, "G0-mig-2": {}}
-    nvml.mig = {0: pynvml.NVML_DEVICE_MIG_DISABLE}
-    assert read_gpu_processes() == {"G0": {}}
+    assert read_gpu_processes() == ({"G0-mig-0": {}, "G0-mig-2": {}}, {"G0-mig-0": "G0", "G0-mig-2": "G0"})
+    assert read_processes().gpu_of == {"G0-mig-0": "G0", "G0-mig-2": "G0"}
+    nvml.processes = [SimpleNamespace(pid=os.getpid())]
+    monkeypatch.setattr(processes, "read_listeners", dict)
+    assert read_processes().gpu_of == {"G0-mig-0": "G0", "G0-mig-2": "G0"}
+    nvml.processes, nvml.mig = [], {0: pynvml.NVML_DEVICE_MIG_DISABLE}
+    assert read_gpu_processes() == ({"G0": {}}, {})
 
 
 def test_without_a_driver_there_is_nothing_to_match(monkeypatch: pytest.MonkeyPatch) -> None:
