@@ -1,8 +1,9 @@
 """A fleet's records of ``window.partials`` as the windows job writes them: GPU rows and usage rows, commit by commit.
 
 Every engine holds as many GPUs as there are for each, all tenants come by turns, ``tenants_per_engine`` to an engine.
-Of every window each source commits twice. A request's work lies in the window of its end and the two before; one line
-in a hundred has work in one more window of the last fifteen minutes, as long requests have.
+Of every window each source commits twice. A request's work lies in the window of its end and the two before, so that
+every line has a row of that minute and, at its beginning, of the one before; one line in a hundred has work in one more
+of the last fifteen minutes, as long requests have.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ COMMITS = 2
 """Of each source in a window."""
 LATENESS_MS = 2_000
 _LONG = 100
+_WORK = 2
+"""Windows before that of its end in which a request was at work."""
+_WINDOWS = MINUTE_MS // WINDOW_MS
 Whole = npt.NDArray[np.int64]
 
 
@@ -97,13 +101,13 @@ class Feed:
         each = self.fleet.tenants_per_engine
         of = np.repeat(engines, each)
         tenant = (of * each + np.tile(np.arange(each), len(engines))) % self.fleet.tenants
-        windows = [np.full(len(of), number - back) for back in range(3)]
         long = np.flatnonzero(self._draw.integers(0, _LONG, len(of)) == 0)
-        line = np.concatenate([np.arange(len(of))] * 3 + [long])
-        window = np.concatenate([*windows, number - self._draw.integers(3, 90, len(long))])
+        minutes = [number, number - _WORK] if number % _WINDOWS < _WORK else [number]
+        line = np.concatenate([*[np.arange(len(of))] * len(minutes), long])
+        window = np.concatenate([np.repeat(minutes, len(of)), number - self._draw.integers(3, 90, len(long))])
         rows, draw = len(line), self._draw
         given: dict[str, Column] = {
-            "window_ms": Numbers(self._at(window)),
+            "window_ms": Numbers(self._at(window) // MINUTE_MS * MINUTE_MS),
             "requests": Numbers((window == number).astype("<u8") * draw.integers(0, 4, rows, dtype="<u8")),
             "prefill_tokens": Numbers(draw.integers(0, 4_000, rows)),
             "cached_tokens": Numbers(draw.integers(0, 1_000, rows)),
