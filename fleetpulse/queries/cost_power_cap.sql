@@ -1,5 +1,8 @@
 -- Energy and speed by power limit, as measured: minutes in which an engine computed tokens, by the limit of its GPUs.
+-- Usage is by the minute and GPU windows are not: of both only minutes that lie in the range as a whole are taken.
 WITH
+    intDiv({from_ms:Int64} + 59999, 60000) * 60000 AS first_ms,
+    intDiv({to_ms:Int64}, 60000) * 60000 AS end_ms,
     gpus AS
     (
         SELECT
@@ -10,7 +13,7 @@ WITH
             25 * round(sum(power_limit_mw_sum) / sum(power_limit_mw_count) / 25000) AS limit_w,
             sum(energy_mj_sum) AS energy_mj
         FROM gpu_windows
-        WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND engine_id IS NOT NULL
+        WHERE window_ms >= first_ms AND window_ms < end_ms AND engine_id IS NOT NULL
         GROUP BY engine_id, minute
     ),
     work AS
@@ -22,7 +25,7 @@ WITH
             sum(prefill_tokens) AS prompt,
             sum(decode_tokens) AS generated
         FROM usage FINAL
-        WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64} AND engine_id IS NOT NULL
+        WHERE window_ms >= first_ms AND window_ms < end_ms AND engine_id IS NOT NULL
         GROUP BY engine_id, minute
     )
 SELECT

@@ -115,6 +115,26 @@ def test_figures_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
     ]
 
 
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "limits_w"),
+    [
+        pytest.param(BEGIN_MS + 1, END_MS, [500.0], id="the first minute began before"),
+        pytest.param(BEGIN_MS, END_MS - 1, [700.0], id="the last minute ends behind"),
+        pytest.param(BEGIN_MS + 30_000, BEGIN_MS + 90_000, [], id="half of each"),
+        pytest.param(BEGIN_MS - 59_999, END_MS + 59_999, [500.0, 700.0], id="more than both"),
+    ],
+)
+def test_energy_of_a_part_of_a_minute_meets_no_tokens_of_all_of_it(
+    database: SinkDatabase, config: ClickHouseConfig, begin_ms: int, end_ms: int, limits_w: list[float]
+) -> None:
+    """Power limits are compared by minutes that lie in the range as a whole."""
+    land_fleet(database, lambda records: land(database, records))
+    with contextlib.closing(Database(config)) as reader:
+        found = reader.named("cost_power_cap", {"from_ms": begin_ms, "to_ms": end_ms}).records()
+
+    assert [row["limit_w"] for row in found] == limits_w
+
+
 def test_sums_of_every_query_are_the_bill(database: SinkDatabase, config: ClickHouseConfig) -> None:
     """Parts, hours, days, engines with idle GPUs and types of GPU each add up to it."""
     land_fleet(database, lambda records: land(database, records))
