@@ -18,13 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.limits import HOUR_MS
 from stream_jobs.costs.apportion import added, apportion
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, rounded
-
-HOUR_MS = 3_600_000
-KWH_MJ = 3_600_000_000
-PUE_ONE = 1_000_000
-"""A PUE of 1, in millionths."""
+from stream_jobs.prices.bill import KWH_MJ, PUE_ONE
 
 MIG_SLICES = 7
 MIG_SLICES_OF = {"A30": 4}
@@ -146,18 +143,6 @@ def slices_held(mig_profile: str) -> int | None:
     """
     first = mig_profile.split(".")[0]
     return int(first[:-1]) if first[:-1].isdecimal() and first[-1:] in {"c", "g"} and int(first[:-1]) > 0 else None
-
-
-def slice_weights(gpu_model: str, mig_profiles: Sequence[str]) -> list[int] | None:
-    """Weights of the MIG devices of a GPU and, last, of the slices that nobody holds; None when a size is not told.
-
-    Nobody then knows whose share is whose: the caller gives the GPU no price, so that it is listed as unpriced.
-    """
-    held = [slices_held(profile) for profile in mig_profiles]
-    if any(one is None for one in held):
-        return None
-    known = [one for one in held if one is not None]
-    return [*known, max(0, slices_of(gpu_model) - sum(known))]
 
 
 def side_by_side(memory_bytes: Sequence[int | None], sm_ppm: Sequence[int | None], by: str) -> list[int]:

@@ -6,12 +6,14 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
 from fleetpulse.commands.prices import EXAMPLE
 from schemas.errors import ConfigError, FleetpulseError
+from stream_jobs.costs.bill import GpuMinutes, Holders, bills_of
 from stream_jobs.prices.list_csv import read_csv
 from stream_jobs.prices.list_fields import BASES, SERVICE_TIERS, TOKEN_KINDS
 from stream_jobs.prices.load import load, parse_prices
@@ -244,13 +246,13 @@ def test_the_tables_on_the_page_are_complete() -> None:
 
 
 def test_the_bill_on_the_page_is_right() -> None:
-    """The same figures as in the shipped example's prices."""
-    from stream_jobs.prices.bill import bill_nusd, energy_units, time_units
+    """The same figures as in the shipped example's prices, of each GPU and of an eighth of the host."""
+    gpus = GpuMinutes(*(np.full(8, each) for each in (
+        60_000, 11_700_000, 2_790_000_000, 150_000_000, 90_000_000, 1_250_000,
+    )))  # fmt: skip
+    bills = bills_of(gpus, Holders(np.arange(8), np.zeros(8, dtype=np.int64), np.ones(8, dtype=np.int64)), 1)
 
-    terms = [time_units(2_790_000_000, 60_000)] * 8
-    bill = bill_nusd([*terms, energy_units(90_000_000, 93_600_000, 1_250_000), time_units(1_200_000_000, 60_000)])
-
-    assert f"{bill / 10**9} USD" in PAGE
+    assert f"{bills.total_nusd[0] / 10**9} USD" in PAGE
 
 
 def test_every_region_of_the_example_has_a_source() -> None:

@@ -91,6 +91,17 @@ def test_mig_devices_pay_by_their_slices_and_what_nobody_holds_is_idle() -> None
     }
 
 
+def test_slices_are_counted_by_the_type_of_gpu() -> None:
+    """An A30 has four; more than there are leave nothing idle; of one unknown size all devices pay by time."""
+
+    def held_ms(*rows: Row) -> dict[str, int]:
+        return {row["owner"]: row["gpu_ms"] for row in told_bills(rows)}
+
+    assert held_ms(device("a", "m", "1g.6gb", model="A30")) == {"a": 2_500, "host-1": 7_500}
+    assert held_ms(device("a", "m", "7g.80gb"), device("b", "n", "1g.10gb")) == {"a": 8_750, "b": 1_250, "host-1": 0}
+    assert held_ms(device("a", "m", "3g.40gb"), device("b", "n", "?")) == {"a": 5_000, "b": 5_000, "host-1": 0}
+
+
 def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:
     """They may have been billed before the last rows came: an engine beside those with shares, idle slices."""
     beside = told_bills([gpu_row("b", "g"), ("share", ("engine", "a", "g"), (3,))])

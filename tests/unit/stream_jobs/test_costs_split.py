@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_jobs.costs.bill import Bills, GpuMinutes, Holders, bills_of, side_by_side, slice_weights, slices_held
+from stream_jobs.costs.bill import Bills, GpuMinutes, Holders, bills_of, side_by_side, slices_held, slices_of
 from stream_jobs.costs.split import (
     IDLE,
     KINDS,
@@ -99,10 +99,7 @@ def test_a_tensor_parallel_group_is_one_bill() -> None:
 
 def test_mig_devices_pay_by_their_slices_and_the_rest_is_idle() -> None:
     """3g and 2g of 7 slices; the two slices that nobody holds are the host's idle bill; nothing is lost."""
-    weights = slice_weights("NVIDIA H100 80GB HBM3", ["3g.40gb", "2g.20gb"])
-    assert weights == [3, 2, 2]
-
-    bills = bills_of(gpu_minutes({}), held(*((0, i, weight) for i, weight in enumerate(weights))), 3)
+    bills = bills_of(gpu_minutes({}), held((0, 0, 3), (0, 1, 2), (0, 2, 2)), 3)
 
     assert plain(bills.total_nusd) == [28_885_714, 19_257_143, 19_257_143]
     assert plain(bills.gpu_ms) == [25_714, 17_143, 17_143]
@@ -118,11 +115,10 @@ def test_the_slices_of_a_profile(profile: str, slices: int | None) -> None:
     assert slices_held(profile) == slices
 
 
-def test_an_a30_has_four_slices_and_an_unknown_size_stops_the_sharing() -> None:
-    """Slices of the GPU come from the vendor's table; one unknown size makes all shares unknown."""
-    assert slice_weights("NVIDIA A30", ["1g.6gb"]) == [1, 3]
-    assert slice_weights("NVIDIA H100 80GB HBM3", ["1g.10gb", "?"]) is None
-    assert slice_weights("NVIDIA H100 80GB HBM3", ["7g.80gb", "1g.10gb"]) == [7, 1, 0]
+@pytest.mark.parametrize(("gpu_model", "slices"), [("NVIDIA A30", 4), ("NVIDIA H100 80GB HBM3", 7), ("A300", 7)])
+def test_the_slices_of_a_gpu(gpu_model: str, slices: int) -> None:
+    """By the vendor's table."""
+    assert slices_of(gpu_model) == slices
 
 
 def test_engines_side_by_side_share_by_memory_or_sm() -> None:

@@ -1,4 +1,4 @@
-"""Amounts and the arithmetic of a bill: exact, one rounding."""
+"""Amounts, exchange and emissions: exact, one rounding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_jobs.prices.amounts import half_even, in_usd, money, scaled
-from stream_jobs.prices.bill import BILL_UNITS, bill_nusd, emitted_ug, energy_units, prorate, time_units
+from stream_jobs.prices.bill import emitted_ug
 from stream_jobs.yaml_files.nodes import Scalar
 from stream_jobs.yaml_files.problems import WrongError
 
@@ -95,34 +95,15 @@ def test_exchange_rounds_once_to_the_nano_dollar() -> None:
     ]
 
 
-@given(AMOUNTS, st.integers(0, 10**9))
-def test_whole_and_rest_are_the_amount(nusd_per_hour: int, ms: int) -> None:
-    """``prorate`` loses nothing."""
-    whole, left = prorate(nusd_per_hour, ms)
-
-    assert Fraction(whole) + Fraction(left, 3_600_000) == Fraction(nusd_per_hour * ms, 3_600_000)
-    assert 0 <= left < 3_600_000
-
-
-def test_a_minute_of_eight_gpus_by_hand() -> None:
-    """8 x 2.79 $/h for 60 s is 0.372 $; 93.6 kJ at 0.09 $/kWh x 1.25 is 0.0029250 $; host 1.20 $/h is 0.02 $."""
-    gpus = [time_units(2_790_000_000, 60_000)] * 8
-    energy = energy_units(90_000_000, 93_600_000, 1_250_000)
-    host = time_units(1_200_000_000, 60_000)
-
-    assert bill_nusd([*gpus, energy, host]) == 372_000_000 + 2_925_000 + 20_000_000
-
-
-@given(st.lists(st.tuples(AMOUNTS, st.integers(0, 10**9), st.integers(0, 10**7)), max_size=8))
-def test_a_bill_is_rounded_once(terms: list[tuple[int, int, int]]) -> None:
-    """The sum of exact terms, then half to even; no term is rounded before."""
-    units = [energy_units(*term) for term in terms] + [time_units(price, ms) for price, ms, _ in terms]
-    exact = sum(Fraction(a * b * c, 3_600_000_000 * 10**6) + Fraction(a * b, 3_600_000) for a, b, c in terms)
-
-    assert bill_nusd(units) == round(exact)
-    assert Fraction(sum(units), BILL_UNITS) == exact
-
-
 def test_emissions_by_hand() -> None:
     """1 kWh at 400 g and a PUE of 1.25 is 500 g."""
     assert emitted_ug(400_000_000, 3_600_000_000, 1_250_000) == 500_000_000
+
+
+@given(AMOUNTS, st.integers(0, 10**15), st.integers(1_000_000, 10**7))
+def test_emissions_are_rounded_once(ug_per_kwh: int, energy_mj: int, pue_micro: int) -> None:
+    """The exact product, half to even; a PUE of 1 where none is told."""
+    exact = Fraction(ug_per_kwh * energy_mj, 3_600_000_000)
+
+    assert emitted_ug(ug_per_kwh, energy_mj, pue_micro) == round(exact * Fraction(pue_micro, 10**6))
+    assert emitted_ug(ug_per_kwh, energy_mj) == round(exact)
