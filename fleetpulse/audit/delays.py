@@ -33,12 +33,23 @@ DELAYS = (
 """Within the window's lateness; before a minute is final; while a final minute is hot; after that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How much of what hosts tell comes late, and how late. ``delays`` add up to a thousand."""
+
+    share: float = HELD_SHARE
+    delays: tuple[Delay, ...] = DELAYS
+
+
+USUAL = Lateness()
+
+
 @dataclass(slots=True)
 class Delayed:
     """Holds batches back and lets them go. ``held`` counts those that came late so far."""
 
     random: np.random.Generator
-    share: float = HELD_SHARE
+    lateness: Lateness = USUAL
     held: int = 0
     _waiting: list[tuple[int, Wide]] = field(default_factory=list)
 
@@ -57,7 +68,7 @@ class Delayed:
         hosts = len(wide.ends)
         if wide.topic not in TOPICS or hosts == 0:
             return wide
-        late = self.random.random(hosts) < self.share
+        late = self.random.random(hosts) < self.lateness.share
         if not late.any():
             return wide
         rows = np.repeat(late, np.diff(wide.ends, prepend=0))
@@ -68,6 +79,6 @@ class Delayed:
         return select(wide, ~rows)
 
     def _delay_ms(self) -> int:
-        which = self.random.choice(len(DELAYS), p=[delay.per_mille / 1_000 for delay in DELAYS])
-        delay = DELAYS[int(which)]
+        delays = self.lateness.delays
+        delay = delays[int(self.random.choice(len(delays), p=[one.per_mille / 1_000 for one in delays]))]
         return int(self.random.integers(delay.low_ms, delay.high_ms))

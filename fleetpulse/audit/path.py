@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fleetpulse.audit.day import STEP_MS, Day
-from fleetpulse.audit.delays import HELD_SHARE, Delayed
+from fleetpulse.audit.delays import USUAL, Delayed, Lateness
 from fleetpulse.audit.disturbed import Disturbed
 from fleetpulse.audit.shapes import Shaped
 from fleetpulse.evaluate.batches import records_of
@@ -51,13 +51,13 @@ class Ran:
 class CostPath:
     """One fleet's way. ``finish`` once all steps were taken."""
 
-    def __init__(self, day: Day, prices: Prices, land: Land, held_share: float = HELD_SHARE) -> None:
+    def __init__(self, day: Day, prices: Prices, land: Land, lateness: Lateness = USUAL) -> None:
         streams = [np.random.default_rng([day.seed, 60 + number]) for number in range(3)]
         commits = (day.end_ms - day.begin_ms) / WINDOW_MS
         share = KILLS_A_DAY / 8_640
         self.ran = Ran(minutes=round(commits / 6))
         self._shaped = Shaped(day.shapes)
-        self._delayed = Delayed(streams[0], held_share)
+        self._delayed = Delayed(streams[0], lateness)
         self._log = Log()
         windows = WindowsStep(DEFAULT_LIMITS, ONE_EACH)
         self._windows = Disturbed(windows, streams[1], share / len(EVENTS))
@@ -118,10 +118,10 @@ def run(
     prices: Prices,
     land: Land,
     tell: Callable[[int, int], None] = lambda done, total: None,
-    held_share: float = HELD_SHARE,
+    lateness: Lateness = USUAL,
 ) -> Ran:
     """The whole day. ``tell`` hears (minutes done, minutes in all)."""
-    path = CostPath(day, prices, land, held_share)
+    path = CostPath(day, prices, land, lateness)
     minutes = (day.end_ms - day.begin_ms) // MINUTE_MS
     for step in day.fleet().steps(day.begin_ms, day.end_ms, STEP_MS):
         path.take(step.wides, step.to_ms)

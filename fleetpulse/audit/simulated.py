@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fleetpulse.audit.ask import audit
 from fleetpulse.audit.day import Day
-from fleetpulse.audit.delays import HELD_SHARE
+from fleetpulse.audit.delays import USUAL, Lateness
 from fleetpulse.audit.path import Ran, run
 from fleetpulse.audit.report import Audit
 from fleetpulse.database import Database
@@ -77,12 +77,12 @@ def audit_day(
     day: Day,
     prices: Prices,
     tell: Callable[[int, int], None] = lambda done, total: None,
-    held_share: float = HELD_SHARE,
+    lateness: Lateness = USUAL,
 ) -> Audit:
     """Simulate, land, audit, in the database of ``config``, which must be empty."""
     with contextlib.closing(SinkDatabase(config)) as database:
         lander = Lander(database, day.end_ms)
-        ran = run(day, prices, lander.take, tell, held_share)
+        ran = run(day, prices, lander.take, tell, lateness)
         lander.flush()
     reader = Database(config)
     try:

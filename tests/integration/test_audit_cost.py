@@ -13,6 +13,7 @@ import pytest
 
 from fleetpulse.audit.ask import audit
 from fleetpulse.audit.day import Day, day_of
+from fleetpulse.audit.delays import DELAYS, Lateness
 from fleetpulse.audit.report import Audit
 from fleetpulse.audit.simulated import audit_day, own_database
 from fleetpulse.database import Database
@@ -26,8 +27,11 @@ from stream_jobs.prices.model import Prices
 
 pytestmark = pytest.mark.integration
 
+SHARES = (300, 200, 100, 400)
 EXAMPLE = Path(__file__).parents[2] / "fleetpulse" / "data" / "prices" / "example.yaml"
 MINUTES = 32
+LATENESS = Lateness(0.05, tuple(replace(one, per_mille=share) for one, share in zip(DELAYS, SHARES, strict=True)))
+"""Much comes late, and much of that after its minute was forgotten, whatever hour of the day is simulated."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ def simulated(stack: Any) -> Iterator[tuple[ClickHouseConfig, Day, Audit]]:
     begin_ms = (int(time.time() * 1_000) - 3 * HOUR_MS) // HOUR_MS * HOUR_MS
     day = day_of(3, begin_ms, MINUTES / 60, requests_per_s=0.5)
     with own_database(stack.clickhouse) as config:
-        yield config, day, audit_day(config, day, load(EXAMPLE), held_share=0.05)
+        yield config, day, audit_day(config, day, load(EXAMPLE), lateness=LATENESS)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 
 from fleetpulse.audit.checks import Check, rollups
 from fleetpulse.audit.day import ACROSS, MIG, TURNS, day_of
-from fleetpulse.audit.delays import DELAYS, Delayed
+from fleetpulse.audit.delays import DELAYS, Delayed, Lateness
 from fleetpulse.audit.report import Audit
 from fleetpulse.audit.shapes import TURN_MS, Shaped
 from fleetpulse.evaluate.batches import block_of
@@ -78,7 +78,7 @@ def test_engines_that_share_a_gpu_have_one_placement_group_everywhere() -> None:
 
 def test_what_is_held_back_comes_later_and_whole() -> None:
     """No event is lost or doubled, and each keeps its own time."""
-    delayed = Delayed(np.random.default_rng(1), share=0.3)
+    delayed = Delayed(np.random.default_rng(1), Lateness(0.3))
     sent, came = Counter[str](), Counter[str]()
     for to_ms, wides in steps(3):
         sent.update({wide.topic: wide.rows for wide in wides})
