@@ -9,9 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from math import floor, log10
 
+from schemas.limits import HOUR_MS
+from stream_jobs.prices.bill import KWH_MJ
+
 USD_NUSD = 10**9
-HOUR_MS = 3_600_000
-KWH_MJ = 3_600_000_000
 MILLION = 1_000_000
 UNKNOWN = "–"
 

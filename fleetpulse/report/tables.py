@@ -10,6 +10,7 @@ from typing import Any
 from fleetpulse.report import amounts as a
 from fleetpulse.report.amounts import ratio
 from fleetpulse.report.page import Bars, Table
+from schemas.limits import HOUR_MS
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -79,7 +80,7 @@ def _bars(rows: Rows, name: str, stack: Sequence[str]) -> tuple[tuple[str, tuple
         found[row["hour_ms"]][row[name]] = (row["cost_nusd"] or 0) / a.USD_NUSD
     if not found:
         return ()
-    every = range(min(found), max(found) + 1, a.HOUR_MS)
+    every = range(min(found), max(found) + 1, HOUR_MS)
     return tuple((a.instant(hour)[-5:], tuple(found.get(hour, {}).get(part, 0.0) for part in stack)) for hour in every)
 
 
