@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from schemas.alerts import SEVERITIES
-from stream_jobs.alerts.words import summary_of
+from stream_jobs.alerts.words import advice_of, summary_of
 from stream_jobs.insight.frame import Finding, Labels
 from stream_jobs.rules.model import Function, Rule
 
@@ -172,7 +172,7 @@ def of_finding(
         count=finding.count,
         note=finding.note,
         summary=summary_of(rule, finding, labels, hosts),
-        advice=rule.advice,
+        advice=advice_of(rule, finding, labels, hosts),
         renotify_ms=rule.renotify_ms,
     )
 

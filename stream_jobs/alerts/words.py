@@ -18,6 +18,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ppm": ((1e4, "%"),),
     "share": ((0.01, "%"),),
     "C": ((1, "°C"),),
+    "1/s": ((1, "a second"),),
 }
 
 
@@ -31,6 +32,15 @@ class _Known(dict[str, str]):
 
 def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: int | None = None) -> str:
     """The rule's sentence; what is not known reads ``unknown``. A sentence that cannot be filled stays as it is."""
+    return _filled(rule.summary, rule, finding, labels, hosts)
+
+
+def advice_of(rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: int | None = None) -> str:
+    """What the rule says to do, filled in like its summary."""
+    return _filled(rule.advice, rule, finding, labels, hosts)
+
+
+def _filled(sentence: str, rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: int | None) -> str:
     unit = unit_of(rule)
     figures = {
         "value": shown(finding.value, unit),
@@ -43,9 +53,9 @@ def summary_of(rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: i
         "rule": rule.name,
     }
     try:
-        return rule.summary.format_map(_Known({**labels, **figures}))
+        return sentence.format_map(_Known({**labels, **figures}))
     except (ValueError, IndexError, KeyError, AttributeError, TypeError):
-        return rule.summary
+        return sentence
 
 
 def unit_of(rule: Rule) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_jobs.alerts.words import shown, summary_of, unit_of
+from stream_jobs.alerts.words import advice_of, shown, summary_of, unit_of
 from stream_jobs.insight.frame import Finding
 from stream_jobs.rules.model import Function
 from tests.unit.stream_jobs.alerts_cases import rule
@@ -25,6 +25,7 @@ FINDING = Finding("r", (), 0, 10_000, True, 0, 1_250_000.0, 900_000.0, None, Non
         (970_000.0, "ppm", "97 %"),
         (0.052, "share", "5.2 %"),
         (85.0, "C", "85 °C"),
+        (1.25, "1/s", "1.25 a second"),
         (700_000.0, "mW", "700 W"),
         (80 * 2.0**30, "bytes", "80 GiB"),
         (1_234_567.0, "tokens", "1,234,567 tokens"),
@@ -61,6 +62,13 @@ def test_a_sentence_is_filled_with_what_is_known() -> None:
     )
 
     assert summary_of(told, FINDING, {"model": "llama"}) == "llama of unknown: 1.25 s, 900 ms (a new version)"
+
+
+def test_advice_is_filled_like_the_summary() -> None:
+    """It names what to do it to."""
+    told = replace(rule("r", "threshold", "t", ()), advice="add engines of {model}")
+
+    assert advice_of(told, FINDING, {"model": "llama"}) == "add engines of llama"
 
 
 @pytest.mark.parametrize(("hosts", "said"), [(None, "unknown"), (1, "1 host"), (12, "12 hosts")])
