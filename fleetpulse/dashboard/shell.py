@@ -64,7 +64,7 @@ class Shell:
 
     def _side(self) -> None:
         with tag("aside", "fp-side"):
-            with tag("a", "fp-brand", href="/"):
+            with tag("a", "fp-brand", href="/", aria_label="fleetpulse"):
                 ui.icon("monitor_heart").props("aria-hidden=true")
                 tag("span", text="fleetpulse")
             self._links: list[tuple[PageSpec, ui.element]] = []

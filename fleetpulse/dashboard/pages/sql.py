@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -98,8 +99,8 @@ class _Sql:
             return
         self._shown = name
         sql = text_of(name, self._view.range.span_ms)
-        self._text._props["value"] = sql
-        self._text.update()
+        # As a property of the element it would be put back over what was typed at every render.
+        self._text.client.run_javascript(f"document.getElementById('sql-text').value = {json.dumps(sql)}")
         await self._run(sql)
 
     def _values(self, sql: str) -> dict[str, str | int | float]:
