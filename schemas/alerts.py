@@ -38,8 +38,8 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class Alert:
     """State of an alert after a transition. ``value`` lies outside ``[low, high]`` while it fires, where there is a
-    range; all four are of the headline, the likeliest cause among the members seen so far. Once that clears they, ``count``
-    and ``summary`` are those of its worst window."""
+    range; all four are of the headline, the likeliest cause among the members seen so far. Once that clears they,
+    ``count`` and ``summary`` are those of its worst window."""
 
     fingerprint: str
     """16 hex digits, of the rule and labels that opened it."""
