@@ -73,6 +73,7 @@ async def run_bare(
         partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
         open_.push_async_callback(stop_client, consumer.stop)
+        watchdog.expect()  # the first assignment
         await consumer.start()
         open_.push_async_callback(partitions.shut_down)
         partitions.start()

@@ -302,6 +302,7 @@ async def _serve(
         open_.push_async_callback(_stop_app, app)
         open_.push_async_callback(partitions.shut_down)
         partitions.start()
+        watchdog.expect()  # a broker that dies while the group is joined can leave Faust waiting for ever
         await _until(app, partitions.doubt, stop)
 
 

@@ -37,7 +37,7 @@ class CommitPolicy:
     commit_limit_ms: int = 20_000
     """Longer: the process ends."""
     live_limit_ms: int = 60_000
-    """An assignment that is not live by then: the watchdog ends the process."""
+    """An assignment that is not live by then, or a first one that has not come: the watchdog ends the process."""
     session_timeout_ms: int = 6_000
     heartbeat_interval_ms: int = 1_500
     rebalance_timeout_ms: int = 15_000
