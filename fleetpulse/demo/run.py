@@ -192,7 +192,7 @@ def _print_costs(run: _Run) -> None:
     minutes = {"from_ms": run.begun_ms - run.begun_ms % MINUTE_MS, "to_ms": run.ended_ms}
     split = run.database.named("cost_split", minutes)
     if split.rows:
-        run.console.print(screen.costs_table(split, run.database.named("cost_by_model", minutes)))
+        run.console.print(screen.costs_table(split, run.database.named("cost_by", minutes | {"dimension": "model"})))
 
 
 def _show_queries(run: _Run) -> None:

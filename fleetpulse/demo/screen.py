@@ -108,7 +108,7 @@ def books_table(topics: Sequence[TopicBooks]) -> Table:
 
 
 def costs_table(split: Answer, models: Answer) -> Table:
-    """Rows of ``cost_split`` and ``cost_by_model``: what the money went to, and what requests of each model cost."""
+    """Rows of ``cost_split`` and ``cost_by`` models: what the money went to, and what requests of each model cost."""
     spent = split.records()
     total = sum(one["cost_nusd"] or 0 for one in spent)
     rows = [
@@ -117,7 +117,7 @@ def costs_table(split: Answer, models: Answer) -> Table:
         for one in spent
     ]  # fmt: skip
     rows += [
-        (f"requests of {one['model'] or 'no model'}", usd(one["cost_nusd"]), share(ratio(one["cost_nusd"], total)),
+        (f"requests of {one['name'] or 'no model'}", usd(one["cost_nusd"]), share(ratio(one["cost_nusd"], total)),
          f"{usd(ratio(one['cost_nusd'], one['requests']))} a request")
         for one in models.records()
     ]  # fmt: skip

@@ -68,11 +68,11 @@ def gather(ask: Ask, asked: Asked) -> dict[str, Any]:
         "split": of("cost_split"),
         "hours": of("cost_by_hour"),
         "models": models,
-        "tenants": [money.unit_costs(row) for row in of("cost_by_tenant")],
+        "tenants": [money.unit_costs(row) for row in _by(of, "tenant")],
         "engines": [money.engine_costs(row, of_engine) for row, of_engine in money.by_engine(engines, of)],
         "gpu_models": [money.gpu_costs(row) for row in of("cost_by_gpu_model")],
         "goodput": goodput_rows(
-            of("cost_goodput", **slo_parameters(asked.slo_classes)), of("cost_by_slo_class"), asked.slo_classes
+            of("cost_goodput", **slo_parameters(asked.slo_classes)), _by(of, "slo_class"), asked.slo_classes
         ),
         "energy": emissions(places, asked.prices),
         "idle": of("cost_idle"),
@@ -87,9 +87,14 @@ def gather(ask: Ask, asked: Asked) -> dict[str, Any]:
     }
 
 
+def _by(of: Callable[..., list[Row]], dimension: str) -> list[Row]:
+    """Rows of ``cost_by``, the name of each under its dimension."""
+    return [{dimension: row["name"]} | row for row in of("cost_by", dimension=dimension)]
+
+
 def _models(of: Callable[..., list[Row]], asked: Asked) -> list[Row]:
     """Models with their full cost, list price and break-even."""
-    rows = of("cost_by_model")
+    rows = _by(of, "model")
     served = of("cost_engine_models")
     full = money.full_costs(of("cost_by_engine"), served)
     busy = money.busy_by_model(of("cost_utilisation"), served)

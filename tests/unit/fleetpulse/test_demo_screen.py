@@ -72,7 +72,7 @@ def test_costs_are_split_and_told_by_request() -> None:
     """What the money went to adds up to all of it; a request of a model has its price; unpriced is a dash."""
     parts = (("request", "", 6_000_000_000), ("__overhead__", "failed", 2_000_000_000), ("__idle__", "", None))
     split = Answer(("part", "what", "cost_nusd"), parts)
-    models = Answer(("model", "requests", "cost_nusd"), (("m", 4, 8_000_000_000),))
+    models = Answer(("name", "requests", "cost_nusd"), (("m", 4, 8_000_000_000),))
 
     lines = [line.split("│")[1:5] for line in drawn(costs_table(split, models)).splitlines() if line.startswith("│")]
 

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def used(**given: Any) -> Row:
-    """A row of ``cost_by_model`` or ``cost_by_tenant``."""
+    """A row of ``cost_by``."""
     return {
         "requests": 10, "failed": 1, "prefill_tokens": 600, "cached_tokens": 400, "decode_tokens": 100,
         "cost_nusd": 2_000_000, "prefill_nusd": 600_000, "decode_nusd": 900_000, "kv_nusd": 300_000,

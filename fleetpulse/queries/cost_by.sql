@@ -1,6 +1,7 @@
--- What each model did and cost: requests, tokens, money and energy, failed requests apart.
+-- What each model, tenant or service class did and cost: requests, tokens, money and energy, failed requests apart.
+-- `dimension` is one of model, tenant, slo_class.
 SELECT
-    model,
+    name,
     lines.requests AS requests,
     lines.failed AS failed,
     lines.prefill_tokens AS prefill_tokens,
@@ -16,7 +17,7 @@ SELECT
 FROM
 (
     SELECT
-        ifNull(model, '') AS model,
+        ifNull({dimension:Identifier}, '') AS name,
         sum(l.requests) AS requests,
         sumIf(l.requests, status != 'ok') AS failed,
         sum(l.prefill_tokens) AS prefill_tokens,
@@ -24,12 +25,12 @@ FROM
         sum(l.decode_tokens) AS decode_tokens
     FROM cost_lines AS l
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
-    GROUP BY model
+    GROUP BY name
 ) AS lines
 LEFT JOIN
 (
     SELECT
-        ifNull(model, '') AS model,
+        ifNull({dimension:Identifier}, '') AS name,
         sum(p.cost_nusd) AS cost_nusd,
         sumIf(p.cost_nusd, kind = 'prefill' AND status = 'ok') AS prefill_nusd,
         sumIf(p.cost_nusd, kind = 'decode' AND status = 'ok') AS decode_nusd,
@@ -39,6 +40,6 @@ LEFT JOIN
         sum(p.gpu_ms) AS gpu_ms
     FROM cost_parts AS p
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL
-    GROUP BY model
-) AS parts USING (model)
-ORDER BY cost_nusd DESC, model
+    GROUP BY name
+) AS parts USING (name)
+ORDER BY cost_nusd DESC, name
