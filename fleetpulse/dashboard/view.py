@@ -46,6 +46,7 @@ class View:
         self._refresh: Refresh | None = None
         self._running: asyncio.Task[None] | None = None
         self._again = False
+        self._logged = ""
         self.failed = False
         """The last asking failed for a reason that may pass."""
         self.on_notice: Callable[[str | None], None] = lambda _text: None
@@ -172,12 +173,15 @@ class View:
         except FleetpulseError as error:
             self.failed = error.retriable
             self.on_notice(str(error))
-        except Exception:
-            _log.exception("a page could not be shown", extra={"page": self.spec.path})
+        except Exception as error:
+            if repr(error) != self._logged:  # a live page asks every few seconds
+                _log.exception("a page could not be shown", extra={"page": self.spec.path})
+            self._logged = repr(error)
             self.failed = False
             self.on_notice("This page met a defect of the dashboard; its log says which.")
         else:
             self.failed = False
+            self._logged = ""
             self.on_notice(None)
         finally:
             self.on_busy(False)

@@ -1,48 +1,18 @@
-"""A worker process for the tests of the alert job: hosts it on a bare loop until SIGTERM; says when it is live."""
+"""A worker process for the tests of the alert job."""
 
 from __future__ import annotations
 
-import argparse
-import logging
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-BEGAN_S = time.monotonic()
 
-from runtime.config import KafkaConfig  # noqa: E402
-from stream_jobs.alerts.step import AlertStep  # noqa: E402
-from stream_jobs.host.policy import CommitPolicy  # noqa: E402
-from stream_jobs.host.process import host_job  # noqa: E402
-from tests.unit.stream_jobs.alerts_cases import RULESET  # noqa: E402
-from tests.unit.stream_jobs.alerts_log import QUICK, Evidence, Judge  # noqa: E402
+from stream_jobs.alerts.step import AlertStep
+from tests.integration.job_worker import work
+from tests.unit.stream_jobs.alerts_cases import RULESET
+from tests.unit.stream_jobs.alerts_log import QUICK, Evidence, Judge
 
 UPSTREAMS = 2
 
-
-class _SayLive(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage() == "partitions are live":
-            sys.stdout.write(f"live {getattr(record, 'partitions', 0)} {time.monotonic() - BEGAN_S:.3f}\n")
-            sys.stdout.flush()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    for name in ("bootstrap", "deployment", "source", "out"):
-        parser.add_argument(f"--{name}", required=True)
-    told = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    logging.getLogger("stream_jobs.host").addHandler(_SayLive())
-    step = AlertStep(UPSTREAMS, RULESET, Judge, Evidence, QUICK, told.out)
-    policy = CommitPolicy(
-        interval_ms=200, idle_interval_ms=200, due_interval_ms=50, snapshot_interval_ms=500, fetch_linger_ms=10
-    )
-    kafka = KafkaConfig(bootstrap=told.bootstrap, deployment=told.deployment)
-    return host_job("bare", step, [told.source], kafka, policy, worker="w0", outputs={told.out: 1})
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(work(lambda out: AlertStep(UPSTREAMS, RULESET, Judge, Evidence, QUICK, out)))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,25 @@ class Worker:
         return "\n".join(self.log.read_text().splitlines()[-30:]) if self.log else ""
 
 
+async def started(command: Sequence[str], log: Path, folder: Path) -> Worker:
+    """A worker process that was started now; what it says on standard error goes to ``log``."""
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, cwd=folder
+        )
+    return Worker(process, time.monotonic(), log=log)
+
+
+async def ended_all(workers: Sequence[Worker]) -> None:
+    """Kill what still runs, stopped ones too, and wait for the end of each."""
+    for worker in workers:
+        if worker.process.returncode is None:
+            worker.send(signal.SIGCONT)
+            worker.process.kill()
+        with contextlib.suppress(Exception):
+            await worker.process.communicate()
+
+
 @dataclass
 class Rig:
     """One job with topics of its own."""
@@ -96,13 +115,8 @@ class Rig:
         command += ["--deployment", self.name, "--source", self.source, "--out", self.out]
         command += ["--worker", name, "--interval-ms", str(interval_ms)]
         command += ["--transactional"] if transactional else []
-        with log.open("wb") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, cwd=self.folder
-            )
-        worker = Worker(process, time.monotonic(), log=log)
-        self.workers.append(worker)
-        return worker
+        self.workers.append(await started(command, log, self.folder))
+        return self.workers[-1]
 
     def keep(self, worker: Worker, name: str, interval_ms: int = 300) -> None:
         """From now on, start the worker again after a second whenever it ends, as a supervisor would."""
@@ -216,12 +230,7 @@ class Rig:
         for task in self.kept:
             task.cancel()
         await asyncio.gather(*self.kept, return_exceptions=True)
-        for worker in self.workers:
-            if worker.process.returncode is None:
-                worker.send(signal.SIGCONT)
-                worker.process.kill()
-            with contextlib.suppress(Exception):
-                await worker.process.communicate()
+        await ended_all(self.workers)
 
 
 @contextlib.asynccontextmanager

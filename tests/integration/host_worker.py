@@ -6,7 +6,6 @@ Says what it does in one line per event on standard output (``live``, ``position
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from pathlib import Path
@@ -17,15 +16,8 @@ BEGAN_S = time.monotonic()
 from runtime.config import KafkaConfig  # noqa: E402
 from stream_jobs.host.policy import CommitPolicy  # noqa: E402
 from stream_jobs.host.process import host_job  # noqa: E402
+from tests.integration.job_worker import log_to_stderr  # noqa: E402
 from tests.simulator.counting import CountingStep  # noqa: E402
-
-
-class _SayLive(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage() == "partitions are live":
-            partitions = getattr(record, "partitions", 0)
-            sys.stdout.write(f"live {partitions} {time.monotonic() - BEGAN_S:.3f}\n")
-            sys.stdout.flush()
 
 
 def main() -> int:
@@ -39,9 +31,7 @@ def main() -> int:
     parser.add_argument("--interval-ms", type=int, default=300)
     parser.add_argument("--transactional", action="store_true")
     told = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    logging.getLogger("stream_jobs.host").addHandler(_SayLive())
+    log_to_stderr(BEGAN_S)
     interval_ms = told.interval_ms
     policy = CommitPolicy(
         interval_ms=interval_ms, idle_interval_ms=interval_ms, due_interval_ms=100, snapshot_interval_ms=1_000

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
 import random
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from runtime.config import ClickHouseConfig
 from schemas.build import block_from_rows
@@ -26,20 +17,17 @@ from schemas.costs import COSTS
 from schemas.ddl_costs import LEVELS
 from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
-from schemas.topics import COSTS_TOPIC, state_topic
+from schemas.topics import COSTS_TOPIC
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from stream_jobs.windows.step import WindowsStep
-from tests.integration.host_rig import Worker
+from tests.integration.job_rig import KILLS, JobRig, job_rig
 from tests.integration.sink_rig import migrated
 from tests.unit.stream_jobs.costs_cases import SOURCES, a_step, bills_of, newest, told_rows
 from tests.unit.stream_jobs.windows_cases import BASE_MS, WINDOW_MS, a_commit, a_record, a_request, a_sample
 
-KILLS = int(os.environ.get("FLEETPULSE_KILLS", "2"))
-"""More with ``FLEETPULSE_KILLS=50``."""
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 30 * KILLS)]
 
-WORKER = Path(__file__).with_name("costs_worker.py")
 WINDOWS = 108
 """Eighteen minutes: the first become final."""
 
@@ -98,88 +86,15 @@ def partials() -> list[Record]:
     return made
 
 
-@dataclass
-class Rig:
-    """Topics of one cost job, and its worker."""
-
-    bootstrap: str
-    folder: Path
-    name: str = field(default_factory=lambda: f"c{os.urandom(5).hex()}")
-    workers: list[Worker] = field(default_factory=list)
-
-    @property
-    def topics(self) -> list[str]:
-        return [f"{self.name}.partials", f"{self.name}.costs", state_topic("costs", f"{self.name}.partials")]
-
-    async def worker(self) -> Worker:
-        log = self.folder / f"costs-{len(self.workers)}.log"
-        command = [sys.executable, str(WORKER), "--bootstrap", self.bootstrap, "--deployment", self.name]
-        command += ["--source", self.topics[0], "--out", self.topics[1]]
-        with log.open("wb") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, cwd=self.folder
-            )
-        self.workers.append(Worker(process, time.monotonic(), log=log))
-        return self.workers[-1]
-
-    async def send(self, records: Sequence[Record]) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, enable_idempotence=True) as producer:
-            for one in records:
-                await producer.send(
-                    self.topics[0], one.value, partition=0, headers=list(one.headers), timestamp_ms=one.timestamp_ms
-                )
-
-    async def told(self) -> list[Record]:
-        """The records on the topic of costs, committed ones alone."""
-        async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap, isolation_level="read_committed") as consumer:
-            place = TopicPartition(self.topics[1], 0)
-            consumer.assign([place])
-            await consumer.seek_to_beginning(place)
-            end = (await consumer.end_offsets([place]))[place]
-            found: list[Record] = []
-            while await consumer.position(place) < end:
-                for one in (await consumer.getmany(place, timeout_ms=200)).get(place, ()):
-                    found.append(Record(COSTS_TOPIC, 0, one.offset, one.timestamp, None, one.value, tuple(one.headers)))
-            return found
-
-    async def settled(self, version: int) -> list[Record]:
-        """The records, once a bill of this version was told."""
-        async with asyncio.timeout(90):
-            while True:
-                told = await self.told()
-                if max((row["version"] for row in told_rows(told)), default=0) >= version:  # type: ignore[arg-type]
-                    return told
-                await asyncio.sleep(0.3)
-
-    async def end(self) -> None:
-        for worker in self.workers:
-            if worker.process.returncode is None:
-                worker.process.kill()
-            with contextlib.suppress(Exception):
-                await worker.process.communicate()
-
-
 @pytest.fixture
-async def job(kafka_bootstrap: str, tmp_path: Path) -> AsyncIterator[Rig]:
-    """Fresh topics, removed at the end with every process."""
-    made = Rig(kafka_bootstrap, tmp_path)
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
-    await admin.start()
-    try:
-        compacted = {"cleanup.policy": "compact"}
-        any_time = {"message.timestamp.after.max.ms": str(2**62)}  # the log is of another day
-        new = [NewTopic(made.topics[0], 1, 1, topic_configs=any_time), NewTopic(made.topics[1], 1, 1)]
-        answer = await admin.create_topics([*new, NewTopic(made.topics[2], 1, 1, topic_configs=compacted)])
-        assert all(error[1] == 0 for error in answer.topic_errors), answer
+async def job(kafka_bootstrap: str, tmp_path: Path) -> AsyncIterator[JobRig]:
+    any_time = {"message.timestamp.after.max.ms": str(2**62)}  # the log is of another day
+    async with job_rig("costs", kafka_bootstrap, tmp_path, any_time) as made:
         yield made
-    finally:
-        await made.end()
-        await admin.delete_topics(made.topics)
-        await admin.close()
 
 
 async def test_kill_9_changes_nothing_of_the_table_and_parts_add_up(
-    job: Rig, clickhouse: Any, clickhouse_config: ClickHouseConfig
+    job: JobRig, clickhouse: Any, clickhouse_config: ClickHouseConfig
 ) -> None:
     """From events through Kafka into ClickHouse: the table is the fold of the log, and every sum is its bill."""
     draw, records = random.Random(3), partials()
@@ -188,24 +103,17 @@ async def test_kill_9_changes_nothing_of_the_table_and_parts_add_up(
     step.fold(state, records, changes)
     expected = newest(told_rows(step.rows(state, changes, a_commit("window.partials"))))
 
-    cuts = [len(records) * n // (KILLS + 1) for n in range(KILLS + 2)]
-    for start, stop in pairwise(cuts[:-1]):
-        worker = await job.worker()
-        sending = asyncio.create_task(job.send(records[start:stop]))
-        await worker.live()
-        await asyncio.sleep(draw.uniform(0.0, 0.6))
-        worker.send(signal.SIGKILL)
-        await sending
-    last = await job.worker()
-    await job.send(records[cuts[-2] :])
-    told = await job.settled(max(row["version"] for row in expected.values()))
+    last = await job.send_while_killed(records, draw)
+    version = max(row["version"] for row in expected.values())
+    told = await job.settled(lambda told: any(row["version"] >= version for row in told_rows(told)))
     last.send(signal.SIGTERM)
     assert await last.ended() == 0
 
+    bills = [one._replace(topic=COSTS_TOPIC) for one in told]
     with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
         migrated(clickhouse)
         for _ in range(2):  # an answer that was lost: all of it comes again
-            database.insert(land_derived(told, {COSTS_TOPIC: "log"}, BASE_MS, DEFAULT_LIMITS).inserts)
+            database.insert(land_derived(bills, {COSTS_TOPIC: "log"}, BASE_MS, DEFAULT_LIMITS).inserts)
     names = ", ".join(one.name for one in COSTS.fields)
     rows = clickhouse.query(f"SELECT {names} FROM costs").named_results()
     assert newest(bills_of_rows(rows)) == expected
