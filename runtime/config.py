@@ -315,7 +315,7 @@ def _read_secret_files(tree: dict[str, Any], at: str = "") -> dict[str, Any]:
         key = f"{at}{name}"
         secret = name.removesuffix("_file")
         if at and name != secret and secret in _SECRETS and value is not None:
-            done[secret] = _read_secret(key, Path(value))
+            done[secret] = read_secret(key, Path(value))
         elif isinstance(value, dict):
             done[name] = _read_secret_files(value, f"{key}.")
         elif isinstance(value, list):
@@ -328,7 +328,8 @@ def _read_secret_files(tree: dict[str, Any], at: str = "") -> dict[str, Any]:
     return done
 
 
-def _read_secret(key: str, path: Path) -> str:
+def read_secret(key: str, path: Path) -> str:
+    """The text of a secret's file without the newline at its end; ``ConfigError`` names ``key``."""
     try:
         return path.read_text(encoding="utf-8").rstrip("\n")
     except (OSError, ValueError) as error:

@@ -31,6 +31,14 @@ def dashboard(
             help="Who knows it may look; at least 16 characters. Better in the environment: others see arguments.",
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="FLEETPULSE_DASHBOARD_TOKEN_FILE",
+            show_envvar=True,
+            help="File that holds the token, such as a mounted secret.",
+        ),
+    ] = None,
     login_header: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Header in which a reverse proxy names who is logged in: X-Forwarded-User."),
@@ -62,11 +70,13 @@ def dashboard(
         raise typer.Exit(2) from error
     from fleetpulse.dashboard.page import Facts
     from fleetpulse.dashboard.security import access_for
+    from fleetpulse.dashboard.token_file import token_of
     from runtime import logs
     from runtime.config import load
     from stream_jobs.rules.load import load_set
 
-    access = access_for(host, token, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()))
+    known = token_of(token, token_file)
+    access = access_for(host, known, login_header, tuple(trusted_proxy or ()), tuple(allowed_host or ()))
     logs.configure("dashboard")
     shown = f"[{host}]" if ":" in host else host
     err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)

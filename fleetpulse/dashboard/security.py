@@ -102,7 +102,7 @@ def access_for(host: str, token: str | None, login_header: str | None, trusted: 
         raise ConfigError(
             "--host",
             host,
-            "is reachable from the network: give --token or FLEETPULSE_DASHBOARD_TOKEN, or --login-header",
+            "is reachable from the network: give --token-file or FLEETPULSE_DASHBOARD_TOKEN, or --login-header",
         )
     own = (*LOOPBACK_NAMES, host.lower(), *(name.lower() for name in names))
     # Bound to every address, the names in use are not known here; the token or the proxy keeps strangers out.
