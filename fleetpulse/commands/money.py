@@ -85,7 +85,7 @@ def budgets_check(
     from dataclasses import asdict
 
     from fleetpulse.report.amounts import usd
-    from fleetpulse.report.budgets_file import BudgetsError, load
+    from stream_jobs.budgets.load import BudgetsError, load
 
     try:
         found = load(file)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fleetpulse.database import Database
-from fleetpulse.report.budgets_file import Budgets
-from fleetpulse.report.budgets_file import load as load_budgets
 from fleetpulse.report.figures import Asked, Row, gather
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
 from schemas.limits import MINUTE_MS
+from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.prices.load import load as load_prices
 from stream_jobs.prices.periods import instant_of
 from stream_jobs.rules.load import load_set

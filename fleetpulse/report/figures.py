@@ -16,13 +16,13 @@ from typing import Any
 
 from fleetpulse.report import money
 from fleetpulse.report.amounts import instant, ratio, usd_of
-from fleetpulse.report.budgets_file import Budgets
 from fleetpulse.report.emissions import emissions
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
 from fleetpulse.report.sources import sources
 from fleetpulse.report.standings import look_back_ms, standings
 from schemas.errors import FleetpulseError
+from stream_jobs.budgets.load import Budgets
 from stream_jobs.prices.model import Prices
 from stream_jobs.rules.ruleset import SloClass
 

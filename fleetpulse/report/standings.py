@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fleetpulse.report.budgets_file import Budgets
 from schemas.limits import DAY_MS
-from stream_jobs.costs.budgets import Budget, crossings, standing
-from stream_jobs.costs.forecast import SEASON, SEASONS_MAX
+from stream_jobs.budgets.forecast import SEASON, SEASONS_MAX
+from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.standing import Budget, crossings, standing
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -13,11 +13,11 @@ from fleetpulse.dashboard.pages.tenants import dollars
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid
 from fleetpulse.dashboard.values import UNKNOWN, percent, short
 from fleetpulse.dashboard.view import View, wall_ms
-from fleetpulse.report.budgets_file import Budgets, BudgetsError
-from fleetpulse.report.budgets_file import load as load_budgets
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stream_jobs.costs.budgets import Standing, standing
+from stream_jobs.budgets.load import Budgets, BudgetsError
+from stream_jobs.budgets.load import load as load_budgets
+from stream_jobs.budgets.standing import Standing, standing
 
 BUDGETS_FILE = "budgets.yaml"
 """Read in the folder where the dashboard was started, when it is there."""

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetpulse.report import money
-from fleetpulse.report.budgets_file import Budgets
 from fleetpulse.report.emissions import emissions
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_sides
 from fleetpulse.report.sources import sources
 from fleetpulse.report.standings import HISTORY_MS, look_back_ms, standings
 from schemas.limits import DAY_MS, HOUR_MS
-from stream_jobs.costs.budgets import Budget
+from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.standing import Budget
 from stream_jobs.prices.list_map import read_map
 from stream_jobs.prices.load import parse_prices
 from stream_jobs.prices.model import Prices

@@ -14,11 +14,11 @@ from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_te
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import dollars, rates
 from fleetpulse.query import places
-from fleetpulse.report.budgets_file import Budgets
 from schemas.alerts import Alert, Member
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stream_jobs.costs.budgets import Budget
+from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.standing import Budget
 
 NOW_MS = 1_800_000_000_000
 

@@ -1,7 +1,7 @@
 """Budgets as data: a YAML file of teams and budgets, every mistake told with its line. Only ``load`` touches the disk.
 
 A budget names one tenant, team or model, or none for everything; an amount in dollars; and calendar months, or periods
-of so many days of which one begins on a day. What it means is in ``stream_jobs.costs.budgets``.
+of so many days of which one begins on a day. What it means is in ``stream_jobs.budgets.standing``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from schemas.errors import ConfigError
-from stream_jobs.costs.budgets import KINDS, LEVELS, PPM, SCOPES, Budget, Level
+from stream_jobs.budgets.standing import KINDS, LEVELS, PPM, SCOPES, Budget, Level
 from stream_jobs.prices.tariff import required
 from stream_jobs.yaml_files.nodes import BYTES_MAX, Listing, Node, Scalar, Table, parse
 from stream_jobs.yaml_files.problems import FileError, Problems, WrongError, quoted

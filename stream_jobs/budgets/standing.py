@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS
-from stream_jobs.costs.forecast import Forecast, forecast
+from stream_jobs.budgets.forecast import Forecast, forecast
 
 PPM = 1_000_000
 SCOPES = ("all", "tenant", "team", "model")

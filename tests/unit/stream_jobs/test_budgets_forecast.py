@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_jobs.costs.forecast import forecast
+from stream_jobs.budgets.forecast import forecast
 
 WEEK = np.array([1, 1.05, 1.1, 1.05, 0.95, 0.5, 0.45])
 HELD = 14

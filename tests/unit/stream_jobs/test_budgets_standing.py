@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import ConfigError
-from stream_jobs.costs.budgets import LEVELS, Budget, Crossing, Level, Standing, by_day, crossings, standing
+from stream_jobs.budgets.standing import LEVELS, Budget, Crossing, Level, Standing, by_day, crossings, standing
 
 DAY_MS = 86_400_000
 DOLLAR = 1_000_000_000

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetpulse.report.budgets_file import Budgets, BudgetsError, load, parse_budgets
-from stream_jobs.costs.budgets import LEVELS, Budget, Level
+from stream_jobs.budgets.load import Budgets, BudgetsError, load, parse_budgets
+from stream_jobs.budgets.standing import LEVELS, Budget, Level
 
 EXAMPLE = Path(__file__).parents[3] / "fleetpulse" / "data" / "budgets" / "example.yaml"
 
