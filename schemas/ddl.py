@@ -4,7 +4,8 @@ The files in ``schemas/migrations`` hold what this module makes (``python -m sch
 
 Every table keeps one row per identity and is read with FINAL behind views:
 
-- partial, books, rejected, exemplar, usage and alert rows: their place in the log (log id, partition, offset, row);
+- partial, books, rejected, exemplar, usage, share and alert rows: their place in the log (log id, partition, offset,
+  row);
 - cost rows: use, owner, placement group and minute; the version is that of the row itself;
 - raw rows: the edge's own identity (source, boot, seq, row), or the log position; of copies the first stands;
 - rollup rows: window, grouping set and dimensions; the version is the number of partial rows behind a row.
@@ -72,6 +73,8 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("costs", (ddl_tables.costs(limits),)),
         ("cost_views", tuple(ddl_costs.views())),
         ("costs_replaced", (ddl_rerated.replaced(limits),)),
+        ("gpu_shares", (ddl_tables.shares(limits),)),
+        ("cost_late", (ddl_costs.late(),)),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from schemas.costs import COST_PARTS, COSTS, LINES
 from schemas.ddl_columns import Column, create, described
 from schemas.fields import Field, Kind, Role
+from schemas.gpu_shares import SHARES
 from schemas.tables import PARTIALS
 from schemas.usage import USAGE
 
@@ -27,13 +28,13 @@ Shown = list[tuple[Column, str]]
 
 
 def views() -> list[str]:
-    """All of them."""
+    """All of them but ``late``, which reads a table that is made after them."""
     found = [bills(), spread("cost_parts", COST_PARTS, "part"), spread("cost_lines", LINES, "line")]
     for suffix in LEVELS:
         found.append(summed("costs", suffix, _NAMES, _AMOUNTS))
         found.append(summed("cost_parts", suffix, *_taken_apart(COST_PARTS, "part")))
         found.append(summed("cost_lines", suffix, *_taken_apart(LINES, "line")))
-    return [*found, late()]
+    return found
 
 
 def late() -> str:
@@ -42,7 +43,7 @@ def late() -> str:
     each = [
         f"SELECT intDiv(window_ms, 60000) * 60000 AS of_ms, {group}, max(log_offset) AS newest\n"
         f"    FROM {table} FINAL GROUP BY of_ms, of_group"
-        for table in (USAGE.name, PARTIALS["gpu.samples"].name)
+        for table in (USAGE.name, SHARES.name, PARTIALS["gpu.samples"].name)
     ]
     came = "\n    UNION ALL\n    ".join(each)
     source = (

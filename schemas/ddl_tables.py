@@ -1,4 +1,4 @@
-"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, usage, rollups, the sink's notes.
+"""CREATE TABLE statements: raw events, partials, books, rejected, exemplars, alerts, usage, shares, rollups, notes.
 
 Sort keys begin with what people filter by (time, grouping set) and hold the row's identity, so that
 ``ReplacingMergeTree`` keeps one row per identity. Partitions are functions of identity or window alone: the same row
@@ -13,6 +13,7 @@ from dataclasses import replace
 from schemas.costs import COST_KEY, COSTS
 from schemas.ddl_columns import Column, codec_of, column_of, create, described
 from schemas.fields import Event, Kind
+from schemas.gpu_shares import SHARES
 from schemas.limits import DAY_MS, MINUTE_MS, SECOND_MS, Limits
 from schemas.merging import BY_LEVEL, LEVELS, labels_of, measures_of, rollup_table
 from schemas.stored import LANDED, RAW, kept_of
@@ -124,6 +125,11 @@ def exemplars(limits: Limits) -> str:
 def usage(limits: Limits) -> str:
     """When the work of requests was done: what costs are computed from, and computed again."""
     return _log_table(USAGE, "window_ms", limits)
+
+
+def shares(limits: Limits) -> str:
+    """What engines that share a GPU held of it."""
+    return _log_table(SHARES, "window_ms", limits)
 
 
 def costs(limits: Limits) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from schemas.costs import COSTS
 from schemas.events import EVENTS
 from schemas.fields import Event, Field, Kind, Role
+from schemas.gpu_shares import SHARES
 from schemas.limits import Limits
 from schemas.tables import ALERT_HISTORY, BOOKS, EXEMPLARS, PARTIALS, PRODUCER_BOOKS, REJECTED, Table
 from schemas.usage import USAGE
@@ -72,7 +73,7 @@ def landed(table: Table) -> Table:
 RAW = {event.topic: raw_table(event) for event in EVENTS}
 """Raw table by source topic."""
 
-_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE, COSTS)
+_DERIVED = (*PARTIALS.values(), BOOKS, PRODUCER_BOOKS, REJECTED, EXEMPLARS, ALERT_HISTORY, USAGE, SHARES, COSTS)
 LANDED = {table.schema: landed(table) for table in _DERIVED}
 """Table of a derived record by its ``schema`` header."""
 
@@ -89,4 +90,5 @@ def kept_of(table: str, limits: Limits) -> tuple[str, int]:
         "alerts": ("at_ms", limits.rollup_ttl_ms),
         "token_costs": ("minute_ms", limits.costs_ttl_ms),
         "usage": ("window_ms", limits.partials_ttl_ms),
+        "gpu_shares": ("window_ms", limits.partials_ttl_ms),
     }.get(table, ("appended_ms", limits.raw_ttl_ms))

@@ -1,4 +1,4 @@
-"""Rows between our own processes: partials, books, rejected, exemplars, alerts, usage, as field tables like the events.
+"""Rows between our own processes: partials, books, rejected, exemplars, alerts, usage, shares, as field tables.
 
 Partials of an event type: one row per (window, grouping set, series) and commit, additive. Columns follow from the
 event's own table:
@@ -19,6 +19,7 @@ from schemas.costs import COSTS
 from schemas.events import BY_TOPIC, EVENTS
 from schemas.fields import Event, Field, Kind, Role
 from schemas.fields import Table as Table
+from schemas.gpu_shares import SHARES
 from schemas.grouping import derived_of, sets_of
 from schemas.usage import USAGE
 
@@ -238,6 +239,7 @@ TABLES: tuple[Table, ...] = (
     EXEMPLARS,
     ALERT_HISTORY,
     USAGE,
+    SHARES,
     COSTS,
 )
 BY_TABLE_SCHEMA = {table.schema: table for table in TABLES}

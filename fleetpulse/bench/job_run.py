@@ -17,6 +17,7 @@ from fleetpulse.bench.feed import Tell, end_offsets, until_committed
 from fleetpulse.bench.job_worker import WorkerOptions
 from runtime.config import Config, KafkaConfig
 from schemas.errors import FleetpulseError
+from schemas.gpu_shares import SHARES
 from schemas.tables import EXEMPLARS
 from schemas.topics import WINDOW_PARTIALS
 from schemas.usage import USAGE
@@ -25,7 +26,7 @@ _WITHIN_S = 600.0
 _STARTS_WITHIN_S = 240.0
 """Compiled code that is not cached yet takes its time."""
 _STOPS_WITHIN_S = 15.0
-_BESIDE = {table.schema.encode() for table in (EXEMPLARS, USAGE)}
+_BESIDE = {table.schema.encode() for table in (EXEMPLARS, USAGE, SHARES)}
 Offsets = Mapping[tuple[str, int], int]
 
 

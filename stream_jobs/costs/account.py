@@ -78,7 +78,7 @@ class _Account:
 
     def block(self) -> Block:
         gpus = placed(*self._tables["gpu"])
-        holding = held(gpus, self._tables["share"], self.words)
+        holding = held(gpus, self._tables["share"], self.words, self._weights.shared_by)
         owners, indexed = self._owners(holding)
         bills, estimated_ms = self._bills(holding, indexed["gpu"], len(owners[0]))
         names, lines = self._lines(indexed["usage"])

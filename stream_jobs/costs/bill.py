@@ -145,11 +145,10 @@ def slices_held(mig_profile: str) -> int | None:
     return int(first[:-1]) if first[:-1].isdecimal() and first[-1:] in {"c", "g"} and int(first[:-1]) > 0 else None
 
 
-def side_by_side(memory_bytes: Sequence[int | None], sm_ppm: Sequence[int | None], by: str) -> list[int]:
-    """Weights of engines on one GPU ``by`` ``memory`` (what each holds; it keeps others out even when idle) or ``sm``.
+def side_by_side(told: Sequence[int | None]) -> list[int]:
+    """Weights of engines on one GPU from what each held of its memory (it keeps others out even when idle), or of SMs.
 
     Equal weights where one holder's figure is not known, or all are 0: half a measurement favours whoever has none.
     """
-    told = {"memory": memory_bytes, "sm": sm_ppm}[by]
     known = [one for one in told if one is not None]
     return known if len(known) == len(told) and any(known) else [1] * len(told)

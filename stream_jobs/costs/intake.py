@@ -1,4 +1,5 @@
-"""Rows of ``window.partials`` as rows of the ledger: time and energy by GPU and holder, usage by engine and line."""
+"""Rows of ``window.partials`` as rows of the ledger: time and energy by GPU and holder, usage by engine and line, what
+engines hold of GPUs that they share."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.block import Block, Labels, Numbers
+from schemas.gpu_shares import SHARES, SHARES_AMOUNTS
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.tables import PARTIALS, Table
 from schemas.usage import USAGE, USAGE_AMOUNTS
@@ -16,7 +18,7 @@ from stream_jobs.costs.wide import UNKNOWN, Ints
 from stream_jobs.finals.decode import Decoded
 
 GPU = PARTIALS["gpu.samples"]
-TABLES: dict[str, Table] = {GPU.schema: GPU, USAGE.schema: USAGE}
+TABLES: dict[str, Table] = {table.schema: table for table in (GPU, USAGE, SHARES)}
 """What costs are made of, by schema."""
 _TRAINING = (b"training", b"fine_tuning")
 
@@ -39,7 +41,7 @@ class Taken:
 
 def taken(decoded: Decoded, ledger: Ledger) -> Taken:
     """The rows of a table with the ledger's codes for their words."""
-    table, rows = ("gpu", _gpu) if decoded.table is GPU else ("usage", _usage)
+    table, rows = _TAKEN[decoded.table.schema]
     minutes = decoded.windows - decoded.windows % MINUTE_MS
     return Taken(table, decoded.record_of, minutes, rows(decoded, ledger))
 
@@ -69,6 +71,20 @@ def _usage(decoded: Decoded, ledger: Ledger) -> Rows:
         *(words.codes(block.columns[name]) for name in ("tenant", "model", "slo_class", "status")),
     )
     return Rows(keys, tuple(_amount(block, name) for name in USAGE_AMOUNTS))
+
+
+def _shares(decoded: Decoded, ledger: Ledger) -> Rows:
+    block, words = decoded.block, ledger.words
+    keys = (
+        _groups(block, ledger.groups),
+        np.full(block.rows, ENGINE, dtype=np.int64),
+        *(words.codes(block.columns[name]) for name in ("engine_id", "gpu_uuid")),
+    )
+    return Rows(keys, tuple(_amount(block, name) for name in SHARES_AMOUNTS))
+
+
+_TAKEN = {GPU.schema: ("gpu", _gpu), USAGE.schema: ("usage", _usage), SHARES.schema: ("share", _shares)}
+"""The ledger's table and how its rows are made, by schema."""
 
 
 def _groups(block: Block, groups: Words) -> Ints:

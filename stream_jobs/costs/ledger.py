@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.gpu_shares import SHARES_AMOUNTS
 from schemas.grouping import OTHER
 from schemas.limits import MINUTE_MS
 from stream_jobs.costs.rows import Pile, Rows, Words, added_up, none
@@ -32,7 +33,7 @@ GPU_KEY = ("use", "owner", "gpu_uuid", "gpu_model", "region", "host", "parent_uu
 USAGE_KEY = ("use", "owner", "tenant", "model", "slo_class", "status")
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gpu": (GPU_KEY, ("gpu_ms", "energy_mj")),
-    "share": (("use", "owner", "gpu_uuid"), ("weight",)),
+    "share": (("use", "owner", "gpu_uuid"), SHARES_AMOUNTS),
     "startup": (("use", "owner"), ("startup_ms",)),
     "usage": (USAGE_KEY, ("requests", "prefill_tokens", "cached_tokens", "decode_tokens", "kv_token_ms")),
 }

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schemas.gpu_shares import SHARES_AMOUNTS
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from stream_jobs.costs.apportion import added, apportion
-from stream_jobs.costs.bill import slices_held, slices_of
+from stream_jobs.costs.bill import side_by_side, slices_held, slices_of
 from stream_jobs.costs.ledger import GPU_KEY, IDLE
 from stream_jobs.costs.rows import Rows, Word, grouped, heads, indexes, sums
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints
@@ -127,9 +128,9 @@ def _shared_gaps(gaps: Ints, device: Ints, gpu_ms: Ints) -> Ints:
     return found
 
 
-def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word]) -> Held:
+def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str) -> Held:
     """Who holds which GPU. ``shares``: number of the told minute and rows of the ledger's table ``share``; all words
-    are places in ``words``, which are sorted."""
+    are places in ``words``, which are sorted. ``by``: what shares are of, ``memory`` or ``sm``."""
     share_told, share = shares
     physical = np.where(rows.parent > 0, rows.parent, rows.gpu)
     special = set(_keys(rows.told, rows.group, physical, rows.parent > 0))
@@ -142,7 +143,7 @@ def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word]) -> Held
         of = np.flatnonzero(is_special & (rows.told == key[0]) & (rows.group == key[1]) & (physical == key[2]))
         with_shares = (share_told == key[0]) & (share.keys[0] == key[1]) & (share.keys[3] == key[2])
         if len(of):
-            found.append(_together(rows.of(of), key, share.of(with_shares), words))
+            found.append(_together(rows.of(of), key, share.of(with_shares), words, by))
     return _joined(found)
 
 
@@ -167,14 +168,14 @@ def _alone(rows: Placed) -> Held:
     )
 
 
-def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Sequence[Word]) -> Held:
+def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Sequence[Word], by: str) -> Held:
     """One physical GPU that several hold."""
     own, divided = rows.of(rows.parent == 0), rows.of(rows.parent > 0)
     of = own if len(own) else divided.of(divided.gpu == divided.gpu[np.argmax(divided.gpu_ms)])
     gpu_ms, estimated_ms = int(of.gpu_ms.sum()), int(of.estimated_ms.sum())
     energy = (own if len(own) else divided).energy_mj
     known = energy[energy != UNKNOWN]
-    weights, priced = _slices(divided, gpu_ms, key, words) if len(divided) else (_shares(key, share), True)
+    weights, priced = _slices(divided, gpu_ms, key, words) if len(divided) else (_shares(key, share, by), True)
     holders = sorted({**dict.fromkeys(_named(rows, key, share), 0), **weights}.items())
     names = np.array([owner for owner, _ in holders], dtype=np.int64)
     return Held(
@@ -202,11 +203,15 @@ def _share_owners(share: Rows) -> list[tuple[int, int]]:
     return list(zip(share.keys[1].tolist(), share.keys[2].tolist(), strict=True))
 
 
-def _shares(key: tuple[int, int, int], share: Rows) -> dict[Owner, int]:
-    """Holders side by side; equal weights where nobody's is known."""
-    weights = np.maximum(share.amounts[0], 0)
-    weights = weights if weights.any() else np.ones_like(weights)
-    pairs = zip(_share_owners(share), weights.tolist(), strict=True)
+_SUM_OF = {"memory": "memory_bytes", "sm": "sm_util_pct"}
+
+
+def _shares(key: tuple[int, int, int], share: Rows, by: str) -> dict[Owner, int]:
+    """Holders side by side; equal weights where a reading of anybody's is missing."""
+    found = dict(zip(SHARES_AMOUNTS, (column.tolist() for column in share.amounts), strict=True))
+    told = zip(found["readings"], found[f"{by}_readings"], found[_SUM_OF[by]], strict=True)
+    weights = side_by_side([amount if known == readings else None for readings, known, amount in told])
+    pairs = zip(_share_owners(share), weights, strict=True)
     return {(key[0], key[1], use, owner): weight for (use, owner), weight in pairs}
 
 

@@ -49,6 +49,8 @@ class Weights:
     prefill_token: int
     decode_token: int
     kv_token_ms: int
+    shared_by: str = "memory"
+    """By what engines side by side pay for a GPU: ``memory`` or ``sm``."""
 
 
 WEIGHTS = Weights(version=1, prefill_token=1_000_000, decode_token=4_000_000, kv_token_ms=100)

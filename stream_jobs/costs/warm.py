@@ -5,6 +5,7 @@ from __future__ import annotations
 from schemas import native
 from schemas.build import block_from_rows
 from schemas.fields import Field, Kind, Table
+from schemas.gpu_shares import SHARES
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
 from schemas.record import Record
 from schemas.tables import PARTIALS
@@ -21,8 +22,8 @@ def warm() -> None:
     """Run everything the job runs once on tiny input; compiles what is not in the cache."""
     step = CostStep(DEFAULT_LIMITS, {"gpu.samples": 1}, lambda *_: Prices(1, 1, 1, 1_000_000), "")
     state, changes = step.new(WINDOW_PARTIALS, 0), step.changes()
-    step.fold(state, [_a_record(USAGE, 0), _a_record(PARTIALS["gpu.samples"], 1)], changes)
-    step.rows(state, changes, Commit(WINDOW_PARTIALS, 0, 0, 2, 0, _AT_MS, idle=False))
+    step.fold(state, [_a_record(table, n) for n, table in enumerate((USAGE, SHARES, PARTIALS["gpu.samples"]))], changes)
+    step.rows(state, changes, Commit(WINDOW_PARTIALS, 0, 0, 3, 0, _AT_MS, idle=False))
     step.load(WINDOW_PARTIALS, 0, step.dump(state))
 
 

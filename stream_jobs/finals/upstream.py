@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.errors import ContractError
+from schemas.gpu_shares import SHARES
 from schemas.record import Record
 from schemas.tables import EXEMPLARS, PARTIALS, Table
 from schemas.usage import USAGE
@@ -23,7 +24,7 @@ TABLES: dict[str, Table] = {
 }
 """What finals are made of, by schema."""
 
-PASSED_OVER = frozenset({USAGE.schema})
+PASSED_OVER = frozenset({USAGE.schema, SHARES.schema})
 """What stands in ``window.partials`` beside that, for others: only the headers are read."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from schemas.gpu_shares import SHARES_OF
 from schemas.tables import EXEMPLARS_OF
 from schemas.usage import USAGE_OF
 from stream_jobs.windows.books import Books, Refusal
@@ -11,6 +12,7 @@ from stream_jobs.windows.dedup import Dedup
 from stream_jobs.windows.exemplars import Exemplars
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Series
+from stream_jobs.windows.shares import ShareRows
 from stream_jobs.windows.sums import Segment
 from stream_jobs.windows.usage import UsageKeys, UsageRows
 from stream_jobs.windows.watermark import NOTHING_MS
@@ -39,12 +41,13 @@ class State:
 class Changes:
     """Everything since the last commit. ``open_end_ms``: first end of a window that was open when rows came to it.
 
-    ``exemplars`` and ``usage`` have one entry per segment, where events have them at all.
+    ``exemplars`` and ``usage`` have one entry per segment, where events have them at all; ``shares`` at most one.
     """
 
     segments: list[Segment] = field(default_factory=list)
     exemplars: list[Exemplars] = field(default_factory=list)
     usage: list[UsageRows] = field(default_factory=list)
+    shares: list[ShareRows] = field(default_factory=list)
     books: Books = field(default_factory=Books)
     refusals: list[Refusal] = field(default_factory=list)
     refused_bytes: int = 0
@@ -59,6 +62,8 @@ class Changes:
             if state.plan.event.topic == USAGE_OF:
                 state.usage_keys = UsageKeys.of(state.plan, state.series, state.usage_keys)
                 self.usage.append(UsageRows(state.usage_keys, self.segments[-1]))
+            if state.plan.event.topic == SHARES_OF and not self.shares:
+                self.shares.append(ShareRows())
         return self.segments[-1]
 
     def refuse(self, refusals: list[Refusal]) -> None:
@@ -70,4 +75,4 @@ class Changes:
     def bytes(self) -> int:
         """Memory held, refused bytes included."""
         held = sum(segment.bytes for segment in self.segments) + sum(one.bytes for one in self.exemplars)
-        return self.refused_bytes + held + sum(one.bytes for one in self.usage)
+        return self.refused_bytes + held + sum(one.bytes for one in (*self.usage, *self.shares))

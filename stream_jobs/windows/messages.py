@@ -7,7 +7,8 @@ Headers of a partials record, beside ``schema`` and ``content-type``:
 ``source-topic``      and ``source-partition``: which partition's events these are
 ``offsets``           ``FROM-TO``: source offsets covered, ``[FROM, TO)``; the next commit's FROM is this TO
 ``part``              ``I/N``: the I-th of the N records this commit sends to this target partition; exemplars
-                      (schema ``exemplars/1``) come first, then usage (``usage/1``), partials last
+                      (schema ``exemplars/1``) come first, then usage (``usage/1``) and shares
+                      (``gpu_shares/1``), partials last
 ``number``            position among all records this job wrote about the source partition
 ``watermark``         ms; on every part but the last 0 (nothing new): what it covers is not complete yet
 ``rows``              rows in the value; without rows the value is empty
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from schemas import native
 from schemas.block import Block
+from schemas.gpu_shares import SHARES
 from schemas.headers import NATIVE
 from schemas.record import Headers, Output
 from schemas.tables import BOOKS, EXEMPLARS, REJECTED, Table
@@ -44,7 +46,7 @@ def partials(
     plan: Plan, changes: Changes, commit: Commit, watermark_ms: int, partitions: int, job: str
 ) -> list[Output]:
     """At least one record of partials for every target partition, also without rows, so that progress is seen
-    everywhere; exemplars and usage go before them, so that whoever sees the watermark has seen all."""
+    everywhere; exemplars, usage and shares go before them, so that whoever sees the watermark has seen all."""
     pieces: Pieces = {target: [] for target in range(partitions)}
     for segment in changes.segments:
         for target, block in blocks_of(plan, segment, partitions).items():
@@ -68,9 +70,9 @@ def partials(
 
 
 def _beside(changes: Changes, partitions: int) -> dict[int, list[tuple[Table, int, bytes]]]:
-    """What travels with partials, by target: exemplars, then usage."""
+    """What travels with partials, by target: exemplars, then usage, then shares."""
     pieces: dict[int, list[tuple[Table, int, bytes]]] = {target: [] for target in range(partitions)}
-    for table, parts in ((EXEMPLARS, changes.exemplars), (USAGE, changes.usage)):
+    for table, parts in ((EXEMPLARS, changes.exemplars), (USAGE, changes.usage), (SHARES, changes.shares)):
         for part in parts:
             for target, block in part.blocks(partitions).items():
                 pieces[target] += [(table, *piece) for piece in encoded(table, block)]

@@ -26,6 +26,7 @@ from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, 
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import Plan, plan_of
 from stream_jobs.windows.series import SWEEP_MS, Codes, Series
+from stream_jobs.windows.shares import Processes, processes_of
 from stream_jobs.windows.usage import requests_of
 from stream_jobs.windows.watermark import announced_ms, watermark_ms
 
@@ -35,14 +36,15 @@ CHANGES_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is needed of the events of a fold beside their columns, where they have it: for exemplars, for usage."""
+    """What is needed of the events of a fold beside their columns, where they have it: for exemplars, usage, shares."""
 
     details: Details | None
     requests: Requests | None
+    processes: Processes | None
 
     @classmethod
     def of(cls, plan: Plan, columns: Columns, block: Block) -> Beside:
-        return cls(details_of(plan, block), requests_of(plan, columns, block))
+        return cls(details_of(plan, block), requests_of(plan, columns, block), processes_of(plan, block))
 
 
 class WindowsStep:
@@ -130,6 +132,8 @@ class WindowsStep:
             changes.exemplars[-1].add(columns, beside.details, codes, start, stop)
         if beside.requests is not None:
             changes.usage[-1].add(columns, beside.requests, codes, start, stop)
+        if beside.processes is not None:
+            changes.shares[-1].add(columns, beside.processes, start, stop)
 
     def _sweep(self, state: State) -> None:
         watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)

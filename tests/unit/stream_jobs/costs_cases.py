@@ -11,6 +11,7 @@ from schemas import native
 from schemas.block import Block
 from schemas.build import block_from_rows, rows_of
 from schemas.costs import COSTS, USES
+from schemas.gpu_shares import SHARES
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
 from schemas.record import Output, Record
 from schemas.tables import PARTIALS, Table
@@ -44,6 +45,14 @@ def gpu_row(owner: str, gpu: str, *, use: str = "engine", window: int = 1, ms: i
     found = {"model": "H100", "region": "north", "host": "host-1", "parent": None, "profile": None, **of}
     energy_mj = None if ms is None else 700 * ms
     return "gpu", (use, owner, gpu, *found.values(), window), (ms, energy_mj)
+
+
+def share_row(
+    owner: str, gpu: str, memory: int | None, sm: int | None = None, *, use: str = "engine", readings: int = 1
+) -> Row:
+    """What an engine held of a GPU, all of it told or none."""
+    told = [(0 if amount is None else readings, amount) for amount in (memory, sm)]
+    return "share", (use, owner, gpu), (readings, *told[0], *told[1])
 
 
 def usage_row(owner: str, tenant: str | None, decode: int | None, status: str = "ok") -> Row:
@@ -123,6 +132,10 @@ class Log:
         """Usage rows of a window."""
         self._commit("llm.requests", USAGE, window, rows, through)
 
+    def shares(self, window: int, rows: Sequence[Mapping[str, Any]] = (), *, through: int | None = None) -> None:
+        """Share rows of a window."""
+        self._commit("gpu.processes", SHARES, window, rows, through)
+
     def _commit(
         self, topic: str, table: Table, window: int, rows: Sequence[Mapping[str, Any]], through: int | None
     ) -> None:
@@ -157,6 +170,12 @@ def a_line(tenant: str | None, engine: str | None = "e", group: str | None = "g"
     base = {"tenant": tenant, "engine_id": engine, "placement_group": group, "model": "m", "status": "ok"}
     amounts = {"requests": 1, "prefill_tokens": 100, "cached_tokens": 0, "decode_tokens": 10, "kv_token_ms": 1_000}
     return {**base, **amounts, **of}
+
+
+def a_share(gpu: str, engine: str = "e", group: str | None = "g", memory: int | None = 10, **of: Any) -> Bill:
+    told = 0 if memory is None else 1
+    figures = {"readings": 1, "memory_readings": told, "memory_bytes": memory, "sm_readings": 0}
+    return {"gpu_uuid": gpu, "engine_id": engine, "placement_group": group, "host": "h-1", **figures, **of}
 
 
 def told_rows(outputs: Sequence[Output]) -> list[Bill]:

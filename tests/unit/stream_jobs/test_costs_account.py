@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,21 @@ from schemas.record import Output
 from stream_jobs.costs import emit
 from stream_jobs.costs.account import Prices, cost_block
 from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.split import WEIGHTS
 from stream_jobs.prices.load import parse_prices
 from stream_jobs.step import Commit
-from tests.unit.stream_jobs.costs_cases import Bill, Row, filled, gpu_row, price_of, told_bills, told_rows, usage_row
+from tests.unit.stream_jobs.costs_cases import (
+    Bill,
+    Row,
+    bills_of,
+    filled,
+    gpu_row,
+    price_of,
+    share_row,
+    told_bills,
+    told_rows,
+    usage_row,
+)
 
 
 def named(rows: list[Bill]) -> dict[tuple[str, str], tuple[int | None, list[str]]]:
@@ -61,7 +74,7 @@ def test_region_host_and_type_stand_where_all_gpus_have_the_same() -> None:
 def test_holders_of_a_gpu_pay_by_their_shares_whoever_told_its_time() -> None:
     """Weights 3, 2 and 2 of 7: the whole GPU is there."""
     owned = ((("engine", "a"), 3), (("engine", "b"), 2), (("idle", "host-1"), 2))
-    shares: list[Row] = [("share", (*owner, "g"), (weight,)) for owner, weight in owned]
+    shares = [share_row(owner, "g", weight, use=use) for (use, owner), weight in owned]
 
     rows = told_bills([gpu_row("a", "g"), gpu_row("b", "g", window=2), *shares])
 
@@ -104,7 +117,7 @@ def test_slices_are_counted_by_the_type_of_gpu() -> None:
 
 def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:
     """They may have been billed before the last rows came: an engine beside those with shares, idle slices."""
-    beside = told_bills([gpu_row("b", "g"), ("share", ("engine", "a", "g"), (3,))])
+    beside = told_bills([gpu_row("b", "g"), share_row("a", "g", 3)])
     full = told_bills([device("a", "m1", "7g.80gb")])
 
     assert named(beside) == {("engine", "a"): (10_000_000, ["__wasted__"]), ("engine", "b"): (0, ["__wasted__"])}
@@ -112,12 +125,28 @@ def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:
 
 
 def test_shares_that_nobody_knows_are_equal() -> None:
-    """Among those that have one: whoever only stands beside them pays nothing."""
-    shares: list[Row] = [("share", ("engine", owner, "g"), (None,)) for owner in "ab"]
+    """Among those that have one: whoever only stands beside them pays nothing. One missing reading is enough."""
+    unknown = [share_row(owner, "g", None, 40) for owner in "ab"]
+    half = [share_row("a", "g", 30, readings=2), share_row("b", "g", 10), share_row("b", "g", None)]
 
-    rows = told_bills([gpu_row("c", "g"), *shares])
+    for shares in (unknown, half):
+        rows = told_bills([gpu_row("c", "g"), *shares])
+        assert {row["owner"]: row["total_nusd"] for row in rows} == {"a": 5_000_000, "b": 5_000_000, "c": 0}
 
-    assert {row["owner"]: row["total_nusd"] for row in rows} == {"a": 5_000_000, "b": 5_000_000, "c": 0}
+
+def test_engines_may_pay_by_sm_instead() -> None:
+    """The weights say by what; they are versioned, and the bill has their version."""
+    rows = [gpu_row("host-1", "g", use="idle"), share_row("a", "g", 30, 10), share_row("b", "g", 10, 30)]
+    by_sm = replace(WEIGHTS, version=7, shared_by="sm")
+
+    block = cost_block(filled(rows).pass_to(MINUTE_MS), price_of, "p1", by_sm)
+
+    assert block is not None
+    assert {row["owner"]: (row["gpu_ms"], row["weights_version"]) for row in bills_of(block)} == {
+        "a": (2_500, 7),
+        "b": (7_500, 7),
+        "host-1": (0, 7),
+    }
 
 
 def test_a_mig_gpu_that_is_not_read_itself_is_there_as_long_as_its_devices() -> None:

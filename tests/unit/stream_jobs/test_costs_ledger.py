@@ -24,6 +24,7 @@ from tests.unit.stream_jobs.costs_cases import (
     filled,
     gpu_row,
     newest,
+    share_row,
     usage_row,
 )
 
@@ -163,8 +164,8 @@ ROWS = st.one_of(
         ms=st.sampled_from([None, 4_000, 10_000]),
     ),
     st.builds(usage_row, st.sampled_from("abc"), st.sampled_from([None, "t", "u"]), DECODED),
-    st.sampled_from([("startup", ("engine", "a"), (2_500,)), ("share", ("idle", "h", "g1"), (3,))]),
-    st.just(("share", ("engine", "a", "g1"), (4,))),
+    st.sampled_from([("startup", ("engine", "a"), (2_500,)), share_row("h", "g1", 3, use="idle")]),
+    st.builds(share_row, st.just("a"), st.just("g1"), st.sampled_from([None, 4]), readings=st.sampled_from([1, 2])),
     st.builds(
         gpu_row,
         st.sampled_from("abc"),
@@ -196,7 +197,7 @@ def log_of(*rows: Row) -> list[Entry]:
     return [(row, 0, "one") for row in rows]
 
 
-A_SHARE: Row = ("share", ("engine", "a", "g1"), (4,))
+A_SHARE = share_row("a", "g1", 4)
 WHOLE = gpu_row("b", "m1", parent="g3", profile="7g.80gb")
 PART = gpu_row("a", "m2", parent="g3", profile="2g.20gb")
 SIZELESS = gpu_row("b", "m1", parent="g3")

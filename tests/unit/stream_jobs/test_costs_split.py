@@ -121,12 +121,12 @@ def test_the_slices_of_a_gpu(gpu_model: str, slices: int) -> None:
     assert slices_of(gpu_model) == slices
 
 
-def test_engines_side_by_side_share_by_memory_or_sm() -> None:
-    """What is asked for counts; a figure that is missing makes the shares equal."""
-    assert side_by_side([30, 10], [1, 9], "memory") == [30, 10]
-    assert side_by_side([30, 10], [1, 9], "sm") == [1, 9]
-    assert side_by_side([30, None], [0, 0], "memory") == [1, 1]
-    assert side_by_side([30, 10], [0, 0], "sm") == [1, 1]
+def test_engines_side_by_side_share_by_what_they_hold() -> None:
+    """A figure that is missing makes the shares equal."""
+    assert side_by_side([30, 10]) == [30, 10]
+    assert side_by_side([30, 0]) == [30, 0]
+    assert side_by_side([30, None]) == [1, 1]
+    assert side_by_side([0, 0]) == [1, 1]
 
 
 def test_holders_of_no_weight_share_equally() -> None:

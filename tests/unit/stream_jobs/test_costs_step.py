@@ -17,7 +17,18 @@ from stream_jobs.costs.step import CostStep
 from stream_jobs.costs.warm import warm
 from stream_jobs.finals import kernels
 from stream_jobs.step import Commit, replay_from
-from tests.unit.stream_jobs.costs_cases import BASE_MS, Bill, Log, a_gpu, a_line, a_step, added, newest, told_rows
+from tests.unit.stream_jobs.costs_cases import (
+    BASE_MS,
+    Bill,
+    Log,
+    a_gpu,
+    a_line,
+    a_share,
+    a_step,
+    added,
+    newest,
+    told_rows,
+)
 
 TOPIC = "window.partials"
 QUICK = LedgerLimits(settle_ms=40_000, keep_ms=50_000, every_ms=20_000)
@@ -65,6 +76,29 @@ def test_a_minute_of_an_engine_is_a_bill_with_its_parts() -> None:
         for kind, amount in (("prefill", 600), ("decode", 60), ("kv", 6_000))
     ]
     assert [added(part[place] for part in parts) for place in (7, 8, 9)] == [120_000_000, 84_000_000, 120_000]
+
+
+def test_engines_side_by_side_pay_by_the_memory_they_hold() -> None:
+    """The GPU names no engine; what two hold of it comes later than its readings: the host's bill becomes nothing."""
+    log = Log()
+    for window in range(6):
+        log.gpu(window, [a_gpu("g1", None)], through=window + 1)
+        log.usage(window, [a_line("t", "a")] if window == 0 else (), through=window + 1)
+    step = a_step()
+    before = told_at_once(step, log.records)
+    for window in range(6, 10):
+        log.shares(0, [a_share("g1", "a", memory=30), a_share("g1", "b", memory=10)])
+        log.gpu(window, through=window + 1)
+        log.usage(window, through=window + 1)
+
+    after = newest(told_at_once(step, log.records)).values()
+
+    assert {row["owner"]: row["total_nusd"] for row in before} == {"a": None, "h-1": 60_000_000}
+    assert {row["owner"]: (row["total_nusd"], row["gpu_ms"], row["parts"][0][0]) for row in after} == {
+        "a": (45_000_000, 45_000, "request"),
+        "b": (15_000_000, 15_000, "__wasted__"),
+        "h-1": (0, 0, "__idle__"),
+    }
 
 
 def test_gpus_without_an_engine_are_billed_to_their_host() -> None:
@@ -133,6 +167,7 @@ def test_nothing_is_compiled_after_warming() -> None:
     before = [len(loop.signatures) for loop in loops]
     log = Log()
     log.gpu(0, [a_gpu("g1")], through=6)
+    log.shares(0, [a_share("g1")])
     log.usage(0, [a_line("a")], through=6)
 
     assert len(told_at_once(a_step(), log.records)) == 1
@@ -144,11 +179,12 @@ def test_nothing_is_compiled_after_warming() -> None:
 ENGINES = st.sampled_from(["e", "f", None])
 GROUPS = st.sampled_from(["g", "h", None])
 GPUS = st.builds(a_gpu, st.sampled_from(["g1", "g2"]), ENGINES, GROUPS, st.sampled_from([None, 3_000, 10_000]))
+SHARED = st.builds(a_share, st.sampled_from(["g1", "g2"]), st.sampled_from("ef"), GROUPS, st.sampled_from([None, 1, 5]))
 LINES = st.builds(a_line, st.sampled_from(["a", "b", None]), ENGINES, GROUPS, decode_tokens=st.none() | st.just(7))
 ENTRY = st.tuples(
     st.integers(0, 14),
     st.integers(-3, 0),
-    st.lists(GPUS, max_size=2) | st.lists(LINES, max_size=2),
+    st.lists(GPUS, max_size=2) | st.lists(LINES, max_size=2) | st.lists(SHARED, max_size=2),
 )
 LIMITS = st.sampled_from(
     [QUICK, LedgerLimits(settle_ms=40_000, keep_ms=30_000, every_ms=0, minutes_max=2, lines_max=1)]
@@ -159,8 +195,9 @@ def a_log(entries: list[tuple[int, int, list[Any]]]) -> list[Record]:
     """Commits of both sources: each with rows of a window and how far it has come, time rising, at last far beyond."""
     log = Log()
     for number, (window, behind, rows) in enumerate(sorted(entries, key=lambda entry: entry[0])):
-        is_gpu = "gpu_uuid" in rows[0] if rows else number % 2 == 0
-        (log.gpu if is_gpu else log.usage)(max(0, window + behind), rows, through=window)
+        first = rows[0] if rows else ("grouping", "tenant")[number % 2]
+        tell = log.gpu if "grouping" in first else log.usage if "tenant" in first else log.shares
+        tell(max(0, window + behind), rows, through=window)
     for window in (20, 40):
         log.gpu(window, through=window)
         log.usage(window, through=window)

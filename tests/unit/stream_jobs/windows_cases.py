@@ -9,6 +9,7 @@ from schemas import native, sketch
 from schemas.build import block_from_rows, rows_of
 from schemas.events import BY_TOPIC
 from schemas.fields import Role
+from schemas.gpu_shares import SHARES
 from schemas.grouping import derived_of, sets_of
 from schemas.headers import NATIVE, Identity, encode_headers
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -78,7 +79,7 @@ def header(output: Output, name: str) -> str:
     return dict(output.headers)[name].decode()
 
 
-BESIDE = (EXEMPLARS, USAGE)
+BESIDE = (EXEMPLARS, USAGE, SHARES)
 """What travels with partials."""
 
 

@@ -1,0 +1,106 @@
+"""Share rows of a commit: what each of several engines held of a GPU, by the minute, for the cost job.
+
+Only engines of a shared placement group count (``engine_id`` is not the name of the group): who is alone on its GPUs
+makes no row and costs a look at two columns. There is no state: what a row holds hangs on the events since the last
+commit alone, in the order in which they came, wherever folds are cut. Processes are read every ten seconds, so rows are
+few and a dictionary holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.block import Block, Labels
+from schemas.build import block_from_rows
+from schemas.gpu_shares import SHARES, SHARES_AMOUNTS, SHARES_KEY, SHARES_OF
+from schemas.limits import MINUTE_MS
+from schemas.placement import first_known, place
+from schemas.tables import DEFINITION_VERSION
+from schemas.verdicts import Verdict
+from stream_jobs.windows.columns import Columns, Whole, whole_of
+from stream_jobs.windows.kernels import UNKNOWN
+from stream_jobs.windows.plan import Plan
+
+ROW_BYTES = 600
+"""About what a row takes until its commit."""
+_Key = tuple[int, *tuple[bytes | None, ...]]
+_FIGURES = ("memory_bytes", "sm_util_pct")
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Admitted rows of ``gpu.processes``: ``shared`` are those of engines in a shared group."""
+
+    shared: npt.NDArray[np.bool_]
+    labels: tuple[Labels, ...]
+    figures: tuple[Whole, ...]
+
+
+def processes_of(plan: Plan, block: Block) -> Processes | None:
+    """What share rows need of admitted rows; None for other events, and where no GPU is shared."""
+    if plan.event.topic != SHARES_OF:
+        return None
+    labels = tuple(_labels(block, name) for name in SHARES_KEY)
+    engine, group = labels[0], labels[1]
+    places = {word: number for number, word in enumerate(group.words)}
+    same = np.array([places.get(word, -1) for word in engine.words], np.int64)
+    known = np.array([word is not None for word in engine.words])
+    grouped = np.array([word is not None for word in group.words])
+    shared = known[engine.codes] & grouped[group.codes] & (same[engine.codes] != group.codes)
+    if not shared.any():
+        return None
+    return Processes(shared, labels, tuple(whole_of(block, name) for name in _FIGURES))
+
+
+def _labels(block: Block, name: str) -> Labels:
+    column = block.columns[name]
+    assert isinstance(column, Labels)
+    return column
+
+
+@dataclass(slots=True)
+class ShareRows:
+    """The rows of one commit: by minute and key (``SHARES_KEY``) the amounts, in the order in which they began."""
+
+    rows: dict[_Key, list[int]] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Memory held, about."""
+        return ROW_BYTES * len(self.rows)
+
+    def add(self, columns: Columns, processes: Processes, start: int, stop: int) -> None:
+        """Add rows ``[start, stop)`` that were accepted."""
+        counts = (columns.verdicts[start:stop] == Verdict.ACCEPTED) & processes.shared[start:stop]
+        for row in (start + np.flatnonzero(counts)).tolist():
+            minute_ms = int(columns.at[row]) // MINUTE_MS * MINUTE_MS
+            key = (minute_ms, *(label.words[label.codes[row]] for label in processes.labels))
+            held = self.rows.setdefault(key, [0] * len(SHARES_AMOUNTS))
+            held[0] += 1
+            for number, figure in enumerate(processes.figures):
+                value = int(figure[row])
+                if value != UNKNOWN:
+                    held[1 + 2 * number] += 1
+                    held[2 + 2 * number] += value
+
+    def blocks(self, partitions: int) -> dict[int, Block]:
+        """Rows of ``schemas.gpu_shares.SHARES`` by target partition: of the placement group, else the host."""
+        found: dict[int, list[dict[str, object]]] = {}
+        for (minute_ms, *words), held in self.rows.items():
+            target = place(first_known(words[1:3]), partitions)
+            found.setdefault(target, []).append(dict(_row(minute_ms, words, held)))
+        return {target: block_from_rows(SHARES.fields, rows) for target, rows in sorted(found.items())}
+
+
+def _row(minute_ms: int, words: list[bytes | None], held: list[int]) -> Iterator[tuple[str, object]]:
+    yield "window_ms", minute_ms
+    yield "definition_version", DEFINITION_VERSION
+    yield from zip(SHARES_KEY, (None if word is None else word.decode() for word in words), strict=True)
+    yield from zip(SHARES_AMOUNTS, held, strict=True)
+    for number, figure in enumerate(_FIGURES):
+        if not held[1 + 2 * number]:
+            yield figure, None
