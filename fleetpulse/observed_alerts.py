@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from runtime.counters import COUNTERS, Counters
@@ -10,7 +11,9 @@ from schemas.record import Output
 from stream_jobs.alerts.changes import Changes, State
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.figures import Figures
+from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.alerts.step import AlertStep
+from stream_jobs.budgets.load import Budgets
 from stream_jobs.insight.judge import Counters as Judged
 from stream_jobs.insight.judge import Judge
 from stream_jobs.rules.ruleset import RuleSet
@@ -25,8 +28,11 @@ class ObservedAlertStep(AlertStep):
     A commit that fails ends the process, so no process counts one twice.
     """
 
-    def __init__(self, upstreams: int, ruleset: RuleSet, counters: Counters = COUNTERS) -> None:
-        super().__init__(upstreams, ruleset, Judge, Evidence, observe=lambda figures: count(figures, counters))
+    def __init__(
+        self, upstreams: int, ruleset: RuleSet, counters: Counters = COUNTERS, budgets: Budgets = NO_BUDGETS
+    ) -> None:
+        observe = partial(count, counters=counters)
+        super().__init__(upstreams, ruleset, Judge, Evidence, observe=observe, budgets=budgets)
         self._counters = counters
         self._told: WeakKeyDictionary[Judge, Judged] = WeakKeyDictionary()
 

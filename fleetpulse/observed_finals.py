@@ -15,3 +15,8 @@ def count(figures: Figures, counters: Counters) -> None:
     counters.add("finals_late_rows", figures.late_rows, **place)
     counters.add("finals_gaps", figures.gaps, **place)
     counters.set("finals_through_ms", figures.through_ms, **place)
+
+
+def count_left_out(partition: int, bills: int, counters: Counters) -> None:
+    """Bills whose spend could not be counted."""
+    counters.add("spend_left_out", bills, partition=partition)

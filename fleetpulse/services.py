@@ -33,15 +33,16 @@ from schemas.topics import (
 )
 
 if TYPE_CHECKING:
+    from stream_jobs.budgets.load import Budgets
     from stream_jobs.host.job import AnyStep
     from stream_jobs.host.policy import CommitPolicy
 
 JOBS = ("windows", "finals", "alerts", "costs")
 """In the order in which events pass through them."""
-OPTIONS = {"alerts": "--rules", "costs": "--prices"}
-"""The option of each job that is given a file."""
+OPTIONS = {"alerts": ("rules", "budgets"), "costs": ("prices",)}
+"""The options of each job that is given files."""
 Files = Mapping[str, Path]
-"""Files by the job they are for; without one it takes what is shipped."""
+"""Files by option; without rules or prices a job takes what is shipped, without budgets it watches none."""
 NO_FILES: Files = MappingProxyType({})
 EXAMPLE_PRICES = Path(__file__).parent / "data" / "prices" / "example.yaml"
 TEND_EVERY_S = 0.5
@@ -88,9 +89,10 @@ def _windows(config: Config) -> Hosting:
 
 
 def _finals(config: Config) -> Hosting:
-    from fleetpulse.observed_finals import count
+    from fleetpulse.observed_finals import count, count_left_out
     from runtime.counters import COUNTERS
     from stream_jobs.finals.forward import ForwardStep
+    from stream_jobs.finals.spend import SpendStep
     from stream_jobs.finals.step import FinalsStep
     from stream_jobs.finals.warm import warm
     from stream_jobs.host.policy import PROMPT_POLICY
@@ -100,23 +102,32 @@ def _finals(config: Config) -> Hosting:
     finals = FinalsStep(config.limits, sources, observe=lambda figures: count(figures, COUNTERS))
     steps: dict[str, AnyStep] = dict.fromkeys((*PASSED_ON_TOPICS, ALERT_COMMANDS), ForwardStep(config.limits))
     steps[WINDOW_PARTIALS] = finals
-    return Hosting(steps, (WINDOW_PARTIALS,), {WINDOW_FINALS: 1}, PROMPT_POLICY, warm)
+    steps[COSTS_TOPIC] = SpendStep(lambda partition, bills: count_left_out(partition, bills, COUNTERS))
+    return Hosting(steps, (WINDOW_PARTIALS, COSTS_TOPIC), {WINDOW_FINALS: 1}, PROMPT_POLICY, warm)
 
 
-def _alerts(config: Config, rules: Path | None) -> Hosting:
+def _alerts(config: Config, files: Files) -> Hosting:
     from fleetpulse.observed_alerts import ObservedAlertStep
     from stream_jobs.host.policy import PROMPT_POLICY
     from stream_jobs.insight.warm import warm
     from stream_jobs.rules.load import load_set
 
-    ruleset = load_set(rules)
-    step = ObservedAlertStep(partitions_of(config)[WINDOW_PARTIALS], ruleset)
+    ruleset = load_set(files.get("rules"))
+    step = ObservedAlertStep(partitions_of(config)[WINDOW_PARTIALS], ruleset, budgets=_budgets(config, files))
     return Hosting(
         {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY, partial(warm, ruleset.rules)
     )
 
 
-def _costs(config: Config, prices: Path | None) -> Hosting:
+def _budgets(config: Config, files: Files) -> Budgets:
+    from stream_jobs.budgets.load import Budgets
+    from stream_jobs.budgets.load import load as load_budgets
+
+    path = files.get("budgets", config.budgets)
+    return Budgets() if path is None else load_budgets(path)
+
+
+def _costs(config: Config, files: Files) -> Hosting:
     from fleetpulse.observed_costs import count
     from runtime.counters import COUNTERS
     from stream_jobs.costs.pricing import Pricing
@@ -125,7 +136,7 @@ def _costs(config: Config, prices: Path | None) -> Hosting:
     from stream_jobs.host.policy import DEFAULT_POLICY
     from stream_jobs.prices.load import load as load_prices
 
-    partitions, pricing = partitions_of(config), Pricing(load_prices(prices or EXAMPLE_PRICES))
+    partitions, pricing = partitions_of(config), Pricing(load_prices(files.get("prices", EXAMPLE_PRICES)))
     sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
     step = CostStep(
         config.limits,
@@ -141,14 +152,14 @@ def _costs(config: Config, prices: Path | None) -> Hosting:
 
 def _hosting(job: str, config: Config, files: Files) -> Hosting:
     if job in OPTIONS:
-        return {"alerts": _alerts, "costs": _costs}[job](config, files.get(job))
+        return {"alerts": _alerts, "costs": _costs}[job](config, files)
     return {"windows": _windows, "finals": _finals}[job](config)
 
 
 def run_job(job: str, shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
     """Host a stream job until SIGTERM; exits with 70 when a doubt ended it, so that a supervisor starts it again.
 
-    Ready while every partition that the group gave this worker is live. ``files`` are those of ``OPTIONS``, by job.
+    Ready while every partition that the group gave this worker is live. ``files`` are those of ``OPTIONS``.
     """
     from stream_jobs.host.partitions import READINESS
     from stream_jobs.host.process import host_job
@@ -193,8 +204,8 @@ def _arguments(job: str, shell: str, worker: str, health_port: int | None, place
     words = ["jobs", job, "--shell", shell, "--name", worker]
     if health_port is not None:
         words += ["--health-port", str(health_port and health_port + place)]
-    if job in files:
-        words += [OPTIONS[job], str(files[job])]
+    for option in OPTIONS.get(job, ()):
+        words += [f"--{option}", str(files[option])] if option in files else []
     return tuple(words)
 
 

@@ -221,6 +221,8 @@ class Config(BaseSettings):
     ``0.0.0.0``, so that Prometheus and the kubelet reach them: they tell figures, no data of requests."""
     partitions: dict[str, int] = Field(default_factory=dict)
     """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``)."""
+    budgets: Path | None = None
+    """A file of budgets that the alert job watches (docs/costs.md). None: none are watched."""
     limits: Limits = Limits()
     agent: AgentConfig = AgentConfig()
     proxy: ProxyConfig = ProxyConfig()

@@ -112,6 +112,9 @@ METRICS: tuple[Metric, ...] = (
         "finals_late_rows", "rows", ("partition",), "that came when their window was cold: only the tables have them"
     ),
     _total("finals_gaps", "gaps", ("partition",), "records of the windows job that were missing or could not be read"),
+    _total(
+        "spend_left_out", "bills", ("partition",), "older than what is kept of bills, or unreadable: budgets lack them"
+    ),
     _total("cost_bills", "bills", ("partition",), "told by the cost job: first, and again because they changed"),
     _total("cost_final_bills", "bills", ("partition",), "of these final"),
     _total("cost_late_rows", "rows", ("partition",), "that came after their minute was forgotten: rerate takes them"),

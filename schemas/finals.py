@@ -1,6 +1,6 @@
 """Records of ``window.finals``: their schemas and headers.
 
-Three kinds stand in its one partition, each written in the transaction of the source partition it comes from:
+Four kinds stand in its one partition, each written in the transaction of the source partition it comes from:
 
 - *finals*, schema ``llm_requests_finals/1`` and so on: one Native block with the fields of ``schemas.tables.PARTIALS``,
   rows of one window, one per grouping set and series, merged over all that one partition of ``window.partials`` (the
@@ -8,7 +8,8 @@ Three kinds stand in its one partition, each written in the transaction of the s
   ``finals_progress/1`` only carries ``through``;
 - *passed on*, schema ``gpu.events/1`` or ``engine.events/1``: one Native block of the accepted events of one source
   record, re-sends left out;
-- *commands*, schema ``alert.commands/1``: the JSON as it was sent.
+- *commands*, schema ``alert.commands/1``: the JSON as it was sent;
+- *spend*, schema ``spend/1``: one Native block, by how much bills of topic ``costs`` changed (``schemas.spend``).
 
 ====================  =================================================================================
 header                meaning
@@ -22,7 +23,7 @@ header                meaning
 ``through``           finals: ms; this upstream has told all windows that end at or before it. Never falls;
                       0 (nothing new) on every record of a commit but the last
 ``rows``              rows in the value
-``at``                passed on, commands: append time of the source record in ms
+``at``                passed on, commands, spend: append time of the source record in ms
 ====================  =================================================================================
 
 A window comes again while it is hot, with the rows of those series alone that have changed, each whole.
@@ -37,6 +38,7 @@ from schemas.events import EVENTS
 from schemas.headers import NATIVE
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.record import Headers
+from schemas.spend import SPEND
 from schemas.tables import EXEMPLARS, PARTIALS, Table
 from schemas.topics import ALERT_COMMANDS
 
@@ -94,7 +96,7 @@ class FinalsHeaders:
 
 @dataclass(frozen=True, slots=True)
 class PassedOnHeaders:
-    """Of a passed-on record or a command (``rows`` is 1)."""
+    """Of a passed-on record, spend, or a command (``rows`` is 1)."""
 
     schema: str
     at_ms: int
@@ -121,7 +123,7 @@ def decode(headers: Headers, where: str, at_ms: int | None = None) -> FinalsHead
     found = dict(headers)
     schema = found.get("schema", b"").decode("ascii", "replace")
     try:
-        if schema in PASSED_ON_SCHEMAS or schema == COMMANDS_SCHEMA:
+        if schema in PASSED_ON_SCHEMAS or schema in (COMMANDS_SCHEMA, SPEND.schema):
             return PassedOnHeaders(schema, int(found["at"]), int(found["rows"]))
         if schema in TABLE_BY_SCHEMA or schema == PROGRESS_SCHEMA:
             finals = FinalsHeaders(

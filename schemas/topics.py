@@ -120,7 +120,7 @@ INSIGHT_TOPICS = (
         False,
         "none",
         "cost job",
-        "sink",
+        "sink, finals job",
     ),
     Topic(DEAD_LETTERS, 1, 30 * 24 * 3_600_000, False, False, "fingerprint", "delivery", "people"),
 )
@@ -144,6 +144,7 @@ STATE_TOPICS = tuple(
         ("finals", "gpu.events"),
         ("finals", "engine.events"),
         ("finals", ALERT_COMMANDS),
+        ("finals", COSTS_TOPIC),
         ("alerts", WINDOW_FINALS),
         ("costs", WINDOW_PARTIALS),
     )

@@ -60,6 +60,14 @@ def jobs(
         Path | None,
         typer.Option(help="costs: a file of prices instead of the shipped example.", exists=True, dir_okay=False),
     ] = None,
+    budgets: Annotated[
+        Path | None,
+        typer.Option(
+            help="alerts: a file of budgets to watch; without it that of the configuration, if any.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     health_port: HealthPort = None,
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
@@ -70,7 +78,8 @@ def jobs(
     """
     from fleetpulse.services import run_all_jobs, run_job
 
-    files = {of: path for of, path in (("alerts", rules), ("costs", prices)) if path is not None}
+    given = {"rules": rules, "prices": prices, "budgets": budgets}
+    files = {option: path for option, path in given.items() if path is not None}
     if job is Job.ALL:
         run_all_jobs(shell.value, name, health_port, files)
     else:

@@ -37,7 +37,7 @@ from schemas.topics import (
 _SOURCES = tuple(topic.name for topic in SOURCE_TOPICS)
 READS: Mapping[str, tuple[str, ...]] = {
     "windows": _SOURCES,
-    "finals": (WINDOW_PARTIALS, *PASSED_ON_TOPICS, ALERT_COMMANDS),
+    "finals": (WINDOW_PARTIALS, *PASSED_ON_TOPICS, ALERT_COMMANDS, COSTS_TOPIC),
     "alerts": (WINDOW_FINALS,),
     "costs": (WINDOW_PARTIALS,),
     "sink": (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC),

@@ -45,6 +45,8 @@ class Keys:
 
 def keys_of(signal: Signal, topology: Topology) -> Keys:
     """The keys of a signal by what it is about."""
+    if signal.level is Level.BUDGET:
+        return Keys((), ())
     if signal.level in MACHINE:
         return _host_keys(signal, topology) if signal.level is Level.HOST else _engine_keys(signal, topology)
     if signal.level is Level.FLEET:
@@ -137,6 +139,8 @@ def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
     ``join_ms`` of one another, but for these: the same figure of the same machine (a leak, then full memory), what
     follows from an event or a silent host, and requests that get slow or fail where others do already.
     """
+    if incident.head.signal.level is Level.BUDGET:
+        return False
     apart_ms = abs(signal.since_ms - incident.joined_ms)
     if signal.id in incident.parts or _same_figure(signal, incident):
         return True

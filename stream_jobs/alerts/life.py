@@ -31,7 +31,9 @@ from stream_jobs.alerts.marks import Marks, mark_of
 from stream_jobs.alerts.mutes import Mutes
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.signals import Level, Signal, identity, level_of, of_finding
+from stream_jobs.alerts.spending import NO_BUDGETS, RULE, Spending
 from stream_jobs.alerts.topology import Topology
+from stream_jobs.budgets.load import Budgets
 from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.ruleset import RuleSet
@@ -43,7 +45,11 @@ class Life:
     """``evidence_of`` is asked when an alert opens or changes. ``unknown`` counts findings of rules we do not have."""
 
     def __init__(
-        self, ruleset: RuleSet, evidence_of: EvidenceOf = lambda alert: {}, policy: AlertPolicy = DEFAULT_POLICY
+        self,
+        ruleset: RuleSet,
+        evidence_of: EvidenceOf = lambda alert: {},
+        policy: AlertPolicy = DEFAULT_POLICY,
+        budgets: Budgets = NO_BUDGETS,
     ) -> None:
         self._ruleset = ruleset
         self._rules = {rule.name: rule for rule in ruleset.rules}
@@ -53,6 +59,7 @@ class Life:
         self.book = Book(policy, self.topology)
         self.mutes = Mutes(ruleset.mutes, policy.mutes_max)
         self.marks = Marks(policy.marks_max, policy.mark_ms)
+        self.spending = Spending(budgets)
         self.now_ms = 0
         self.unknown = 0
         self._found_ms: dict[str, int] = {}
@@ -65,7 +72,7 @@ class Life:
         end_ms = window.window_ms + length_ms
         self.now_ms = max(self.now_ms, end_ms)
         self.topology.learn(window, end_ms)
-        self.book.take(self._signals(findings, end_ms - length_ms))
+        self.book.take([*self._signals(findings, end_ms - length_ms), *self.spending.signals(self.now_ms)])
         self._settle(end_ms)
         return self._tell(list(self.book.incidents.values()), end_ms, renotify=True)
 
@@ -103,6 +110,11 @@ class Life:
         self.mutes.forget(self.now_ms)
         self.mutes.take(replace(command, from_ms=0) if command.from_ms <= at_ms else command)
         return self._tell(self.book.open(), self.now_ms)
+
+    def spend(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
+        """Bills that changed, as rows of ``spend/1``; budgets are judged when a window is, nothing is told here."""
+        self.spending.spend.add(rows)
+        return []
 
     # signals
 
@@ -254,6 +266,8 @@ class Life:
         return self.mutes.until_ms(labels, self.now_ms)
 
     def _evidence(self, alert: Alert) -> dict[str, Any]:
+        if alert.rule == RULE and "period" in alert.labels:
+            return self.spending.evidence(alert.labels, self.now_ms)
         found = dict(self._evidence_of(alert))
         deployed = self.marks.of(alert.labels.get("model"), alert.labels.get("engine_id"), alert.since_ms)
         return {**found, "deployment": deployed} if deployed else found
@@ -270,6 +284,7 @@ class Life:
             "book": self.book.dump(),
             "mutes": self.mutes.dump(),
             "marks": self.marks.dump(),
+            "spending": self.spending.dump(),
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
@@ -279,6 +294,7 @@ class Life:
         self.book.load(found["book"])
         self.mutes.load(found["mutes"])
         self.marks.load(found["marks"])
+        self.spending.load(found.get("spending"))  # the release before knew no budgets
 
 
 def _over_ms(signal: Signal, policy: AlertPolicy) -> int:

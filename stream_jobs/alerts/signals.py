@@ -56,6 +56,8 @@ class Level(IntEnum):
     MODEL = 3
     TENANT = 4
     FLEET = 5
+    BUDGET = 6
+    """No label says so, and nothing else is about the same."""
 
 
 MACHINE = frozenset({Level.GPU, Level.ENGINE, Level.HOST})

@@ -2,7 +2,8 @@
 
 Finals wait at the barrier (``gather``); a window that is ready goes through the judge (rules), the evidence (what is
 worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and mutes
-act at once, where they stand in the log. Nothing that can be read makes the fold raise: what cannot be read is counted.
+act at once, where they stand in the log; spend is added up there, and budgets are judged with the next window. Nothing
+that can be read makes the fold raise: what cannot be read is counted.
 
 Should a defect of ours make a window raise, ``fold`` raises: judge, evidence and life may be spoilt half way, and to
 keep a copy of them before every window would cost more than judging. The host makes the state anew up to that record
@@ -23,6 +24,7 @@ from schemas.errors import ContractError, RejectedError
 from schemas.events import BY_TOPIC
 from schemas.finals import FinalsHeaders, PassedOnHeaders
 from schemas.record import Output, Record
+from schemas.spend import SPEND
 from schemas.topics import ALERTS_TOPIC
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, EvidenceLike, JudgeLike, State
@@ -32,6 +34,8 @@ from stream_jobs.alerts.gather import Gather, Ready
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.opening import window_of
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
+from stream_jobs.alerts.spending import NO_BUDGETS
+from stream_jobs.budgets.load import Budgets
 from stream_jobs.insight.builtin import with_builtin
 from stream_jobs.rules.model import Rule
 from stream_jobs.rules.ruleset import RuleSet
@@ -59,6 +63,7 @@ class AlertStep:
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
         observe: Callable[[Figures], None] = _nobody,
+        budgets: Budgets = NO_BUDGETS,
     ) -> None:
         assert upstreams > 0
         self._upstreams = upstreams
@@ -68,10 +73,11 @@ class AlertStep:
         self._policy = policy
         self._topic = topic
         self._observe = observe
+        self._budgets = budgets
 
     def new(self, topic: str, partition: int) -> State:
         evidence = self._evidence(self._ruleset.rules)
-        life = Life(with_builtin(self._ruleset), evidence.of, self._policy)
+        life = Life(with_builtin(self._ruleset), evidence.of, self._policy, self._budgets)
         gather, judge, ended = Gather([0] * self._upstreams), self._judge(self._ruleset.rules), Ended(self._policy)
         return State(topic, partition, gather, judge, evidence, life, ended)
 
@@ -195,6 +201,8 @@ def _passed_on(life: Life, headers: PassedOnHeaders, value: bytes) -> Iterable[A
     """What an event or a command does at once. Raises ``RejectedError`` for what cannot be read."""
     if headers.schema == finals.COMMANDS_SCHEMA:
         return life.command(alert_commands.decode(value), headers.at_ms)
+    if headers.schema == SPEND.schema:
+        return life.spend(rows_of(SPEND.fields, native.decode(value, SPEND.fields)))
     topic = finals.PASSED_ON_SCHEMAS[headers.schema]
     fields = BY_TOPIC[topic].fields
     rows = rows_of(fields, native.decode(value, fields))

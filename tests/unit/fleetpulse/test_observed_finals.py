@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetpulse.observed_finals import count
+from fleetpulse.observed_finals import count, count_left_out
 from runtime.counters import Counters
 from stream_jobs.finals.figures import Figures
 
@@ -22,6 +22,15 @@ def test_every_figure_is_counted_under_its_partition() -> None:
         "finals_gaps": 10,
         "finals_through_ms": 20_000,
     }
+
+
+def test_bills_whose_spend_is_missing_are_counted() -> None:
+    """Under the partition of ``costs``."""
+    counters = Counters()
+
+    count_left_out(2, 3, counters)
+
+    assert counters.value("spend_left_out", partition=2) == 3
 
 
 _NAMES = (

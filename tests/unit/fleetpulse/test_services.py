@@ -18,6 +18,8 @@ from schemas.errors import FleetpulseError
 from schemas.topics import BY_NAME, state_topic
 from stream_jobs.costs.step import CostStep
 
+EXAMPLE_BUDGETS = Path(services.__file__).parent / "data" / "budgets" / "example.yaml"
+
 
 @pytest.mark.parametrize(
     ("health_port", "told"),
@@ -25,15 +27,16 @@ from stream_jobs.costs.step import CostStep
     ids=["no port", "any port", "one after the other"],
 )
 def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, told: list[int]) -> None:
-    """Rules are for the alert job alone, prices for the cost job."""
-    files = {"alerts": Path("rules.yaml"), "costs": Path("prices.yaml")}
+    """Rules and budgets are for the alert job alone, prices for the cost job."""
+    files = {name: Path(f"{name}.yaml") for name in ("rules", "prices", "budgets")}
 
     found = [_arguments(job, "bare", "w", health_port, place, files) for place, job in enumerate(JOBS)]
 
     assert [words[:6] for words in found] == [("jobs", job, "--shell", "bare", "--name", "w") for job in JOBS]
     assert [int(words[7]) for words in found if "--health-port" in words] == told
-    told_files = [words[-2:] for words in found if words[-1].endswith(".yaml")]
-    assert told_files == [("--rules", "rules.yaml"), ("--prices", "prices.yaml")]
+    told_files = [words[6 + 2 * (health_port is not None) :] for words in found]
+    alerts = ("--rules", "rules.yaml", "--budgets", "budgets.yaml")
+    assert told_files == [(), (), alerts, ("--prices", "prices.yaml")]
 
 
 def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path) -> None:
@@ -55,12 +58,24 @@ def test_the_alert_job_tells_its_figures_and_takes_rules_of_ones_own(tmp_path: P
     rules = tmp_path / "rules.yaml"
     rules.write_text("rules: [{name: x, kind: nonsense}]\n")
 
-    hosting = _alerts(config, None)
+    hosting = _alerts(config, {})
 
     assert [(topic, type(step)) for topic, step in hosting.steps.items()] == [("window.finals", ObservedAlertStep)]
     assert (hosting.transactional, hosting.outputs) == (("window.finals",), {"alerts": 1})
     with pytest.raises(FleetpulseError, match="nonsense"):
-        _alerts(config, rules)
+        _alerts(config, {"rules": rules})
+
+
+def test_the_alert_job_reads_budgets_before_anything_is_joined(tmp_path: Path) -> None:
+    """Of the flag, else of the configuration; a mistake stops the start with file and line."""
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("budgets:\n- {name: a, amount: 5 EUR}\n")
+    config = load({"data_dir": str(tmp_path), "budgets": str(wrong)})
+
+    _alerts(config, {"budgets": EXAMPLE_BUDGETS})
+
+    with pytest.raises(FleetpulseError, match=r"wrong\.yaml:2: amount '5 EUR' must be like"):
+        _alerts(config, {})
 
 
 def test_the_cost_job_reads_prices_before_anything_is_joined(tmp_path: Path) -> None:
@@ -69,13 +84,13 @@ def test_the_cost_job_reads_prices_before_anything_is_joined(tmp_path: Path) -> 
     prices = tmp_path / "prices.yaml"
     prices.write_text("gpu_hour: [{gpu: H100, periods: nonsense}]\n")
 
-    hosting = _costs(config, None)
+    hosting = _costs(config, {})
 
     assert [(topic, type(step)) for topic, step in hosting.steps.items()] == [("window.partials", CostStep)]
     assert (hosting.transactional, hosting.outputs) == (("window.partials",), {"costs": 4})
     assert state_topic("costs", "window.partials") in BY_NAME
     with pytest.raises(FleetpulseError, match="periods must be a list"):
-        _costs(config, prices)
+        _costs(config, {"prices": prices})
 
 
 def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) -> None:

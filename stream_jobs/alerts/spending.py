@@ -1,0 +1,136 @@
+"""Budgets as signals: one for each (budget, level, period) that is crossed, told again every minute while it holds.
+
+Nothing joins such a signal and it joins nothing: it is a matter of money, no cause of anything else. Its rule is
+``budget``; a soft level is a warning, a hard one critical. It is news once: nobody is reminded of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from schemas.limits import DAY_MS, MINUTE_MS
+from stream_jobs.alerts.signals import Level, Rank, Signal
+from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.spend import Spend
+from stream_jobs.budgets.standing import PPM
+from stream_jobs.budgets.watch import Crossed, Key, Watch
+from stream_jobs.insight.frame import Labels
+
+RULE = "budget"
+NO_BUDGETS = Budgets()
+SEVERITIES = {"soft": "warning", "hard": "critical"}
+"""By kind of level."""
+NEVER_MS = 1_000 * DAY_MS
+"""Longer than any period."""
+_NUSD = 10**9
+_ADVICE = (
+    "see who spends it with `fleetpulse report cost --budgets FILE`; limit the spender, or raise the budget in its file"
+)
+
+
+class Spending:
+    """What was spent, and which levels of which budgets hold."""
+
+    def __init__(self, budgets: Budgets = NO_BUDGETS) -> None:
+        self.spend = Spend(budgets)
+        self.watch = Watch(budgets)
+        self.judged_ms = 0
+
+    def signals(self, now_ms: int) -> list[Signal]:
+        """Of the levels that hold now or held until now; once a minute, else none."""
+        if now_ms // MINUTE_MS <= self.judged_ms // MINUTE_MS:
+            return []
+        self.judged_ms = now_ms
+        crossed, ended = self.watch.judge(self.spend, now_ms)
+        return [*(_fires(one, now_ms) for one in crossed), *(_ends(key, at_ms) for key, at_ms in ended)]
+
+    def evidence(self, labels: Mapping[str, str], now_ms: int) -> dict[str, Any]:
+        """Where the budget of an alert with these labels stands; empty where it is in the file no more."""
+        key = Key(labels["budget"], labels["level"], _at_ms(labels["period"]))
+        found = self.watch.stands(key, self.spend, now_ms)
+        return {} if found is None else {"budget": _told(found)}
+
+    def dump(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"judged_ms": self.judged_ms, "held": self.watch.dump(), "spend": self.spend.dump()}
+
+    def load(self, found: Mapping[str, Any] | None) -> None:
+        """Take over a dump; None is of a release that knew no budgets."""
+        if found is not None:
+            self.judged_ms = found["judged_ms"]
+            self.watch.load(found["held"])
+            self.spend.load(found["spend"])
+
+
+def _key(key: Key) -> Labels:
+    return (("budget", key.budget), ("level", key.level), ("period", _day(key.start_ms)))
+
+
+def _fires(one: Crossed, now_ms: int) -> Signal:
+    amount = one.stands.forecast_nusd if one.level.ahead else one.stands.spent_nusd
+    of = {} if one.budget.of is None else {one.budget.scope: one.budget.of}
+    return Signal(
+        RULE,
+        RULE,
+        _key(one.key),
+        {**dict(_key(one.key)), **of},
+        Level.BUDGET,
+        Rank.FLEET,
+        0,
+        SEVERITIES[one.level.kind],
+        one.since_ms,
+        now_ms,
+        True,
+        value=(amount or 0) / _NUSD,
+        high=one.budget.amount_nusd * one.level.share_ppm // PPM / _NUSD,
+        unit="USD",
+        count=1,
+        note="" if one.whole else "spend before the first known day is missing",
+        summary=_summary(one),
+        advice=_ADVICE,
+        renotify_ms=NEVER_MS,
+    )
+
+
+def _ends(key: Key, at_ms: int) -> Signal:
+    kind = key.level.split(" ")[0]
+    return Signal(
+        RULE, RULE, _key(key), dict(_key(key)), Level.BUDGET, Rank.FLEET, 0, SEVERITIES[kind], at_ms, at_ms, False
+    )
+
+
+def _summary(one: Crossed) -> str:
+    stands, amount = one.stands, dollars(one.budget.amount_nusd)
+    period = f"{_day(stands.start_ms)} to {_day(stands.end_ms - 1)}"
+    if one.level.ahead and stands.forecast_nusd is not None:
+        gone = "" if stands.exhausted_ms is None else f", used up by {_moment(stands.exhausted_ms)}"
+        ends = dollars(stands.forecast_nusd)
+        return f"Budget {one.budget.name} is expected to end at {ends} of {amount}{gone} ({period})"
+    share = stands.spent_nusd * 100 / one.budget.amount_nusd
+    return f"Budget {one.budget.name}: {dollars(stands.spent_nusd)} of {amount} are spent, {share:.1f} % ({period})"
+
+
+def _told(one: Crossed) -> dict[str, Any]:
+    scope = {"scope": one.budget.scope, "of": one.budget.of, "amount_nusd": one.budget.amount_nusd}
+    level = {"share_ppm": one.level.share_ppm, "kind": one.level.kind, "ahead": one.level.ahead}
+    return {**asdict(one.stands), **scope, "level": level, "whole": one.whole}
+
+
+def dollars(nusd: int) -> str:
+    """Such as ``1,234.50 USD``; of less than a dollar four digits behind the point."""
+    return f"{nusd / _NUSD:,.{2 if abs(nusd) >= _NUSD else 4}f} USD"
+
+
+def _day(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d")
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _at_ms(day: str) -> int:
+    return round(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1_000)
