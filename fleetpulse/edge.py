@@ -23,6 +23,7 @@ from runtime.config import Config, load
 from runtime.garbage import settle
 from runtime.health import HealthServer
 from runtime.shutdown import on_stop_signal
+from runtime.tracing import tracing
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,15 +49,16 @@ async def publishing(
 ) -> AsyncIterator[Publisher]:
     """A publisher on a spool of its own; at the end what is spooled is sent, for a bounded time."""
     folder = spool or config.data_dir / "spool" / name
-    opened = Spool.open(folder, SpoolLimits.of(config.limits))
     host, partitions = socket.gethostname(), config.partitions
-    publisher = Publisher(opened, config.kafka, host=host, partitions=partitions, settings=settings)
-    await publisher.start()
-    try:
-        yield publisher
-    finally:
-        if not await publisher.close(drain_s):
-            _log.warning("not everything was sent; the rest waits in the spool", extra={"spool": str(folder)})
+    with tracing(config.tracing, name) as tracer:
+        opened = Spool.open(folder, SpoolLimits.of(config.limits))
+        publisher = Publisher(opened, config.kafka, host=host, partitions=partitions, settings=settings, tracer=tracer)
+        await publisher.start()
+        try:
+            yield publisher
+        finally:
+            if not await publisher.close(drain_s):
+                _log.warning("not everything was sent; the rest waits in the spool", extra={"spool": str(folder)})
 
 
 def run_replay(file: Path, format: str, speed: str, model: str, spool: Path | None) -> None:

@@ -20,6 +20,7 @@ from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import Check, HealthServer, Heartbeat
 from runtime.shutdown import on_stop_signal
+from runtime.tracing import tracing
 from schemas.finals import PASSED_ON_TOPICS
 from schemas.topics import (
     ALERT_COMMANDS,
@@ -170,7 +171,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
     bound_fetches(config.limits)
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
     threading.Thread(target=hosting.warm, name="warm", daemon=True).start()
-    with _health(health_port, READINESS.why):
+    with _health(health_port, READINESS.why), tracing(config.tracing, f"jobs-{job}") as tracer:
         code = host_job(
             shell,
             hosting.steps,
@@ -180,6 +181,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
             worker=worker,
             transactional_sources=hosting.transactional,
             outputs=hosting.outputs,
+            tracer=tracer,
         )
     sys.exit(code)
 
@@ -219,7 +221,11 @@ def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
         settings = SinkSettings(raw=raw, roll=roll)
-        await run_sink(config.kafka, config.clickhouse, settings, stop, limits=config.limits, progress=progress)
+        limits = config.limits
+        with tracing(config.tracing, "sink") as tracer:
+            await run_sink(
+                config.kafka, config.clickhouse, settings, stop, limits=limits, progress=progress, tracer=tracer
+            )
 
     with _health(health_port, lambda: progress.waiting_for):
         asyncio.run(body())

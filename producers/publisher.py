@@ -22,6 +22,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError
 
 from producers.batch import Batch, BatchLimits, batches_of
+from producers.publish_spans import PublishSpans
 from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make_producer
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
@@ -30,6 +31,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS, Counters
 from runtime.retry import RetryPolicy
+from runtime.tracing import Tracer
 from schemas import headers
 from schemas.block import Block
 from schemas.events import BY_TOPIC
@@ -75,6 +77,7 @@ class Publisher:
         settings: PublisherSettings | None = None,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
+        tracer: Tracer | None = None,
     ) -> None:
         self.spool = spool
         self._kafka = kafka
@@ -84,6 +87,7 @@ class Publisher:
         self._settings = settings or PublisherSettings()
         self._clock = clock or SystemClock()
         self._counters = counters
+        self._spans = None if tracer is None else PublishSpans(tracer, spool.source, self._clock)
         self._work = asyncio.Event()  # something to hand out, or room to do so
         self._settled = asyncio.Event()  # something was acknowledged
         self._closing = False
@@ -227,6 +231,7 @@ class Publisher:
             self._delivered,
             self._held_now,
             self._alone,
+            self._spans,
         )
 
     async def _feed(self, sender: Sender) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from producers.publish_spans import PublishSpans
 from producers.spool.frame import Spooled
 from schemas.headers import Identity, encode_headers
 
@@ -77,7 +78,7 @@ class Sender:
     """Sends records of one spool through one producer. Use ``run`` once.
 
     ``held`` tells which lanes take records and send nothing for now; ``alone`` which send one record at a time,
-    because the broker found a batch of theirs too large.
+    because the broker found a batch of theirs too large. ``spans`` follows sampled records.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Sender:
         delivered: Delivered,
         held: Callable[[], Collection[LaneKey]] = tuple,
         alone: Collection[LaneKey] = (),
+        spans: PublishSpans | None = None,
     ) -> None:
         self._producer = producer
         self._source = source
@@ -95,6 +97,7 @@ class Sender:
         self._delivered = delivered
         self._held = held
         self._alone = alone
+        self._spans = spans
         self._lanes: dict[LaneKey, _Lane] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -135,8 +138,10 @@ class Sender:
                 raise UnknownTopicOrPartitionError(f"the topic has no partition {partition}")
             while lane.waiting:
                 records, batch = self._next_batch(lane.waiting, 0 if lane.key in self._alone else BATCH_BYTES_MAX)
-                await (await self._producer.send_batch(batch, topic, partition=partition))
+                sent = await (await self._producer.send_batch(batch, topic, partition=partition))
                 self._delivered(records)
+                if self._spans is not None:
+                    self._spans.published(records, getattr(sent, "offset", None))
         except FAILURES as error:
             raise LaneError(lane.key, error) from error
         lane.running = False
@@ -154,6 +159,8 @@ class Sender:
                 break
             identity = Identity(self._source, record.boot, record.seq, low)
             headers = list(encode_headers(record.schema, record.content_type, identity, record.events))
+            if self._spans is not None:
+                headers += self._spans.headers(record)
             added = batch.append(timestamp=record.at_ms, key=record.key, value=record.value, headers=headers)
             if added is None:
                 break

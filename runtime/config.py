@@ -32,6 +32,7 @@ from runtime.edge_config import AgentConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
 from runtime.proxy_config import ProxyConfig
 from runtime.toml_file import read_toml
+from runtime.tracing_config import TracingConfig
 from schemas.errors import ConfigError
 from schemas.limits import Limits
 
@@ -227,6 +228,7 @@ class Config(BaseSettings):
     agent: AgentConfig = AgentConfig()
     proxy: ProxyConfig = ProxyConfig()
     delivery: DeliveryConfig = DeliveryConfig()
+    tracing: TracingConfig = TracingConfig()
 
     @property
     def reading(self) -> ClickHouseConfig:

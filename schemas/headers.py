@@ -10,7 +10,7 @@ boot             ``3``                                  ordinal of the sender's 
 seq              ``1041``                               number of the record within the boot, from 0, no gap
 low              ``3.1040``                             oldest (boot.seq) not acknowledged when this was sent
 count            ``40``                                 events in the batch; required with ``source``
-traceparent      W3C                                    optional
+traceparent      ``00-4bf9...-00f0...-03``              W3C Trace Context, of records that are traced; optional
 ===============  =====================================  =========================================================
 
 A record with ``source`` has an identity (source, boot, seq): its re-sends are recognised and it stands inside the
@@ -31,6 +31,9 @@ NATIVE = "application/vnd.clickhouse.native"
 NDJSON = "application/x-ndjson"
 JSON_COLUMNS = "application/json; layout=columns"
 CONTENT_TYPES = (NATIVE, NDJSON, JSON_COLUMNS)
+
+TRACEPARENT = "traceparent"
+"""Says that the record's way is followed. Decides nothing: it is neither checked nor part of what a record is."""
 
 _ORDER = ("schema", "content-type", "source", "boot", "seq", "low", "count")
 _NAMES = frozenset(_ORDER)

@@ -22,6 +22,7 @@ from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
 from runtime.log_ids import read_log_ids
+from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.merging import LEVELS
@@ -31,6 +32,7 @@ from sinks.database import SinkDatabase
 from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
+from sinks.spans import tell_landed
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,6 +95,7 @@ class _Group:
     database: SinkDatabase
     notebook: Notebook
     progress: Progress
+    tracer: Tracer | None = None
     gathered_s: float = 0.0
     landed: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which this process committed, by partition."""
@@ -116,6 +119,7 @@ async def run_sink(
     *,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
+    tracer: Tracer | None = None,
 ) -> None:
     """Run until ``stop``; raises for what trying again cannot mend (a record that is not ours, a missing topic)."""
     bound_fetches(limits)
@@ -127,6 +131,7 @@ async def run_sink(
     if settings.raw:
         groups.append(_raw_group(kafka, clickhouse, settings, log_ids, limits, told))
     for group in groups:
+        group.tracer = tracer
         group.not_joined("joins its group")
     told.readiness.release("groups")
     try:
@@ -254,6 +259,8 @@ async def _land(
     if stored is None:
         return False  # stopping: what was read will be read again
     count_landed(landing)
+    if group.tracer is not None:
+        tell_landed(group.tracer, group.name, records, landing, SystemClock().now_ms())
     group.progress.rows += sum(insert.rows for insert in landing.inserts)
     group.progress.inserts += len(landing.inserts)
     if landing.expired:

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
+from runtime.tracing import Tracer
 from stream_jobs.host.checks import check_topics
 from stream_jobs.host.job import AnyStep, HostedJob
 from stream_jobs.host.kafka_ports import KafkaBroker, record_of, stop_client
@@ -54,6 +55,7 @@ async def run_bare(
     transactional_sources: Sequence[str] = (),
     outputs: Mapping[str, int] | None = None,
     clock: Clock = _SYSTEM_CLOCK,
+    tracer: Tracer | None = None,
 ) -> None:
     """Host a job until ``stop`` is set; then commit and return. Raises what ends the process: any doubt.
 
@@ -67,7 +69,7 @@ async def run_bare(
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
-        partitions = Partitions(job, broker, names, policy, clock)
+        partitions = Partitions(job, broker, names, policy, clock, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         consumer = _consumer(kafka, names.group, policy, worker)
         partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))

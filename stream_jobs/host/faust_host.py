@@ -30,6 +30,7 @@ from faust.types import TP, ConsumerMessage
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.shutdown import on_stop_signal
+from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
 from stream_jobs.host.checks import check_topics
 from stream_jobs.host.job import AnyStep, HostedJob
@@ -271,6 +272,7 @@ def run_faust(
     worker: str | None = None,
     transactional_sources: Sequence[str] = (),
     outputs: Mapping[str, int] | None = None,
+    tracer: Tracer | None = None,
 ) -> None:
     """Host a job in a Faust worker until SIGTERM or SIGINT; then commit and return. Raises what ends the process: any
     doubt. Faust's threads may outlive the return, so the caller has to end the process for good. Arguments as those
@@ -280,14 +282,19 @@ def run_faust(
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
         await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
-        await _serve(job, kafka, policy, worker, stop)
+        await _serve(job, kafka, policy, worker, stop, tracer)
 
     with asyncio.Runner() as runner:
         runner.run(body())
 
 
 async def _serve(
-    job: HostedJob, kafka: KafkaConfig, policy: CommitPolicy, worker: str | None, stop: asyncio.Event
+    job: HostedJob,
+    kafka: KafkaConfig,
+    policy: CommitPolicy,
+    worker: str | None,
+    stop: asyncio.Event,
+    tracer: Tracer | None,
 ) -> None:
     async with contextlib.AsyncExitStack() as open_:
         folder = tempfile.mkdtemp(prefix="fleetpulse-faust-")  # Faust insists on one; nothing is kept there
@@ -295,7 +302,7 @@ async def _serve(
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
-        partitions = Partitions(job, broker, job.names(kafka.deployment), policy, SystemClock())
+        partitions = Partitions(job, broker, job.names(kafka.deployment), policy, SystemClock(), tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         app = make_app(job, kafka, policy, Host(partitions, watchdog, policy), worker, folder)
         partitions.end_known = lambda topic, partition: app.consumer.highwater(TP(topic, partition))

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.clock import Clock
+from runtime.tracing import Tracer
 from schemas.errors import ContractError
 from schemas.record import Output, Record
 from stream_jobs.host import recovery, snapshot
@@ -41,6 +42,7 @@ from stream_jobs.host.policy import CommitPolicy
 from stream_jobs.host.ports import Broker, Committed
 from stream_jobs.host.snapshot import Pointer, Round, Snapshot
 from stream_jobs.host.source import Source
+from stream_jobs.host.spans import CommitSpans, PartitionSpans
 from stream_jobs.step import Commit, Step, passes_over, replay_from
 
 _log = logging.getLogger(__name__)
@@ -69,13 +71,21 @@ class _Plan:
     round: Round | None
     offset_to: int
     number: int
+    spans: CommitSpans | None
 
 
 class PartitionOwner:
     """Owns ``source`` on behalf of ``step``. One coroutine at a time may acquire or feed; one commit may go beside."""
 
     def __init__(
-        self, step: Step[Any, Any], source: Source, broker: Broker, names: Names, policy: CommitPolicy, clock: Clock
+        self,
+        step: Step[Any, Any],
+        source: Source,
+        broker: Broker,
+        names: Names,
+        policy: CommitPolicy,
+        clock: Clock,
+        tracer: Tracer | None = None,
     ) -> None:
         self.source = source
         self._step = step
@@ -83,6 +93,7 @@ class PartitionOwner:
         self._names = names
         self._policy = policy
         self._clock = clock
+        self._spans = None if tracer is None else PartitionSpans(tracer, names.group, source)
         self._producer = broker.producer(names.transactional_id(source.topic, source.partition))
         self._state: Any = None
         self._changes: Any = None
@@ -224,6 +235,8 @@ class PartitionOwner:
     async def feed(self, records: Sequence[Record]) -> None:
         """Fold what a fetch brought (in order, not empty)."""
         self._still_here()
+        if self._spans is not None:
+            self._spans.fed(records)
         try:
             await self._fold(records, silent=False)
         except BaseException:
@@ -338,7 +351,10 @@ class PartitionOwner:
         round_ = self._next_round(self._number + len(outputs), whole=whole)
         pieces_max = None if whole else self._policy.snapshot_pieces_per_commit
         pieces = [] if round_ is None else round_.next_pieces(pieces_max)
-        return _Plan(outputs, pieces, round_, self._position, self._number + len(outputs))
+        spans = None if self._spans is None else self._spans.commit(self._committed, self._position, now_ms)
+        if spans is not None:
+            outputs = spans.stamped(outputs)
+        return _Plan(outputs, pieces, round_, self._position, self._number + len(outputs), spans)
 
     def _next_round(self, number: int, *, whole: bool) -> Round | None:
         """The snapshot to go on with: the one under way, or a new one when it is time."""
@@ -387,6 +403,8 @@ class PartitionOwner:
         await self._commit_offset(Committed(plan.offset_to, Pointer(plan.number, found.offset).encode()))
         self._committed, self._number = plan.offset_to, plan.number
         self.output_bytes += sum(len(output.value or b"") for output in plan.outputs)
+        if plan.spans is not None:
+            plan.spans.committed(len(plan.outputs), self._clock.now_ms())
         if found is not self._snapshot:
             self._snapshot, self._round, self._checkpoint = found, None, None
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 from runtime.health import Readiness
+from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
 from schemas.record import Record
 from stream_jobs.host.job import HostedJob
@@ -71,6 +72,7 @@ class Partitions:
         clock: Clock,
         counters: Counters = COUNTERS,
         readiness: Readiness = READINESS,
+        tracer: Tracer | None = None,
     ) -> None:
         self._job = job
         self._broker = broker
@@ -79,6 +81,7 @@ class Partitions:
         self._clock = clock
         self._counters = counters
         self._readiness = readiness
+        self._tracer = tracer
         self._live: dict[Place, PartitionOwner] = {}
         self._ready: dict[Place, PartitionOwner] = {}
         self._acquiring: asyncio.Task[dict[Place, int]] | None = None
@@ -152,7 +155,8 @@ class Partitions:
 
     def _owner(self, place: Place) -> PartitionOwner:
         source = self._job.source(*place)
-        return self.Owner(self._job.steps[place.topic], source, self._broker, self._names, self._policy, self._clock)
+        step = self._job.steps[place.topic]
+        return self.Owner(step, source, self._broker, self._names, self._policy, self._clock, self._tracer)
 
     def install(self) -> None:
         """What was acquired is live. Call right after seeking, with nothing awaited between. Of partitions that are due

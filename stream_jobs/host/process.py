@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from runtime.config import KafkaConfig
 from runtime.garbage import settle
 from runtime.shutdown import on_stop_signal
+from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError
 from stream_jobs.host.bare import run_bare
 from stream_jobs.host.job import AnyStep
@@ -31,6 +32,7 @@ def host_job(
     worker: str | None = None,
     transactional_sources: Sequence[str] = (),
     outputs: Mapping[str, int] | None = None,
+    tracer: Tracer | None = None,
 ) -> int:
     """Host a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 when a doubt ended it (then
     start it again after 2 s, see ``supervise``). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
@@ -46,6 +48,7 @@ def host_job(
             worker=worker,
             transactional_sources=transactional_sources,
             outputs=outputs,
+            tracer=tracer,
         )
     except ConfigError:
         raise
@@ -89,6 +92,7 @@ def _run_bare(
     worker: str | None,
     transactional_sources: Sequence[str],
     outputs: Mapping[str, int] | None,
+    tracer: Tracer | None,
 ) -> None:
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
@@ -101,6 +105,7 @@ def _run_bare(
             worker=worker,
             transactional_sources=transactional_sources,
             outputs=outputs,
+            tracer=tracer,
         )
 
     asyncio.run(body())

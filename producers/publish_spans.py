@@ -1,0 +1,57 @@
+"""The first span of a trace: a record of ours from its sealing to the broker's word, and the header that says so.
+
+Whether a record is followed hangs on its identity alone: one that is sent again carries the same header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from producers.spool.frame import Spooled
+from runtime.clock import Clock
+from runtime.trace_context import TraceContext, batch_context, is_sampled
+from runtime.tracing import Attribute, Span, Tracer
+
+
+class PublishSpans:
+    """The spans of records of the spool ``source``."""
+
+    def __init__(self, tracer: Tracer, source: str, clock: Clock) -> None:
+        self._tracer = tracer
+        self._source = source
+        self._clock = clock
+
+    def headers(self, record: Spooled) -> list[tuple[str, bytes]]:
+        """What a record's headers get at their end: nothing, or its trace context."""
+        context = self._context(record)
+        return [] if context is None else [context.header]
+
+    def published(self, records: Sequence[Spooled], first_offset: int | None) -> None:
+        """These were acknowledged together; the first came to stand at this offset (None: nobody said)."""
+        now_ms = self._clock.now_ms()
+        for place, record in enumerate(records):
+            context = self._context(record)
+            if context is not None:
+                offset = None if first_offset is None or first_offset < 0 else first_offset + place
+                self._tracer.end(self._span(record, context, offset, now_ms))
+
+    def _context(self, record: Spooled) -> TraceContext | None:
+        context = batch_context(self._source, record.boot, record.seq)
+        return context if is_sampled(context.trace_id, self._tracer.threshold) else None
+
+    def _span(self, record: Spooled, context: TraceContext, offset: int | None, now_ms: int) -> Span:
+        attributes: dict[str, Attribute] = {
+            "messaging.system": "kafka",
+            "messaging.operation.name": "publish",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": record.topic,
+            "messaging.destination.partition.id": str(record.partition),
+            "messaging.message.body.size": len(record.value),
+            "fleetpulse.source": self._source,
+            "fleetpulse.boot": record.boot,
+            "fleetpulse.seq": record.seq,
+            "fleetpulse.events": record.events,
+        }
+        if offset is not None:
+            attributes["messaging.kafka.offset"] = offset
+        return Span(f"publish {record.topic}", "producer", context, None, record.at_ms, now_ms, (), attributes)

@@ -1,0 +1,210 @@
+"""Traces: spans of sampled batches, handed to a collector by a thread of their own.
+
+Who has ended a span gives it to a ``Tracer`` and goes on: it is put into a bounded queue or, when that is full,
+dropped and counted. The thread gathers spans and exports them by OTLP over HTTP. A collector that is away costs spans
+and nothing else: every span that ended is counted as exported or dropped (counter ``trace_spans``), and an outage is
+one line in the log. OpenTelemetry is loaded when tracing is on, by that thread, and never else.
+
+Names of spans and attributes are those of OpenTelemetry's semantic conventions 1.44.0 for messaging, Kafka and
+databases (https://github.com/open-telemetry/semantic-conventions/tree/v1.44.0/docs/messaging); what these have no word
+for begins with ``fleetpulse.``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal, Protocol
+
+from runtime.counters import COUNTERS, Counters
+from runtime.trace_context import TraceContext, threshold
+from runtime.tracing_config import TracingConfig
+from schemas.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+FLUSH_WITHIN_S = 1.0
+"""At the end of the process, for what waits then."""
+LINKS_MAX = 32
+"""Sampled batches that one commit, or one insert, tells of. What is above is counted as ``too_many``."""
+
+Attribute = str | int
+Kind = Literal["producer", "consumer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span that has ended. Times are ms since the epoch, of the machine that told them: an end that lies before its
+    start, by clocks that differ, is shown as no time at all. ``links`` are spans that it goes on from."""
+
+    name: str
+    kind: Kind
+    context: TraceContext
+    parent: TraceContext | None
+    start_ms: int
+    end_ms: int
+    links: tuple[TraceContext, ...] = ()
+    attributes: Mapping[str, Attribute] | None = None
+
+
+class Exporter(Protocol):
+    """The way to a collector, of one thread."""
+
+    def export(self, spans: Sequence[Span]) -> bool:
+        """False when they were not taken; waits as long as it was told to."""
+        ...
+
+    def close(self) -> None:
+        """Ends what waits in ``export``; called from another thread."""
+        ...
+
+
+class Tracer(Protocol):
+    """What measures its way gives its spans to this one."""
+
+    threshold: int
+    """Of ``is_sampled``: which of the edge's batches are followed."""
+
+    def end(self, span: Span) -> None:
+        """Take a span that has ended. Never waits, never raises."""
+        ...
+
+    def drop(self, spans: int) -> None:
+        """Count spans that were left out because there were too many at once."""
+        ...
+
+
+class ExportingTracer:
+    """Exports in a thread of its own, by what ``connect`` makes there. ``close`` it at the end of the process."""
+
+    def __init__(self, config: TracingConfig, connect: Callable[[], Exporter], counters: Counters = COUNTERS) -> None:
+        self.threshold = threshold(config.ratio)
+        self._config = config
+        self._connect = connect
+        self._counters = counters
+        self._queue: deque[Span] = deque()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._exporter: Exporter | None = None
+        self._away = False
+        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
+        self._thread.start()
+
+    def end(self, span: Span) -> None:
+        """Queue a span, or drop it when the queue is full."""
+        if len(self._queue) >= self._config.queue_spans_max or self._closing.is_set():
+            self._count("queue_full", 1)
+            return
+        self._queue.append(span)
+        if len(self._queue) >= self._config.batch_spans_max:
+            self._wake.set()
+
+    def drop(self, spans: int) -> None:
+        """Count spans that never came to be."""
+        self._count("too_many", spans)
+
+    def close(self, within_s: float = FLUSH_WITHIN_S) -> None:
+        """Export what waits, for so long at most; the rest is dropped and counted."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join(within_s)
+        if self._thread.is_alive() and self._exporter is not None:
+            self._exporter.close()
+        self._count("shutdown", len(self._taken(len(self._queue))))
+
+    def _run(self) -> None:
+        try:
+            exporter = self._exporter = self._connect()
+        except Exception:
+            _log.exception("traces cannot be exported; they are dropped and counted")
+            exporter = self._exporter = _Nowhere()
+        while not self._closing.is_set():
+            self._wake.wait(self._config.export_every_ms / 1_000)
+            self._wake.clear()
+            self._export_waiting(exporter)
+        self._export_waiting(exporter)
+
+    def _export_waiting(self, exporter: Exporter) -> None:
+        while spans := self._taken(self._config.batch_spans_max):
+            taken = _exported(exporter, spans)
+            self._count("exported" if taken else "refused", len(spans))
+            self._tell(taken)
+            if not taken:
+                return
+
+    def _taken(self, most: int) -> list[Span]:
+        """The oldest spans, off the queue."""
+        spans: list[Span] = []
+        with contextlib.suppress(IndexError):
+            while len(spans) < most:
+                spans.append(self._queue.popleft())
+        return spans
+
+    def _tell(self, taken: bool) -> None:
+        """One line when the collector goes, one when it is back."""
+        if taken == self._away:
+            facts = {"endpoint": self._config.endpoint}
+            if taken:
+                _log.info("the collector takes traces again", extra=facts)
+            else:
+                _log.warning("the collector takes no traces; they are dropped and counted", extra=facts)
+        self._away = not taken
+
+    def _count(self, outcome: str, spans: int) -> None:
+        if spans:
+            self._counters.add("trace_spans", spans, outcome=outcome)
+
+
+class _Nowhere:
+    """Takes nothing."""
+
+    def export(self, spans: Sequence[Span]) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def _exported(exporter: Exporter, spans: Sequence[Span]) -> bool:
+    try:
+        return exporter.export(spans)
+    except Exception:  # of a library's inside: traces are no reason to fail
+        _log.debug("spans could not be exported", exc_info=True)
+        return False
+
+
+@contextlib.contextmanager
+def tracing(config: TracingConfig, process: str) -> Iterator[Tracer | None]:
+    """The tracer of this process until its end; None, and nothing loaded, where traces are off. ``process`` is what its
+    log lines call it. Raises ``ConfigError`` where tracing is on and OpenTelemetry is not installed."""
+    url = config.url
+    if url is None:
+        yield None
+        return
+    if not _is_installed():
+        raise ConfigError("tracing.endpoint", config.endpoint, 'needs `pip install "fleetpulse[tracing]"`')
+    name = config.service_name or f"fleetpulse-{process}"
+
+    def connect() -> Exporter:
+        from runtime.trace_export import OtlpExporter  # 0.2 s and 10 MiB, off the way of whoever starts
+
+        return OtlpExporter(url, name, config.export_within_ms / 1_000)
+
+    tracer = ExportingTracer(config, connect)
+    _log.info("traces are on", extra={"endpoint": config.endpoint, "ratio": config.ratio, "service": name})
+    try:
+        yield tracer
+    finally:
+        tracer.close()
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False
