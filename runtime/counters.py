@@ -124,6 +124,9 @@ METRICS: tuple[Metric, ...] = (
     _level("finals_through_ms", "ms", ("partition",), "event time up to which windows were told, since the epoch"),
     # every process
     _total("errors", "errors", ("where", "error"), "caught and recovered from"),
+    _total(
+        "trace_spans", "spans", ("outcome",), "ended: exported, or dropped: queue_full, refused, too_many, shutdown"
+    ),
     # dashboard
     _total("dashboard_queries", "queries", ("query", "outcome"), "answered by ClickHouse, or failed"),
     _total("dashboard_query_ms", "ms", ("query",), "time waiting for their answers"),
