@@ -13,10 +13,13 @@ from schemas.build import block_from_rows, rows_of
 from schemas.events import BY_TOPIC
 from schemas.finals import PROGRESS_SCHEMA, FinalsHeaders, PassedOnHeaders, finals_schema
 from schemas.record import Record
+from schemas.spend import SPEND
 from schemas.tables import PARTIALS
 from schemas.topics import WINDOW_FINALS
 from stream_jobs.alerts.policy import AlertPolicy
+from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.alerts.step import AlertStep
+from stream_jobs.budgets.load import Budgets
 from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule
@@ -78,8 +81,8 @@ QUICK = AlertPolicy(hold_ms=2 * WINDOW, flap_ms=5 * WINDOW)
 """So that a short story has everything in it."""
 
 
-def a_step(upstreams: int = 2) -> AlertStep:
-    return AlertStep(upstreams, RULESET, Judge, Evidence, QUICK)
+def a_step(upstreams: int = 2, budgets: Budgets = NO_BUDGETS) -> AlertStep:
+    return AlertStep(upstreams, RULESET, Judge, Evidence, QUICK, budgets=budgets)
 
 
 class Log:
@@ -130,6 +133,11 @@ class Log:
         event = BY_TOPIC[topic]
         value = native.encode(event.fields, block_from_rows(event.fields, [row]))
         self._add(value, PassedOnHeaders(event.schema, at_ms, 1).encode(), at_ms)
+
+    def spend(self, rows: Sequence[Mapping[str, Any]], at_ms: int = 0) -> None:
+        """By how much bills changed."""
+        value = native.encode(SPEND.fields, block_from_rows(SPEND.fields, rows))
+        self._add(value, PassedOnHeaders(SPEND.schema, at_ms, len(rows)).encode(), at_ms)
 
     def command(self, command: Command) -> None:
         self._add(alert_commands.encode(command), PassedOnHeaders(alert_commands.SCHEMA, at(0), 1).encode())
