@@ -88,6 +88,10 @@ def main() -> NoReturn:
         if asked_to_end and ended.code == _INTERRUPTED:
             _end_by_sigterm()
         raise
+    except KeyboardInterrupt:  # while the command line was being built
+        if asked_to_end:
+            _end_by_sigterm()
+        sys.exit(_INTERRUPTED)
     except Exception as error:
         told = sentence_of(error)
         if told is None:

@@ -95,3 +95,33 @@ def test_sigterm_ends_a_command_on_the_way_of_ctrl_c(command: str, said: list[st
 
     assert (told, process.returncode) == (said, code)
     assert "Traceback" not in complained
+
+
+BUILDING = """
+import signal, sys
+from fleetpulse import cli
+
+def building(**_given):
+    print("ready", flush=True)
+    signal.pause()
+
+cli.app = building
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_while_the_command_line_is_built_ends_it_without_a_traceback(
+    number: signal.Signals, code: int
+) -> None:
+    """On a busy machine building takes seconds, and a supervisor may stop what it has just started."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILDING], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        complained = process.stderr.read()
+
+    assert (process.returncode, complained) == (code, "")
