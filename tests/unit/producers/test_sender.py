@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from producers.publish_spans import PublishSpans
 from producers.sender import BATCH_BYTES_MAX, LaneError, LaneKey, Sender
 from producers.spool.frame import Spooled
+from runtime.clock import VirtualClock
+from tests.unit.recording_tracer import RecordingTracer
 
 SOURCE = "ab" * 16
 
@@ -90,6 +93,20 @@ async def test_records_of_a_partition_share_a_batch_with_their_headers() -> None
         "count": b"3",
     }
     assert (sent[1]["key"], sent[1]["value"]) == (b"key", b"v" * 10)
+
+
+async def test_followed_records_say_so_in_one_more_header_and_are_told_once_acknowledged() -> None:
+    """Those on their way are told by who hears of their arrival."""
+    producer, tracer = RecordingProducer(), RecordingTracer()
+    producer.silent.add(("t", 1))
+
+    await run(producer, [record(0)])
+    await run(producer, [record(0), record(1, 1)], spans=PublishSpans(tracer, SOURCE, VirtualClock(8)))
+
+    (_, (plain,)), (_, (followed,)), (_, (on_its_way,)) = producer.batches
+    assert followed["headers"] == [*plain["headers"], tracer.spans[0].context.header]
+    assert on_its_way["headers"][-1][0] == "traceparent"
+    assert [(span.name, span.start_ms, span.end_ms) for span in tracer.spans] == [("publish t", 5, 8)]
 
 
 async def test_a_batch_is_bounded_and_a_large_record_travels_alone() -> None:
