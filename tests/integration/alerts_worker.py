@@ -11,8 +11,9 @@ from stream_jobs.alerts.step import AlertStep
 from tests.integration.job_worker import work
 from tests.unit.stream_jobs.alerts_cases import RULESET
 from tests.unit.stream_jobs.alerts_log import QUICK, Evidence, Judge
+from tests.unit.stream_jobs.spend_cases import BUDGETS
 
 UPSTREAMS = 2
 
 if __name__ == "__main__":
-    sys.exit(work(lambda out: AlertStep(UPSTREAMS, RULESET, Judge, Evidence, QUICK, out)))
+    sys.exit(work(lambda out: AlertStep(UPSTREAMS, RULESET, Judge, Evidence, QUICK, out, budgets=BUDGETS)))

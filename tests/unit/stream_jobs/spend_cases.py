@@ -11,9 +11,20 @@ from schemas.costs import COSTS
 from schemas.record import Output, Record
 from schemas.spend import SPEND
 from schemas.topics import COSTS_TOPIC
+from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.standing import Budget, Level
 
 DAY_MS = 86_400_000
 DOLLAR = 10**9
+LEVELS = (Level(500_000), Level(1_000_000, "hard"))
+BUDGETS = Budgets(
+    (
+        Budget("fleet", 100 * DOLLAR, levels=LEVELS),
+        Budget("acme", 10 * DOLLAR, "tenant", "acme", levels=LEVELS),
+        Budget("red", 40 * DOLLAR, "team", "red", levels=LEVELS),
+    ),
+    {"acme": "red", "globex": "red"},
+)
 Part = tuple[str | None, str | None, int | None]
 """Tenant, model and cost of a part."""
 _ZEROS = {field.name: 0 for field in COSTS.fields if field.kind.numpy and not field.kind.optional}

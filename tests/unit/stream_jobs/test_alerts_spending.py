@@ -21,19 +21,10 @@ from stream_jobs.budgets.standing import Budget, Level
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts_cases import T0, WINDOW
 from tests.unit.stream_jobs.alerts_log import Log, a_step
-from tests.unit.stream_jobs.spend_cases import DAY_MS, DOLLAR, spend_row
+from tests.unit.stream_jobs.spend_cases import BUDGETS, DAY_MS, DOLLAR, spend_row
 
 TODAY = T0 // DAY_MS
 NOVEMBER, DECEMBER = (round(datetime(2023, month, 1, tzinfo=UTC).timestamp()) * 1_000 for month in (11, 12))
-LEVELS = (Level(500_000), Level(1_000_000, "hard"))
-BUDGETS = Budgets(
-    (
-        Budget("fleet", 100 * DOLLAR, levels=LEVELS),
-        Budget("acme", 10 * DOLLAR, "tenant", "acme", levels=LEVELS),
-        Budget("red", 40 * DOLLAR, "team", "red", levels=LEVELS),
-    ),
-    {"acme": "red", "globex": "red"},
-)
 MINUTE = MINUTE_MS // WINDOW
 """Windows."""
 
