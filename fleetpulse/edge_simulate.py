@@ -39,6 +39,8 @@ class SimulateOptions:
     seconds: float | None
     faults: Path | None
     truth: Path | None
+    shared_gpu: bool = False
+    """One more host, of a single GPU that two engines share."""
 
 
 def trace_of(name: str) -> Trace:
@@ -55,9 +57,13 @@ def plan_of(options: SimulateOptions, faults: tuple[Fault, ...]) -> FleetPlan:
         raise ConfigError("--gpus", options.gpus, f"must be a multiple of {GPUS_PER_HOST}, the GPUs of a host")
     hosts = options.gpus // GPUS_PER_HOST
     if options.load == "azure":
-        return mixed_plan(hosts, azure_load(trace_of("code"), trace_of("conversation"), options.speed), faults)
+        azure = azure_load(trace_of("code"), trace_of("conversation"), options.speed)
+        return mixed_plan(hosts, azure, faults, shared_gpu=options.shared_gpu)
     if options.load == "poisson":
-        return mixed_plan(hosts, PoissonLoad(options.rate * hosts, (*CHAT_SHARES, *CODE_SHARES), season=0.3), faults)
+        poisson = PoissonLoad(options.rate * hosts, (*CHAT_SHARES, *CODE_SHARES), season=0.3)
+        return mixed_plan(hosts, poisson, faults, shared_gpu=options.shared_gpu)
+    if options.shared_gpu:
+        raise ConfigError("--shared-gpu", True, "goes with --load azure or poisson: the large fleet has equal hosts")
     return large_plan(hosts, options.rate, faults)
 
 

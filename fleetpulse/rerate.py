@@ -16,7 +16,6 @@ from schemas.block import Block, Labels, Numbers
 from schemas.fields import Field, Kind, Role
 from schemas.limits import DAY_MS
 from schemas.tables import PARTIALS, Table
-from schemas.usage import USAGE
 from schemas.values import column_of
 from stream_jobs.costs.account import PriceOf, cost_block
 from stream_jobs.costs.intake import taken
@@ -33,7 +32,7 @@ Key = tuple[str, str, str, int]
 
 def fields_of(table: Table) -> tuple[Field, ...]:
     """The columns that bills are made of, the offset behind them."""
-    names = GPU_NAMES if table is PARTIALS["gpu.samples"] else [field.name for field in USAGE.fields]
+    names = GPU_NAMES if table is PARTIALS["gpu.samples"] else [field.name for field in table.fields]
     known = {field.name: field for field in table.fields}
     return (*(known[name] for name in names), OFFSET)
 

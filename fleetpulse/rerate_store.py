@@ -23,6 +23,7 @@ from schemas.costs import COST_KEY, COSTS
 from schemas.ddl_rerated import REPLACED
 from schemas.errors import ConfigError
 from schemas.fields import Kind
+from schemas.gpu_shares import SHARES
 from schemas.limits import DAY_MS, MINUTE_MS, Limits
 from schemas.stored import LANDED
 from schemas.tables import PARTIALS, Table
@@ -99,7 +100,7 @@ def rerate(
         for number, (first_ms, end_ms) in enumerate(_chunks(from_ms, to_ms)):
             stood, nusd = _standing(reader, first_ms, end_ms)
             block = rerated(
-                [_stored(reader, table, first_ms, end_ms) for table in (GPU, USAGE)], pricing, prices.version
+                [_stored(reader, table, first_ms, end_ms) for table in (GPU, USAGE, SHARES)], pricing, prices.version
             )
             sums.add(block, nusd)
             if block is not None and not dry_run:

@@ -32,6 +32,7 @@ def audit(
         _check(database, "parts", checks.PARTS, bounds),
         _check(database, "measured GPU time and energy", checks.MEASURED_GPU, bounds),
         _check(database, "measured requests and tokens", checks.MEASURED_USAGE, bounds),
+        _check(database, "shared GPUs by memory held", checks.SHARED, bounds),
     ]
     unpriced = _why_not(database, bounds, prices)
     if not unpriced:
@@ -39,9 +40,10 @@ def audit(
         found.append(_check(database, "priced again", checks.PRICED, priced))
     for level, bucket_ms in checks.BUCKETS_MS.items():
         found.append(_check(database, f"rollup by {level}", checks.rollups(level), _whole(bounds, bucket_ms)))
-    ((gpu_rows, usage_rows, minutes, listed),) = database.sql(checks.LATE + _SETTINGS, bounds).rows
+    ((*counts, listed),) = database.sql(checks.LATE + _SETTINGS, bounds).rows
     late = [Late(int(row[0]), row[1], *(int(n) for n in row[2:])) for row in listed]
-    return Audit(from_ms, to_ms, found, int(gpu_rows), int(usage_rows), int(minutes), late, unpriced, simulated)
+    gpu_rows, usage_rows, share_rows, minutes = map(int, counts)
+    return Audit(from_ms, to_ms, found, gpu_rows, usage_rows, share_rows, minutes, late, unpriced, simulated)
 
 
 def _whole(bounds: Mapping[str, int], bucket_ms: int) -> dict[str, int]:

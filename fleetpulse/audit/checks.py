@@ -4,6 +4,7 @@ What is held against one another, for every bill and minute of a range, exactly:
 
 - **parts**: parts of a bill against the bill: money, energy, GPU time; its three components against its total;
 - **measured**: GPU time and energy billed against the rows of GPU readings, requests and tokens against usage rows;
+- **shared**: GPU time of engines side by side on one GPU against the memory that each held, to the millisecond;
 - **priced**: bills against time and energy priced again here, each term rounded half to even, by ``(group, minute)``;
 - **rollups**: hours and days against minutes, parts and lines against bills.
 
@@ -66,6 +67,11 @@ _GPU_COLUMNS = (
     " p.workload IN ('training', 'fine_tuning') AS training, p.interval_ms_sum AS ms, p.energy_mj_sum AS mj"
 )
 _GPU = _rows("gpu_samples_partials", _GPU_COLUMNS, "p.grouping = 'gpu'")
+_SHARE_COLUMNS = (
+    "ifNull(toString(p.gpu_uuid), '') AS gpu, toString(p.engine_id) AS engine, p.readings AS readings,"
+    " p.memory_readings AS told_readings, p.memory_bytes AS held"
+)
+_SHARES = _rows("gpu_shares", _SHARE_COLUMNS)
 _USAGE_COLUMNS = (
     "p.requests AS requests, p.prefill_tokens AS prefill, p.cached_tokens AS cached, p.decode_tokens AS decode"
 )
@@ -133,14 +139,16 @@ FROM (
 """
 
 LATE = f"""
-WITH told AS ({_TOLD}), gpu AS ({_GPU}), used AS ({_USAGE})
-SELECT toInt64(sum(gpu_rows)), toInt64(sum(usage_rows)), count(),
-    groupArray({LISTED_MAX})((minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests))
+WITH told AS ({_TOLD}), gpu AS ({_GPU}), used AS ({_USAGE}), shared AS ({_SHARES})
+SELECT toInt64(sum(gpu_rows)), toInt64(sum(usage_rows)), toInt64(sum(share_rows)), count(),
+    groupArray({LISTED_MAX})((minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests, share_rows))
 FROM (
-    SELECT grp, minute_ms, sum(g) AS gpu_rows, sum(ms) AS late_ms, sum(u) AS usage_rows, sum(requests) AS late_requests
+    SELECT grp, minute_ms, sum(g) AS gpu_rows, sum(ms) AS late_ms, sum(u) AS usage_rows, sum(requests) AS late_requests,
+        sum(s) AS share_rows
     FROM (
-        SELECT grp, minute_ms, at, 1 AS g, ifNull(gpu.ms, 0) AS ms, 0 AS u, 0 AS requests FROM gpu
-        UNION ALL SELECT grp, minute_ms, at, 0, 0, 1, used.requests FROM used
+        SELECT grp, minute_ms, at, 1 AS g, ifNull(gpu.ms, 0) AS ms, 0 AS u, 0 AS requests, 0 AS s FROM gpu
+        UNION ALL SELECT grp, minute_ms, at, 0, 0, 1, used.requests, 0 FROM used
+        UNION ALL SELECT grp, minute_ms, at, 0, 0, 0, 0, 1 FROM shared
     ) AS r LEFT JOIN told AS t USING (grp, minute_ms)
     WHERE t.minute_ms = 0 OR r.at > t.told
     GROUP BY grp, minute_ms ORDER BY minute_ms, grp
@@ -170,9 +178,15 @@ _OFF = f"groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, toInt64(off)), off
 PRICED = f"""
 WITH told AS ({_TOLD}), rows AS ({_GPU}),
 kept AS (SELECT r.* FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told),
+shared AS (
+    SELECT DISTINCT s.grp AS grp, s.minute_ms AS minute_ms, s.gpu AS gpu
+    FROM ({_SHARES}) AS s INNER JOIN told AS t USING (grp, minute_ms) WHERE s.at <= t.told
+),
 divided AS (
-    SELECT grp, minute_ms, parent AS gpu, min({_SIZE}) AS sized FROM kept WHERE parent IS NOT NULL
-    GROUP BY grp, minute_ms, parent
+    SELECT grp, minute_ms, gpu, min(has_size) AS sized FROM (
+        SELECT grp, minute_ms, ifNull(parent, '') AS gpu, {_SIZE} AS has_size FROM kept WHERE parent IS NOT NULL
+        UNION ALL SELECT grp, minute_ms, gpu, 1 FROM shared
+    ) GROUP BY grp, minute_ms, gpu
 ),
 terms AS (
     SELECT grp, minute_ms, gpu, gpu_model, region, sum(k.ms) AS ms, sum(k.mj) AS mj, 1 AS sized
@@ -201,6 +215,37 @@ FROM (
         GROUP BY grp, minute_ms
     ) AS e USING (grp, minute_ms)
     WHERE t.estimated = 0
+)
+"""
+
+SHARED = f"""
+WITH told AS ({_TOLD}), rows AS ({_GPU}), physical AS ({_PHYSICAL}),
+alone AS (
+    SELECT grp, minute_ms, any(p.gpu) AS gpu, any(p.ms) AS ms FROM physical AS p
+    INNER JOIN told AS t USING (grp, minute_ms) WHERE t.estimated = 0 GROUP BY grp, minute_ms HAVING count() = 1
+),
+held AS (
+    SELECT s.grp AS grp, s.minute_ms AS minute_ms, s.gpu AS gpu, s.engine AS engine, sum(s.readings) AS readings,
+        sum(s.told_readings) AS told_readings, toInt256(ifNull(sum(s.held), 0)) AS bytes
+    FROM ({_SHARES}) AS s INNER JOIN told AS t USING (grp, minute_ms) WHERE s.at <= t.told
+    GROUP BY grp, minute_ms, gpu, engine
+),
+weighed AS (
+    SELECT grp, minute_ms, gpu, engine,
+        min(readings = told_readings) OVER same AND sum(bytes) OVER same > 0 AS by_memory,
+        if(by_memory, bytes, 1) AS weight, if(by_memory, sum(bytes) OVER same, toInt256(count() OVER same)) AS whole
+    FROM held WINDOW same AS (PARTITION BY grp, minute_ms, gpu)
+)
+SELECT count(), countIf(off != 0), toInt64(sum(off)), {_OFF}
+FROM (
+    SELECT w.grp AS grp, w.minute_ms AS minute_ms,
+        intDiv(abs(toInt256(b.gpu_ms) * w.whole - toInt256(a.ms) * w.weight), w.whole) AS off
+    FROM weighed AS w INNER JOIN alone AS a
+        ON w.grp = a.grp AND w.minute_ms = a.minute_ms AND w.gpu = a.gpu
+    LEFT JOIN (
+        SELECT placement_group AS grp, minute_ms, owner, c.gpu_ms AS gpu_ms FROM costs AS c
+        WHERE use = 'engine' AND {_RANGE}
+    ) AS b ON w.grp = b.grp AND w.minute_ms = b.minute_ms AND w.engine = b.owner
 )
 """
 

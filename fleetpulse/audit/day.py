@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fleetpulse.audit.shapes import Device, Shapes
-from fleetpulse.evaluate.scenario import daily_load, engines, gpu_names, plan_of
+from fleetpulse.evaluate.scenario import CHAT, CODE, daily_load, engines, gpu_names, plan_of
 from producers.fleet.faults import Fault
 from producers.fleet.fleet import Fleet
-from producers.fleet.plan import FleetPlan
+from producers.fleet.plan import FleetPlan, side_by_side
 from schemas.limits import MINUTE_MS
 
 STEP_MS = 5_000
 REQUESTS_PER_S = 2.0
 ACROSS, MIG, TURNS = "h-0:7", "h-2:7", "h-3:7"
 """GPUs that the fleet leaves idle: lent to a group on another host, divided, shared by turns."""
+SHARED = ("h-1", 7)
+"""One on which two more engines stand side by side."""
 _ON_MIG, _ON_TURNS = ("h-2/1", "h-2/2"), ("h-3/1", "h-3/2")
 _FAULTS = (
     ("gpu_lost", "gpu", "h-1:2", 1.0),
@@ -55,8 +57,17 @@ def day_of(seed: int, begin_ms: int, hours: float, requests_per_s: float = REQUE
         Fault(kind, field, value, from_ms, from_ms + max(1, round(minutes * LASTS)) * MINUTE_MS, strength)
         for (kind, field, value, strength), from_ms in zip(_FAULTS, _begins(random, begin_ms, minutes), strict=True)
     )
-    plan = plan_of(daily_load(requests_per_s), faults)
+    plan = with_shared(plan_of(daily_load(requests_per_s), faults))
     return Day(seed, begin_ms, begin_ms + minutes * MINUTE_MS, plan, shapes_of(seed))
+
+
+def with_shared(plan: FleetPlan) -> FleetPlan:
+    """The fleet with two engines side by side on a GPU that was idle."""
+    host, gpu = SHARED
+    number = sum(engine.host == host for engine in plan.engines)
+    more = side_by_side(host, gpu, number, ((CHAT, "chat@1", "fp8"), (CODE, "code@1", "fp8")))
+    last = max(place for place, engine in enumerate(plan.engines) if engine.host == host) + 1
+    return replace(plan, engines=(*plan.engines[:last], *more, *plan.engines[last:]))
 
 
 def _begins(random: np.random.Generator, begin_ms: int, minutes: int) -> list[int]:

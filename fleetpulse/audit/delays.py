@@ -11,8 +11,8 @@ from producers.fleet.wide import Wide, select
 from schemas.limits import MINUTE_MS, SECOND_MS
 
 HELD_SHARE = 0.01
-"""Of all batches of requests and GPU readings of a host."""
-TOPICS = ("llm.requests", "gpu.samples")
+"""Of all batches of requests, GPU readings and processes of a host."""
+TOPICS = ("llm.requests", "gpu.samples", "gpu.processes")
 
 
 @dataclass(frozen=True, slots=True)

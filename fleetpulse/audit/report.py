@@ -11,7 +11,8 @@ from fleetpulse.audit.checks import Check
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Stored rows that no bill holds: of a (group, minute) how many of GPU readings and of usage, and how much."""
+    """Stored rows that no bill holds: of a (group, minute) how many of GPU readings, usage and shares, and how much of
+    the first two."""
 
     minute_ms: int
     group: str
@@ -19,6 +20,7 @@ class Late:
     gpu_ms: int
     usage_rows: int
     requests: int
+    share_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Audit:
     checks: Sequence[Check]
     late_gpu_rows: int
     late_usage_rows: int
+    late_share_rows: int
     late_minutes: int
     late: Sequence[Late]
     unpriced: str = ""
@@ -46,7 +49,7 @@ class Audit:
     @property
     def late_rows(self) -> int:
         """Stored rows that no bill holds."""
-        return self.late_gpu_rows + self.late_usage_rows
+        return self.late_gpu_rows + self.late_usage_rows + self.late_share_rows
 
     @property
     def exact(self) -> bool:
@@ -70,7 +73,10 @@ class Audit:
         if self.unpriced:
             yield f"not priced again: {self.unpriced}"
         if self.late_minutes:
-            told = f"{self.late_gpu_rows:,} rows of GPU readings and {self.late_usage_rows:,} of usage"
+            told = (
+                f"{self.late_gpu_rows:,} rows of GPU readings, {self.late_usage_rows:,} of usage"
+                f" and {self.late_share_rows:,} of shares"
+            )
             yield f"{told} came when their minute was no longer kept ({self.late_minutes:,} group-minutes):"
             yield "  `fleetpulse rerate` takes them in"
         if self.simulated is not None:

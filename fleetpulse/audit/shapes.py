@@ -1,4 +1,5 @@
-"""Ways of holding GPUs that the simulated fleet does not have by itself, put upon what it tells. Pure.
+"""Ways of holding GPUs that the simulated fleet does not have by itself, put upon what it tells. Pure. (Engines side by
+side on a GPU are of the fleet itself.)
 
 A tensor-parallel group over two hosts, a GPU in MIG mode whose devices serve two engines, and a GPU that two engines
 take turns on: readings of GPUs that the fleet left idle get another name. Engines that share a GPU get one placement

@@ -101,6 +101,9 @@ def simulate(
     seconds: Seconds = None,
     faults: Annotated[Path | None, typer.Option(help="JSON file with a labelled schedule of faults.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Folder to write the ground truth to.")] = None,
+    shared_gpu: Annotated[
+        bool, typer.Option("--shared-gpu", help="One more host, of a single GPU that two engines share.")
+    ] = False,
     spool: Spool = None,
 ) -> None:
     """Simulate hosts, GPUs and engines whose latencies, power, memory and energy agree with one another.
@@ -109,4 +112,4 @@ def simulate(
     """
     from fleetpulse.edge_simulate import SimulateOptions, run_simulate
 
-    run_simulate(SimulateOptions(gpus, load.value, speed, rate, seed, seconds, faults, truth), spool)
+    run_simulate(SimulateOptions(gpus, load.value, speed, rate, seed, seconds, faults, truth, shared_gpu), spool)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from producers.fleet.gpus import Gpus
 from producers.fleet.plan import EnginePlan, FleetPlan, HostPlan
 from producers.fleet.requests import RequestLabels
+from producers.fleet.sharing import groups_of
 from producers.fleet.wide import EntityLabel, entity_label
 
 Rows = Sequence[dict[str, str | None]]
@@ -27,6 +28,8 @@ class Directory:
     engine_host: npt.NDArray[np.int64]
     gpu: dict[str, EntityLabel]
     gpu_host: npt.NDArray[np.int64]
+    process: dict[str, EntityLabel]
+    """Of the rows of ``Gpus.sharing``."""
     requests: RequestLabels
 
 
@@ -35,8 +38,12 @@ def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
     number = {host.name: index for index, host in enumerate(plan.hosts)}
     engine_host = np.array([number[engine.host] for engine in plan.engines], np.int64)
     hosts = tuple(host.name for host in plan.hosts)
-    engine_rows = [_engine(plan.hosts[number[engine.host]], engine) for engine in plan.engines]
-    gpu_rows = [_gpu(plan, gpus, index) for index in range(len(gpus.host))]
+    groups = groups_of(plan)
+    engine_rows = [
+        _engine(plan.hosts[number[engine.host]], engine, group)
+        for engine, group in zip(plan.engines, groups, strict=True)
+    ]
+    gpu_rows = [_gpu(plan, gpus, index, groups) for index in range(len(gpus.host))]
     sampled = [{**row, "engine_kind": "simulated"} for row in engine_rows]
     return Directory(
         hosts=hosts,
@@ -45,6 +52,7 @@ def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
         engine_host=engine_host,
         gpu=_labels(gpu_rows, gpus.host, len(hosts)),
         gpu_host=gpus.host,
+        process=_process_labels(plan, gpus, groups),
         requests=_request_labels(plan, engine_rows, engine_host),
     )
 
@@ -82,28 +90,40 @@ def _place(host: HostPlan) -> dict[str, str | None]:
     return {"cluster": host.cluster, "region": host.region, "host": host.name}
 
 
-def _engine(host: HostPlan, engine: EnginePlan) -> dict[str, str | None]:
+def _engine(host: HostPlan, engine: EnginePlan, group: str) -> dict[str, str | None]:
     return {
         **_place(host),
         "engine_id": engine.engine_id,
-        "placement_group": engine.engine_id,
+        "placement_group": group,
         "model": engine.model,
         "model_version": engine.model_version,
         "precision": engine.precision,
     }
 
 
-def _gpu(plan: FleetPlan, gpus: Gpus, index: int) -> dict[str, str | None]:
+def _gpu(plan: FleetPlan, gpus: Gpus, index: int, groups: Sequence[str]) -> dict[str, str | None]:
+    """A GPU that engines share names none of them."""
     host = plan.hosts[gpus.host[index]]
     engine = plan.engines[gpus.engine[index]] if gpus.engine[index] >= 0 else None
+    alone = engine is not None and index not in gpus.sharing.gpu
     return {
         **_place(host),
-        "engine_id": engine.engine_id if engine else None,
-        "placement_group": engine.engine_id if engine else host.name,
+        "engine_id": engine.engine_id if engine and alone else None,
+        "placement_group": groups[gpus.engine[index]] if engine else host.name,
         "gpu_uuid": gpus.uuid[index],
         "gpu_model": gpus.type[index].name,
         "workload": "inference" if engine else "idle",
     }
+
+
+def _process_labels(plan: FleetPlan, gpus: Gpus, groups: Sequence[str]) -> dict[str, EntityLabel]:
+    sharing = gpus.sharing
+    rows = [
+        {**_gpu(plan, gpus, gpu, groups), "engine_id": plan.engines[engine].engine_id}
+        for gpu, engine in zip(sharing.gpu.tolist(), sharing.engine.tolist(), strict=True)
+    ]
+    told = [{name: value for name, value in row.items() if name != "gpu_model"} for row in rows]
+    return _labels(told, gpus.host[sharing.gpu], len(plan.hosts))
 
 
 def _request_labels(plan: FleetPlan, engine_rows: Rows, engine_host: npt.NDArray[np.int64]) -> RequestLabels:

@@ -176,12 +176,13 @@ class Rates:
     load_us: int
 
 
-def rates(gpu: GpuType, model: Model, precision: str, tensor_parallel: int) -> Rates:
-    """Rates of an engine by the roofline. ``ValueError`` when the weights leave no room for a cache."""
+def rates(gpu: GpuType, model: Model, precision: str, tensor_parallel: int, gpu_share: float = 1.0) -> Rates:
+    """Rates of an engine by the roofline, with its share of the GPU's memory. ``ValueError`` when the weights leave no
+    room for a cache."""
     weights = round(model.parameters * PRECISION_BYTES[precision])
     per_gpu = -(-weights // tensor_parallel)
     cache = max(1, model.cache_bytes_per_token() // tensor_parallel)
-    room = int(gpu.memory_bytes * MEMORY_SHARE) - RUNTIME_BYTES - per_gpu
+    room = int(gpu.memory_bytes * MEMORY_SHARE * gpu_share) - RUNTIME_BYTES - per_gpu
     if room < cache * 1_024:
         raise ValueError(f"{model.name} in {precision} does not fit on {tensor_parallel} x {gpu.name}")
     tflops = gpu.tflops_8_bit if PRECISION_BYTES[precision] == 1 else gpu.tflops_16_bit

@@ -26,7 +26,7 @@ from producers.fleet.knobs import Knobs, Positions
 from producers.fleet.load import Arrivals
 from producers.fleet.plan import FleetPlan, engine_rates
 from producers.fleet.requests import request_wide
-from producers.fleet.samples import Reading, engine_wide, gpu_wide, host_wide
+from producers.fleet.samples import Reading, engine_wide, gpu_wide, host_wide, process_wide
 from producers.fleet.wide import Wide
 from producers.fleet.wires import Wires
 from schemas.block import Block
@@ -161,6 +161,8 @@ class Fleet:
         slowest = np.ones(len(engines))
         on = self._gpus.engine >= 0
         np.minimum.at(slowest, self._gpus.engine[on], np.maximum(clock[on], 0.01))
+        sharing = self._gpus.sharing
+        np.minimum.at(slowest, sharing.engine, np.maximum(clock[sharing.gpu], 0.01))
         slower = (1.0 + positions.engine["slowdown"]) * (1.0 + positions.engine["deployed"])
         engines["slowdown"] = slower / slowest
         engines["cache_limit"] = engines["cache_tokens_max"] * (1.0 - positions.engine["cache_lost"])
@@ -178,6 +180,7 @@ class Fleet:
         restart = positions.engine["restart"] > 0
         down = np.zeros(len(engines), np.bool_)
         down[self._gpus.engine[lost & (self._gpus.engine >= 0)]] = True
+        down[self._gpus.sharing.engine[lost[self._gpus.sharing.gpu]]] = True
         down |= (positions.host["down"] > 0)[self._directory.engine_host]
         stopped = (down & ~self._down) | (restart & ~self._restarting)
         for e in np.flatnonzero(stopped):
@@ -210,6 +213,8 @@ class Fleet:
         engines = self._state.engines
         reading = Reading(begin_ms, end_ms, engines, self._gpus, positions, self._lost)
         wides = [gpu_wide(self._directory, reading, self._meters), engine_wide(self._directory, reading)]
+        if (processes := process_wide(self._directory, reading)) is not None:
+            wides.append(processes)
         if self._plan.host_samples:
             wides.append(host_wide(self._directory, reading, self._streams.host))
         for name in SINCE_LAST_SAMPLE:

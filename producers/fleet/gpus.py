@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from producers.fleet.equipment import GPU_TYPES, MODELS, RUNTIME_BYTES, GpuType, Rates
 from producers.fleet.plan import FleetPlan, engine_rates
+from producers.fleet.sharing import Sharing, holders
 
 PREFILL_DRAW, MEMORY_DRAW, OTHER_DRAW = 0.95, 0.55, 0.30
 """Share of the span between idle and limit drawn while computing prompts, reading weights, and otherwise busy."""
@@ -42,7 +43,8 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """What does not change: one row per GPU, sorted by host. ``engine`` is -1 for a GPU without one."""
+    """What does not change: one row per GPU, sorted by host. ``engine`` is -1 for a GPU without one, the first of those
+    that share it (``sharing``)."""
 
     host: Ints
     engine: Ints
@@ -62,20 +64,17 @@ class Gpus:
     has_link: npt.NDArray[np.bool_]
     silicon: Floats
     inlet_c: Floats
+    sharing: Sharing
 
 
 def gpus_of(plan: FleetPlan, random: np.random.Generator) -> Gpus:
     """The GPUs of a plan; serial numbers and the spread of silicon and cooling are drawn."""
-    owner = {
-        (engine.host, engine.first_gpu + offset): index
-        for index, engine in enumerate(plan.engines)
-        for offset in range(engine.tensor_parallel)
-    }
+    on = holders(plan)
     hosts = {host.name: host for host in plan.hosts}
     rates = [engine_rates(engine, hosts[engine.host]) for engine in plan.engines]
     places = [(h, slot) for h, host in enumerate(plan.hosts) for slot in range(host.gpus)]
     types = [GPU_TYPES[plan.hosts[h].gpu_type] for h, _ in places]
-    engine = np.array([owner.get((plan.hosts[h].name, slot), -1) for h, slot in places], np.int64)
+    engine = np.array([on.get((plan.hosts[h].name, slot), [-1])[0] for h, slot in places], np.int64)
     ids = random.integers(0, 2**32, (len(places), 4))
     return Gpus(
         host=np.array([h for h, _ in places], np.int64),
@@ -96,6 +95,19 @@ def gpus_of(plan: FleetPlan, random: np.random.Generator) -> Gpus:
         has_link=_of(types, "has_nvlink", np.bool_),
         silicon=random.uniform(0.97, 1.03, len(places)),
         inlet_c=INLET_C + random.uniform(0.0, 6.0, len(places)),
+        sharing=_sharing([on.get((plan.hosts[h].name, slot), []) for h, slot in places], rates),
+    )
+
+
+def _sharing(on: list[list[int]], rates: list[Rates]) -> Sharing:
+    pairs = [(gpu, engine, engine == each[0]) for gpu, each in enumerate(on) if len(each) > 1 for engine in each]
+    engines = np.array([engine for _, engine, _ in pairs], np.int64)
+    return Sharing(
+        gpu=np.array([gpu for gpu, _, _ in pairs], np.int64),
+        engine=engines,
+        weights=_per_engine(rates, "weights_bytes_per_gpu", engines),
+        cache_bytes=_per_engine(rates, "cache_bytes_per_token_per_gpu", engines),
+        first=np.array([first for _, _, first in pairs], np.bool_),
     )
 
 
@@ -136,6 +148,8 @@ class Work:
     heat: Floats
     brake: Floats
     leak: Floats
+    beside_bytes: Ints
+    """Memory of the engines that share the GPU, but the first."""
 
 
 class GpuMeters:
@@ -201,6 +215,6 @@ class GpuMeters:
         held = (
             RUNTIME_BYTES + (gpus.weights * work.loaded_share).astype(np.int64) + work.cache_tokens * gpus.cache_bytes
         )
-        used = np.where(work.alive, held, 0)
+        used = np.where(work.alive, held, 0) + work.beside_bytes
         free = np.maximum(gpus.memory_total - used, 0)
         return used + (free * np.minimum(work.leak, 1.0)).astype(np.int64)

@@ -26,7 +26,8 @@ class EnginePlan:
     """A serving engine on GPUs ``[first_gpu, first_gpu + tensor_parallel)`` of a host.
 
     ``chunk_tokens`` is the token budget of one step. A full queue (``queue_max``) rejects with 429. ``cold`` engines
-    start to load their model when the fleet starts.
+    start to load their model when the fleet starts. ``gpu_share`` is the share of its GPUs' memory that it may take:
+    engines whose shares add up to 1 at most may stand on one GPU (``sharing``).
     """
 
     engine_id: str
@@ -40,6 +41,7 @@ class EnginePlan:
     queue_max: int = 64
     chunk_tokens: int = 2_048
     cold: bool = False
+    gpu_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class FleetPlan:
             raise ConfigError("tenants", len(self.tenants), f"must be 1 to {TENANTS_MAX}")
         if len({engine.engine_id for engine in self.engines}) != len(self.engines):
             raise ConfigError("engines", len(self.engines), "must have each engine_id once")
-        taken: set[tuple[str, int]] = set()
+        taken: dict[tuple[str, int], float] = {}
         for engine in self.engines:
             _check_engine(engine, hosts, taken)
         missing = set(self.load.models()) - {engine.model for engine in self.engines}
@@ -124,10 +126,11 @@ class FleetPlan:
 
 def engine_rates(engine: EnginePlan, host: HostPlan) -> Rates:
     """What ``engine`` can do on ``host``."""
-    return rates(GPU_TYPES[host.gpu_type], MODELS[engine.model], engine.precision, engine.tensor_parallel)
+    gpu, model = GPU_TYPES[host.gpu_type], MODELS[engine.model]
+    return rates(gpu, model, engine.precision, engine.tensor_parallel, engine.gpu_share)
 
 
-def _check_engine(engine: EnginePlan, hosts: dict[str, HostPlan], taken: set[tuple[str, int]]) -> None:
+def _check_engine(engine: EnginePlan, hosts: dict[str, HostPlan], taken: dict[tuple[str, int], float]) -> None:
     host = hosts.get(engine.host)
     if host is None:
         raise ConfigError("engines.host", engine.host, "must be a host of the plan")
@@ -139,13 +142,18 @@ def _check_engine(engine: EnginePlan, hosts: dict[str, HostPlan], taken: set[tup
         raise ConfigError("engines.precision", engine.precision, f"must be one of {', '.join(PRECISION_BYTES)}")
     if min(engine.batch_max, engine.queue_max, engine.chunk_tokens, engine.tensor_parallel) < 1:
         raise ConfigError("engines", engine.engine_id, "batch, queue, chunk and tensor_parallel must be at least 1")
-    gpus = {(engine.host, engine.first_gpu + offset) for offset in range(engine.tensor_parallel)}
-    if engine.first_gpu < 0 or engine.first_gpu + engine.tensor_parallel > host.gpus or gpus & taken:
+    if not 0.0 < engine.gpu_share <= 1.0:
+        raise ConfigError("engines.gpu_share", engine.gpu_share, "must be above 0, at most 1")
+    gpus = [(engine.host, engine.first_gpu + offset) for offset in range(engine.tensor_parallel)]
+    for gpu in gpus:
+        taken[gpu] = taken.get(gpu, 0.0) + engine.gpu_share
+    full = any(taken[gpu] > 1.0 + _SHARE_SLACK for gpu in gpus)
+    if engine.first_gpu < 0 or engine.first_gpu + engine.tensor_parallel > host.gpus or full:
         raise ConfigError("engines.first_gpu", engine.first_gpu, "must name GPUs of the host that no other engine has")
-    taken |= gpus
     engine_rates(engine, host)
 
 
+_SHARE_SLACK = 1e-9
 _CLUSTERS = (("eu-1", "eu-central"), ("us-1", "us-east"))
 
 
@@ -181,10 +189,29 @@ CHAT_SHARES = (Share("llama-3.1-8b-instruct", 0.85), Share("llama-3.3-70b-instru
 CODE_SHARES = (Share("qwen2.5-coder-7b-instruct", 0.7), Share("qwen2.5-coder-32b-instruct", 0.3))
 
 
-def mixed_plan(hosts: int, load: Load, faults: tuple[Fault, ...] = (), *, host_samples: bool = False) -> FleetPlan:
+def side_by_side(
+    host: str, gpu: int, number: int, models: tuple[tuple[str, str, str], ...], batch: int = 64, queue: int = 64
+) -> tuple[EnginePlan, ...]:
+    """Engines of these (model, version, precision) on one GPU, each with an equal share of its memory, named from
+    ``number`` on."""
+    share = 1.0 / len(models)
+    return tuple(
+        EnginePlan(f"{host}/{number + i}", host, *one, gpu, 1, batch, queue, gpu_share=share)
+        for i, one in enumerate(models)
+    )
+
+
+def mixed_plan(
+    hosts: int,
+    load: Load,
+    faults: tuple[Fault, ...] = (),
+    *,
+    host_samples: bool = False,
+    shared_gpu: bool = False,
+) -> FleetPlan:
     """``hosts`` hosts of 8 GPUs, of five types in turn, in two clusters: chat and coding models of two sizes each
     (all four on the first host), and some GPUs without an engine. Eight hosts, 64 GPUs, carry both Azure traces at
-    speed 60."""
+    speed 60. ``shared_gpu``: one more host of a single L40S, on which two engines stand side by side."""
     plans: list[HostPlan] = []
     engines: list[EnginePlan] = []
     for index in range(hosts):
@@ -192,6 +219,11 @@ def mixed_plan(hosts: int, load: Load, faults: tuple[Fault, ...] = (), *, host_s
         host = HostPlan(f"gpu-{index:03d}", *_CLUSTERS[index % 2], gpu_type)
         plans.append(host)
         engines += _host_engines(host, layout, batch=128, queue=256)
+    if shared_gpu:
+        host = HostPlan(f"gpu-{hosts:03d}", *_CLUSTERS[hosts % 2], "L40S", 1)
+        plans.append(host)
+        models = tuple((model, f"{model.split('-')[0]}@2026-10", precision) for model, precision, _ in (_CHAT, _CODE))
+        engines += side_by_side(host.name, 0, 0, models, batch=128, queue=256)
     return FleetPlan(tuple(plans), tuple(engines), load, faults=faults, host_samples=host_samples)
 
 

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from producers.fleet.entities import Directory
 from producers.fleet.gpus import GpuMeters, Gpus, Work
 from producers.fleet.knobs import Positions
+from producers.fleet.sharing import PROCESSES_EVERY_MS
 from producers.fleet.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
 from schemas.block import Numbers
-from schemas.events import ENGINE_SAMPLES, GPU_SAMPLES, HOST_SAMPLES
+from schemas.events import ENGINE_SAMPLES, GPU_PROCESSES, GPU_SAMPLES, HOST_SAMPLES
 from schemas.fields import Event
 
 HOST_PROCESSORS = 192
@@ -38,6 +39,11 @@ class Reading:
     def interval_ms(self) -> int:
         """Length of the interval that the differences cover."""
         return self.to_ms - self.from_ms
+
+    def loaded_share(self) -> npt.NDArray[np.float64]:
+        """How much of its weights each engine has loaded."""
+        loading_us = np.maximum(self.engines["loaded_us"] - self.to_ms * 1_000, 0)
+        return np.asarray(1.0 - np.minimum(loading_us / np.maximum(self.engines["load_us"], 1), 1.0))
 
     def cache_held(self) -> npt.NDArray[np.int64]:
         """Tokens' worth of cache of each engine that is taken, by requests or by a fault."""
@@ -64,27 +70,60 @@ def gpu_wide(directory: Directory, reading: Reading, meters: GpuMeters) -> Wide:
 
 def _work(reading: Reading) -> Work:
     """The engines' work as each of their GPUs saw it."""
-    engines, gpus = reading.engines, reading.gpus
+    engines, gpus, loaded = reading.engines, reading.gpus, reading.loaded_share()
     on = gpus.engine >= 0
-    loading_us = np.maximum(engines["loaded_us"] - reading.to_ms * 1_000, 0)
-    loaded = 1.0 - np.minimum(loading_us / np.maximum(engines["load_us"], 1), 1.0)
 
     def spread(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.where(on, values[gpus.engine], 0)
 
+    def summed(name: str) -> npt.NDArray[Any]:
+        """With the work of engines beside the first."""
+        found = spread(engines[name])
+        np.add.at(found, gpus.sharing.gpu[beside], engines[name][gpus.sharing.engine[beside]])
+        return found
+
+    beside = ~gpus.sharing.first
+    busy_us = summed("busy_us")
+    fits = np.minimum(1.0, reading.interval_ms * 1_000 / np.maximum(busy_us, 1))
     return Work(
         interval_ms=reading.interval_ms,
-        busy_us=spread(engines["busy_us"]),
-        prefill_us=spread(engines["prefill_us"]),
-        memory_us=spread(engines["memory_us"]),
-        moved_tokens=spread(engines["moved_tokens"]),
+        busy_us=np.minimum(busy_us, reading.interval_ms * 1_000),
+        prefill_us=summed("prefill_us") * fits,
+        memory_us=summed("memory_us") * fits,
+        moved_tokens=summed("moved_tokens"),
         cache_tokens=spread(reading.cache_held()),
         alive=spread(engines["lost"] == 0).astype(np.bool_),
         loaded_share=spread(loaded),
         heat=reading.positions.gpu["heat"],
         brake=reading.positions.gpu["brake"],
         leak=reading.positions.gpu["leak"],
+        beside_bytes=_beside_bytes(reading, loaded),
     )
+
+
+def _beside_bytes(reading: Reading, loaded: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    sharing = reading.gpus.sharing
+    held = sharing.held_bytes(loaded, reading.cache_held())
+    counts = ~sharing.first & (reading.engines["lost"][sharing.engine] == 0)
+    found = np.zeros(len(reading.gpus.host), np.int64)
+    np.add.at(found, sharing.gpu[counts], held[counts])
+    return found
+
+
+def process_wide(directory: Directory, reading: Reading) -> Wide | None:
+    """The processes on GPUs that engines share, every ``PROCESSES_EVERY_MS``; None where there is nothing to tell.
+    ``sm_util_pct`` is that of the last step."""
+    sharing, engines = reading.gpus.sharing, reading.engines
+    if not len(sharing) or reading.to_ms // PROCESSES_EVERY_MS == reading.from_ms // PROCESSES_EVERY_MS:
+        return None
+    values = {
+        "memory_bytes": sharing.held_bytes(reading.loaded_share(), reading.cache_held()),
+        "sm_util_pct": np.minimum(engines["busy_us"][sharing.engine] // (reading.interval_ms * 10), 100),
+    }
+    there = (engines["lost"][sharing.engine] == 0) & ~reading.lost[sharing.gpu]
+    host_of = reading.gpus.host[sharing.gpu]
+    entity = np.flatnonzero(there)
+    return _wide(GPU_PROCESSES, reading.to_ms, directory.process, host_of, entity, values, {}, directory)
 
 
 def engine_wide(directory: Directory, reading: Reading) -> Wide:

@@ -70,6 +70,7 @@ def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, Au
         ("parts", 0, 0),
         ("measured GPU time and energy", 0, 0),
         ("measured requests and tokens", 0, 0),
+        ("shared GPUs by memory held", 0, 0),
         ("priced again", 0, 0),
         ("rollup by hour", 0, 0),
         ("rollup by day", 0, 0),
@@ -83,14 +84,17 @@ def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, Au
 
 
 def test_every_way_of_holding_a_gpu_is_in_it(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
-    """A group on two hosts, MIG devices with slices that nobody holds, engines that share a group."""
+    """A group on two hosts, MIG devices with slices that nobody holds, engines that share a group, and a GPU."""
     config, _, _ = simulated
     with reading(config) as database:
         hosts = database.sql("SELECT countIf(host IS NULL), uniqExact(owner) FROM costs WHERE use = 'engine'").rows[0]
         groups = database.sql("SELECT uniqExact(owner) FROM costs GROUP BY placement_group ORDER BY 1 DESC").rows
         devices = database.sql("SELECT uniqExact(gpu_uuid) FROM gpu_samples_partials WHERE mig_profile != ''").rows
 
+        shared = database.sql("SELECT groupUniqArray(engine_id), uniqExact(window_ms) FROM gpu_shares FINAL").rows[0]
+
     assert hosts[0] > 0
+    assert (sorted(shared[0]), shared[1] >= MINUTES) == (["h-1/3", "h-1/4"], True)
     assert groups[0][0] == 3
     assert devices[0][0] == 3
 

@@ -73,6 +73,7 @@ def test_engines_that_share_a_gpu_have_one_placement_group_everywhere() -> None:
 
     assert groups["h-2/1"] == groups["h-2/2"] == {"h-2/1+h-2/2"}
     assert groups["h-3/1"] == groups["h-3/2"] == {"h-3/1+h-3/2"}
+    assert groups["h-1/3"] == groups["h-1/4"] == {"h-1/3+h-1/4"}
     assert groups["h-1/0"] == {"h-1/0"}
 
 
@@ -101,7 +102,7 @@ def test_an_audit_is_exact_only_when_all_agree() -> None:
 
     def made(bills: int = 5, differing: int = 0, simulated: dict[str, int] | None = None) -> bool:
         checks = [Check("parts", bills, differing, differing)]
-        return Audit(0, 1, checks, 1, 2, 1, (), "", simulated).exact
+        return Audit(0, 1, checks, 1, 1, 1, 1, (), "", simulated).exact
 
     assert (made(), made(simulated=good)) == (True, True)
     assert [made(bills=0), made(differing=1), made(simulated={**good, "late_rows": 2}),
@@ -110,12 +111,12 @@ def test_an_audit_is_exact_only_when_all_agree() -> None:
 
 def test_lines_of_an_audit_name_what_differs_and_what_is_late() -> None:
     """Where to look, and what mends it."""
-    audit = Audit(0, 1, [Check("parts", 1, 1, 7, ["engine e, 2026: off by 7"])], 1, 2, 1, (), "another file", None)
+    audit = Audit(0, 1, [Check("parts", 1, 1, 7, ["engine e, 2026: off by 7"])], 1, 1, 1, 1, (), "another file", None)
 
     assert list(audit.lines()) == [
         "parts: engine e, 2026: off by 7",
         "not priced again: another file",
-        "1 rows of GPU readings and 2 of usage came when their minute was no longer kept (1 group-minutes):",
+        "1 rows of GPU readings, 1 of usage and 1 of shares came when their minute was no longer kept (1 group-minutes):",
         "  `fleetpulse rerate` takes them in",
     ]
     assert "costs_1d" in rollups("day")

@@ -9,6 +9,7 @@ import pytest
 from fleetpulse.rerate import Stored, fields_of, keys_of, newer, rerated, total_nusd
 from schemas.build import rows_of
 from schemas.costs import COSTS
+from schemas.gpu_shares import SHARES
 from schemas.tables import PARTIALS
 from schemas.usage import USAGE
 from stream_jobs.costs.account import Prices
@@ -33,6 +34,14 @@ def usage_rows(*rows: dict[str, Any]) -> Stored:
              "kv_token_ms": 0, "definition_version": 1, "engine_id": "e", "placement_group": "e", "host": "h",
              "tenant": "t", "model": "m", "slo_class": None, "status": "ok", "log_offset": 0}  # fmt: skip
     return stored(USAGE, [usual | row for row in rows])
+
+
+def share_rows(**memory: int) -> Stored:
+    """What engines held of GPU ``G``."""
+    usual = {"window_ms": MINUTE_MS, "readings": 1, "memory_readings": 1, "sm_readings": 0, "sm_util_pct": None,
+             "definition_version": 1, "placement_group": "e", "host": "h", "gpu_uuid": "G",
+             "log_offset": 9}  # fmt: skip
+    return stored(SHARES, [usual | {"engine_id": engine, "memory_bytes": held} for engine, held in memory.items()])
 
 
 def stored(table: Any, rows: list[dict[str, Any]]) -> Stored:
@@ -63,6 +72,13 @@ def test_a_bill_is_final_and_knows_its_last_row_and_prices() -> None:
         ("t", 5_000_000),
         ("u", 15_000_000),
     ]
+
+
+def test_engines_side_by_side_pay_by_what_they_held() -> None:
+    """Stored share rows count as they did for the cost job."""
+    found = bills(gpu_rows({"engine_id": None}), share_rows(a=30, b=10))
+
+    assert {bill["owner"]: bill["total_nusd"] for bill in found} == {"a": 7_500_000, "b": 2_500_000, "h": 0}
 
 
 def test_minutes_apart_are_bills_apart_and_all_are_told() -> None:
