@@ -1,4 +1,4 @@
-"""The whole pipeline by its own commands: the demo, and a short chaos."""
+"""The whole pipeline by its own commands: a short chaos."""
 
 from __future__ import annotations
 
@@ -23,17 +23,6 @@ def fleetpulse(*words: str, data_dir: Path) -> subprocess.CompletedProcess[str]:
         timeout=400,
         check=False,
     )
-
-
-def test_the_demo_ends_with_exact_books_twice_in_a_folder_with_a_space(tmp_path: Path) -> None:
-    """A short demo exits with 0, shows latencies, GPUs, this host and queries; the second run adds to the first."""
-    data_dir = tmp_path / "a folder"
-    for _ in range(2):
-        done = fleetpulse("demo", "--seconds", "8", data_dir=data_dir)
-
-        assert done.returncode == 0, done.stdout + done.stderr
-        for shown in ("TTFT", "llama-3.1-8b", "NVIDIA H100", "Books:", "books exact", "FROM request_windows"):
-            assert shown in done.stdout
 
 
 def test_a_short_chaos_loses_and_doubles_nothing(tmp_path: Path) -> None:

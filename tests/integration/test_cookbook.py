@@ -1,0 +1,152 @@
+"""The demo, twice in a folder with a space; and on what it leaves, every query of the SQL cookbook."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from fleetpulse.database import Database
+from runtime.config import Config, load
+from schemas.events import LLM_REQUESTS
+from schemas.headers import NDJSON
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
+RECIPE = re.compile(r"^### (?P<question>.+?)\n(?P<text>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+QUERY = re.compile(r"^```sql\n(.+?)^```\n\n((?:\|.*\n)+)", re.MULTILINE | re.DOTALL)
+NOTHING_IS_GOOD = ("Which final minutes got rows after their bill?",)
+SHOWN = ("TTFT", "llama-3.1-8b", "NVIDIA H100", "Books:", "books exact", "FROM request_windows")
+KEPT = "everything keeps running"
+WITHIN_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A question of the page, its query, and the columns of its answer."""
+
+    question: str
+    sql: str
+    columns: tuple[str, ...]
+
+
+def recipe(question: str, text: str) -> Recipe:
+    """Of what stands under a heading: one query and one table."""
+    ((sql, table),) = QUERY.findall(text)
+    head = table.splitlines()[0]
+    return Recipe(question, sql, tuple(cell.strip() for cell in head.strip("|").split("|")))
+
+
+RECIPES = [recipe(found["question"], found["text"]) for found in RECIPE.finditer(PAGE.read_text(encoding="utf-8"))]
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What two runs of the demo have left: the first has ended, the second keeps running."""
+
+    config: Config
+    first: subprocess.CompletedProcess[str]
+    second: subprocess.Popen[str]
+    second_log: Path
+
+
+def environment(data_dir: Path) -> dict[str, str]:
+    return {**os.environ, "FLEETPULSE_DATA_DIR": str(data_dir), "COLUMNS": "120"}
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "fleetpulse", "demo", *words]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """Eight seconds, and a run of twenty seconds that goes on."""
+    data_dir = tmp_path_factory.mktemp("demo") / "a folder"
+    env, log = environment(data_dir), data_dir.parent / "second.log"
+    first = subprocess.run(command("--seconds", "8"), env=env, capture_output=True, text=True, timeout=400, check=False)
+    with log.open("w") as output, contextlib.ExitStack() as ending:
+        second = subprocess.Popen(
+            command("--seconds", "20", "--keep"), env=env, stdout=output, stderr=output, text=True
+        )
+        ending.callback(subprocess.run, [sys.executable, "-m", "fleetpulse", "down"], env=env, check=True)
+        ending.callback(stop, second)
+        eventually(lambda: KEPT in log.read_text() or second.poll() is not None, f"{KEPT}: {log}")
+        yield Demo(load({"data_dir": data_dir}), first, second, log)
+
+
+def stop(process: subprocess.Popen[str]) -> int:
+    """On the way of Ctrl-C; the exit status."""
+    process.terminate()
+    return process.wait(WITHIN_S)
+
+
+def eventually(holds: Callable[[], object], what: str) -> None:
+    until_s = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < until_s, f"not within {WITHIN_S:.0f} s: {what}"
+        time.sleep(0.3)
+
+
+@pytest.fixture(scope="module")
+def reader(demo: Demo) -> Iterator[Database]:
+    """The read-only user, once a bill is told and what nobody can read was refused."""
+    asyncio.run(_send_what_nobody_can_read(demo.config))
+    with contextlib.closing(Database(demo.config.reading)) as found:
+        for table in ("token_costs", "rejected", "alerts", "llm_requests_rollup_1d"):
+            eventually(partial(_has_rows, found, table), f"rows in {table}")
+        yield found
+
+
+def _has_rows(database: Database, table: str) -> bool:
+    return bool(database.sql(f"SELECT 1 FROM {table} LIMIT 1").rows)
+
+
+async def _send_what_nobody_can_read(config: Config) -> None:
+    headers = [("schema", LLM_REQUESTS.schema.encode()), ("content-type", NDJSON.encode())]
+    async with AIOKafkaProducer(**config.kafka.client_settings()) as producer:
+        await producer.send_and_wait(LLM_REQUESTS.topic, b'{"host": "h-7", "model": ', headers=headers)
+
+
+def test_the_demo_ends_with_exact_books_twice_in_a_folder_with_a_space(demo: Demo) -> None:
+    """It shows latencies, GPUs and queries; the second run adds to the first."""
+    assert demo.first.returncode == 0, demo.first.stdout + demo.first.stderr
+    for said in (demo.first.stdout, demo.second_log.read_text()):
+        assert [shown for shown in SHOWN if shown not in said] == []
+
+
+@pytest.mark.parametrize("one", RECIPES, ids=lambda one: one.question)
+def test_a_query_of_the_cookbook_gives_what_the_page_shows(one: Recipe, reader: Database) -> None:
+    """On the demo's data, as the read-only user: the columns of the page, and rows."""
+    described = reader.sql(f"DESCRIBE TABLE ({one.sql})")
+
+    answer = reader.sql(one.sql)
+
+    assert tuple(row[0] for row in described.rows) == one.columns
+    assert bool(answer.rows) == (one.question not in NOTHING_IS_GOOD)
+
+
+def test_every_query_of_the_page_is_asked() -> None:
+    """None stands where this test would not find it."""
+    text = PAGE.read_text(encoding="utf-8")
+
+    assert text.count("```sql") == text.count("```") // 2 == len(RECIPES) >= 30
+
+
+def test_a_demo_that_goes_on_ends_when_it_is_told_to(demo: Demo) -> None:
+    """It says so, and ends by the signal that it got."""
+    assert demo.second.poll() is None
+    assert stop(demo.second) == -signal.SIGTERM
+    assert "stopping" in demo.second_log.read_text()

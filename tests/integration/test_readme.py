@@ -1,0 +1,140 @@
+"""The README, followed literally: a fresh clone in a folder with a space, an empty home, an environment made anew.
+
+Every line of its ``sh`` blocks is run in order, in bash, as a stranger would paste it. A line that serves must say what
+is expected of it, and then end when it is told to. What is left out stands in ``LEFT_OUT`` with its reason; a line
+that is new in the README is run.
+
+``FLEETPULSE_TEST_PIP_CACHE`` names a folder that pip may keep its downloads in; without it nothing is cached.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1_200)]
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```sh\n(.+?)^```", re.MULTILINE | re.DOTALL)
+SQL = re.compile(r"^```sql\n(.+?)^```", re.MULTILINE | re.DOTALL)
+LEFT_OUT = {
+    "make test": "this test is a part of what the two run",
+    "make simulator": "minutes; the suite runs fewer schedules",
+    "fleetpulse chaos --kills 100 --seed 1": "minutes; test_pipeline.py runs ten kills",
+}
+SERVES = {
+    "fleetpulse dashboard": "the dashboard begins",
+    "fleetpulse agent": "requests are taken",
+    "fleetpulse proxy --upstream http://127.0.0.1:8000": "proxy is up",
+    "fleetpulse jobs all": "assigned",
+}
+"""Lines that go on until they are told to end, and what they say once they serve."""
+PROMISED = {
+    "make demo": (
+        "TTFT",
+        "llama-3.1-8b",
+        "Three queries to paste",
+        "FROM request_windows",
+        "books exact",
+        "0 differences",
+    ),
+    "fleetpulse percentiles": ("llama-3.1-8b", "p99"),
+    "fleetpulse query": ("model", "requests", "ttft_p99_ms", "llama-3.1-8b"),
+}
+"""What a line must print, by how it begins."""
+LINE_S, SERVES_S, ENDS_S = 600.0, 180.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A line of the README, how it ended, and what it said. ``status`` None: it served, and ended as told."""
+
+    line: str
+    status: int | None
+    said: str
+
+
+def lines(text: str) -> list[str]:
+    """Commands of all blocks without their comments; behind the line that starts the stack the README's SQL."""
+    found = [line.split("  #")[0].strip() for block in BLOCK.findall(text) for line in block.splitlines()]
+    asked = [f'fleetpulse query "{sql.strip()}"' for sql in SQL.findall(text)]
+    at = found.index("fleetpulse up") + 1
+    return [line for line in (*found[:at], *asked, *found[at:]) if line and line not in LEFT_OUT]
+
+
+class Stranger:
+    """Somebody with an empty home in a fresh clone, who pastes one line after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        home, self._clone, self._folder = folder / "home", folder / "a fresh folder", folder
+        home.mkdir()
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("FLEETPULSE_", "VIRTUAL_ENV"))
+        }
+        self._env = {**kept, "HOME": str(home), "PYTHON": f"{sys.base_prefix}/bin/python3", "COLUMNS": "120"}
+        self._env["PIP_CACHE_DIR"] = os.environ.get("FLEETPULSE_TEST_PIP_CACHE") or str(home / "pip")
+        self._before = ""
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(self._clone)], check=True)
+
+    def paste(self, line: str) -> Ran:
+        """Run a line to its end; one that serves until it says so, and then until it ends as it is told to."""
+        if line.startswith(". "):
+            self._before += f"{line} && "
+        with (self._folder / "said").open("w+") as output:
+            process = subprocess.Popen(
+                ["bash", "-c", self._before + (f"exec {line}" if line in SERVES else line)],
+                cwd=self._clone, env=self._env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            status = self._served(process, SERVES[line]) if line in SERVES else process.wait(LINE_S)
+            return Ran(line, status, self._said())
+
+    def _served(self, process: subprocess.Popen[bytes], word: str) -> int | None:
+        until_s = time.monotonic() + SERVES_S
+        while word not in self._said() and process.poll() is None and time.monotonic() < until_s:
+            time.sleep(0.2)
+        serves = word in self._said() and process.poll() is None
+        process.terminate()
+        status = process.wait(ENDS_S)
+        return None if serves and status in (0, -signal.SIGTERM) else status
+
+    def _said(self) -> str:
+        return (self._folder / "said").read_text(encoding="utf-8", errors="replace")
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Ran]]:
+    """Every line of the README, run in order; it stops at the first that does not end as it should."""
+    stranger = Stranger(tmp_path_factory.mktemp("stranger"))
+    found: list[Ran] = []
+    try:
+        for line in lines((ROOT / "README.md").read_text(encoding="utf-8")):
+            found.append(stranger.paste(line))
+        yield found
+    finally:
+        stranger.paste("fleetpulse down")
+
+
+def test_every_line_of_the_readme_does_what_it_says(followed: list[Ran]) -> None:
+    """Exit status 0, or serving until told to end."""
+    wrong = [f"{ran.line}: {ran.status}\n{ran.said[-2_000:]}" for ran in followed
+             if ran.status != (None if ran.line in SERVES else 0)]  # fmt: skip
+
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_figures_that_the_readme_promises_are_printed(followed: list[Ran]) -> None:
+    """Percentiles, queries, exact books."""
+    missing = [(ran.line, word) for ran in followed for start, words in PROMISED.items() if ran.line.startswith(start)
+               for word in words if word not in ran.said]  # fmt: skip
+
+    assert missing == []
+    assert {start for start in PROMISED for ran in followed if ran.line.startswith(start)} == set(PROMISED)
