@@ -35,9 +35,12 @@ SERVES = {
     "fleetpulse dashboard": "the dashboard begins",
     "fleetpulse agent": "requests are taken",
     "fleetpulse proxy --upstream http://127.0.0.1:8000": "proxy is up",
-    "fleetpulse jobs all": "assigned",
+    "fleetpulse jobs all": "partitions are live",
+    "fleetpulse sink": "sink group reads",
 }
 """Lines that go on until they are told to end, and what they say once they serve."""
+GOES_ON = ("fleetpulse jobs all", "fleetpulse sink")
+"""In a terminal of its own to the end: what comes behind needs it."""
 PROMISED = {
     "make demo": (
         "TTFT",
@@ -63,6 +66,44 @@ class Ran:
     said: str
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A line that was pasted into a terminal."""
+
+    line: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def serves(self) -> bool:
+        return SERVES[self.line] in self.said and self.process.poll() is None
+
+    def ended(self) -> Ran:
+        """Once it has, or had to be told to."""
+        try:
+            self.process.wait(LINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+        return Ran(self.line, self.process.wait(ENDS_S), self.said)
+
+    def told_to_end(self) -> Ran:
+        """Once it serves and has ended as told; at the latest when it should have served."""
+        self.wait_until_it_serves()
+        served = self.serves
+        self.process.terminate()
+        status = self.process.wait(ENDS_S)
+        return Ran(self.line, None if served and status in (0, -signal.SIGTERM) else status, self.said)
+
+    def wait_until_it_serves(self) -> None:
+        until_s = time.monotonic() + SERVES_S
+        while not self.serves and self.process.poll() is None and time.monotonic() < until_s:
+            time.sleep(0.2)
+
+
 def lines(text: str) -> list[str]:
     """Commands of all blocks without their comments; behind the line that starts the stack the README's SQL."""
     found = [line.split("  #")[0].strip() for block in BLOCK.findall(text) for line in block.splitlines()]
@@ -77,50 +118,48 @@ class Stranger:
     def __init__(self, folder: Path) -> None:
         home, self._clone, self._folder = folder / "home", folder / "a fresh folder", folder
         home.mkdir()
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("FLEETPULSE_", "VIRTUAL_ENV"))
-        }
-        self._env = {**kept, "HOME": str(home), "PYTHON": f"{sys.base_prefix}/bin/python3", "COLUMNS": "120"}
+        ours = ("FLEETPULSE_", "VIRTUAL_ENV")
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        self._env |= {"HOME": str(home), "PYTHON": f"{sys.base_prefix}/bin/python3", "COLUMNS": "120"}
         self._env["PIP_CACHE_DIR"] = os.environ.get("FLEETPULSE_TEST_PIP_CACHE") or str(home / "pip")
-        self._before = ""
+        self._before, self._pasted = "", 0
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(self._clone)], check=True)
 
-    def paste(self, line: str) -> Ran:
-        """Run a line to its end; one that serves until it says so, and then until it ends as it is told to."""
+    def paste(self, line: str) -> Started:
+        """Run a line in a terminal of its own."""
         if line.startswith(". "):
             self._before += f"{line} && "
-        with (self._folder / "said").open("w+") as output:
+        self._pasted += 1
+        log = self._folder / f"{self._pasted}.log"
+        with log.open("w") as output:
             process = subprocess.Popen(
                 ["bash", "-c", self._before + (f"exec {line}" if line in SERVES else line)],
                 cwd=self._clone, env=self._env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-            status = self._served(process, SERVES[line]) if line in SERVES else process.wait(LINE_S)
-            return Ran(line, status, self._said())
+        return Started(line, process, log)
 
-    def _served(self, process: subprocess.Popen[bytes], word: str) -> int | None:
-        until_s = time.monotonic() + SERVES_S
-        while word not in self._said() and process.poll() is None and time.monotonic() < until_s:
-            time.sleep(0.2)
-        serves = word in self._said() and process.poll() is None
-        process.terminate()
-        status = process.wait(ENDS_S)
-        return None if serves and status in (0, -signal.SIGTERM) else status
-
-    def _said(self) -> str:
-        return (self._folder / "said").read_text(encoding="utf-8", errors="replace")
+    def follow(self, text: str) -> list[Ran]:
+        """Paste all lines, one when the other has ended; what goes on ends last."""
+        found: list[Ran] = []
+        going_on: list[Started] = []
+        for line in lines(text):
+            started = self.paste(line)
+            if line in GOES_ON:
+                started.wait_until_it_serves()
+                going_on.append(started)
+            else:
+                found.append(started.told_to_end() if line in SERVES else started.ended())
+        return found + [started.told_to_end() for started in going_on]
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Ran]]:
-    """Every line of the README, run in order; it stops at the first that does not end as it should."""
+    """Every line of the README, run in order."""
     stranger = Stranger(tmp_path_factory.mktemp("stranger"))
-    found: list[Ran] = []
     try:
-        for line in lines((ROOT / "README.md").read_text(encoding="utf-8")):
-            found.append(stranger.paste(line))
-        yield found
+        yield stranger.follow((ROOT / "README.md").read_text(encoding="utf-8"))
     finally:
-        stranger.paste("fleetpulse down")
+        stranger.paste("fleetpulse down").ended()
 
 
 def test_every_line_of_the_readme_does_what_it_says(followed: list[Ran]) -> None:
