@@ -6,7 +6,7 @@ time limit, and made anew after a failure. It keeps what it needs between two re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +25,8 @@ class Identity:
 
     labels: Mapping[str, str | None]
     placement: Mapping[str, Mapping[str, str | None]]
+    engine_of: Callable[[int], str | None] = lambda _pid: None
+    """The engine of a process on a GPU, by pid: on a shared GPU the placement names none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
     places = Places(host, [Job(job.workload, job.pattern) for job in config.jobs], configured)
-    return Setting(config, Identity(labels, places.placement), places, CostMeter(), state)
+    return Setting(config, Identity(labels, places.placement, places.engine_of), places, CostMeter(), state)
 
 
 def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:

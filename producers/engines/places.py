@@ -1,6 +1,7 @@
 """What the collectors of a host share: which engines there are, on which GPUs, and so where each GPU belongs.
 
-One writer at a time, under a lock; ``placement`` is read without one, by whoever samples GPUs, and is always whole.
+One writer at a time, under a lock; ``placement`` and ``engine_of`` are read without one, by whoever
+samples GPUs, and are always whole.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from producers.engines.processes import ProcessTable
-from producers.engines.registry import Registration, gpus_of, placement_groups, placement_of
+from producers.engines.registry import Registration, engines_by_pid, gpus_of, placement_groups, placement_of
 from producers.engines.target import EngineTarget, Job
 
 Place = Mapping[str, str | None]
@@ -54,6 +55,7 @@ class Places:
         self._targets: dict[str, EngineTarget] = {}
         self._gpus: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, str] = {}
+        self._by_pid: Mapping[int, str] = {}
 
     def saw_processes(self, processes: ProcessTable) -> None:
         """Another table of processes: engines are matched anew."""
@@ -79,8 +81,13 @@ class Places:
         with self._lock:
             return self._gpus.get(engine_id, ()), self._groups.get(engine_id, self._host)
 
+    def engine_of(self, pid: int) -> str | None:
+        """The engine that a process on a GPU is of; None where that is not known. Asked without a lock."""
+        return self._by_pid.get(pid)
+
     def _match(self) -> None:
         table = self._processes
+        self._by_pid = engines_by_pid(self._targets, table.listeners, table.parents, table.gpus)
         self._gpus = {
             name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in self._targets.items()
         }

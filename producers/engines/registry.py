@@ -63,10 +63,31 @@ def gpus_of(
     """
     if target.gpu_uuids:
         return tuple(sorted(set(target.gpu_uuids)))
-    roots = {target.pid} if target.pid is not None else set(listeners.get(target.port, ()) if target.local else ())
+    roots = _roots(target, listeners)
     return tuple(
         sorted(uuid for uuid, processes in gpus.items() if any(_below(pid, roots, parents) for pid in processes))
     )
+
+
+def _roots(target: EngineTarget, listeners: Mapping[int, Iterable[int]]) -> set[int]:
+    """Where the engine's processes begin."""
+    if target.pid is not None:
+        return {target.pid}
+    return set(listeners.get(target.port, ())) if target.local else set()
+
+
+def engines_by_pid(
+    targets: Mapping[str, EngineTarget],
+    listeners: Mapping[int, Iterable[int]],
+    parents: Mapping[int, int],
+    gpus: GpuProcesses,
+) -> dict[int, str]:
+    """Of the processes that compute on GPUs, whose each is: on a GPU that engines share, which of them holds what. A
+    process that is nobody's, or of more than one engine, is left out."""
+    roots = {name: _roots(target, listeners) for name, target in targets.items()}
+    pids = {pid for processes in gpus.values() for pid in processes}
+    of = {pid: [name for name, each in roots.items() if _below(pid, each, parents)] for pid in sorted(pids)}
+    return {pid: names[0] for pid, names in of.items() if len(names) == 1}
 
 
 def _below(pid: int, roots: set[int], parents: Mapping[int, int]) -> bool:

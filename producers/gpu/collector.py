@@ -140,7 +140,8 @@ class GpuProcessCollector:
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """A row per process and GPU."""
-        rows = self._reader.rows(at_ms, self._identity.labels, self._identity.placement)
+        identity = self._identity
+        rows = self._reader.rows(at_ms, identity.labels, identity.placement, identity.engine_of)
         return [Collected(GPU_PROCESSES, rows)]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ not tell it. ``sm_util_pct`` is the mean of the driver's samples since the readi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,14 @@ class ProcessReader:
         self._proc = proc
         self._newest_us: dict[str, int] = {}
 
-    def rows(self, at_ms: int, labels: Mapping[str, str | None], placement: Mapping[str, Any]) -> list[Row]:
-        """A row for each process on each device."""
+    def rows(
+        self,
+        at_ms: int,
+        labels: Mapping[str, str | None],
+        placement: Mapping[str, Any],
+        engine_of: Callable[[int], str | None] = lambda _pid: None,
+    ) -> list[Row]:
+        """A row for each process on each device, under its own engine where that is known, else the device's."""
         rows = []
         devices = inventory.found()
         # A GPU with instances lists the processes of all of them; they stand with their instance.
@@ -64,7 +70,10 @@ class ProcessReader:
                 processes = self._processes(device)
             except GpuLostError:
                 continue
-            rows += [{"at_ms": at_ms, **self._row(each), **about} for each in processes]
+            for each in processes:
+                engine = engine_of(each.pid)
+                of_its_own = {"engine_id": engine} if engine is not None else {}
+                rows.append({"at_ms": at_ms, **self._row(each), **about, **of_its_own})
         return rows
 
     def _processes(self, device: Found) -> list[Process]:

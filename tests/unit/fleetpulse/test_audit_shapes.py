@@ -116,7 +116,8 @@ def test_lines_of_an_audit_name_what_differs_and_what_is_late() -> None:
     assert list(audit.lines()) == [
         "parts: engine e, 2026: off by 7",
         "not priced again: another file",
-        "1 rows of GPU readings, 1 of usage and 1 of shares came when their minute was no longer kept (1 group-minutes):",
+        "1 rows of GPU readings, 1 of usage and 1 of shares came when their minute was no longer kept"
+        " (1 group-minutes):",
         "  `fleetpulse rerate` takes them in",
     ]
     assert "costs_1d" in rollups("day")

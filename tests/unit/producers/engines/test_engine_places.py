@@ -51,6 +51,7 @@ def test_engines_come_and_go() -> None:
 
     assert (places.of("one"), places.of("two")) == ((("G0", "G1"), "one+two"), (("G1",), "one+two"))
     assert placement["G1"] == {"engine_id": None, "placement_group": "one+two", "workload": "inference"}
+    assert [places.engine_of(pid) for pid in (11, 21, 99)] == ["one", "two", None]
 
     places.lost_engine("one")
     places.lost_engine("never there")

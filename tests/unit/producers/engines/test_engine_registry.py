@@ -12,6 +12,7 @@ from producers.engines.registry import (
     GROUP_CHARS_MAX,
     Registration,
     announcement,
+    engines_by_pid,
     event_row,
     gpus_of,
     placement_groups,
@@ -41,6 +42,15 @@ def test_configured_gpus_come_first() -> None:
 def test_an_engine_is_on_the_gpus_of_its_descendants() -> None:
     """The one that listens starts a process per GPU."""
     assert gpus_of(TARGET, {8000: [100]}, PARENTS, GPUS) == ("G0", "G1")
+
+
+def test_processes_on_gpus_are_of_the_engine_that_they_descend_from() -> None:
+    """Nobody's, and those that two engines would claim, are left out."""
+    targets = {"e": TARGET, "f": EngineTarget("f", "http://127.0.0.1:8001")}
+
+    assert engines_by_pid(targets, {8000: [100], 8001: [900]}, PARENTS, GPUS) == {110: "e", 111: "e", 900: "f"}
+    assert engines_by_pid(targets, {8000: [100], 8001: [110]}, PARENTS, GPUS) == {111: "e"}
+    assert engines_by_pid({}, {}, PARENTS, GPUS) == {}
 
 
 def test_the_port_of_the_api_is_looked_for() -> None:

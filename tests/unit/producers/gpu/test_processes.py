@@ -146,6 +146,23 @@ def test_utilisation_is_the_mean_of_samples(samples: list[tuple[int, int]], expe
     assert mean_by_pid(samples) == expected
 
 
+def test_on_a_shared_gpu_each_process_stands_under_its_own_engine() -> None:
+    """The GPU's place names none; a process that nobody knows has none, and all have the group."""
+    (gpu,) = gpus_of("mock_h100")
+    gpu.processes = [(41, 30 * GIB), (42, 10 * GIB), (43, GIB)]
+    place = {gpu.uuid: {"engine_id": None, "placement_group": "one+two", "workload": "inference"}}
+    with installed(FakeNvml([gpu])):
+        collector = GpuProcessCollector(Identity(LABELS, place, {41: "one", 42: "two"}.get), 10_000)
+        (collected,) = collector.collect(7_000)
+        collector.close()
+
+    assert [(row["engine_id"], row["placement_group"], row["memory_bytes"]) for row in collected.rows] == [
+        ("one", "one+two", 30 * GIB),
+        ("two", "one+two", 10 * GIB),
+        (None, "one+two", GIB),
+    ]
+
+
 def test_the_collector_gives_rows_of_its_event() -> None:
     """At its slow period."""
     (gpu,) = gpus_of("mock_h100")
