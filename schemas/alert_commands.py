@@ -2,8 +2,8 @@
 
 ``mute`` keeps alerts whose labels agree from waking anybody until ``until_ms``; they live and are recorded all the
 same. ``unmute`` ends a mute before its time. Besides the labels of an alert (dimensions such as ``host``, ``model`` or
-``gpu_uuid``; of GPU events ``kind`` and ``code``) ``rule``, ``severity`` and ``fingerprint`` may be named; no label at
-all means every alert.
+``gpu_uuid``; of GPU events ``kind`` and ``code``; of budgets ``budget`` and ``team``) ``rule``, ``severity`` and
+``fingerprint`` may be named; no label at all means every alert.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ NAMES = frozenset(one.name for table in PARTIALS.values() for one in table.field
     "fingerprint",
     "kind",
     "code",
+    "budget",
+    "team",
 }
 """What a mute's labels may be called: what an alert can have."""
 

@@ -72,7 +72,7 @@ class Alert:
     """Nobody is to be woken before this."""
     members: tuple[Member, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """By kind: ``requests``, ``gpu``, ``explained_by``, ``touched``, ``deployment`` (docs/alerts.md)."""
+    """By kind: ``requests``, ``gpu``, ``explained_by``, ``touched``, ``deployment``, ``budget`` (docs/alerts.md)."""
 
     @property
     def transition_id(self) -> str:

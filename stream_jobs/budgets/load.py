@@ -119,7 +119,7 @@ def _budget(node: Table, teams: set[str], told: Problems) -> Budget:
             scope=scope,
             of=of,
             days=None if days is None else whole(days, "days", 1, 366),
-            levels=LEVELS if levels is None else tuple(_level(one, told) for one in listing(levels, "levels")),
+            levels=LEVELS if levels is None else _levels(levels, told),
             **given,
         )
     except ConfigError as error:
@@ -154,6 +154,16 @@ def _day(node: Node) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise WrongError(node.at, f"since {quoted(text)} must be a day like 2026-01-05") from None
+
+
+def _levels(node: Node, told: Problems) -> tuple[Level, ...]:
+    found: dict[Level, None] = {}
+    for one in listing(node, "levels"):
+        level = _level(one, told)
+        if level in found:
+            raise WrongError(one.at, "this level stands twice; each is told once")
+        found[level] = None
+    return tuple(found)
 
 
 def _level(node: Node, told: Problems) -> Level:

@@ -27,6 +27,8 @@ MUTE_LABELS = tuple(
             "rule",
             "severity",
             "fingerprint",
+            "budget",
+            "team",
         ]
     )
 )

@@ -97,6 +97,11 @@ def test_a_file_says_teams_budgets_and_levels() -> None:
             ),
             id="wrong levels",
         ),
+        pytest.param(
+            one(levels="[{at: 80%}, {at: 80%, kind: hard}, {at: 80.0%}]"),
+            ("2: this level stands twice; each is told once",),
+            id="a level twice",
+        ),
         pytest.param(one() + "\n- {name: a, amount: 1 USD}", ("3: budget 'a' stands twice; give each its own name",),
                      id="twice"),
         pytest.param(one(untill="1"), (
