@@ -3,7 +3,7 @@
 Who has ended a span gives it to a ``Tracer`` and goes on: it is put into a bounded queue or, when that is full,
 dropped and counted. The thread gathers spans and exports them by OTLP over HTTP. A collector that is away costs spans
 and nothing else: every span that ended is counted as exported or dropped (counter ``trace_spans``), and an outage is
-one line in the log. OpenTelemetry is loaded when tracing is on, by that thread, and never else.
+one line in the log. OpenTelemetry is loaded where tracing is on (0.2 s and 10 MiB at the start), and never else.
 
 Names of spans and attributes are those of OpenTelemetry's semantic conventions 1.44.0 for messaging, Kafka and
 databases (https://github.com/open-telemetry/semantic-conventions/tree/v1.44.0/docs/messaging); what these have no word
@@ -16,7 +16,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, Protocol
@@ -28,8 +28,6 @@ from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
-FLUSH_WITHIN_S = 1.0
-"""At the end of the process, for what waits then."""
 LINKS_MAX = 32
 """Sampled batches that one commit, or one insert, tells of. What is above is counted as ``too_many``."""
 
@@ -80,17 +78,16 @@ class Tracer(Protocol):
 
 
 class ExportingTracer:
-    """Exports in a thread of its own, by what ``connect`` makes there. ``close`` it at the end of the process."""
+    """Exports in a thread of its own. ``close`` it at the end of the process."""
 
-    def __init__(self, config: TracingConfig, connect: Callable[[], Exporter], counters: Counters = COUNTERS) -> None:
+    def __init__(self, config: TracingConfig, exporter: Exporter, counters: Counters = COUNTERS) -> None:
         self.threshold = threshold(config.ratio)
         self._config = config
-        self._connect = connect
+        self._exporter = exporter
         self._counters = counters
         self._queue: deque[Span] = deque()
         self._wake = threading.Event()
         self._closing = threading.Event()
-        self._exporter: Exporter | None = None
         self._away = False
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
@@ -108,30 +105,25 @@ class ExportingTracer:
         """Count spans that never came to be."""
         self._count("too_many", spans)
 
-    def close(self, within_s: float = FLUSH_WITHIN_S) -> None:
-        """Export what waits, for so long at most; the rest is dropped and counted."""
+    def close(self) -> None:
+        """Export what waits, for ``flush_within_ms`` at most; the rest is dropped and counted."""
         self._closing.set()
         self._wake.set()
-        self._thread.join(within_s)
-        if self._thread.is_alive() and self._exporter is not None:
+        self._thread.join(self._config.flush_within_ms / 1_000)
+        if self._thread.is_alive():
             self._exporter.close()
         self._count("shutdown", len(self._taken(len(self._queue))))
 
     def _run(self) -> None:
-        try:
-            exporter = self._exporter = self._connect()
-        except Exception:
-            _log.exception("traces cannot be exported; they are dropped and counted")
-            exporter = self._exporter = _Nowhere()
         while not self._closing.is_set():
             self._wake.wait(self._config.export_every_ms / 1_000)
             self._wake.clear()
-            self._export_waiting(exporter)
-        self._export_waiting(exporter)
+            self._export_waiting()
+        self._export_waiting()
 
-    def _export_waiting(self, exporter: Exporter) -> None:
+    def _export_waiting(self) -> None:
         while spans := self._taken(self._config.batch_spans_max):
-            taken = _exported(exporter, spans)
+            taken = _exported(self._exporter, spans)
             self._count("exported" if taken else "refused", len(spans))
             self._tell(taken)
             if not taken:
@@ -160,16 +152,6 @@ class ExportingTracer:
             self._counters.add("trace_spans", spans, outcome=outcome)
 
 
-class _Nowhere:
-    """Takes nothing."""
-
-    def export(self, spans: Sequence[Span]) -> bool:
-        return False
-
-    def close(self) -> None:
-        pass
-
-
 def _exported(exporter: Exporter, spans: Sequence[Span]) -> bool:
     try:
         return exporter.export(spans)
@@ -189,13 +171,9 @@ def tracing(config: TracingConfig, process: str) -> Iterator[Tracer | None]:
     if not _is_installed():
         raise ConfigError("tracing.endpoint", config.endpoint, 'needs `pip install "fleetpulse[tracing]"`')
     name = config.service_name or f"fleetpulse-{process}"
+    from runtime.trace_export import OtlpExporter
 
-    def connect() -> Exporter:
-        from runtime.trace_export import OtlpExporter  # 0.2 s and 10 MiB, off the way of whoever starts
-
-        return OtlpExporter(url, name, config.export_within_ms / 1_000)
-
-    tracer = ExportingTracer(config, connect)
+    tracer = ExportingTracer(config, OtlpExporter(url, name, config.export_within_ms / 1_000))
     _log.info("traces are on", extra={"endpoint": config.endpoint, "ratio": config.ratio, "service": name})
     try:
         yield tracer

@@ -29,6 +29,8 @@ class TracingConfig(BaseModel):
     """How long a span waits for others to travel with."""
     export_within_ms: int = Field(default=5_000, ge=100, le=60_000)
     """A request that takes longer, tries again included, is given up, and its spans are dropped and counted."""
+    flush_within_ms: int = Field(default=1_000, ge=0, le=60_000)
+    """How long the end of the process waits for the spans that wait then. The rest is dropped and counted."""
 
     @field_validator("endpoint")
     @classmethod

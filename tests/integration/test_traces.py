@@ -1,0 +1,219 @@
+"""The way of every batch, told to a collector by the real processes; and a collector that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.migrate import migrate
+from fleetpulse.stack import ports
+from producers.publisher import Publisher
+from producers.spool.spool import Spool
+from runtime.config import ClickHouseConfig
+from runtime.counters import Counters
+from runtime.trace_context import trace_of
+from runtime.trace_export import OtlpExporter
+from runtime.tracing import ExportingTracer
+from runtime.tracing_config import TracingConfig
+from schemas.topics import SOURCE_TOPICS, WINDOW_PARTIALS
+from sinks.service import SinkSettings, run_sink
+from tests.integration.otlp_receiver import Received, Receiver, receiving
+from tests.integration.sink_rig import send, skip_to_end, until
+from tests.unit.sinks.landing_cases import NOW_MS, partials
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.timeout(420)]
+
+WITHIN_S = 180.0
+
+
+def eventually(holds: Callable[[], object], what: Callable[[], object]) -> None:
+    until_s = time.monotonic() + WITHIN_S
+    while not holds():
+        if time.monotonic() > until_s:
+            pytest.fail(f"not within {WITHIN_S} s: {what()}")
+        time.sleep(0.2)
+
+
+class Pipeline:
+    """Simulator, windows job and sink, each a process of its own; every batch is traced."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, **settings, "FLEETPULSE_DATA_DIR": str(folder)}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, *words: str) -> None:
+        with (self.folder / f"{words[0]}.log").open("wb") as log:
+            self.running[words[0]] = subprocess.Popen(
+                [sys.executable, "-m", "fleetpulse", *words], env=self.environment, stdin=subprocess.DEVNULL, stderr=log
+            )
+
+    def ended(self, name: str) -> int:
+        return self.running.pop(name).wait(WITHIN_S)
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """What a process logged."""
+        lines = (self.folder / f"{name}.log").read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def tails(self) -> str:
+        return "\n".join(f"{path.name}:\n{path.read_text()[-1_500:]}" for path in self.folder.glob("*.log"))
+
+
+@pytest.fixture
+def collector() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def pipeline(
+    stack: Any, clickhouse_config: ClickHouseConfig, collector: Receiver, tmp_path: Path
+) -> Iterator[Pipeline]:
+    """On the topics of the contract, in a database and under a deployment of its own."""
+    migrate(stack.kafka, clickhouse_config)
+    running = Pipeline(
+        tmp_path,
+        {
+            "FLEETPULSE_KAFKA__BOOTSTRAP": stack.kafka_bootstrap,
+            "FLEETPULSE_KAFKA__DEPLOYMENT": f"t{secrets.token_hex(4)}",
+            "FLEETPULSE_CLICKHOUSE__URL": clickhouse_config.url,
+            "FLEETPULSE_CLICKHOUSE__USER": clickhouse_config.user,
+            "FLEETPULSE_CLICKHOUSE__PASSWORD": clickhouse_config.password.get_secret_value(),
+            "FLEETPULSE_CLICKHOUSE__DATABASE": clickhouse_config.database,
+            "FLEETPULSE_TRACING__ENDPOINT": collector.url,
+            "FLEETPULSE_TRACING__RATIO": "1",
+            "FLEETPULSE_TRACING__QUEUE_SPANS_MAX": "65536",
+            "FLEETPULSE_TRACING__FLUSH_WITHIN_MS": "60000",
+        },
+    )
+    try:
+        yield running
+    finally:
+        for process in running.running.values():
+            process.kill()
+            process.wait()
+
+
+def by_key(spans: list[Received]) -> dict[tuple[bytes, bytes], Received]:
+    return {span.key: span for span in spans}
+
+
+def test_every_batch_is_followed_from_the_edge_to_its_rows(
+    pipeline: Pipeline, collector: Receiver, clickhouse: Any
+) -> None:
+    """publish -> fold -> commit -> land, by parents and links alone; and what landed is exactly what was produced."""
+    for words in (("sink",), ("jobs", "windows", "--shell", "bare", "--name", f"w{secrets.token_hex(4)}")):
+        pipeline.start(*words)
+    pipeline.start("simulate", "--gpus", "8", "--load", "poisson", "--rate", "20", "--seconds", "3", "--spool", "spool")
+    assert pipeline.ended("simulate") == 0, pipeline.tails()
+    (told,) = (line for line in pipeline.lines("simulate") if line["event"] == "simulated")
+    (spool,) = (line for line in pipeline.lines("simulate") if line["event"] == "the spool is open")
+
+    def booked() -> dict[str, int]:
+        found = clickhouse.query(
+            "SELECT topic, sum(events) FROM books FINAL WHERE source = {source:String} GROUP BY topic",
+            parameters={"source": spool["source"]},
+        ).result_rows
+        return {topic: int(events) for topic, events in found}
+
+    def stored() -> dict[str, int]:
+        return {
+            topic: clickhouse.query(
+                f"SELECT count() FROM {topic.replace('.', '_')} FINAL WHERE source = {{source:String}}",
+                parameters={"source": spool["source"]},
+            ).result_rows[0][0]
+            for topic in told["events"]
+        }
+
+    eventually(lambda: booked() == told["events"] == stored(), lambda: (told, booked(), stored(), pipeline.tails()))
+    eventually(lambda: collector.of("land llm_requests_partials"), pipeline.tails)
+    for name in ("jobs", "sink"):
+        pipeline.running[name].terminate()
+        assert pipeline.ended(name) == 0, pipeline.tails()
+
+    assert_followed(collector, told["records"], spool["source"])
+
+
+def assert_followed(collector: Receiver, records: int, source: str) -> None:
+    """Every record that was sent, to its raw table and through the job's commit to the table of its aggregates."""
+    published, folded, committed = (by_key(collector.of(name)) for name in ("publish", "fold", "commit"))
+    landed = collector.of("land")
+    raw = [span for span in landed if span.parent in published]
+    aggregates = [span for span in landed if span.parent in committed]
+
+    assert len(published) == records
+    assert {span.attributes["fleetpulse.source"] for span in published.values()} == {source}
+    assert {span.parent for span in folded.values()} <= published.keys()
+    assert all(set(span.links) <= folded.keys() and span.links for span in committed.values())
+    assert {link for span in committed.values() for link in span.links} == folded.keys()
+    assert len(raw) + len(aggregates) == len(landed)
+    assert all(span.links == (span.parent,) for span in (*raw, *aggregates, *folded.values()))
+    assert {span.service for span in collector.spans} == {
+        "fleetpulse-simulate",
+        "fleetpulse-jobs-windows",
+        "fleetpulse-sink",
+    }
+
+    requests = next(span for span in aggregates if span.name == "land llm_requests_partials")
+    assert requests.parent is not None
+    commit = committed[requests.parent]
+    fold = folded[commit.links[0]]
+    assert fold.parent is not None
+    publish = published[fold.parent]
+    (row,) = [span for span in raw if span.parent == publish.key]
+    assert [span.name for span in (publish, fold, commit, row)] == [
+        "publish llm.requests",
+        "fold llm.requests",
+        "commit llm.requests",
+        "land llm_requests",
+    ]
+    place = ("messaging.destination.name", "messaging.destination.partition.id", "messaging.kafka.offset")
+    assert len({tuple(span.attributes[name] for name in place) for span in (publish, fold, row)}) == 1
+    assert publish.start_ms <= publish.end_ms <= commit.end_ms <= requests.end_ms
+
+
+async def test_a_collector_that_is_away_delays_and_changes_nothing(
+    stack: Any, clickhouse_config: ClickHouseConfig, clickhouse: Any, tmp_path: Path
+) -> None:
+    """Records go out and rows land as ever; the spans are dropped and counted, and the end takes a second at most."""
+    await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
+    kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
+    await skip_to_end(kafka, f"{kafka.deployment}-sink", (WINDOW_PARTIALS,))
+    await skip_to_end(kafka, f"{kafka.deployment}-raw", [topic.name for topic in SOURCE_TOPICS])
+    config = TracingConfig(endpoint=f"http://127.0.0.1:{ports.free_ports(1)[0]}", ratio=1)
+    counters, stop = Counters(), asyncio.Event()
+    assert config.url is not None
+    tracer = ExportingTracer(config, OtlpExporter(config.url, "test", config.export_within_ms / 1_000), counters)
+    settings = SinkSettings(flush_ms=100, raw=False, roll=False)
+    sink = asyncio.create_task(run_sink(kafka, clickhouse_config, settings, stop, tracer=tracer))
+    record = partials([{"window_ms": NOW_MS - NOW_MS % 10_000, "grouping": "service", "event_count": 3}], 0)
+
+    async with Publisher(Spool.open(tmp_path / "spool"), kafka, host="h", tracer=tracer) as publisher:
+        # The books of the spool go out beside it; they are of no trace.
+        await send(kafka, [record._replace(headers=(*record.headers, trace_of(1).header))])
+        await until(lambda: clickhouse.query(COUNTED).result_rows[0][0], WITHIN_S)
+        assert await publisher.flush(WITHIN_S)
+    stop.set()
+    await sink
+    begun_s = time.monotonic()
+    await asyncio.to_thread(tracer.close)
+
+    assert (await asyncio.to_thread(clickhouse.query, COUNTED)).result_rows == [(1, 3)]
+    assert time.monotonic() - begun_s < 2.0
+    outcomes = {name: counters.value("trace_spans", outcome=name) for name in ("exported", "refused", "shutdown")}
+    assert outcomes["exported"] == 0
+    assert outcomes["refused"] + outcomes["shutdown"] == 1
+
+
+COUNTED = "SELECT count(), sum(event_count) FROM llm_requests_partials FINAL"
