@@ -115,7 +115,7 @@ def test_every_batch_is_followed_from_the_edge_to_its_rows(
     """publish -> fold -> commit -> land, by parents and links alone; and what landed is exactly what was produced."""
     for words in (("sink",), ("jobs", "windows", "--shell", "bare", "--name", f"w{secrets.token_hex(4)}")):
         pipeline.start(*words)
-    pipeline.start("simulate", "--gpus", "8", "--load", "poisson", "--rate", "20", "--seconds", "3", "--spool", "spool")
+    pipeline.start("simulate", "--gpus", "8", "--load", "poisson", "--rate", "20", "--seconds", "3")
     assert pipeline.ended("simulate") == 0, pipeline.tails()
     (told,) = (line for line in pipeline.lines("simulate") if line["event"] == "simulated")
     (spool,) = (line for line in pipeline.lines("simulate") if line["event"] == "the spool is open")
