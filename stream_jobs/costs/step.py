@@ -20,6 +20,7 @@ import orjson
 import zstandard
 
 from schemas.errors import ContractError
+from schemas.gpu_shares import SHARES_OF
 from schemas.limits import Limits
 from schemas.record import Output, Record
 from schemas.topics import COSTS_TOPIC
@@ -82,7 +83,8 @@ class CostStep:
         topic: str = COSTS_TOPIC,
     ) -> None:
         self._limits = limits
-        self._sources: tuple[Source, ...] = sources_of(partitions)
+        shares = ((SHARES_OF, number) for number in range(partitions.get(SHARES_OF, 0)))
+        self._sources: tuple[Source, ...] = (*sources_of(partitions), *shares)  # who pays for a GPU waits for both
         self._price_of = price_of
         self._prices_version = prices_version
         self._targets = targets

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ContractError
+from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
 from stream_jobs.costs.figures import Figures
 from stream_jobs.costs.ledger import LedgerLimits
@@ -19,6 +20,7 @@ from stream_jobs.finals import kernels
 from stream_jobs.step import Commit, replay_from
 from tests.unit.stream_jobs.costs_cases import (
     BASE_MS,
+    SOURCES,
     Bill,
     Log,
     a_gpu,
@@ -27,6 +29,7 @@ from tests.unit.stream_jobs.costs_cases import (
     a_step,
     added,
     newest,
+    price_of,
     told_rows,
 )
 
@@ -99,6 +102,17 @@ def test_engines_side_by_side_pay_by_the_memory_they_hold() -> None:
         "b": (15_000_000, 15_000, "__wasted__"),
         "h-1": (0, 0, "__idle__"),
     }
+
+
+def test_a_minute_waits_for_what_engines_hold_of_its_gpus() -> None:
+    """Else a job that catches up would forget minutes before it knows who pays for their GPUs."""
+    step, log = CostStep(DEFAULT_LIMITS, SOURCES | {"gpu.processes": 1}, price_of, "p1"), Log()
+    log.gpu(0, [a_gpu("g1")], through=6)
+    log.usage(0, through=6)
+    before = told_at_once(step, log.records)
+    log.shares(0, through=6)
+
+    assert (before, len(told_at_once(step, log.records))) == ([], 1)
 
 
 def test_gpus_without_an_engine_are_billed_to_their_host() -> None:
