@@ -88,7 +88,7 @@ def _fires(one: Crossed, now_ms: int) -> Signal:
         high=one.budget.amount_nusd * one.level.share_ppm // PPM / _NUSD,
         unit="USD",
         count=1,
-        note="" if one.whole else "spend before the first known day is missing",
+        note="" if one.known_ms <= one.stands.start_ms else f"spend is known from {_day(one.known_ms)} on",
         summary=_summary(one),
         advice=_ADVICE,
         renotify_ms=NEVER_MS,
@@ -116,7 +116,7 @@ def _summary(one: Crossed) -> str:
 def _told(one: Crossed) -> dict[str, Any]:
     scope = {"scope": one.budget.scope, "of": one.budget.of, "amount_nusd": one.budget.amount_nusd}
     level = {"share_ppm": one.level.share_ppm, "kind": one.level.kind, "ahead": one.level.ahead}
-    return {**asdict(one.stands), **scope, "level": level, "whole": one.whole}
+    return {**asdict(one.stands), **scope, "level": level, "known_ms": one.known_ms}
 
 
 def dollars(nusd: int) -> str:

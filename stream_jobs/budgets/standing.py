@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS
@@ -21,6 +22,8 @@ PPM = 1_000_000
 SCOPES = ("all", "tenant", "team", "model")
 KINDS = ("soft", "hard")
 _EPOCH = date(1970, 1, 1)
+_forecast = lru_cache(maxsize=4_096)(forecast)
+"""Days that are over change rarely, and budgets are asked every minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +121,8 @@ def standing(budget: Budget, days_nusd: Mapping[int, int], now_ms: int) -> Stand
     start, end = budget.period(now_ms)
     today = now_ms // DAY_MS
     spent = sum(amount for day, amount in days_nusd.items() if start // DAY_MS <= day <= today)
-    history = [float(days_nusd.get(day, 0)) for day in range(min(days_nusd, default=today), today)]
-    ahead = forecast(history, end // DAY_MS - today)
+    history = tuple(float(days_nusd.get(day, 0)) for day in range(min(days_nusd, default=today), today))
+    ahead = _forecast(history, end // DAY_MS - today)
     done = (now_ms % DAY_MS) / DAY_MS
     outlook = _outlook(spent, ahead, done)
     used_up = _exhausted(budget.amount_nusd, spent, ahead, now_ms)

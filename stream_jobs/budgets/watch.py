@@ -42,14 +42,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """A level that holds now. ``whole``: spend is known from the period's first day on."""
+    """A level that holds now. ``known_ms``: from which day on spend is known."""
 
     key: Key
     budget: Budget
     level: Level
     stands: Standing
     since_ms: int
-    whole: bool
+    known_ms: int
 
 
 def level_name(level: Level) -> str:
@@ -99,8 +99,7 @@ class Watch:
         key = Key(budget.name, level_name(level), stands.start_ms)
         held = self.held.get(key)
         since_ms = min(now_ms, stands.end_ms - 1) if held is None else held.since_ms
-        first_ms = spend.since_ms
-        return Crossed(key, budget, level, stands, since_ms, first_ms is not None and first_ms <= stands.start_ms)
+        return Crossed(key, budget, level, stands, since_ms, now_ms if spend.since_ms is None else spend.since_ms)
 
     def dump(self) -> list[Any]:
         """As plain values."""

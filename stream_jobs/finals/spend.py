@@ -3,7 +3,8 @@
 What is kept are the bills that may be told again: those of the last ``KEEP_MS`` before the newest of the same upstream
 partition. The cost job tells a minute again for 25 minutes of event time; a bill that is older than what is kept cannot
 be told from one that was counted, so it is left out and counted as such. Differences are exact whole numbers, and each
-stands on ``window.finals`` once: it is sent with the offset in ``costs`` in one transaction.
+stands on ``window.finals`` once: it is sent with the offset in ``costs`` in one transaction. A minute stays packed for
+snapshots until it changes, because others wait while one is made.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from schemas.limits import DAY_MS, MINUTE_MS
 from schemas.record import Output, Record
 from schemas.spend import SPEND
 from schemas.topics import WINDOW_FINALS
+from stream_jobs import parts as parts_of
 from stream_jobs.finals.bills import Bill, Name, Payer, bills_of, source_of
 from stream_jobs.step import Commit
 
-KEEP_MS = 40 * MINUTE_MS
+KEEP_MS = 30 * MINUTE_MS
 ROWS_MAX = 20_000
 """Of a record."""
 VERSION = 1
 _LEVEL = 1
+_MAGIC = b"FPS1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,16 @@ class Counted:
     spend: dict[Payer, int]
 
 
-Minutes = dict[int, dict[Name, Counted]]
-"""Bills by minute and name."""
+@dataclass(slots=True)
+class Minute:
+    """Bills by name, and what a snapshot holds of them since they changed last."""
+
+    bills: dict[Name, Counted] = field(default_factory=dict)
+    packed: bytes | None = field(default=None, compare=False, repr=False)
+
+
+Minutes = dict[int, Minute]
+"""By their start in ms."""
 
 
 @dataclass(slots=True)
@@ -96,7 +107,7 @@ class SpendStep:
                 if bill.minute_ms <= newest_ms - KEEP_MS:
                     changes.left_out += 1
                 else:
-                    _count(minutes.setdefault(bill.minute_ms, {}), bill, changes)
+                    _count(minutes.setdefault(bill.minute_ms, Minute()), bill, changes)
             changes.at_ms = max(changes.at_ms, record.timestamp_ms)
             _forget(minutes)
 
@@ -120,36 +131,53 @@ class SpendStep:
         ]
 
     def dump(self, state: Spending) -> list[bytes]:
-        bills = [
-            [source, minute_ms, *name, one.version, _listed(one.spend)]
-            for source, minutes in sorted(state.minutes.items())
-            for minute_ms, named in sorted(minutes.items())
-            for name, one in sorted(named.items(), key=lambda item: _order(item[0]))
+        minutes = [
+            (source, minute_ms, _packed(minute))
+            for source, found in sorted(state.minutes.items())
+            for minute_ms, minute in sorted(found.items())
         ]
-        found = {"version": VERSION, "topic": state.topic, "partition": state.partition, "bills": bills}
-        return [zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps(found))]
+        index = [[source, minute_ms, len(packed)] for source, minute_ms, packed in minutes]
+        head = {"version": VERSION, "topic": state.topic, "partition": state.partition, "minutes": index}
+        return parts_of.cut(_MAGIC, orjson.dumps(head), (packed for _, _, packed in minutes))
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> Spending:
-        found = orjson.loads(zstandard.ZstdDecompressor().decompress(b"".join(parts)))
-        if (found["version"], found["topic"], found["partition"]) != (VERSION, topic, partition):
-            raise ContractError(f"snapshot of {found['topic']}/{found['partition']} is not ours")
+        opening, data = parts_of.joined(_MAGIC, parts)
+        head = orjson.loads(opening)
+        if (head["version"], head["topic"], head["partition"]) != (VERSION, topic, partition):
+            raise ContractError(f"snapshot of {head['topic']}/{head['partition']} is not ours")
         state = Spending(topic, partition)
-        for source, minute_ms, use, owner, group, version, spend in found["bills"]:
-            counted = Counted(version, {(tenant, model): amount for tenant, model, amount in spend})
-            state.minutes.setdefault(source, {}).setdefault(minute_ms, {})[use, owner, group] = counted
+        pieces = parts_of.pieces_of(data, (length for _, _, length in head["minutes"]))
+        for (source, minute_ms, _), packed in zip(head["minutes"], pieces, strict=True):
+            state.minutes.setdefault(source, {})[minute_ms] = _unpacked(packed)
         return state
 
 
-def _count(named: dict[Name, Counted], bill: Bill, changes: Differences) -> None:
+def _packed(minute: Minute) -> bytes:
+    if minute.packed is None:
+        order = sorted(minute.bills.items(), key=lambda item: _order(item[0]))
+        rows = [[*name, one.version, _listed(one.spend)] for name, one in order]
+        minute.packed = zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps(rows))
+    return minute.packed
+
+
+def _unpacked(packed: bytes) -> Minute:
+    bills: dict[Name, Counted] = {}
+    for use, owner, group, version, spend in orjson.loads(zstandard.ZstdDecompressor().decompress(packed)):
+        counted = Counted(version, {(tenant, model): amount for tenant, model, amount in spend})
+        bills[use, owner, group] = counted
+    return Minute(bills, packed)
+
+
+def _count(minute: Minute, bill: Bill, changes: Differences) -> None:
     """Let the bill take the place of an older version of it."""
-    before = named.get(bill.name)
+    before = minute.bills.get(bill.name)
     if before is not None and before.version >= bill.version:
         return
     day_ms = bill.minute_ms - bill.minute_ms % DAY_MS
     if before is not None:
         changes.add(day_ms, before.spend, -1)
     changes.add(day_ms, bill.spend, 1)
-    named[bill.name] = Counted(bill.version, bill.spend)
+    minute.bills[bill.name], minute.packed = Counted(bill.version, bill.spend), None
 
 
 def _forget(minutes: Minutes) -> None:

@@ -104,7 +104,7 @@ def test_what_an_alert_says() -> None:
     assert alert.labels == {"budget": "acme", "level": "soft 50%", "period": "2023-11-01", "tenant": "acme"}
     assert (alert.rule, alert.value, alert.high, alert.unit, alert.note) == ("budget", 6.0, 5.0, "USD", "")
     found = alert.evidence["budget"]
-    assert (found["spent_nusd"], found["amount_nusd"], found["whole"]) == (6 * DOLLAR, 10 * DOLLAR, True)
+    assert (found["spent_nusd"], found["amount_nusd"], found["known_ms"]) == (6 * DOLLAR, 10 * DOLLAR, NOVEMBER)
     assert (found["start_ms"], found["end_ms"]) == (NOVEMBER, DECEMBER)
     assert found["level"] == {"share_ppm": 500_000, "kind": "soft", "ahead": False}
 
@@ -119,7 +119,7 @@ def test_what_is_not_known_of_a_period_is_said() -> None:
 
     (alert,) = told(a_step(budgets=ahead), story.log.records)
 
-    assert alert.note == "spend before the first known day is missing"
+    assert alert.note == "spend is known from 2023-11-10 on"
     assert alert.value == pytest.approx(16 + 4 * (DECEMBER - alert.at_ms) / DAY_MS)
     assert alert.summary.startswith("Budget b is expected to end at 80.29 USD of 40.00 USD, used up by 2023-11-20 ")
 

@@ -145,7 +145,7 @@ def test_without_history_no_forecast_holds() -> None:
 
 
 def test_what_is_known_of_a_period_is_said() -> None:
-    """Whole when spend is known from its first day on; asked of any level of any budget in the file."""
+    """And from which day on; asked of any level of any budget in the file."""
     case = Case(HALF)
     case.spent(4, 2, 60)
     case.judge(ms(4, 2, 10))
@@ -157,7 +157,7 @@ def test_what_is_known_of_a_period_is_said() -> None:
 
     assert isinstance(part, Crossed)
     assert isinstance(whole, Crossed)
-    assert (part.whole, whole.whole) == (False, True)
+    assert (part.known_ms, whole.known_ms) == (ms(4, 2), ms(3, 30))
     assert (whole.stands.spent_nusd, whole.since_ms) == (60 * DOLLAR, ms(4, 2, 10))
     assert case.watch.stands(Key("c", "soft 50%", APRIL), case.spend, ms(4, 2, 11)) is None
 

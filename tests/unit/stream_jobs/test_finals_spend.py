@@ -127,7 +127,7 @@ def test_differences_add_up_to_the_newest_bills(log: list[list[Any]], crash: int
     step, newest = SpendStep(), dict[tuple[int, int, str], tuple[int, list[Any]]]()
     records = []
     for offset, told in enumerate(log):
-        bills = [(EVENING_MS + minute * 10 * MINUTE_MS, *rest) for minute, *rest in told]
+        bills = [(EVENING_MS + minute * 9 * MINUTE_MS, *rest) for minute, *rest in told]
         rows = [a_bill(minute_ms, parts, version, owner) for minute_ms, owner, version, parts in bills]
         records.append(a_cost_record(offset, rows, source=offset % 2))
         for minute_ms, owner, version, parts in bills:
