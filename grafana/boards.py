@@ -52,6 +52,13 @@ def _latency(title: str, bins: str) -> Panel:
     return Panel(title, "latency_over_time", "timeseries", _LATENCY, "µs", params={"bins": bins})
 
 
+def _latency_of(whose: str, title: str, bins: str) -> Panel:
+    """Percentiles by model or by tenant, of all of them."""
+    select = f"{whose}, percentiles[1] AS p50, percentiles[2] AS p95"
+    params = {"bins": bins, f"{whose}s": "[]"}
+    return Panel(title, f"{whose}s_latency", "table", select, "µs", params=params)
+
+
 def _usd(*columns: str) -> str:
     return ", ".join(f"{column} / 1e9 AS {column}_usd" for column in columns)
 
@@ -107,23 +114,22 @@ BOARDS = (
                 "Models",
                 "models",
                 "table",
-                "model, requests, failed_share, output_tokens, ttft[1] AS ttft_p50, ttft[2] AS ttft_p95,"
-                " tpot[2] AS tpot_p95, e2e[2] AS e2e_p95",
-                units={"failed_share": "percentunit"}
-                | dict.fromkeys(("ttft_p50", "ttft_p95", "tpot_p95", "e2e_p95"), "µs"),
+                "model, requests, failed_share, input_tokens, output_tokens",
+                units={"failed_share": "percentunit"},
                 params={**_TOP, "search": "''"},
-                width=24,
             ),
             Panel(
                 "Tenants by requests",
                 "tenants",
                 "table",
                 "*",
-                units={"failed": "percentunit"}
-                | dict.fromkeys(("ttft_p50_us", "ttft_p95_us", "tpot_p95_us", "e2e_p95_us"), "µs"),
+                units={"failed": "percentunit"},
                 params=_TOP,
-                width=24,
             ),
+            _latency_of("model", "Time to first token by model", "ttft_us_bins"),
+            _latency_of("model", "End to end by model", "e2e_us_bins"),
+            _latency_of("tenant", "Time to first token by tenant", "ttft_us_bins"),
+            _latency_of("tenant", "End to end by tenant", "e2e_us_bins"),
         ),
     ),
     Board(
@@ -209,7 +215,7 @@ BOARDS = (
                 "Age of the newest event in the tables",
                 "pipeline_freshness",
                 "table",
-                "topic, toUnixTimestamp64Milli(now64(3)) - newest_ms AS age_ms, events",
+                "topic, toUnixTimestamp64Milli(now64(3)) - newest_ms AS age_ms",
                 units={"age_ms": "ms"},
             ),
             Panel(

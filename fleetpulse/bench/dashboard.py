@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
-from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, Fleet
+from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, MODELS, TENANTS, Fleet
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand, fresh_stand
 from fleetpulse.processes import Command, Processes
@@ -34,8 +34,27 @@ PAGE_P95_MS = 2_000
 RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
 RAW_SECONDS = 60
 _READY_WITHIN_S = 60.0
-_COLUMNS = {"total": "util_gpu_pct_sum", "known": "util_gpu_pct_count", "dimension": "model"}
-_NUMBERS = {"top": 50, "kept_ms": 60 * 24 * HOUR_MS, "bytes_max": 2_048, "width_ms": MINUTE_MS, "row": -1}
+_MERGED_WITHIN_S = 300.0
+_GIVEN: dict[str, catalogue.Value] = {
+    "total": "util_gpu_pct_sum",
+    "known": "util_gpu_pct_count",
+    "dimension": "cluster",
+    "bins": "ttft_us_bins",
+    "top": 50,
+    "kept_ms": 60 * 24 * HOUR_MS,
+    "bytes_max": 2_048,
+    "width_ms": MINUTE_MS,
+    "row": -1,
+    "metric": "ttft",
+    "slo_classes": ["interactive", "standard"],
+    "slo_ttft_us": [500_000, None],
+    "slo_tpot_us": [50_000, None],
+    "slo_e2e_us": [None, 30_000_000],
+    "models": MODELS,
+    "tenants": [*TENANTS, None],
+}
+_EMPTY: dict[str, catalogue.Value] = {"String": ""}
+"""What a place takes that no page fills: a filter that takes all; numbers are 0."""
 
 
 def measure(data_dir: Path | None, gpus: int, hours: int, times: int, seed: int, progress: Progress) -> dict[str, Any]:
@@ -45,6 +64,7 @@ def measure(data_dir: Path | None, gpus: int, hours: int, times: int, seed: int,
     span, fleet = Span(to_ms - hours * HOUR_MS, to_ms), Fleet(gpus // GPUS_PER_HOST, seed)
     with fresh_stand(data_dir, progress.say) as stand:
         rows = _filled(stand, fleet, span, seed, progress)
+        _merged(stand, progress)
         queries = _queries(stand.config.reading, span, times, progress)
         pages = _pages(stand, span, times, progress)
     beyond = [name for name, one in queries.items() if one["p95_ms"] is None or one["p95_ms"] > QUERY_P95_MS]
@@ -71,14 +91,27 @@ def _filled(stand: Stand, fleet: Fleet, span: Span, seed: int, progress: Progres
         database.close()
 
 
+def _merged(stand: Stand, progress: Progress) -> None:
+    """Wait until the server has put together what was inserted at once: no fleet sends hours of history in minutes."""
+    database = SinkDatabase(stand.config.clickhouse)
+    until_s = time.monotonic() + _MERGED_WITHIN_S
+    try:
+        with progress.task("waiting for merges"):
+            while database.rows("SELECT count() FROM system.merges") != [(0,)] and time.monotonic() < until_s:
+                time.sleep(1)
+    finally:
+        database.close()
+
+
 def values_of(query: catalogue.Query, from_ms: int, to_ms: int) -> dict[str, catalogue.Value]:
     """A value for every place of a query: the range, no filter, and what a page would choose."""
-    known: dict[str, catalogue.Value] = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": (to_ms - from_ms) // 120}
-    known |= {**_COLUMNS, **_NUMBERS}
-    given: dict[str, catalogue.Value] = {}
-    for name, kind in query.parameters.items():
-        if name not in query.sources:
-            given[name] = known.get(name, "" if kind == "String" else "event_count" if kind == "Identifier" else 0)
+    range_ms = to_ms - from_ms
+    known = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": range_ms // 120, **_GIVEN}
+    given = {
+        name: known.get(name, _EMPTY.get(kind, 0))
+        for name, kind in query.parameters.items()
+        if name not in query.sources
+    }
     return query.values(given, to_ms - from_ms)
 
 

@@ -12,7 +12,7 @@ from fleetpulse.commands.output import err, out
 
 def dashboard(
     gpus: Annotated[int, typer.Option(min=8, max=100_000, help="GPUs of the history, eight to a host.")] = 10_000,
-    hours: Annotated[int, typer.Option(min=1, max=48, help="Hours of history; the last one in rows of 10 s.")] = 1,
+    hours: Annotated[int, typer.Option(min=1, max=48, help="Hours of history, each level as far as it is read.")] = 1,
     times: Annotated[int, typer.Option(min=3, max=1_000, help="How often each query and page is asked.")] = 20,
     seed: Seed = 1,
     json: Json = False,

@@ -1,4 +1,4 @@
-"""An hour of a big fleet as rows of the tables, made directly: what ``bench dashboard`` asks its questions of.
+"""Hours of a big fleet as rows of the tables, made directly: what ``bench dashboard`` asks its questions of.
 
 Rows have the shape and the labels of what the windows job writes: a row for each GPU, host and engine, and one for each
 (model, tenant, length, fate) of the service, in each window. Values are drawn, sketches have some twenty bins each.
@@ -7,7 +7,7 @@ Pure and seeded: a window gives the same blocks whenever it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from schemas.block import Bins, Block, Column, Labels, Numbers
 from schemas.fields import Field, Kind
-from schemas.grouping import GROUPING_SETS
+from schemas.grouping import GROUPING_SETS, GroupingSet
 from schemas.limits import WINDOW_MS
 from schemas.sketch import bin_of
 from schemas.tables import DEFINITION_VERSION, PARTIALS, Table
@@ -37,6 +37,7 @@ FATES = (("ok", None), ("ok", None), ("ok", None), ("ok", None), ("error", "serv
 EVENTS_PER_WINDOW = 3
 EVENT_KINDS = (("xid", "warning"), ("ecc_uncorrected", "critical"), ("thermal", "warning"), ("clock", "info"))
 BINS_PER_SKETCH = 20
+_EVENTS = next(one for one in GROUPING_SETS if one.name == "gpu_event")
 SAMPLES = 10
 """Readings of a GPU, host or engine in a window."""
 
@@ -93,18 +94,17 @@ class Fleet:
     models: tuple[str, ...] = MODELS
     tenants: tuple[str, ...] = TENANTS
 
-    def blocks(self, window_ms: int, width_ms: int = WINDOW_MS) -> Iterator[tuple[Table, Block]]:
-        """The rows of one window, for each grouping set: the fields of the partials table in its order."""
-        random = np.random.default_rng([self.seed, window_ms // WINDOW_MS])
-        for grouping in GROUPING_SETS:
-            table = PARTIALS[grouping.topic]
-            labels = self._events(random) if grouping.name == "gpu_event" else self._labels[grouping.name]
-            yield table, _block(table, grouping.name, labels, random, window_ms, width_ms)
+    def block(self, grouping: GroupingSet, window_ms: int, width_ms: int = WINDOW_MS) -> Block:
+        """The rows of one grouping set in one window: the fields of its partials table in their order."""
+        random = np.random.default_rng([self.seed, window_ms // WINDOW_MS, width_ms, GROUPING_SETS.index(grouping)])
+        labels = self._events(random) if grouping is _EVENTS else self._labels[grouping.name]
+        return _block(PARTIALS[grouping.topic], grouping.name, labels, random, window_ms, width_ms)
 
-    @property
-    def rows_max(self) -> int:
-        """Rows of the largest grouping set in a window."""
-        return max(len(next(iter(labels.values())).codes) for labels in self._labels.values())
+    def rows(self, grouping: GroupingSet) -> int:
+        """How many rows a window of this grouping set has."""
+        if grouping is _EVENTS:
+            return EVENTS_PER_WINDOW
+        return len(next(iter(self._labels[grouping.name].values())).codes)
 
     @cached_property
     def _labels(self) -> dict[str, dict[str, Labels]]:

@@ -127,7 +127,7 @@ def legend(names: Sequence[str], palette: Palette) -> dict[str, Any]:
         "itemWidth": 12,
         "itemHeight": 3,
         "itemGap": 14,
-        "textStyle": {"color": palette.muted, "fontSize": 12},
+        "textStyle": {"color": palette.muted, "fontSize": 12, "lineHeight": 18},
         "pageTextStyle": {"color": palette.muted},
         "pageIconColor": palette.muted,
     }

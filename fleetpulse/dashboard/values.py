@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 UNKNOWN = "–"
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -32,6 +34,12 @@ def watts(value: float | None) -> str:
     """Power given in watts: ``350 W``, ``21.7 kW``, ``3.2 MW``."""
     text = short(value)
     return f"{text[:-1]} {text[-1]}W" if text[-1] in "kMGT" else text if text == UNKNOWN else f"{text} W"
+
+
+def energy(joules: float | None) -> str:
+    """Energy given in joules: ``350 Wh``, ``21.7 kWh``, ``3.2 MWh``."""
+    text = watts(None if joules is None else joules / 3_600)
+    return text if text == UNKNOWN else f"{text}h"
 
 
 def percent(value: float | None) -> str:
@@ -76,6 +84,15 @@ def middle(value: object) -> str:
     """Anybody's id for a narrow cell: its beginning and its end, which tell one from another."""
     text = clean(value)
     return text if len(text) <= 18 else f"{text[:6]}…{text[-10:]}"
+
+
+def percentile_cells(names: Sequence[str], found: Sequence[Sequence[float] | None]) -> dict[str, float | None]:
+    """Cells of a table row, such as ``ttft_p50``: of each latency named percentiles 50 and 95, or None for both."""
+    return {
+        f"{name}_{percentile}": pair[place] if pair else None
+        for name, pair in zip(names, found, strict=True)
+        for place, percentile in enumerate(("p50", "p95"))
+    }
 
 
 def _three(value: float) -> str:

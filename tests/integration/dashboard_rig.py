@@ -8,7 +8,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,8 @@ LOG_IDS = dict.fromkeys(("rejected", "costs", "books", "alerts"), "history")
 READY_WITHIN_S = 90.0
 PATIENCE_S = 60
 """How long a browser waits for what must come at last, on a machine that does other things too."""
+LOST_AFTER_S, SECONDS = 10, 240
+"""When the GPU is lost and when all ends, in seconds of the simulated fleet: ten of them pass in one."""
 SIZES = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844)}
 
 
@@ -65,37 +67,32 @@ def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
 
 @dataclass
 class Rig:
-    """Everything that runs. ``begun_ms`` is when the fleet was started."""
+    """Everything that runs. Looks have a browser context each, which all tests share: what a page loads of scripts is
+    fetched and compiled once."""
 
     config: Config
     processes: Processes
+    folder: Path
     port: int
-    browser: Browser
-    begun_ms: int
+    looks: Mapping[str, BrowserContext]
     seen: list[str] = field(default_factory=list)
     """What browsers complained about."""
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return address_of(self.port)
 
     @contextlib.contextmanager
     def page(self, look: str = "light") -> Iterator[Page]:
-        """A browser of its own: no cookie, no cache."""
-        width, height = SIZES[look]
-        context: BrowserContext = self.browser.new_context(
-            viewport={"width": width, "height": height}, accept_downloads=True
-        )
-        if look == "dark":
-            context.add_cookies([{"name": THEME_COOKIE, "value": "dark", "url": self.address}])
-        page = context.new_page()
+        """A page of its own."""
+        page = self.looks[look].new_page()
         page.set_default_timeout(1_000 * PATIENCE_S)
         page.on("console", lambda told: self._complained(told.type, told.text))
         page.on("pageerror", lambda error: self._complained("error", str(error)))
         try:
             yield page
         finally:
-            context.close()
+            page.close()
 
     def _complained(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
@@ -105,6 +102,15 @@ class Rig:
         """Open a page and wait until its figures are there."""
         page.goto(self.address + path)
         settled(page)
+
+    def lose_a_gpu(self) -> None:
+        """Start sixteen GPUs under load of which one is lost at once."""
+        faults = self.folder / "faults.json"
+        lost = {"kind": "gpu_lost", "field": "gpu", "value": "gpu-001:5", "from_s": LOST_AFTER_S, "to_s": SECONDS}
+        faults.write_bytes(orjson.dumps([lost]))
+        words = ("simulate", "--gpus", "16", "--speed", "10", "--seed", "3", "--seconds", str(SECONDS))
+        files = ("--spool", str(self.folder / "spool"), "--faults", str(faults))
+        self.processes.start(Command("simulate", (*words, *files), environment(self.config), restart=False))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows that the writer sees."""
@@ -121,6 +127,16 @@ def settled(page: Page) -> None:
     page.wait_for_function("() => !document.querySelector('.fp-busy.on')")
 
 
+def address_of(port: int) -> str:
+    """Where the dashboard answers."""
+    return f"http://127.0.0.1:{port}"
+
+
+def environment(config: Config) -> dict[str, str]:
+    """What tells a process which stack is meant."""
+    return {"FLEETPULSE_DATA_DIR": str(config.data_dir)}
+
+
 @contextlib.contextmanager
 def rig(folder: Path) -> Iterator[Rig]:
     """Start everything; end everything."""
@@ -128,45 +144,45 @@ def rig(folder: Path) -> Iterator[Rig]:
     with contextlib.ExitStack() as ending:
         ending.callback(manage.down, data_dir)
         config = bring_up(data_dir, lambda _said: None)
-        environment = {"FLEETPULSE_DATA_DIR": str(data_dir)}
         processes = ending.enter_context(Processes(folder / "log"))
         for job in ("windows", "finals", "alerts"):
-            processes.start(Command(job, ("jobs", job, "--shell", "bare", "--name", f"b-{job}"), environment))
-        processes.start(Command("sink", ("sink",), environment))
+            words = ("jobs", job, "--shell", "bare", "--name", f"b-{job}")
+            processes.start(Command(job, words, environment(config)))
+        processes.start(Command("sink", ("sink",), environment(config)))
         port = ports.free_ports(1, start=secrets.randbelow(5_000))[0]
-        processes.start(Command("dashboard", ("dashboard", "--port", str(port)), environment))
-        begun_ms = _fleet(processes, folder, environment)
-        _history(config, begun_ms)
+        processes.start(Command("dashboard", ("dashboard", "--port", str(port)), environment(config)))
+        _history(config, time.time_ns() // 1_000_000)
+        browser = ending.enter_context(_browser())
         eventually(lambda: _answers(port), READY_WITHIN_S, f"the dashboard answers: {processes.tail('dashboard')}")
-        playwright = ending.enter_context(sync_playwright())
-        found = shutil.which("chromium") or shutil.which("chromium-browser")
-        assert found, "no Chromium here: install Debian's chromium"
+        yield Rig(config, processes, folder, port, {look: _context(browser, look, port) for look in SIZES})
+
+
+@contextlib.contextmanager
+def _browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert found, "no Chromium here: install Debian's chromium"
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        ending.callback(browser.close)
-        yield Rig(config, processes, port, browser, begun_ms)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _context(browser: Browser, look: str, port: int) -> BrowserContext:
+    width, height = SIZES[look]
+    made = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
+    if look == "dark":
+        made.add_cookies([{"name": THEME_COOKIE, "value": "dark", "url": address_of(port)}])
+    return made
 
 
 def _answers(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer:
+        with urllib.request.urlopen(f"{address_of(port)}/healthz", timeout=2) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-FAULT_AFTER_S = 45
-SECONDS = 240
-
-
-def _fleet(processes: Processes, folder: Path, environment: dict[str, str]) -> int:
-    """Sixteen GPUs under load of which one is lost after a while; the time at which it was started."""
-    faults = folder / "faults.json"
-    lost = {"kind": "gpu_lost", "field": "gpu", "value": "gpu-001:5", "from_s": FAULT_AFTER_S, "to_s": SECONDS}
-    faults.write_bytes(orjson.dumps([lost]))
-    words = ("simulate", "--gpus", "16", "--speed", "10", "--seed", "3", "--seconds", str(SECONDS))
-    files = ("--spool", str(folder / "spool"), "--faults", str(faults))
-    processes.start(Command("simulate", (*words, *files), environment, restart=False))
-    return time.time_ns() // 1_000_000
 
 
 def _history(config: Config, now_ms: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -26,7 +27,11 @@ OF_TYPES: dict[str, Value] = {"String": HOSTILE, "Int64": 1, "UInt8": 1, "UInt32
 
 def values_for(found: Query) -> dict[str, Value]:
     """A value for every place: hostile texts, small numbers, known columns."""
-    arrays: dict[str, Value] = {"Array(String)": [HOSTILE], "Array(Nullable(Int64))": [None]}
+    arrays: dict[str, Value] = {
+        "Array(String)": [HOSTILE],
+        "Array(Nullable(String))": [HOSTILE, None],
+        "Array(Nullable(Int64))": [None],
+    }
     of_types = OF_TYPES | arrays
     return {
         name: IDENTIFIERS.get(name, "host") if kind == "Identifier" else of_types[kind]
@@ -64,6 +69,30 @@ async def test_every_query_runs_at_every_level_with_hostile_texts(data: Data, cl
 
     assert clickhouse.query(tables).result_rows == before
     assert data.trouble is None
+
+
+@pytest.mark.parametrize(
+    ("from_min", "to_min"),
+    [(0, 180), (10, 170), (59, 61), (60, 120), (61, 119), (0, 60), (119, 121), (30, 31)],
+)
+async def test_whole_hours_and_what_lies_around_them_add_up(
+    data: Data, clickhouse: Client, from_min: int, to_min: int
+) -> None:
+    """A request a minute: whatever the range, as many as it has minutes; nothing is missed or counted twice."""
+    now_ms = time.time_ns() // 1_000_000  # rows of long ago would be gone by their TTL
+    start_ms = now_ms - now_ms % HOUR_MS - DAY_MS
+    for level, width_ms in (("1m", MINUTE_MS), ("1h", HOUR_MS)):
+        clickhouse.command(
+            f"INSERT INTO llm_requests_rollup_{level} (window_ms, grouping, tenant, model, status, event_count)"
+            f" SELECT {start_ms} + number * {width_ms}, 'service', 'a', 'm', 'error', {width_ms // MINUTE_MS}"
+            f" FROM numbers({3 * HOUR_MS // width_ms})"
+        )
+    span: dict[str, Value] = {"from_ms": start_ms + from_min * MINUTE_MS, "to_ms": start_ms + to_min * MINUTE_MS}
+    anything = dict.fromkeys(("cluster", "region", "model", "tenant", "search"), "")
+
+    for name in ("models", "tenants", "tenant_errors"):
+        answer = await data.ask(name, {**anything, **span, "top": 5}, 6 * HOUR_MS)
+        assert [row["requests"] for row in answer.records()] == [to_min - from_min], name
 
 
 async def test_equal_questions_share_an_answer(data: Data) -> None:

@@ -191,5 +191,5 @@ PAGE = PageSpec(
     build=build,
     filters=("cluster", "host", "model", "tenant"),
     options={"alert": "", "muted": "no"},
-    live_s=3.0,
+    live_s=2.0,
 )

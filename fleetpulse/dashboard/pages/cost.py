@@ -11,7 +11,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.pages.tenants import dollars
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid
-from fleetpulse.dashboard.values import UNKNOWN, percent, short
+from fleetpulse.dashboard.values import UNKNOWN, energy, percent, short
 from fleetpulse.dashboard.view import View, wall_ms
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -117,7 +117,7 @@ class _Cost:
             Column("tenant", "Tenant", href=lambda row: self._view.link("/tenants", tenant=str(row["tenant"]))),
             Column("cost", "Cost", text=dollars, right=True),
             Column("lost", "Failed", text=dollars, right=True),
-            Column("used_mj", "Energy", text=_kwh, right=True),
+            Column("used_mj", "Energy", text=_energy, right=True),
             Column("gpu_time_ms", "GPU hours", text=_hours, right=True),
         ]
 
@@ -172,10 +172,10 @@ class _Cost:
         show("hour", dollars(None if bill is None else bill / hours), "over this range")
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")
-        show("energy", _kwh(total["used_mj"]), f"{dollars(total['energy'])} of the bill")
+        show("energy", _energy(total["used_mj"]), f"{dollars(total['energy'])} of the bill")
         missing = total["unpriced_ms"]
         show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
-        show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills may still change")
+        show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
 
     def _show_split(self, rows: Sequence[Mapping[str, Any]], width_ms: int) -> None:
         view = self._view
@@ -212,8 +212,8 @@ def _budgets(path: Path) -> Budgets:
     return load_budgets(path) if path.is_file() else Budgets()
 
 
-def _kwh(millijoules: float | None) -> str:
-    return UNKNOWN if millijoules is None else f"{short(millijoules / 3.6e9)} kWh"
+def _energy(millijoules: float | None) -> str:
+    return energy(None if millijoules is None else millijoules / 1_000)
 
 
 def _hours(milliseconds: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
 from fleetpulse.dashboard.heat_map import heat_map
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
-from fleetpulse.dashboard.values import ago, clean, microseconds, percent, short, watts
+from fleetpulse.dashboard.values import ago, clean, energy, microseconds, percent, short, watts
 from fleetpulse.dashboard.view import View
+from fleetpulse.database import Answer
 
 NOW_MS = 60_000
 """The map shows the last minute of the range, as it is now; the other figures are of the whole range."""
@@ -27,6 +29,8 @@ def build(view: View) -> Refresh:
 class _Fleet:
     def __init__(self, view: View) -> None:
         self._view = view
+        self._heavy: tuple[Answer | None, ...] = (None, None, None)
+        self._health = Health(())
         self._stats = Stats(
             {
                 "gpus": "GPUs reporting",
@@ -99,11 +103,15 @@ class _Fleet:
         shown = known
         if view.option("over") != "range" and view.range.span_ms > NOW_MS:
             shown = await view.ask_over(view.range.end(NOW_MS), "fleet_gpus", **asked)
-        health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
-        self._show_map(health)
-        self._show_figures(health, series.records(), len(faults.rows))
-        self._show_lines(series.records())
-        self._show_tables(health, faults.records())
+        heavy = (known, shown, series)
+        if not all(map(operator.is_, heavy, self._heavy)):  # live mode asks more often than these are counted again
+            self._heavy = heavy
+            self._health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
+            self._show_map(self._health)
+            self._show_lines(series.records())
+            self._show_worst(self._health)
+        self._show_figures(self._health, series.records(), len(faults.rows))
+        self._show_faults(faults.records())
 
     def _show_map(self, health: Health) -> None:
         if not health.gpus:
@@ -128,8 +136,7 @@ class _Fleet:
         show("held", f"{health.held:,}", "by heat or power", "warn" if health.held else "good")
         show("busy", percent(last.get("busy")), f"memory {percent(last.get('memory'))}")
         energy_j = sum(row["energy_j"] or 0 for row in series) if series else None
-        kwh = None if energy_j is None else energy_j / 3.6e6
-        show("power", watts(last.get("power_w")), f"{short(kwh)} kWh in this range")
+        show("power", watts(last.get("power_w")), f"{energy(energy_j)} in this range")
         show("faults", f"{faults:,}", "events in this range", "warn" if faults else "good")
 
     def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
@@ -146,13 +153,15 @@ class _Fleet:
         self._busy.show(over_time(shares, view.range, view.palette, "share"))
         self._power.show(over_time([line("power", "power_w", area=True)], view.range, view.palette, "W"))
 
-    def _show_tables(self, health: Health, faults: Sequence[Mapping[str, Any]]) -> None:
+    def _show_worst(self, health: Health) -> None:
         worst = health.worst(_WORST_MAX)
         if worst:
             self._worst.show(worst)
             self._worst_panel.show()
         else:
             self._worst_panel.empty("No GPU stands out", "None is missing, held back or hot.")
+
+    def _show_faults(self, faults: Sequence[Mapping[str, Any]]) -> None:
         if faults:
             to_ms = self._view.range.to_ms
             self._faults.show([row | {"ago_ms": to_ms - row["at_ms"]} for row in map(dict, faults)])
@@ -173,4 +182,5 @@ PAGE = PageSpec(
     build=build,
     filters=("cluster", "region", "host", "gpu_model"),
     options={"metric": "busy", "over": "now"},
+    live_s=2.0,
 )

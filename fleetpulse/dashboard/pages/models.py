@@ -11,7 +11,7 @@ from fleetpulse.dashboard.baseline import band, before
 from fleetpulse.dashboard.charts import Band, Line, over_time
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, search_field
-from fleetpulse.dashboard.values import clean, microseconds, percent, short
+from fleetpulse.dashboard.values import clean, microseconds, percent, percentile_cells, short
 from fleetpulse.dashboard.view import View
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
@@ -22,6 +22,7 @@ LATENCIES = {
     "tpot_us_bins": ("TPOT", "mean time per token of a request"),
     "e2e_us_bins": ("E2E", "received to last byte"),
 }
+LISTED = ("ttft", "tpot", "e2e")
 TOP = 50
 KINDS_MAX = 8
 GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
@@ -69,7 +70,7 @@ class _Models:
     def _columns(self) -> list[Column]:
         latencies = [
             Column(f"{name}_{p}", f"{name.upper()} {p}", text=microseconds, right=True)
-            for name in ("ttft", "tpot", "e2e")
+            for name in LISTED
             for p in ("p50", "p95")
         ]
         return [
@@ -193,24 +194,19 @@ class _Models:
         chart.show(over_time(lines, view.range, view.palette, "/s"))
 
     async def _ask_models(self) -> None:
-        rows = (await self._view.ask("models", search=self._view.option("q"), top=TOP)).records()
+        view = self._view
+        rows = (await view.ask("models", search=view.option("q"), top=TOP)).records()
         if not rows:
             self._table_panel.empty("No model in this range", "Choose a longer range, fewer filters or another search.")
             return
         known = rows[0]["models"]
         some = f"the {TOP} with most requests of {known:,}; search for others"
         self._table_panel.hint("by requests" if known <= TOP else some)
+        names = [row["model"] for row in rows]
+        asked = [view.ask("models_latency", bins=f"{name}_us_bins", models=names) for name in LISTED]
+        found = [{row["model"]: row["percentiles"] for row in one.records()} for one in await view.gather(*asked)]
         self._table_panel.show()
-        self._table.show([_flat(row) for row in rows])
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = {
-        f"{name}_{p}": (row[name] or [None, None])[place]
-        for name in ("ttft", "tpot", "e2e")
-        for place, p in enumerate(("p50", "p95"))
-    }
-    return {**row, **pairs}
+        self._table.show([row | percentile_cells(LISTED, [one.get(row["model"]) for one in found]) for row in rows])
 
 
 def _failed_mood(row: Mapping[str, Any]) -> str:

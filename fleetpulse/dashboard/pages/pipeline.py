@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from fleetpulse.alerts import moment
 from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean, short, size
 from fleetpulse.dashboard.view import View, wall_ms
+from fleetpulse.doctor.facts import Bounds
+from runtime.config import load
+from schemas.errors import UnavailableError
 from schemas.verdicts import REASONS
 
 BYTES_SHOWN = 2_048
 FRESH_MS, STALE_MS = 30_000, 120_000
 """Younger than the first is well, older than the second is not."""
 WAITING_MANY = 10_000
+LAG_RECORDS_MANY = Bounds().lag_records_max
+"""From here on the doctor finds fault, too."""
 _PLACE = re.compile(r"([a-z.]{1,40})/(\d{1,10})/(\d{1,18})/(-1|\d{1,9})")
 _LINE_BYTES = 16
 
@@ -78,9 +86,12 @@ class _Pipeline:
             {"fresh": "Newest event", "commit": "Last commit", "rate": "Events booked", "waiting": "Waiting at edges",
              "rejected": "Rejected", "shed": "Shed"}
         )  # fmt: skip
-        self._topics_panel = Panel("By source topic", "books of this range; `fleetpulse reconcile` proves them")
+        self._topics_panel = Panel("By source topic", "books of this range; fleetpulse reconcile proves them")
         with self._topics_panel.body:
             self._topics = Table(_TOPICS, "Books by source topic")
+        self._lag_panel = Panel("Waiting in Kafka", "records that a job has not committed, now")
+        with self._lag_panel.body:
+            self._lag = Table(_LAG, "Records waiting by job and topic", page_rows=15)
         with grid():
             self._rate_panel = Panel("Events booked", "a second, by topic", "c6")
             with self._rate_panel.body:
@@ -130,6 +141,7 @@ class _Pipeline:
         self._show_lines(series.records())
         self._show_refused(why.records(), rows.records(), now_ms)
         await self._show_bytes()
+        await self._show_lag()
 
     async def _show_bytes(self) -> None:
         told = self._view.option("record")
@@ -143,6 +155,15 @@ class _Pipeline:
                 self._bytes.show(records[0])
             else:
                 self._bytes.missing("This record was not refused in this range")
+
+    async def _show_lag(self) -> None:
+        try:
+            found = await _lag_of_groups().ask()
+        except UnavailableError as error:
+            self._lag_panel.empty("What waits is known to Kafka alone", str(error))
+            return
+        self._lag_panel.show()
+        self._lag.show(waiting_first(found))
 
     def _show_figures(self, topics: Sequence[Row]) -> None:
         def worst(name: str) -> int | None:
@@ -159,7 +180,7 @@ class _Pipeline:
         show("commit", ago(commit), "of the windows job", _mood(commit))
         show("rate", short(1_000 * booked / self._view.range.span_ms), f"a second; {short(booked)} in all")
         waiting, refused = total("waiting"), total("rejected")
-        show("waiting", short(waiting), "written, not acknowledged", "warn" if waiting > WAITING_MANY else "")
+        show("waiting", short(waiting), "not acknowledged", "warn" if waiting > WAITING_MANY else "")
         show("rejected", short(refused), "events in this range", "warn" if refused else "good")
         show("shed", short(total("shed")), "declared lost at edges", "bad" if total("shed") else "good")
 
@@ -237,6 +258,18 @@ class _Bytes:
         set_text(self._dump, dump(data) if data else UNKNOWN)
 
 
+@cache
+def _lag_of_groups() -> LagOfGroups:
+    """One for all pages of this process."""
+    return LagOfGroups(load().kafka)
+
+
+def waiting_first(found: Sequence[Lag]) -> list[Row]:
+    """Rows of the table: the most records first, jobs that never ran last."""
+    rows = sorted(found, key=lambda one: (one.records is None, -(one.records or 0)))
+    return [asdict(one) for one in rows]
+
+
 def _mood(age_ms: int | None) -> str:
     if age_ms is None:
         return ""
@@ -259,6 +292,18 @@ _TOPICS = [
     _count("unidentified", "No id"),
     _count("waiting", "Waiting"),
     Column("shed", "Shed", text=short, right=True, mood=lambda row: "fp-bad" if row.get("shed") else ""),
+]
+_LAG = [
+    Column("job", "Job"),
+    Column("topic", "Topic"),
+    Column(
+        "records",
+        "Records behind",
+        text=lambda records: "never ran" if records is None else short(records),
+        right=True,
+        mood=lambda row: "fp-warn" if (row["records"] or 0) > LAG_RECORDS_MANY else "",
+    ),
+    _count("partitions", "Partitions"),
 ]
 _WHY = [
     Column("reason", "Reason"),

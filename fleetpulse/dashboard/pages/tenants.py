@@ -8,10 +8,11 @@ from typing import Any
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices
-from fleetpulse.dashboard.values import clean, microseconds, percent, short
+from fleetpulse.dashboard.values import clean, microseconds, percent, percentile_cells, short
 from fleetpulse.dashboard.view import View
 from schemas.errors import FleetpulseError
 
+LATENCIES = ("ttft", "tpot", "e2e")
 LISTED = 200
 NAMED = 7
 """Tenants with a line of their own; the rest is one line."""
@@ -73,10 +74,10 @@ class _Tenants:
             Column("input_tokens", "Prompt", text=short, right=True),
             Column("cached", "Cached", text=percent, right=True),
             Column("output_tokens", "Generated", text=short, right=True),
-            Column("ttft_p50_us", "TTFT p50", text=microseconds, right=True),
-            Column("ttft_p95_us", "TTFT p95", text=microseconds, right=True),
-            Column("tpot_p95_us", "TPOT p95", text=microseconds, right=True),
-            Column("e2e_p95_us", "E2E p95", text=microseconds, right=True),
+            Column("ttft_p50", "TTFT p50", text=microseconds, right=True),
+            Column("ttft_p95", "TTFT p95", text=microseconds, right=True),
+            Column("tpot_p95", "TPOT p95", text=microseconds, right=True),
+            Column("e2e_p95", "E2E p95", text=microseconds, right=True),
             Column("cost", "Cost", text=dollars, right=True),
         ]
 
@@ -87,11 +88,19 @@ class _Tenants:
             view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
         )
         costs = await self._costs()
+        latencies = await self._latencies([row["tenant"] for row in listed.records()])
         rows = [
-            row | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
+            row
+            | percentile_cells(LATENCIES, [one.get(row["tenant"]) for one in latencies])
+            | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
             for row in listed.records()
         ]
         self._show(rows, series.records(), failed.records())
+
+    async def _latencies(self, tenants: list[str | None]) -> list[dict[str | None, list[float]]]:
+        """Percentiles by tenant, one of ``LATENCIES`` after the other."""
+        asked = [self._view.ask("tenants_latency", bins=f"{name}_us_bins", tenants=tenants) for name in LATENCIES]
+        return [{row["tenant"]: row["percentiles"] for row in one.records()} for one in await self._view.gather(*asked)]
 
     async def _costs(self) -> dict[str, int]:
         """Cost by tenant; nothing where no job has booked any, or the tables are older than costs."""

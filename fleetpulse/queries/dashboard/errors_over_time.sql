@@ -1,5 +1,5 @@
 -- Why requests failed, over time: the kinds with most of them.
--- reads requests: llm.requests 10s <= 30m, 1m <= 12h, 1h <= 60d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 20000
 -- seconds: 10
 SELECT

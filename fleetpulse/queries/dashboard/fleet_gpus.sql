@@ -1,9 +1,10 @@
 -- One row for each GPU: a metric's mean, when it was heard of last, what held it back.
 -- param total: column with the metric's sum
 -- param known: column with how many values of it were known
--- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1h <= 30d, 1d
+-- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 30000
 -- seconds: 10
+-- kept: 5
 SELECT
     host,
     gpu_uuid,

@@ -1,26 +1,55 @@
 -- GPUs of a range whose UUID, host or engine holds a text.
+-- Which there are is looked up in hours; what they did is read for those alone that are shown.
 -- param search: the text, upper or lower case
 -- param top: how many at most
--- reads gpu: gpu.samples 10s <= 15m, 1m <= 2h, 1h <= 30d, 1d
+-- reads hours: gpu.samples 1h <= 30d, 1d
+-- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 1000
 -- seconds: 10
+WITH
+    listed AS
+    (
+        SELECT
+            host,
+            gpu_uuid,
+            any(gpu_model) AS of_model,
+            argMax(engine_id, last_at_ms) AS of_engine,
+            max(last_at_ms) AS newest_ms,
+            count() OVER () AS of_gpus
+        FROM {hours:Identifier} FINAL
+        WHERE grouping = 'gpu' AND window_ms >= intDiv({from_ms:Int64}, 3600000) * 3600000 AND window_ms < {to_ms:Int64}
+            AND (positionCaseInsensitiveUTF8(gpu_uuid, {search:String}) > 0
+                OR positionCaseInsensitiveUTF8(host, {search:String}) > 0
+                OR positionCaseInsensitiveUTF8(ifNull(engine_id, ''), {search:String}) > 0)
+            AND ({cluster:String} = '' OR cluster = {cluster:String})
+            AND ({host:String} = '' OR host = {host:String})
+            AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
+        GROUP BY host, gpu_uuid
+        HAVING newest_ms >= {from_ms:Int64}
+        ORDER BY host, gpu_uuid
+        LIMIT {top:UInt32}
+    ),
+    did AS
+    (
+        SELECT
+            host,
+            gpu_uuid,
+            sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
+            max(temperature_c_max) AS temperature_max_c
+        FROM {gpu:Identifier} FINAL
+        PREWHERE gpu_uuid IN (SELECT gpu_uuid FROM listed)
+        WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        GROUP BY host, gpu_uuid
+    )
 SELECT
-    host,
-    gpu_uuid,
-    any(gpu_model) AS a_model,
-    argMax(engine_id, last_at_ms) AS engine,
-    sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
-    max(temperature_c_max) AS temperature_max_c,
-    max(last_at_ms) AS heard_ms,
-    count() OVER () AS gpus
-FROM {gpu:Identifier} FINAL
-WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-    AND (positionCaseInsensitiveUTF8(gpu_uuid, {search:String}) > 0
-        OR positionCaseInsensitiveUTF8(host, {search:String}) > 0
-        OR positionCaseInsensitiveUTF8(ifNull(engine_id, ''), {search:String}) > 0)
-    AND ({cluster:String} = '' OR cluster = {cluster:String})
-    AND ({host:String} = '' OR host = {host:String})
-    AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
-GROUP BY host, gpu_uuid
+    listed.host AS host,
+    listed.gpu_uuid AS gpu_uuid,
+    of_model AS a_model,
+    of_engine AS engine,
+    busy,
+    temperature_max_c,
+    newest_ms AS heard_ms,
+    of_gpus AS gpus
+FROM listed
+LEFT JOIN did ON did.host IS NOT DISTINCT FROM listed.host AND did.gpu_uuid IS NOT DISTINCT FROM listed.gpu_uuid
 ORDER BY host, gpu_uuid
-LIMIT {top:UInt32}

@@ -1,5 +1,5 @@
 -- Requests and tokens over time, and how requests ended.
--- reads requests: llm.requests 10s <= 30m, 1m <= 12h, 1h <= 60d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
 -- seconds: 10
 SELECT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fleetpulse.bench.dashboard import percentiles, values_of
-from fleetpulse.bench.dashboard_fill import Span
+from fleetpulse.bench.dashboard_fill import FRESH_MS, Span, reach_ms, width_of
 from fleetpulse.bench.dashboard_history import BINS_PER_SKETCH, FATES, Fleet
 from fleetpulse.queries import dashboard as catalogue
 from schemas import native
@@ -20,14 +20,14 @@ AT_MS = 1_800_000_000_000
 
 
 def blocks(fleet: Fleet, width_ms: int = WINDOW_MS) -> dict[str, Block]:
-    made = fleet.blocks(AT_MS, width_ms)
-    return {grouping.name: block for grouping, (_, block) in zip(GROUPING_SETS, made, strict=True)}
+    return {grouping.name: fleet.block(grouping, AT_MS, width_ms) for grouping in GROUPING_SETS}
 
 
 def test_a_window_has_a_row_for_everything_that_is_there() -> None:
     """Two hosts: sixteen GPUs, four engines that each serve well and fail, every tenant, model and fate."""
     found = {name: block.rows for name, block in blocks(Fleet(2, 1, ("m", "n"), ("a",))).items()}
 
+    assert found == {grouping.name: Fleet(2, 1, ("m", "n"), ("a",)).rows(grouping) for grouping in GROUPING_SETS}
     assert found == {"service": 2 * len(FATES), "engine": 8, "gpu": 16, "gpu_event": 3, "host": 2, "engine_sample": 4}
 
 
@@ -35,7 +35,8 @@ def test_the_same_seed_gives_the_same_bytes_and_windows_differ() -> None:
     """A window is the same whenever it is asked for; another seed gives other values."""
 
     def bytes_of(seed: int, at_ms: int) -> list[bytes]:
-        return [native.encode(table.fields, block) for table, block in Fleet(1, seed).blocks(at_ms)]
+        fleet = Fleet(1, seed)
+        return [native.encode(PARTIALS[one.topic].fields, fleet.block(one, at_ms)) for one in GROUPING_SETS]
 
     assert bytes_of(1, AT_MS) == bytes_of(1, AT_MS)
     assert bytes_of(1, AT_MS) != bytes_of(2, AT_MS)
@@ -62,10 +63,16 @@ def test_sketches_rise_and_count_their_events() -> None:
         assert sum(bins.values()) == row["event_count"]
 
 
-@pytest.mark.parametrize(("hours", "fine_hours"), [(1, 1), (24, 1)])
-def test_only_the_last_hour_is_fine(hours: int, fine_hours: int) -> None:
-    """Rows of ten seconds of the last hour, whatever stands before."""
-    assert Span(AT_MS - hours * HOUR_MS, AT_MS).fine_from_ms == AT_MS - fine_hours * HOUR_MS
+def test_rows_of_a_level_reach_as_far_back_as_queries_read_them() -> None:
+    """No further than the history, and what only *Pipeline* looks at ten minutes."""
+    gpu, engine = (next(one for one in GROUPING_SETS if one.name == name) for name in ("gpu", "engine"))
+    day = Span(AT_MS - 24 * HOUR_MS, AT_MS)
+
+    far = {level: reach_ms(gpu, level) for level in ("10s", "1m")}
+    assert {level: len(day.starts(gpu, level)) * width_of(level) for level in far} == far
+    assert len(day.starts(gpu, "1h")) == 24
+    assert [len(day.starts(engine, level)) for level in ("10s", "1m")] == [FRESH_MS // WINDOW_MS, 0]
+    assert len(Span(AT_MS - 2 * MINUTE_MS, AT_MS).starts(gpu, "1m")) == 2
 
 
 @pytest.mark.parametrize("name", catalogue.names())

@@ -7,7 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from fleetpulse.dashboard.values import ago, clean, microseconds, middle, percent, short, size, watts
+from fleetpulse.dashboard.values import (
+    ago,
+    clean,
+    energy,
+    microseconds,
+    middle,
+    percent,
+    percentile_cells,
+    short,
+    size,
+    watts,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +42,9 @@ from fleetpulse.dashboard.values import ago, clean, microseconds, middle, percen
         (size, 12, "12 B"),
         (watts, 350, "350 W"),
         (watts, 21_700, "21.7 kW"),
+        (energy, 1_044, "0.29 Wh"),
+        (energy, 3_600, "1 Wh"),
+        (energy, 78_120_000, "21.7 kWh"),
         (ago, 0, "now"),
         (ago, 12_000, "12 s"),
         (ago, 300_000, "5 min"),
@@ -42,7 +56,7 @@ def test_a_number_is_short_and_has_its_unit(write: Callable[[float | None], str]
     assert write(value) == text
 
 
-@pytest.mark.parametrize("write", [short, microseconds, percent, size, watts, ago])
+@pytest.mark.parametrize("write", [short, microseconds, percent, size, watts, energy, ago])
 def test_what_is_not_known_is_a_dash(write: Callable[[float | None], str]) -> None:
     """Never a zero."""
     assert write(None) == "–"
@@ -64,3 +78,10 @@ def test_long_ids_keep_both_ends() -> None:
     """Ids of one sender differ at the end."""
     assert middle("6871b202e53000000004ae74") == "6871b2…000004ae74"
     assert middle("short") == "short"
+
+
+def test_percentiles_become_cells_and_what_was_not_found_is_unknown() -> None:
+    """None where nothing was found, and where a sketch was empty."""
+    assert percentile_cells(("ttft", "e2e", "tpot"), [[1.0, 2.0], None, []]) == {
+        "ttft_p50": 1.0, "ttft_p95": 2.0, "e2e_p50": None, "e2e_p95": None, "tpot_p50": None, "tpot_p95": None
+    }  # fmt: skip

@@ -1,0 +1,107 @@
+"""How far every group of the pipeline is behind, topic by topic, as Kafka itself knows it.
+
+The tables cannot tell: a job that stands still writes no rows about itself. Equal questions within a few seconds share
+one answer, so that a page in live mode costs one look however many people watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from fleetpulse.doctor.examine import READS
+from fleetpulse.doctor.facts import Place
+from runtime.config import KafkaConfig
+from schemas.errors import FleetpulseError, UnavailableError
+
+KEPT_S = 5.0
+WITHIN_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Records of ``topic`` that group ``job`` has not committed; None where it never ran."""
+
+    job: str
+    topic: str
+    records: int | None
+    partitions: int
+
+
+def lags(
+    committed: Mapping[str, Mapping[Place, int]],
+    begins: Mapping[Place, int],
+    ends: Mapping[Place, int],
+    reads: Mapping[str, Sequence[str]] = READS,
+) -> list[Lag]:
+    """One row for each job and topic of ``reads`` that is there, in their order.
+
+    What was not committed is behind from the log's beginning on; what retention took is not waited for. Transactions
+    leave markers in a log: they count as records.
+    """
+    rows = []
+    for job, topics in reads.items():
+        offsets = committed.get(job, {})
+        for topic in topics:
+            places = [place for place in ends if place[0] == topic]
+            behind = [max(0, ends[one] - max(offsets.get(one, 0), begins.get(one, 0))) for one in places]
+            if places:
+                rows.append(Lag(job, topic, sum(behind) if offsets else None, len(places)))
+    return rows
+
+
+class LagOfGroups:
+    """Asks Kafka. Belongs to the event loop it is used in."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        bounded = {"request_timeout_ms": int(WITHIN_S * 1_000)}
+        self._kafka = kafka.model_copy(update=bounded)
+        self._asked_s = float("-inf")
+        self._asking: asyncio.Future[list[Lag]] | None = None
+
+    async def ask(self) -> list[Lag]:
+        """The lag of all groups; ``UnavailableError`` when Kafka does not answer in time."""
+        if self._asking is None or time.monotonic() - self._asked_s > KEPT_S:
+            self._asked_s = time.monotonic()
+            self._asking = asyncio.ensure_future(self._look())
+        return await asyncio.shield(self._asking)
+
+    async def _look(self) -> list[Lag]:
+        try:
+            return await asyncio.wait_for(self._found(), WITHIN_S)
+        except (KafkaError, OSError, TimeoutError, FleetpulseError) as error:
+            raise UnavailableError("Kafka does not answer; see `fleetpulse doctor`") from error
+
+    async def _found(self) -> list[Lag]:
+        settings = self._kafka.client_settings()
+        admin = AIOKafkaAdminClient(**settings)
+        consumer = AIOKafkaConsumer(**settings, isolation_level="read_committed", enable_auto_commit=False)
+        try:
+            await asyncio.gather(admin.start(), consumer.start())
+            names = {job: f"{self._kafka.deployment}-{job}" for job in READS}
+            offsets = await asyncio.gather(*(admin.list_consumer_group_offsets(name) for name in names.values()))
+            committed = {
+                job: {(at.topic, at.partition): one.offset for at, one in found.items() if one.offset >= 0}
+                for job, found in zip(names, offsets, strict=True)
+            }
+            places = await _places(consumer)
+            begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
+        finally:
+            await asyncio.gather(admin.close(), consumer.stop())
+        return lags(committed, _plain(begins), _plain(ends))
+
+
+async def _places(consumer: AIOKafkaConsumer) -> list[TopicPartition]:
+    there = await consumer.topics()
+    wanted = sorted({topic for topics in READS.values() for topic in topics} & set(there))
+    return [TopicPartition(topic, number) for topic in wanted for number in consumer.partitions_for_topic(topic) or ()]
+
+
+def _plain(offsets: Mapping[TopicPartition, int]) -> dict[Place, int]:
+    return {(place.topic, place.partition): offset for place, offset in offsets.items()}

@@ -1,0 +1,52 @@
+"""How far jobs are behind."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+
+from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups, lags
+from runtime.config import KafkaConfig
+from schemas.errors import UnavailableError
+
+READS = {"windows": ("a", "b"), "costs": ("a",)}
+ENDS = {("a", 0): 10, ("a", 1): 5, ("b", 0): 7}
+
+
+def test_what_was_not_committed_is_behind_topic_by_topic() -> None:
+    """Over all partitions; a partition without an offset is behind from the log's beginning on."""
+    committed = {"windows": {("a", 0): 4, ("b", 0): 7}}
+
+    assert lags(committed, {("a", 1): 3}, ENDS, READS) == [
+        Lag("windows", "a", 6 + 2, 2),
+        Lag("windows", "b", 0, 1),
+        Lag("costs", "a", None, 2),
+    ]
+
+
+def test_what_retention_took_is_not_waited_for() -> None:
+    """An offset before the log's beginning stands for the beginning, one behind its end for the end."""
+    committed = {"windows": {("a", 0): 1, ("a", 1): 9, ("b", 0): 0}}
+
+    assert [one.records for one in lags(committed, {("a", 0): 8}, ENDS, READS)[:2]] == [2, 7]
+
+
+def test_a_topic_that_is_not_there_has_no_row() -> None:
+    """Nothing is said of what nobody made yet."""
+    assert lags({}, {}, {}, READS) == []
+
+
+async def test_without_an_answer_of_kafka_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sentence for people; equal questions within a few seconds share it."""
+    found = LagOfGroups(KafkaConfig())
+    asked: list[int] = []
+
+    async def away() -> list[Lag]:
+        asked.append(1)
+        raise KafkaConnectionError("no route")
+
+    monkeypatch.setattr(found, "_found", away)
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="fleetpulse doctor"):
+            await found.ask()
+    assert len(asked) == 1
