@@ -57,6 +57,7 @@ def count(figures: Figures, counters: Counters) -> None:
     counters.add("alert_records_skipped", figures.skipped)
     counters.set("alert_causes_refused", figures.refused)
     counters.set("alert_progress_ms", figures.progress_ms)
+    counters.set("spend_unnamed", figures.unnamed)
     counters.add("alert_windows_failed", len(figures.failed))
     for failed in figures.failed:
         _log.error("window %s; it was left out, please report it", failed)

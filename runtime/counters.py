@@ -115,6 +115,9 @@ METRICS: tuple[Metric, ...] = (
     _total(
         "spend_left_out", "bills", ("partition",), "older than what is kept of bills, or unreadable: budgets lack them"
     ),
+    _level(
+        "spend_unnamed", "amounts", (), "of tenants and models beyond those kept by name: budgets for all have them"
+    ),
     _total("cost_bills", "bills", ("partition",), "told by the cost job: first, and again because they changed"),
     _total("cost_final_bills", "bills", ("partition",), "of these final"),
     _total("cost_late_rows", "rows", ("partition",), "that came after their minute was forgotten: rerate takes them"),

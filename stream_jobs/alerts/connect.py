@@ -16,7 +16,7 @@ silent       what fell silent, by host; hosts by  the same, when the whole host 
 
 So a model that two faulty engines serve glues nothing: an engine never seeks another engine through it, unless half of
 the model's engines show the same (``like``): then the cause is what they share. Among several incidents that a symptom
-could belong to it joins the one whose newest cause began nearest to it.
+could belong to it joins the one whose newest cause began nearest to it. Budgets hold and seek nothing.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ class Figures:
     progress_ms: int
     failed: tuple[str, ...] = ()
     """Windows that a defect kept from being judged, each with its error."""
+    unnamed: int = 0
+    """Amounts of tenants and models that found no room by name; budgets for all have them."""
 
 
 def figures_of(state: State, changes: Changes) -> Figures:
@@ -41,4 +43,5 @@ def figures_of(state: State, changes: Changes) -> Figures:
         refused=state.life.book.refused,
         progress_ms=state.life.now_ms,
         failed=tuple(changes.failed),
+        unnamed=state.life.spending.spend.unnamed,
     )

@@ -79,7 +79,7 @@ async def test_kill_9_of_both_jobs_and_every_threshold_is_told_once(spend: JobRi
 
     log = with_windows(told)
     expected = undisturbed(log)
-    last = await alerts.send_while_killed(log, random.Random(7), kills=KILLS // 2 + 1)
+    last = await alerts.send_while_killed(log, random.Random(7), kills=KILLS // 2)
     found = await alerts.settled(lambda found: len(found) >= len(expected))
     last.send(signal.SIGTERM)
 

@@ -10,6 +10,7 @@ import pytest
 from fleetpulse.observed_alerts import ObservedAlertStep, count, count_judged
 from runtime.counters import Counters
 from schemas.record import Record
+from stream_jobs.alerts.changes import Changes
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.figures import figures_of
 from stream_jobs.alerts.step import AlertStep
@@ -104,3 +105,13 @@ def test_a_window_that_was_left_out_is_counted_and_told_once(caplog: pytest.LogC
         "window 10: KeyError: 'x'",
         "window 20: KeyError: 'x'",
     ]
+
+
+def test_spend_without_a_name_is_counted() -> None:
+    """So that whoever adds a budget knows why it misses something."""
+    counters = Counters()
+    figures = replace(figures_of(AlertStep(1, RULES, Judge, Evidence).new(FINALS, 0), Changes()), unnamed=3)
+
+    count(figures, counters)
+
+    assert counters.value("spend_unnamed") == 3
