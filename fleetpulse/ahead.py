@@ -2,13 +2,22 @@
 
 A job compiles when it first starts on a machine, for a minute and more; with a filled cache it loads in a second. An
 image, a test session and a first demonstration fill it beforehand. The cache is where ``NUMBA_CACHE_DIR`` says, else
-beside the modules; it holds for one kind of processor (``NUMBA_CPU_NAME``).
+beside the modules; it holds for one kind of processor (``NUMBA_CPU_NAME``). numba takes no folder that it cannot write
+to: an image, which nobody may write, names its filled cache in ``FLEETPULSE_COMPILED``, and ``provide`` copies that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+
+COMPILED = "FLEETPULSE_COMPILED"
+CACHE = "NUMBA_CACHE_DIR"
 
 
 def parts() -> dict[str, Callable[[], None]]:
@@ -27,3 +36,17 @@ def parts() -> dict[str, Callable[[], None]]:
         "jobs costs": costs,
         "simulate": fleet,
     }
+
+
+def provide(environment: Mapping[str, str] = os.environ) -> None:
+    """Copy the image's compiled loops (some 15 MB) to where numba looks for them, unless something is there. Call it
+    before a module with compiled loops is imported. Without them, or without room, the process compiles for itself."""
+    made, wanted = environment.get(COMPILED), environment.get(CACHE)
+    if not made or not wanted or not Path(made).is_dir() or Path(wanted).exists():
+        return
+    with contextlib.suppress(OSError):  # another process was first, or the disk is full
+        Path(wanted).parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=Path(wanted).parent) as beside:
+            copied = Path(beside) / "compiled"
+            shutil.copytree(made, copied)
+            copied.rename(wanted)

@@ -110,6 +110,9 @@ def simulate(
 
     Example: [bold]fleetpulse simulate --gpus 64 --load azure --speed 60 --seconds 60[/bold]
     """
+    from fleetpulse.ahead import provide
+
+    provide()
     from fleetpulse.edge_simulate import SimulateOptions, run_simulate
 
     run_simulate(SimulateOptions(gpus, load.value, speed, rate, seed, seconds, faults, truth, shared_gpu), spool)

@@ -77,7 +77,10 @@ def jobs(
 
     Example: [bold]fleetpulse jobs windows --name worker-1[/bold], [bold]fleetpulse jobs all[/bold]
     """
+    from fleetpulse.ahead import provide
     from fleetpulse.services import run_all_jobs, run_job
+
+    provide()
 
     given = {"rules": rules, "prices": prices, "budgets": budgets}
     files = {option: path for option, path in given.items() if path is not None}
@@ -98,8 +101,10 @@ def sink(
 
     Example: [bold]fleetpulse sink --no-raw[/bold]
     """
+    from fleetpulse.ahead import provide
     from fleetpulse.services import run_sink_service
 
+    provide()
     run_sink_service(raw=raw, roll=rollups, health_port=health_port)
 
 

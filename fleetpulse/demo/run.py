@@ -28,8 +28,6 @@ READY_WITHIN_S = 300.0
 SETTLE_WITHIN_S = 30.0
 DRAIN_WITHIN_S = 20.0
 LOOK_BACK_MS = 30_000
-LATEST_START_MS = 5_000
-"""The first events are at most this old when they are first seen in SQL: where the closing range begins."""
 CLOSING = ("throughput_by_model", "gpu_summary", "host_summary", "errors_by_kind")
 PASTE = ("percentiles_by_model", "slowest_hosts", "gpu_summary")
 
@@ -108,7 +106,6 @@ def _wait_for_first_events(run: _Run) -> None:
             run.processes.tend()
             _complain_about_dead_edges(run)
             if _landed(run.database) != run.before:
-                run.begun_ms = max(run.begun_ms, SystemClock().now_ms() - LATEST_START_MS)
                 return
             time.sleep(0.5)
     if run.processes.pid("simulate") is not None:
@@ -166,9 +163,19 @@ def _settle(run: _Run) -> Report:
     run.ended_ms = SystemClock().now_ms() + 1
     with run.console.status("stopping the producers and settling the books"):
         run.processes.stop(*(command.name for command in run.scenario.edges()), within_s=DRAIN_WITHIN_S)
-        return reconcile(
+        report = reconcile(
             run.config.kafka, run.config.clickhouse, wait_s=SETTLE_WITHIN_S, while_waiting=run.processes.tend
         )
+    run.begun_ms = _first_request_ms(run)
+    return report
+
+
+def _first_request_ms(run: _Run) -> int:
+    """The window of this run's first request, where the closing range begins: the simulated fleet alone sends requests,
+    and on its first start ever it compiles for a minute before. Without any, the start of the run."""
+    first = f"SELECT min(window_ms) AS at FROM {PARTIALS['llm.requests'].name} WHERE window_ms >= {{from_ms:Int64}}"
+    (found,) = run.database.sql(first, {"from_ms": run.begun_ms - run.begun_ms % WINDOW_MS}).records()
+    return max(run.begun_ms, int(found["at"] or 0))
 
 
 def _close(run: _Run, report: Report) -> None:
