@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from producers.spool.frame import Spooled
 from runtime.clock import Clock
-from runtime.trace_context import TraceContext, batch_context, is_sampled
+from runtime.trace_context import TraceContext, batch_context, drawn, is_sampled, seed_of
 from runtime.tracing import Attribute, Span, Tracer
 
 
@@ -20,24 +20,33 @@ class PublishSpans:
         self._tracer = tracer
         self._source = source
         self._clock = clock
+        self._boot = -1
+        self._seed = 0
+        self._on_their_way: dict[tuple[int, int], TraceContext] = {}
+        """By (boot, seq): sampled, sent and not yet acknowledged."""
 
     def headers(self, record: Spooled) -> list[tuple[str, bytes]]:
         """What a record's headers get at their end: nothing, or its trace context."""
-        context = self._context(record)
-        return [] if context is None else [context.header]
+        if not is_sampled(self._drawn(record), self._tracer.threshold):
+            return []
+        context = self._on_their_way[record[:2]] = batch_context(self._source, record.boot, record.seq)
+        return [context.header]
 
     def published(self, records: Sequence[Spooled], first_offset: int | None) -> None:
         """These were acknowledged together; the first came to stand at this offset (None: nobody said)."""
+        if not self._on_their_way:
+            return
         now_ms = self._clock.now_ms()
         for place, record in enumerate(records):
-            context = self._context(record)
+            context = self._on_their_way.pop(record[:2], None)
             if context is not None:
                 offset = None if first_offset is None or first_offset < 0 else first_offset + place
                 self._tracer.end(self._span(record, context, offset, now_ms))
 
-    def _context(self, record: Spooled) -> TraceContext | None:
-        context = batch_context(self._source, record.boot, record.seq)
-        return context if is_sampled(context.trace_id, self._tracer.threshold) else None
+    def _drawn(self, record: Spooled) -> int:
+        if record.boot != self._boot:
+            self._boot, self._seed = record.boot, seed_of(self._source, record.boot)
+        return drawn(self._seed, record.seq)
 
     def _span(self, record: Spooled, context: TraceContext, offset: int | None, now_ms: int) -> Span:
         attributes: dict[str, Attribute] = {

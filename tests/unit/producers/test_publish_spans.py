@@ -57,8 +57,9 @@ def test_an_offset_that_nobody_told_is_unknown() -> None:
     tracer = RecordingTracer()
     spans = PublishSpans(tracer, SOURCE, VirtualClock(0))
 
-    spans.published([record(0)], None)
-    spans.published([record(0)], -1)
+    for first_offset in (None, -1):
+        spans.headers(record(0))
+        spans.published([record(0)], first_offset)
 
     assert ["messaging.kafka.offset" in (span.attributes or {}) for span in tracer.spans] == [False, False]
 

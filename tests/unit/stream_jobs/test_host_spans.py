@@ -11,6 +11,7 @@ from stream_jobs.host.names import Names
 from stream_jobs.host.owner import PartitionOwner
 from stream_jobs.host.policy import PROMPT_POLICY
 from stream_jobs.host.source import Source
+from stream_jobs.host.spans import PartitionSpans
 from tests.simulator.counting import OUT_TOPIC, POISON, CountingStep, encode
 from tests.unit.recording_tracer import RecordingTracer
 from tests.unit.stream_jobs.memory_broker import BEGAN_MS, Scene
@@ -145,6 +146,20 @@ def test_of_too_many_sampled_records_the_first_are_told_and_the_rest_is_counted(
     ]
     assert len(named(tracer, "fold source")) == LINKS_MAX + 1
     assert tracer.dropped == 5
+
+
+def test_a_commit_tells_of_what_it_holds_and_no_more() -> None:
+    """What was fed behind its end waits for the next; without a sampled record there is nothing to tell."""
+    spans = PartitionSpans(RecordingTracer(), "g", Source("source", 0))
+    spans.fed([a_record(0, sampled=False), a_record(1), a_record(2)])
+
+    first, second, third = (spans.commit(begin, begin + 1, BEGAN_MS) for begin in (0, 1, 2))
+
+    assert first is None
+    assert second is not None
+    assert third is not None
+    assert [[one.offset for one in commit.followed] for commit in (second, third)] == [[1], [2]]
+    assert spans.commit(3, 9, BEGAN_MS) is None
 
 
 def test_each_record_is_told_by_the_commit_that_holds_it() -> None:
