@@ -1,9 +1,9 @@
 """Trace context: which records are traced, the ids of their spans, and the header that carries them. Pure.
 
 Every id follows from what it stands for, none hangs on chance: a batch that is sent again has the same trace and the
-same span, and so has a commit that is done again. A trace id's last 56 bits decide whether its batch is sampled, which is
-the rule of W3C Trace Context Level 2 (flag ``random``) and of OpenTelemetry's consistent probability sampling, so that
-a collector that samples again by the same rule keeps whole traces.
+same span, and so has a commit that is done again. A trace id's last 56 bits decide whether its batch is sampled: those
+that are not below one less the ratio. That is the rule of OpenTelemetry's consistent probability sampling on W3C Trace
+Context Level 2 (flag ``random``), so that a collector that samples again by it keeps whole traces.
 
 The header is ``traceparent`` of W3C Trace Context Level 1 (https://www.w3.org/TR/trace-context/#traceparent-header):
 ``00-<32 hex digits>-<16 hex digits>-<2 hex digits of flags>``. What is malformed, or not sampled, is no context at all;
