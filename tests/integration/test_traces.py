@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.migrate import migrate
+from fleetpulse.processes import Command, Processes
 from fleetpulse.stack import ports
 from producers.publisher import Publisher
 from producers.spool.spool import Spool
@@ -36,35 +34,30 @@ pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.timeout(4
 WITHIN_S = 180.0
 
 
-def eventually(holds: Callable[[], object], what: Callable[[], object]) -> None:
-    until_s = time.monotonic() + WITHIN_S
-    while not holds():
-        if time.monotonic() > until_s:
-            pytest.fail(f"not within {WITHIN_S} s: {what()}")
-        time.sleep(0.2)
-
-
 class Pipeline:
-    """Simulator, windows job and sink, each a process of its own; every batch is traced."""
+    """Simulator, windows job and sink, each a process of its own that is started again; every batch is traced."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, processes: Processes, settings: Mapping[str, str]) -> None:
         self.folder = folder
-        self.environment = {**os.environ, **settings, "FLEETPULSE_DATA_DIR": str(folder)}
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes = processes
+        self.environment = {**settings, "FLEETPULSE_DATA_DIR": str(folder)}
 
-    def start(self, *words: str) -> None:
-        with (self.folder / f"{words[0]}.log").open("wb") as log:
-            self.running[words[0]] = subprocess.Popen(
-                [sys.executable, "-m", "fleetpulse", *words], env=self.environment, stdin=subprocess.DEVNULL, stderr=log
-            )
+    def start(self, *words: str, restart: bool = True) -> None:
+        self.processes.start(Command(words[0], words, self.environment, restart))
 
-    def ended(self, name: str) -> int:
-        return self.running.pop(name).wait(WITHIN_S)
+    def eventually(self, holds: Callable[[], object], what: Callable[[], object] = str) -> None:
+        until_s = time.monotonic() + WITHIN_S
+        while not holds():
+            if time.monotonic() > until_s:
+                pytest.fail(f"not within {WITHIN_S} s: {what()}\n{self.tails()}")
+            self.processes.tend()
+            time.sleep(0.2)
 
-    def lines(self, name: str) -> list[dict[str, Any]]:
-        """What a process logged."""
+    def line(self, name: str, event: str) -> dict[str, Any]:
+        """The one line of this event that a process logged."""
         lines = (self.folder / f"{name}.log").read_text().splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        (found,) = (line for line in map(json.loads, lines) if line["event"] == event)
+        return dict(found)
 
     def tails(self) -> str:
         return "\n".join(f"{path.name}:\n{path.read_text()[-1_500:]}" for path in self.folder.glob("*.log"))
@@ -82,9 +75,8 @@ def pipeline(
 ) -> Iterator[Pipeline]:
     """On the topics of the contract, in a database and under a deployment of its own."""
     migrate(stack.kafka, clickhouse_config)
-    running = Pipeline(
-        tmp_path,
-        {
+    with Processes(tmp_path) as processes:
+        settings = {
             "FLEETPULSE_KAFKA__BOOTSTRAP": stack.kafka_bootstrap,
             "FLEETPULSE_KAFKA__DEPLOYMENT": f"t{secrets.token_hex(4)}",
             "FLEETPULSE_CLICKHOUSE__URL": clickhouse_config.url,
@@ -95,14 +87,8 @@ def pipeline(
             "FLEETPULSE_TRACING__RATIO": "1",
             "FLEETPULSE_TRACING__QUEUE_SPANS_MAX": "65536",
             "FLEETPULSE_TRACING__FLUSH_WITHIN_MS": "60000",
-        },
-    )
-    try:
-        yield running
-    finally:
-        for process in running.running.values():
-            process.kill()
-            process.wait()
+        }
+        yield Pipeline(tmp_path, processes, settings)
 
 
 def by_key(spans: list[Received]) -> dict[tuple[bytes, bytes], Received]:
@@ -113,12 +99,12 @@ def test_every_batch_is_followed_from_the_edge_to_its_rows(
     pipeline: Pipeline, collector: Receiver, clickhouse: Any
 ) -> None:
     """publish -> fold -> commit -> land, by parents and links alone; and what landed is exactly what was produced."""
-    for words in (("sink",), ("jobs", "windows", "--shell", "bare", "--name", f"w{secrets.token_hex(4)}")):
-        pipeline.start(*words)
-    pipeline.start("simulate", "--gpus", "8", "--load", "poisson", "--rate", "20", "--seconds", "3")
-    assert pipeline.ended("simulate") == 0, pipeline.tails()
-    (told,) = (line for line in pipeline.lines("simulate") if line["event"] == "simulated")
-    (spool,) = (line for line in pipeline.lines("simulate") if line["event"] == "the spool is open")
+    pipeline.start("sink")
+    pipeline.start("jobs", "windows", "--shell", "bare", "--name", f"w{secrets.token_hex(4)}")
+    pipeline.start("simulate", "--gpus", "8", "--load", "poisson", "--rate", "20", "--seconds", "3", restart=False)
+    pipeline.eventually(lambda: pipeline.processes.exit_code("simulate") == 0)
+    told = pipeline.line("simulate", "simulated")
+    spool = pipeline.line("simulate", "the spool is open")
 
     def booked() -> dict[str, int]:
         found = clickhouse.query(
@@ -136,11 +122,9 @@ def test_every_batch_is_followed_from_the_edge_to_its_rows(
             for topic in told["events"]
         }
 
-    eventually(lambda: booked() == told["events"] == stored(), lambda: (told, booked(), stored(), pipeline.tails()))
-    eventually(lambda: collector.of("land llm_requests_partials"), pipeline.tails)
-    for name in ("jobs", "sink"):
-        pipeline.running[name].terminate()
-        assert pipeline.ended(name) == 0, pipeline.tails()
+    pipeline.eventually(lambda: booked() == told["events"] == stored(), lambda: (told, booked(), stored()))
+    pipeline.eventually(lambda: collector.of("land llm_requests_partials"))
+    pipeline.processes.stop()
 
     assert_followed(collector, told["records"], spool["source"])
 
