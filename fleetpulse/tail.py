@@ -26,6 +26,7 @@ from schemas.errors import ConfigError, RejectedError, UnavailableError
 from schemas.events import BY_SCHEMA
 from schemas.fields import Field
 from schemas.limits import DEFAULT_LIMITS, Limits
+from schemas.spend import SPEND
 from schemas.tables import BY_TABLE_SCHEMA
 
 _QUIET_MS = 1_500
@@ -186,5 +187,5 @@ def _text(value: bytes) -> str:
 def fields_of(schema: bytes | None) -> tuple[Field, ...] | None:
     """The field table behind a schema header; None for one nobody knows."""
     name = "" if schema is None else schema.decode("ascii", "replace")
-    known = BY_SCHEMA.get(name) or BY_TABLE_SCHEMA.get(name)
+    known = BY_SCHEMA.get(name) or BY_TABLE_SCHEMA.get(name) or {SPEND.schema: SPEND}.get(name)
     return None if known is None else known.fields

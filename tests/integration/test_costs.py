@@ -88,7 +88,7 @@ def partials() -> list[Record]:
 
 @pytest.fixture
 async def job(kafka_bootstrap: str, tmp_path: Path) -> AsyncIterator[JobRig]:
-    any_time = {"message.timestamp.after.max.ms": str(2**62)}  # the log is of another day
+    any_time = {"message.timestamp.after.max.ms": str(2**62), "retention.ms": "-1"}  # the log is of another day
     async with job_rig("costs", kafka_bootstrap, tmp_path, any_time) as made:
         yield made
 
