@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -22,6 +23,7 @@ from schemas.errors import FleetpulseError, UnavailableError
 
 KEPT_S = 5.0
 WITHIN_S = 4.0
+RETRY_AFTER_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +87,38 @@ class LagOfGroups:
         try:
             await asyncio.gather(admin.start(), consumer.start())
             names = {job: f"{self._kafka.deployment}-{job}" for job in READS}
-            offsets = await asyncio.gather(*(admin.list_consumer_group_offsets(name) for name in names.values()))
+            offsets = await asyncio.gather(*(_committed(admin, name) for name in names.values()))
             committed = {
                 job: {(at.topic, at.partition): one.offset for at, one in found.items() if one.offset >= 0}
                 for job, found in zip(names, offsets, strict=True)
             }
-            places = await _places(consumer)
+            places = await _places(admin)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
         finally:
             await asyncio.gather(admin.close(), consumer.stop())
         return lags(committed, _plain(begins), _plain(ends))
 
 
-async def _places(consumer: AIOKafkaConsumer) -> list[TopicPartition]:
-    there = await consumer.topics()
-    wanted = sorted({topic for topics in READS.values() for topic in topics} & set(there))
-    return [TopicPartition(topic, number) for topic in wanted for number in consumer.partitions_for_topic(topic) or ()]
+async def _committed(admin: Any, group: str) -> dict[TopicPartition, Any]:
+    """A cluster where no group ever was makes its offsets topic when it is asked first, and says so meanwhile."""
+    while True:
+        try:
+            return dict(await admin.list_consumer_group_offsets(group))
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            await asyncio.sleep(RETRY_AFTER_S)
+
+
+async def _places(admin: Any) -> list[TopicPartition]:
+    """All partitions of what is read and is there."""
+    there = await admin.describe_topics(sorted({topic for topics in READS.values() for topic in topics}))
+    return [
+        TopicPartition(told["topic"], one["partition"])
+        for told in there
+        if told["error_code"] == 0
+        for one in told["partitions"]
+    ]
 
 
 def _plain(offsets: Mapping[TopicPartition, int]) -> dict[Place, int]:

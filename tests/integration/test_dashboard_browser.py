@@ -103,7 +103,7 @@ def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig
     grave: dict[str, list[tuple[str, str]]] = {}
     with running.page(look) as page:
         for path, text in PAGES.items():
-            running.open(page, f"{path}?last=6h")
+            running.open(page, f"{path}?last=2h")
             expect(page.get_by_role("main").last).to_contain_text(text)
             expect(page.locator(".fp-notice[role=alert]:visible")).to_have_count(0)
             page.screenshot(path=SHOTS / f"{path[1:]}-{look}.png", full_page=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -126,6 +127,7 @@ class _Pipeline:
         """Ask and show."""
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
+        lag = asyncio.ensure_future(self._show_lag())
         booked, produced, fresh, series, why, rows = await view.gather(
             view.ask("pipeline_topics"),
             view.ask("pipeline_producers"),
@@ -141,7 +143,7 @@ class _Pipeline:
         self._show_lines(series.records())
         self._show_refused(why.records(), rows.records(), now_ms)
         await self._show_bytes()
-        await self._show_lag()
+        await lag
 
     async def _show_bytes(self) -> None:
         told = self._view.option("record")
@@ -161,6 +163,9 @@ class _Pipeline:
             found = await _lag_of_groups().ask()
         except UnavailableError as error:
             self._lag_panel.empty("What waits is known to Kafka alone", str(error))
+            return
+        if not found:
+            self._lag_panel.empty("Kafka has none of our topics", "fleetpulse migrate makes them.")
             return
         self._lag_panel.show()
         self._lag.show(waiting_first(found))
