@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, mute_of, opened
 from fleetpulse.dashboard.pages.cost import stacked, standings
-from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_text
+from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_text, waiting_first
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import dollars, rates
 from fleetpulse.query import places
@@ -199,3 +200,10 @@ def test_every_saved_query_can_be_run_as_it_stands(name: str) -> None:
     assert "{" not in sql or filled
     assert filled.keys() <= places(sql).keys()
     assert not any(kind == "Identifier" and word in ("gpu", "requests") for word, kind in places(sql).items())
+
+
+def test_who_is_furthest_behind_stands_first_and_who_never_ran_last() -> None:
+    """Jobs that are equally far behind keep the order in which data flows."""
+    found = [Lag("windows", "a", 0, 4), Lag("costs", "p", None, 4), Lag("sink", "b", 7, 1), Lag("finals", "p", 0, 4)]
+
+    assert [row["job"] for row in waiting_first(found)] == ["sink", "windows", "finals", "costs"]
