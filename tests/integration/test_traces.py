@@ -23,7 +23,7 @@ from runtime.trace_context import trace_of
 from runtime.trace_export import OtlpExporter
 from runtime.tracing import ExportingTracer
 from runtime.tracing_config import TracingConfig
-from schemas.topics import SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks.service import SinkSettings, run_sink
 from tests.integration.otlp_receiver import Received, Receiver, receiving
 from tests.integration.sink_rig import send, skip_to_end, until
@@ -32,6 +32,7 @@ from tests.unit.sinks.landing_cases import NOW_MS, partials
 pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.timeout(420)]
 
 WITHIN_S = 180.0
+DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
 
 
 class Pipeline:
@@ -179,7 +180,7 @@ async def test_a_collector_that_is_away_delays_and_changes_nothing(
     """Records go out and rows land as ever; the spans are dropped and counted, and the end takes a second at most."""
     await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
     kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
-    await skip_to_end(kafka, f"{kafka.deployment}-sink", (WINDOW_PARTIALS,))
+    await skip_to_end(kafka, f"{kafka.deployment}-sink", DERIVED)
     await skip_to_end(kafka, f"{kafka.deployment}-raw", [topic.name for topic in SOURCE_TOPICS])
     config = TracingConfig(endpoint=f"http://127.0.0.1:{ports.free_ports(1, start=24_318)[0]}", ratio=1)
     counters, stop = Counters(), asyncio.Event()
