@@ -40,7 +40,9 @@ WITHIN_S = 240.0
 STEP_MS = 5_000
 MINUTES = 2
 EXAMPLE = Path(__file__).parents[2] / "fleetpulse" / "data" / "prices" / "example.yaml"
-SERVICES = (("sink",), ("jobs", "all", "--shell", "bare"))
+SERVICES = (("sink",), ("jobs", "windows", "--shell", "bare"), ("jobs", "costs", "--shell", "bare"))
+DOUBT = 70
+"""How a job ends that is to be started again, as its supervisor does."""
 SHARING = ("gpu-001/0", "gpu-001/1")
 CHECKS = (
     "parts",
@@ -109,16 +111,20 @@ class Fed:
         self.old = Stretch((now_ms - 4 * HOUR_MS) // HOUR_MS * HOUR_MS)
         self.folder = folder
         self.environment = {**os.environ, "FLEETPULSE_DATA_DIR": str(folder), "COLUMNS": "160"}
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
 
     def start(self, *words: str) -> None:
-        with (self.folder / f"{'-'.join(words[:2])}.log").open("wb") as log:
-            command = [sys.executable, "-m", "fleetpulse", *words]
-            if words[0] == "jobs":
-                command += ["--name", f"w{secrets.token_hex(4)}"]
-            self.running.append(
-                subprocess.Popen(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        more = ("--name", f"w{secrets.token_hex(4)}") if words[0] == "jobs" else ()
+        command = [sys.executable, "-m", "fleetpulse", *words, *more]
+        with (self.folder / f"{'-'.join(words[:2])}.log").open("ab") as log:
+            self.running[words] = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+
+    def tend(self) -> None:
+        """Start again what ended in doubt: a machine with other work is slow to take partitions over."""
+        for words in [words for words, process in self.running.items() if process.poll() == DOUBT]:
+            self.start(*words)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "fleetpulse", *words]
@@ -132,9 +138,9 @@ class Fed:
 
     def end(self) -> None:
         self.database.close()
-        for process in self.running:
+        for process in self.running.values():
             process.send_signal(signal.SIGTERM)
-        for process in self.running:
+        for process in self.running.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(15)
             process.kill()
@@ -161,11 +167,12 @@ def fed(tmp_path: Path) -> Iterator[Fed]:
         stack.down(tmp_path)
 
 
-def eventually(holds: Callable[[], object], what: Callable[[], object]) -> None:
+def eventually(fed: Fed, holds: Callable[[], object], what: Callable[[], object]) -> None:
     until_s = time.monotonic() + WITHIN_S
     while not holds():
         if time.monotonic() > until_s:
             pytest.fail(f"not within {WITHIN_S} s: {what()}")
+        fed.tend()
         time.sleep(0.3)
 
 
@@ -173,7 +180,7 @@ def test_bills_of_real_jobs_are_exact_reported_and_rated_again(fed: Fed, tmp_pat
     """As they are told they add up, engines side by side pay by the memory they hold; with corrected prices hours later
     all bills of that time are others, and add up again."""
     billed = f"SELECT countIf(gpu_ms > 0) FROM costs WHERE owner IN {SHARING} AND {fed.recent.where('minute_ms')}"
-    eventually(lambda: fed.sums([billed]) == [2 * MINUTES], fed.tails)
+    eventually(fed, lambda: fed.sums([billed]) == [2 * MINUTES], fed.tails)
     audited = fed.run("audit", "cost", "--json", *fed.recent.words)
     report = fed.run("report", "cost", *fed.recent.words)
     page = fed.run("report", "cost", *fed.recent.words, "--html", str(tmp_path / "report.html"))
@@ -189,7 +196,7 @@ def test_bills_of_real_jobs_are_exact_reported_and_rated_again(fed: Fed, tmp_pat
 
     sent = [fed.old.events()[topic] for topic in STORED]
     selects = [f"SELECT {sql} FINAL WHERE {fed.old.where('window_ms')}" for sql in STORED.values()]
-    eventually(lambda: fed.sums(selects) == sent, lambda: (sent, fed.sums(selects), fed.tails()))
+    eventually(fed, lambda: fed.sums(selects) == sent, lambda: (sent, fed.sums(selects), fed.tails()))
     shutil.copytree(EXAMPLE.parent, tmp_path / "prices")  # it names a map of list prices beside it
     dearer = tmp_path / "prices" / "dearer.yaml"
     dearer.write_bytes(EXAMPLE.read_bytes().replace(b"2.79 USD", b"5.58 USD"))
@@ -198,7 +205,7 @@ def test_bills_of_real_jobs_are_exact_reported_and_rated_again(fed: Fed, tmp_pat
 
     assert rated.returncode == 0, rated.stderr
     done, after = json.loads(rated.stdout), json.loads(again.stdout)
-    assert (rated.returncode, done["written"], done["after_nusd"] > done["before_nusd"]) == (0, True, True)
+    assert (done["written"], done["after_nusd"] > done["before_nusd"]) == (True, True)
     assert done["bills"] > 6 * MINUTES
     assert (again.returncode, after["exact"], after["late_minutes"], after["unpriced"]) == (0, True, 0, "")
     assert {one["name"]: one["compared"] for one in after["checks"]}["shared GPUs by memory held"] == 2 * MINUTES
