@@ -50,7 +50,13 @@ def test_numbers_rise_without_a_gap() -> None:
 
 def test_only_functions_and_views_may_be_made_anew() -> None:
     """What holds data is never replaced."""
-    assert {one.name for one in migrations() if one.replaceable} == {"functions", "views", "alert_views", "cost_views", "cost_late"}
+    assert {one.name for one in migrations() if one.replaceable} == {
+        "functions",
+        "views",
+        "alert_views",
+        "cost_views",
+        "cost_late",
+    }
 
 
 def test_a_changed_statement_changes_the_checksum() -> None:
