@@ -75,4 +75,5 @@ class Changes:
     def bytes(self) -> int:
         """Memory held, refused bytes included."""
         held = sum(segment.bytes for segment in self.segments) + sum(one.bytes for one in self.exemplars)
-        return self.refused_bytes + held + sum(one.bytes for one in (*self.usage, *self.shares))
+        held += sum(one.bytes for one in self.usage) + sum(one.bytes for one in self.shares)
+        return self.refused_bytes + held

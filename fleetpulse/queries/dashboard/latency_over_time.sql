@@ -1,6 +1,6 @@
 -- Percentiles of one latency over time: 50, 95 and 99.
 -- param bins: column with the sketch
--- reads requests: llm.requests 10s <= 30m, 1m <= 3h, 1h <= 60d, 1d
+-- reads requests: llm.requests 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
 -- seconds: 10
 SELECT
