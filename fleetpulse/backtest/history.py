@@ -1,8 +1,9 @@
 """What the database kept, as records of ``window.finals`` in order of time: the alert job cannot tell them from live.
 
 Partial rows are merged per window and series by the server, in stretches of time that hold about ``ROWS_WANTED`` rows,
-so memory stays bounded whatever the range. GPU and engine events stand between the windows by when they were appended,
-as they did in the log. A window of the past is complete.
+so memory stays bounded whatever the range. A window of the past is complete, and final as soon as it may be. GPU and
+engine events stand between the windows by when they were appended, at the latest as long after they happened as windows
+wait for late data: else those of a busy hour, when all came late, would stand behind windows that had waited with them.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import numpy as np
 from schemas import native
 from schemas.block import Block, Numbers
 from schemas.events import BY_TOPIC
-from schemas.fields import Event, Field
+from schemas.fields import Event, Field, Kind, Role
 from schemas.finals import PASSED_ON_TOPICS, PROGRESS_SCHEMA, FinalsHeaders, PassedOnHeaders, finals_schema
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.merging import labels_of, measures_of
 from schemas.native_cursor import Cursor, skip
 from schemas.record import Headers, Record
 from schemas.select import select
-from schemas.stored import RAW
 from schemas.tables import GROUPED, PARTIALS
 from schemas.topics import WINDOW_FINALS
 
 ROWS_WANTED = 200_000
 _FIRST_STRETCH_MS = 10 * MINUTE_MS
+_TOLD = Field("told_ms", Kind.INT64, Role.TIME, "ms", "when an event stands in the log, since 1970")
 
 Fetch = Callable[[str], bytes]
 """Runs a query and returns its result as Native."""
@@ -55,12 +56,13 @@ def merged_sql(event: Event, from_ms: int, to_ms: int) -> str:
 
 
 def events_sql(event: Event, from_ms: int, to_ms: int) -> str:
-    """The accepted events of a raw table appended in ``[from_ms, to_ms)``, with when that was."""
+    """The accepted events of a raw table told in ``[from_ms, to_ms)``, with when that was."""
     columns = ", ".join(field.name for field in event.fields)
     return (
-        f"SELECT {columns}, appended_ms FROM {event.topic.replace('.', '_')} FINAL\n"
-        f"WHERE verdict = 'accepted' AND appended_ms >= {from_ms} AND appended_ms < {to_ms}\n"
-        "ORDER BY appended_ms, at_ms"
+        f"SELECT {columns}, least(appended_ms, at_ms + {DEFAULT_LIMITS.lateness_ms}) AS {_TOLD.name}\n"
+        f"FROM {event.topic.replace('.', '_')} FINAL\n"
+        f"WHERE verdict = 'accepted' AND {_TOLD.name} >= {from_ms} AND {_TOLD.name} < {to_ms}\n"
+        f"ORDER BY {_TOLD.name}, at_ms"
     )
 
 
@@ -133,15 +135,13 @@ def _finals(event: Event, block: Block) -> Iterator[tuple[int, Part]]:
 def _passed_on(fetch: Fetch, event: Event, from_ms: int, to_ms: int) -> Iterator[tuple[int, Part]]:
     late = DEFAULT_LIMITS.lateness_ms
     data = fetch(events_sql(event, from_ms + late, to_ms + late))
-    appended_field = next(field for field in RAW[event.topic].fields if field.name == "appended_ms")
-    fields = (*event.fields, appended_field)
-    block = decode_blocks(data, fields)
+    block = decode_blocks(data, (*event.fields, _TOLD))
     if not block.rows:
         return
-    appended = block.columns["appended_ms"]
-    assert isinstance(appended, Numbers)
-    for at_ms in np.unique(appended.values).tolist():
-        rows = select(block, appended.values == at_ms)
+    told = block.columns[_TOLD.name]
+    assert isinstance(told, Numbers)
+    for at_ms in np.unique(told.values).tolist():
+        rows = select(block, told.values == at_ms)
         yield at_ms, (native.encode(event.fields, rows), PassedOnHeaders(event.schema, at_ms, rows.rows).encode())
 
 

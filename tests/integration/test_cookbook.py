@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from fleetpulse.backtest.database import fetch_from
+from fleetpulse.backtest.replay import replay
 from fleetpulse.database import Database
 from runtime.config import Config, load
 from schemas.events import LLM_REQUESTS
 from schemas.headers import NDJSON
+from schemas.limits import WINDOW_MS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_000)]
 
@@ -58,6 +61,7 @@ class Demo:
 
     config: Config
     first: subprocess.CompletedProcess[str]
+    between_ms: int
     second: subprocess.Popen[str]
     second_log: Path
 
@@ -80,12 +84,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         first = subprocess.run(
             command("--seconds", "8"), env=env, capture_output=True, text=True, timeout=LONGEST_S, check=False
         )
+        between_ms = time.time_ns() // 1_000_000
         second = subprocess.Popen(
             command("--seconds", "20", "--keep"), env=env, stdout=output, stderr=output, text=True
         )
         ending.callback(stop, second)
         eventually(lambda: KEPT in log.read_text() or second.poll() is not None, f"{KEPT}: {log}")
-        yield Demo(load({"data_dir": data_dir}), first, second, log)
+        yield Demo(load({"data_dir": data_dir}), first, between_ms, second, log)
 
 
 def stop(process: subprocess.Popen[str]) -> int:
@@ -144,6 +149,21 @@ def test_every_query_of_the_page_is_asked() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
     assert text.count("```sql") == text.count("```") // 2 == len(RECIPES) >= 30
+
+
+def test_a_backtest_of_the_first_run_opens_the_alerts_that_were_opened_live(demo: Demo, reader: Database) -> None:
+    """The same rules over what the database kept: the same incidents, opened at the same moments of event time."""
+    run = (
+        f"SELECT min(window_ms), max(window_ms) + {WINDOW_MS} FROM request_windows WHERE window_ms < {demo.between_ms}"
+    )
+    from_ms, to_ms = map(int, reader.sql(run).rows[0])
+    opened = f"SELECT fingerprint, opened_ms FROM alerts WHERE number = 1 AND opened_ms < {to_ms}"
+    live = {(str(row[0]), int(row[1])) for row in reader.sql(opened).rows}
+
+    found = replay(fetch_from(demo.config.reading), from_ms, to_ms, None, lambda _done, _all: None)
+
+    assert {(one.headlines()[0].fingerprint, one.opened_ms) for one in found.stories if one.opened_ms < to_ms} == live
+    assert live
 
 
 def test_a_demo_that_goes_on_ends_when_it_is_told_to(demo: Demo) -> None:

@@ -15,10 +15,10 @@ from schemas import finals, native
 from schemas.build import block_from_rows, rows_of
 from schemas.errors import ConfigError
 from schemas.events import BY_TOPIC, GPU_EVENTS
+from schemas.fields import Field, Kind, Role
 from schemas.finals import FinalsHeaders, PassedOnHeaders
-from schemas.limits import WINDOW_MS
+from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
 from schemas.record import Record
-from schemas.stored import RAW
 from schemas.tables import GROUPED, PARTIALS
 
 START_MS = 1_790_035_200_000
@@ -42,6 +42,11 @@ def lost(at_ms: int, appended_ms: int, kind: str = "gpu_lost") -> dict[str, Any]
     }  # fmt: skip
 
 
+def told_ms(row: dict[str, Any]) -> int:
+    """What ``events_sql`` makes of a row."""
+    return min(int(row["appended_ms"]), int(row["at_ms"]) + DEFAULT_LIMITS.lateness_ms)
+
+
 def a_database(partials: Rows, events: Rows) -> Callable[[str], bytes]:
     """Answers as ClickHouse would: the rows of a table in the range that is asked for."""
 
@@ -54,9 +59,9 @@ def a_database(partials: Rows, events: Rows) -> Callable[[str], bytes]:
                 fields = PARTIALS[event.topic].fields
                 return native.encode(fields, block_from_rows(fields, mine)) if mine else b""
         topic = next(topic for topic in BY_TOPIC if topic.replace(".", "_") == table)
-        fields = (*BY_TOPIC[topic].fields, *(field for field in RAW[topic].fields if field.name == "appended_ms"))
-        mine = [row for row in events if topic == "gpu.events" and low <= row["appended_ms"] < high]
-        return native.encode(fields, block_from_rows(fields, mine))
+        fields = (*BY_TOPIC[topic].fields, Field("told_ms", Kind.INT64, Role.TIME, "ms", ""))
+        mine = [row | {"told_ms": told_ms(row)} for row in events if topic == "gpu.events"]
+        return native.encode(fields, block_from_rows(fields, [row for row in mine if low <= row["told_ms"] < high]))
 
     return fetch
 
@@ -83,6 +88,20 @@ def test_windows_and_events_come_in_order_of_time() -> None:
     ]
     assert [record.offset for record in stretch.records] == list(range(5))
     assert [record.timestamp_ms - START_MS for record in stretch.records] == [12_000, 12_000, 13_200, 22_000, 22_000]
+
+
+def test_an_event_that_came_late_stands_before_the_windows_that_came_late_with_it() -> None:
+    """When all of an hour came half a minute late, its windows waited; in a backtest none does."""
+    event = lost(START_MS + 9_000, START_MS + 39_000)
+
+    (stretch,) = stretches(a_database([gpu_row(START_MS)], [event]), START_MS, START_MS + 20_000)
+
+    assert [told(record) for record in stretch.records] == [
+        ("event", START_MS + 9_000 + DEFAULT_LIMITS.lateness_ms, 1),
+        ("rows", START_MS, 1),
+        ("progress", START_MS + 10_000),
+        ("progress", START_MS + 20_000),
+    ]
 
 
 def test_rows_arrive_as_they_were_kept() -> None:
@@ -121,13 +140,15 @@ def test_stretches_follow_one_another_without_gap() -> None:
 
 
 def test_queries_merge_rows_and_take_accepted_events_only() -> None:
-    """One row per window, grouping set and series; events with their append time."""
+    """One row per window, grouping set and series; events with when they are told."""
     sql = merged_sql(BY_TOPIC["gpu.samples"], 1, 2)
 
     assert "sum(p.throttled_us_sum) AS throttled_us_sum" in sql
     assert "GROUP BY p.window_ms, p.grouping, p.cluster" in sql
     assert "WHERE p.window_ms >= 1 AND p.window_ms < 2" in sql
-    assert "verdict = 'accepted' AND appended_ms >= 1 AND appended_ms < 2" in events_sql(GPU_EVENTS, 1, 2)
+    events = events_sql(GPU_EVENTS, 1, 2)
+    assert f"least(appended_ms, at_ms + {DEFAULT_LIMITS.lateness_ms}) AS told_ms" in events
+    assert "verdict = 'accepted' AND told_ms >= 1 AND told_ms < 2" in events
 
 
 def test_rules_judge_history() -> None:
