@@ -101,6 +101,8 @@ BUILDING = """
 import signal, sys
 from fleetpulse import cli
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+
 def building(**_given):
     print("ready", flush=True)
     signal.pause()
