@@ -10,7 +10,7 @@ WORKERS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full compiled bench simulator up down status lint format lock docs site clean
+.PHONY: help demo test test-full stranger compiled bench simulator up down status lint format lock docs site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,11 +34,14 @@ demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, c
 
 test: $(VENV)/.dev ## lint, types, floors of the house, unit and integration tests
 	$(MAKE) --no-print-directory -j 2 lint compiled
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu"
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger"
 
 test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; installed where allowed)
 	sh .ci/debian-packages
 	$(PY) -m pytest -q -m full
+
+stranger: $(VENV)/.dev ## follow the README line by line in a fresh clone, with empty caches (ten minutes)
+	$(PY) -m pytest -q -m stranger
 
 compiled: $(VENV)/.run ## compile the loops of jobs and simulation, once, so that every start is quick
 	@$(PY) -m fleetpulse compile

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.integration, pytest.mark.stranger, pytest.mark.timeout(1_200)]
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```sh\n(.+?)^```", re.MULTILINE | re.DOTALL)
