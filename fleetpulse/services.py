@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 import threading
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from stream_jobs.budgets.load import Budgets
     from stream_jobs.host.job import AnyStep
     from stream_jobs.host.policy import CommitPolicy
+
+_log = logging.getLogger(__name__)
 
 JOBS = ("windows", "finals", "alerts", "costs")
 """In the order in which events pass through them."""
@@ -195,9 +198,11 @@ def run_all_jobs(shell: str, worker: str, health_port: int | None, files: Files 
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with Processes(load().data_dir / "log") as processes:
+    folder = load().data_dir / "log"
+    with Processes(folder) as processes:
         for place, job in enumerate(JOBS):
             processes.start(Command(f"jobs-{job}", _arguments(job, shell, worker, health_port, place, files)))
+        _log.info("jobs run", extra={"jobs": ",".join(JOBS), "logs": str(folder)})
         while not stopping.wait(TEND_EVERY_S):
             processes.tend()
 

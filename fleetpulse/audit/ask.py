@@ -54,6 +54,8 @@ def _whole(bounds: Mapping[str, int], bucket_ms: int) -> dict[str, int]:
 
 def _check(database: Reader, name: str, sql: str, parameters: Mapping[str, Any]) -> Check:
     ((compared, differing, difference, examples),) = database.sql(sql + _SETTINGS, parameters).rows
+    if not compared:  # sums over nothing are null
+        return Check(name, 0, 0, 0, [])
     return Check(name, int(compared), int(differing), int(difference), _said(examples, int(differing)))
 
 

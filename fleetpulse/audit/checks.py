@@ -239,7 +239,7 @@ weighed AS (
 SELECT count(), countIf(off != 0), toInt64(sum(off)), {_OFF}
 FROM (
     SELECT w.grp AS grp, w.minute_ms AS minute_ms,
-        intDiv(abs(toInt256(ifNull(b.gpu_ms, 0)) * w.whole - toInt256(a.ms) * w.weight), w.whole) AS off
+        ifNull(intDiv(abs(toInt256(ifNull(b.gpu_ms, 0)) * w.whole - toInt256(a.ms) * w.weight), w.whole), 1) AS off
     FROM weighed AS w INNER JOIN alone AS a
         ON w.grp = a.grp AND w.minute_ms = a.minute_ms AND w.gpu = a.gpu
     LEFT JOIN (

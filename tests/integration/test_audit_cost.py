@@ -62,6 +62,18 @@ def asked(config: ClickHouseConfig, day: Day, prices: Prices) -> Audit:
         return audit(database, day.begin_ms, day.end_ms, prices)
 
 
+def test_where_nothing_was_billed_nothing_differs(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+    """Hours before the day: every check but the sum of the whole day says that it compared nothing."""
+    config, day, _ = simulated
+    with reading(config) as database:
+        found = audit(database, day.begin_ms - 3 * HOUR_MS, day.begin_ms - 2 * HOUR_MS, load(EXAMPLE))
+
+    compared = {check.name for check in found.checks if check.compared}
+    assert {(check.differing, check.difference) for check in found.checks} == {(0, 0)}
+    assert compared <= {"rollup by day"}
+    assert len(found.checks) >= 6
+
+
 def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
     """Not a nano-dollar differs: killed jobs, late data, groups over hosts, MIG, GPUs taken in turns."""
     _, _, found = simulated

@@ -35,7 +35,7 @@ SERVES = {
     "fleetpulse dashboard": "the dashboard begins",
     "fleetpulse agent": "requests are taken",
     "fleetpulse proxy --upstream http://127.0.0.1:8000": "proxy is up",
-    "fleetpulse jobs all": "partitions are live",
+    "fleetpulse jobs all": "jobs run",
     "fleetpulse sink": "sink group reads",
 }
 """Lines that go on until they are told to end, and what they say once they serve."""
