@@ -22,6 +22,11 @@ class Record(NamedTuple):
     value: bytes | None
     headers: Headers
 
+    @property
+    def where(self) -> str:
+        """Where it stands, for people."""
+        return f"{self.topic}[{self.partition}] offset {self.offset}"
+
 
 class Output(NamedTuple):
     """One message to be written, with the partition decided by the writer (never by a client's partitioner).

@@ -137,7 +137,7 @@ def _read(table: Table, record: Record) -> Block:
     try:
         return native.decode(record.value or b"", table.fields)
     except RejectedError as error:
-        raise ContractError(f"{_where(record)} cannot be read as {table.schema}: {error}") from error
+        raise ContractError(f"{record.where} cannot be read as {table.schema}: {error}") from error
 
 
 @lru_cache(maxsize=64)
@@ -145,16 +145,12 @@ def _dictionaries(schema: str) -> native_walk.Dictionaries:
     return native_walk.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_walk.any_word)
 
 
-def _where(record: Record) -> str:
-    return f"{record.topic}[{record.partition}] offset {record.offset}"
-
-
 def _table_of(record: Record) -> Table:
     schema = dict(record.headers).get("schema", b"").decode("ascii", "replace")
     table = BY_TABLE_SCHEMA.get(schema)
     if table is None:
         raise ContractError(
-            f"{_where(record)} has schema {schema!r}, which no table of this version takes; upgrade the sink"
+            f"{record.where} has schema {schema!r}, which no table of this version takes; upgrade the sink"
         )
     return table
 
@@ -189,7 +185,7 @@ def _source_partition(record: Record) -> int:
     try:
         return int(dict(record.headers)["source-partition"])
     except (KeyError, ValueError) as error:
-        raise ContractError(f"{_where(record)} has no header source-partition; who wrote it?") from error
+        raise ContractError(f"{record.where} has no header source-partition; who wrote it?") from error
 
 
 def _each(numbers: Sequence[int], dtype: str, record_of: Indexes) -> Numbers:

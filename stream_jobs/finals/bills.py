@@ -35,10 +35,10 @@ def source_of(record: Record) -> int:
     found = dict(record.headers)
     try:
         if found["schema"] != COSTS.schema.encode():
-            raise ContractError(f"{_where(record)} has schema {found['schema']!r}, not {COSTS.schema}; who wrote it?")
+            raise ContractError(f"{record.where} has schema {found['schema']!r}, not {COSTS.schema}; who wrote it?")
         return int(found["source-partition"])
     except (KeyError, ValueError) as error:
-        raise ContractError(f"{_where(record)}: a header is missing or no number: {error}; who wrote it?") from error
+        raise ContractError(f"{record.where}: a header is missing or no number: {error}; who wrote it?") from error
 
 
 def bills_of(record: Record) -> Iterator[Bill]:
@@ -46,7 +46,7 @@ def bills_of(record: Record) -> Iterator[Bill]:
     try:
         block = native.decode(record.value or b"", COSTS.fields)
     except RejectedError as error:
-        raise ContractError(f"{_where(record)} cannot be read as {COSTS.schema}: {error}") from error
+        raise ContractError(f"{record.where} cannot be read as {COSTS.schema}: {error}") from error
     spends = _spends(block)
     minutes, versions = _numbers(block, "minute_ms").tolist(), _numbers(block, "version").tolist()
     names = zip(*(_labels(block, name) for name in ("use", "owner", "placement_group")), strict=True)
@@ -104,7 +104,3 @@ def _labels(block: Block, name: str) -> list[str | None]:
 
 def _texts(words: list[bytes | None]) -> list[str | None]:
     return [None if word is None else word.decode() for word in words]
-
-
-def _where(record: Record) -> str:
-    return f"{record.topic}[{record.partition}] offset {record.offset}"

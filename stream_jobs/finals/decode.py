@@ -76,7 +76,7 @@ def _again(table: Table, record: Record) -> bytes:
     try:
         return native.encode(table.fields, native.decode(record.value or b"", table.fields))
     except RejectedError as error:
-        where = f"{record.topic}[{record.partition}] offset {record.offset}"
+        where = record.where
         raise ContractError(f"{where} cannot be read as {table.schema}: {error}") from error
 
 

@@ -46,7 +46,7 @@ class UpstreamHeaders:
 def read(record: Record) -> UpstreamHeaders:
     """The headers. Raises ``ContractError`` for a record that the windows job of this version did not write."""
     found = dict(record.headers)
-    where = f"{record.topic}[{record.partition}] offset {record.offset}"
+    where = record.where
     schema = found.get("schema", b"").decode("ascii", "replace")
     if schema not in TABLES and schema not in PASSED_OVER:
         raise ContractError(f"{where} has schema {schema!r}, which no table of this version takes; upgrade the job")
