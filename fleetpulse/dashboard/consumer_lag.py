@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -18,12 +19,13 @@ from aiokafka.errors import KafkaError
 
 from fleetpulse.doctor.examine import READS
 from fleetpulse.doctor.facts import Place
+from fleetpulse.doctor.judge_kafka import behind
+from fleetpulse.doctor.look_kafka import committed, once_there, plain
 from runtime.config import KafkaConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
 KEPT_S = 5.0
 WITHIN_S = 4.0
-RETRY_AFTER_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,15 @@ def lags(
     ends: Mapping[Place, int],
     reads: Mapping[str, Sequence[str]] = READS,
 ) -> list[Lag]:
-    """One row for each job and topic of ``reads`` that is there, in their order.
-
-    What was not committed is behind from the log's beginning on; what retention took is not waited for. Transactions
-    leave markers in a log: they count as records.
-    """
+    """One row for each job and topic of ``reads`` that is there, in their order."""
     rows = []
     for job, topics in reads.items():
         offsets = committed.get(job, {})
         for topic in topics:
-            places = [place for place in ends if place[0] == topic]
-            behind = [max(0, ends[one] - max(offsets.get(one, 0), begins.get(one, 0))) for one in places]
-            if places:
-                rows.append(Lag(job, topic, sum(behind) if offsets else None, len(places)))
+            partitions = sum(place[0] == topic for place in ends)
+            if partitions:
+                records = behind(topic, offsets, begins, ends) if offsets else None
+                rows.append(Lag(job, topic, records, partitions))
     return rows
 
 
@@ -87,27 +85,12 @@ class LagOfGroups:
         try:
             await asyncio.gather(admin.start(), consumer.start())
             names = {job: f"{self._kafka.deployment}-{job}" for job in READS}
-            offsets = await asyncio.gather(*(_committed(admin, name) for name in names.values()))
-            committed = {
-                job: {(at.topic, at.partition): one.offset for at, one in found.items() if one.offset >= 0}
-                for job, found in zip(names, offsets, strict=True)
-            }
+            offsets = await asyncio.gather(*(once_there(partial(committed, admin, name)) for name in names.values()))
             places = await _places(admin)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
         finally:
             await asyncio.gather(admin.close(), consumer.stop())
-        return lags(committed, _plain(begins), _plain(ends))
-
-
-async def _committed(admin: Any, group: str) -> dict[TopicPartition, Any]:
-    """A cluster where no group ever was makes its offsets topic when it is asked first, and says so meanwhile."""
-    while True:
-        try:
-            return dict(await admin.list_consumer_group_offsets(group))
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-            await asyncio.sleep(RETRY_AFTER_S)
+        return lags(dict(zip(names, offsets, strict=True)), plain(begins), plain(ends))
 
 
 async def _places(admin: Any) -> list[TopicPartition]:
@@ -119,7 +102,3 @@ async def _places(admin: Any) -> list[TopicPartition]:
         if told["error_code"] == 0
         for one in told["partitions"]
     ]
-
-
-def _plain(offsets: Mapping[TopicPartition, int]) -> dict[Place, int]:
-    return {(place.topic, place.partition): offset for place, offset in offsets.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fleetpulse.doctor.facts import Bounds, GroupFacts, KafkaFacts, TopicFacts
+from fleetpulse.doctor.facts import Bounds, GroupFacts, KafkaFacts, Place, TopicFacts
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.migrate import REPLICAS, partitions_of, topic_settings
 from schemas.limits import MINUTE_MS, Limits
@@ -211,13 +211,20 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
             yield good("lag", group, f"{found.members} members, {_most(facts, found, topics):,} records behind at most")
 
 
-def _lag(facts: KafkaFacts, group: GroupFacts, topic: str) -> int:
-    """Records between what was committed, or the beginning, and the end, over all partitions."""
+def behind(topic: str, committed: Mapping[Place, int], begins: Mapping[Place, int], ends: Mapping[Place, int]) -> int:
+    """Records of a topic between what was committed, or the beginning, and the end, over all partitions.
+
+    What retention took is not waited for. Transactions leave markers in a log: they count as records.
+    """
     return sum(
-        max(0, end - max(group.committed.get(place, 0), facts.begins.get(place, 0)))
-        for place, end in facts.ends.items()
+        max(0, end - max(committed.get(place, 0), begins.get(place, 0)))
+        for place, end in ends.items()
         if place[0] == topic
     )
+
+
+def _lag(facts: KafkaFacts, group: GroupFacts, topic: str) -> int:
+    return behind(topic, group.committed, facts.begins, facts.ends)
 
 
 def _most(facts: KafkaFacts, group: GroupFacts, topics: Sequence[str]) -> int:

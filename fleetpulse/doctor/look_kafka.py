@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -179,14 +179,15 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
     return replace(
         facts,
         log_ids=None if ids is None else frozenset(ids),
-        begins=_plain(begins),
-        ends=_plain(ends),
+        begins=plain(begins),
+        ends=plain(ends),
         held_up=held_up,
         skew_ms=skew_ms,
     )
 
 
-def _plain(offsets: Mapping[TopicPartition, int] | None) -> dict[Place, int]:
+def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[Place, int]:
+    """Offsets by topic and partition."""
     return {(place.topic, place.partition): offset for place, offset in (offsets or {}).items()}
 
 
@@ -247,10 +248,18 @@ async def _others(admin: Any, look: _Look, facts: KafkaFacts, groups: Sequence[s
 
 
 async def _groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
-    """A cluster where no group ever was makes its offsets topic when it is asked first, and says so meanwhile."""
+    async def ask() -> dict[str, GroupFacts]:
+        return {name: await _group(admin, name) for name in names}
+
+    return await once_there(ask)
+
+
+async def once_there(ask: Callable[[], Awaitable[T]]) -> T:
+    """The answer about groups. A cluster where none ever was makes its offsets topic when it is asked first, and says
+    so meanwhile."""
     while True:
         try:
-            return {name: await _group(admin, name) for name in names}
+            return await ask()
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -258,11 +267,15 @@ async def _groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
 
 
 async def _group(admin: Any, name: str) -> GroupFacts:
-    offsets = await admin.list_consumer_group_offsets(name)
+    offsets = await committed(admin, name)
     (answer,) = await admin.describe_consumer_groups([name])
-    members = sum(len(group[5]) for group in answer.groups)
-    committed = {(place.topic, place.partition): found.offset for place, found in offsets.items() if found.offset >= 0}
-    return GroupFacts(members, committed)
+    return GroupFacts(sum(len(group[5]) for group in answer.groups), offsets)
+
+
+async def committed(admin: Any, group: str) -> dict[Place, int]:
+    """What a group has committed; empty where it never ran."""
+    offsets = await admin.list_consumer_group_offsets(group)
+    return plain({place: found.offset for place, found in offsets.items() if found.offset >= 0})
 
 
 async def _transactional(look: _Look) -> str | None:
