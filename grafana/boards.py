@@ -54,9 +54,9 @@ def _latency(title: str, bins: str) -> Panel:
 
 def _latency_of(whose: str, title: str, bins: str) -> Panel:
     """Percentiles by model or by tenant, of all of them."""
-    select = f"{whose}, percentiles[1] AS p50, percentiles[2] AS p95"
-    params = {"bins": bins, f"{whose}s": "[]"}
-    return Panel(title, f"{whose}s_latency", "table", select, "µs", params=params)
+    select = f"name AS {whose}, percentiles[1] AS p50, percentiles[2] AS p95"
+    params = {"bins": bins, "dimension": whose, "names": "[]"}
+    return Panel(title, "latency_by", "table", select, "µs", params=params)
 
 
 def _usd(*columns: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
-from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, MODELS, TENANTS, Fleet
+from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, TENANTS, Fleet
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand, fresh_stand
 from fleetpulse.processes import Command, Processes
@@ -38,7 +38,7 @@ _MERGED_WITHIN_S = 300.0
 _GIVEN: dict[str, catalogue.Value] = {
     "total": "util_gpu_pct_sum",
     "known": "util_gpu_pct_count",
-    "dimension": "cluster",
+    "dimension": "tenant",
     "bins": "ttft_us_bins",
     "top": 50,
     "kept_ms": 60 * 24 * HOUR_MS,
@@ -50,8 +50,7 @@ _GIVEN: dict[str, catalogue.Value] = {
     "slo_ttft_us": [500_000, None],
     "slo_tpot_us": [50_000, None],
     "slo_e2e_us": [None, 30_000_000],
-    "models": MODELS,
-    "tenants": [*TENANTS, None],
+    "names": [*TENANTS, None],
 }
 _EMPTY: dict[str, catalogue.Value] = {"String": ""}
 """What a place takes that no page fills: a filter that takes all; numbers are 0."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from fleetpulse.dashboard.baseline import band, before
 from fleetpulse.dashboard.charts import Band, Line, over_time
+from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, search_field
-from fleetpulse.dashboard.values import clean, microseconds, percent, percentile_cells, short
+from fleetpulse.dashboard.values import clean, microseconds, percent, short
 from fleetpulse.dashboard.view import View
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
@@ -22,7 +23,6 @@ LATENCIES = {
     "tpot_us_bins": ("TPOT", "mean time per token of a request"),
     "e2e_us_bins": ("E2E", "received to last byte"),
 }
-LISTED = ("ttft", "tpot", "e2e")
 TOP = 50
 KINDS_MAX = 8
 GOODPUT_SPAN_MAX_MS = 6 * HOUR_MS
@@ -70,7 +70,7 @@ class _Models:
     def _columns(self) -> list[Column]:
         latencies = [
             Column(f"{name}_{p}", f"{name.upper()} {p}", text=microseconds, right=True)
-            for name in LISTED
+            for name in IN_TABLES
             for p in ("p50", "p95")
         ]
         return [
@@ -202,11 +202,9 @@ class _Models:
         known = rows[0]["models"]
         some = f"the {TOP} with most requests of {known:,}; search for others"
         self._table_panel.hint("by requests" if known <= TOP else some)
-        names = [row["model"] for row in rows]
-        asked = [view.ask("models_latency", bins=f"{name}_us_bins", models=names) for name in LISTED]
-        found = [{row["model"]: row["percentiles"] for row in one.records()} for one in await view.gather(*asked)]
+        cells = await latency_cells(view, "model", [row["model"] for row in rows])
         self._table_panel.show()
-        self._table.show([row | percentile_cells(LISTED, [one.get(row["model"]) for one in found]) for row in rows])
+        self._table.show([row | cells[row["model"]] for row in rows])
 
 
 def _failed_mood(row: Mapping[str, Any]) -> str:

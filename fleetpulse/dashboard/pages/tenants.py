@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
+from fleetpulse.dashboard.latencies import latency_cells
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices
-from fleetpulse.dashboard.values import clean, microseconds, percent, percentile_cells, short
+from fleetpulse.dashboard.values import clean, microseconds, percent, short
 from fleetpulse.dashboard.view import View
 from schemas.errors import FleetpulseError
 
-LATENCIES = ("ttft", "tpot", "e2e")
 LISTED = 200
 NAMED = 7
 """Tenants with a line of their own; the rest is one line."""
@@ -88,19 +88,14 @@ class _Tenants:
             view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
         )
         costs = await self._costs()
-        latencies = await self._latencies([row["tenant"] for row in listed.records()])
+        latencies = await latency_cells(view, "tenant", [row["tenant"] for row in listed.records()])
         rows = [
             row
-            | percentile_cells(LATENCIES, [one.get(row["tenant"]) for one in latencies])
+            | latencies[row["tenant"]]
             | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
             for row in listed.records()
         ]
         self._show(rows, series.records(), failed.records())
-
-    async def _latencies(self, tenants: list[str | None]) -> list[dict[str | None, list[float]]]:
-        """Percentiles by tenant, one of ``LATENCIES`` after the other."""
-        asked = [self._view.ask("tenants_latency", bins=f"{name}_us_bins", tenants=tenants) for name in LATENCIES]
-        return [{row["tenant"]: row["percentiles"] for row in one.records()} for one in await self._view.gather(*asked)]
 
     async def _costs(self) -> dict[str, int]:
         """Cost by tenant; nothing where no job has booked any, or the tables are older than costs."""

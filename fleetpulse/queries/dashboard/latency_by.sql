@@ -1,15 +1,16 @@
--- Percentiles 50 and 95 of one latency by model, of the models named or of all.
+-- Percentiles 50 and 95 of one latency by a dimension, of those named (null is a name too) or of all.
 -- Whole hours come from their rollup, what lies before and after them from finer rows.
 -- param bins: column with the sketch
--- param models: names of models; an empty list takes all
+-- param dimension: model, tenant or another
+-- param names: values of the dimension; an empty list takes all
 -- reads hours: llm.requests 1h <= 60d, 1d
 -- reads edges: llm.requests 10s <= 5m, 1m <= 12h, 1h <= 60d, 1d
 -- rows: 1000
 -- seconds: 10
-SELECT model, fp_quantiles([0.5, 0.95], sumMap(bins)) AS percentiles
+SELECT name, fp_quantiles([0.5, 0.95], sumMap(bins)) AS percentiles
 FROM
 (
-    SELECT model, {bins:Identifier} AS bins
+    SELECT {dimension:Identifier} AS name, {bins:Identifier} AS bins
     FROM {hours:Identifier} FINAL
     WHERE grouping = 'service'
         AND window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
@@ -18,9 +19,9 @@ FROM
         AND ({region:String} = '' OR region = {region:String})
         AND ({model:String} = '' OR model = {model:String})
         AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND (empty({models:Array(String)}) OR has({models:Array(String)}, model))
+        AND (empty({names:Array(Nullable(String))}) OR has({names:Array(Nullable(String))}, name))
     UNION ALL
-    SELECT model, {bins:Identifier} AS bins
+    SELECT {dimension:Identifier} AS name, {bins:Identifier} AS bins
     FROM {edges:Identifier} FINAL
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
@@ -29,8 +30,8 @@ FROM
         AND ({region:String} = '' OR region = {region:String})
         AND ({model:String} = '' OR model = {model:String})
         AND ({tenant:String} = '' OR tenant = {tenant:String})
-        AND (empty({models:Array(String)}) OR has({models:Array(String)}, model))
+        AND (empty({names:Array(Nullable(String))}) OR has({names:Array(Nullable(String))}, name))
 )
-GROUP BY model
-ORDER BY model
+GROUP BY name
+ORDER BY name
 LIMIT 1000
