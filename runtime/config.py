@@ -27,6 +27,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from runtime.addresses import http_address
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
@@ -121,16 +122,7 @@ class ClickHouseConfig(BaseModel):
     @field_validator("url")
     @classmethod
     def _address(cls, value: str) -> str:
-        try:
-            parts = urlsplit(value)
-            good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            good = False
-        if not good:
-            raise ValueError("must be http://host:port or https://host:port")
-        if parts.username or parts.password:
-            raise ValueError("must not hold credentials: set user and password")
-        return value.rstrip("/")
+        return http_address(value, instead=": set user and password")
 
     @model_validator(mode="after")
     def _files(self) -> Self:

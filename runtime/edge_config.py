@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from runtime.addresses import http_address
 from runtime.receiver_config import ReceiverConfig
 
 STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -20,16 +20,7 @@ Switch = Literal["auto", "on", "off"]
 
 
 def _http_address(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise ValueError("must be http://host:port/path or https://host:port/path")
-    if parts.username or parts.password:
-        raise ValueError("must not hold credentials")
-    return value.rstrip("/")
+    return http_address(value, path="/path")
 
 
 HttpUrl = Annotated[str, AfterValidator(_http_address)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from runtime.addresses import http_address
 
 
 class TracingConfig(BaseModel):
@@ -35,18 +36,7 @@ class TracingConfig(BaseModel):
     @field_validator("endpoint")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            parts = urlsplit(value)
-            good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            good = False
-        if not good:
-            raise ValueError("must be http://host:port or https://host:port")
-        if parts.username or parts.password:
-            raise ValueError("must not hold credentials: set OTEL_EXPORTER_OTLP_HEADERS")
-        return value.rstrip("/")
+        return None if value is None else http_address(value, instead=": set OTEL_EXPORTER_OTLP_HEADERS")
 
     @model_validator(mode="after")
     def _batches(self) -> Self:
