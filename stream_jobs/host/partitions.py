@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from runtime.clock import Clock
@@ -199,11 +199,16 @@ class Partitions:
     # feeding
 
     async def feed(self, topic: str, partition: int, generation: int, records: Sequence[Record]) -> None:
-        """Fold what a fetch brought. What is stale or belongs to a partition not owned is dropped: whoever owns the
-        partition now reads it again."""
-        owner = self._live.get(Place(topic, partition))
-        if generation != self.generation or owner is None or not records:
-            return
+        """Fold what a fetch brought, in slices between which whatever else is due has its turn. What is stale or
+        belongs to a partition not owned is dropped: whoever owns the partition now reads it again."""
+        for some in slices(records, self._policy.fold_bytes_max):
+            owner = self._live.get(Place(topic, partition))
+            if generation != self.generation or owner is None:
+                return
+            await self._feed(owner, some)
+            await asyncio.sleep(0)
+
+    async def _feed(self, owner: PartitionOwner, records: Sequence[Record]) -> None:
         try:
             async with _limit(self._policy.live_limit_ms, f"fold of {owner.source}"):
                 await owner.feed(records)
@@ -212,7 +217,7 @@ class Partitions:
         except BaseException as error:
             self.raise_doubt(error)
             raise
-        self._counters.add("job_records", len(records), topic=topic)
+        self._counters.add("job_records", len(records), topic=owner.source.topic)
         if owner.wants_commit():
             self._wake.set()
 
@@ -279,6 +284,20 @@ class Partitions:
             changed = [(p, o) for p, o in self._live.items() if o.position != o.committed]
             await asyncio.gather(*(self._commit(place, owner, owner.commit) for place, owner in changed))
         await self.revoke()
+
+
+def slices(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
+    """The records in their order, cut so that the values of each piece have at most ``bytes_max`` bytes, or it is one
+    record."""
+    start = held = 0
+    for number, record in enumerate(records):
+        size = len(record.value or b"")
+        if number > start and held + size > bytes_max:
+            yield records[start:number]
+            start, held = number, 0
+        held += size
+    if records:
+        yield records[start:]
 
 
 async def _in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, Any, int]]) -> int:

@@ -156,6 +156,7 @@ class World:
             snapshot_records=draw.choice((3, 1_000)),
             snapshot_pieces_per_commit=draw.choice((1, 8)),
             tick_ms=draw.choice((20, 100, 200)),
+            fold_bytes_max=draw.choice((1, 30, 1 << 20)),
         )
 
     async def _markers(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from runtime.clock import SystemClock
 from runtime.counters import Counters
 from runtime.health import Readiness
 from schemas.errors import UnavailableError
+from schemas.record import Record
 from stream_jobs.host.job import HostedJob
-from stream_jobs.host.partitions import READINESS, Partitions, Place
-from stream_jobs.host.policy import DEFAULT_POLICY
+from stream_jobs.host.partitions import READINESS, Partitions, Place, slices
+from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
 
 TAKEN_BACK = "the partitions were given back; the group hands them out anew"
@@ -43,6 +45,20 @@ class Owner:
         return True
 
 
+class Taker(Owner):
+    """Keeps what it is fed."""
+
+    def __init__(self, step: Any, source: Any, *_: Any) -> None:
+        super().__init__(step, source)
+        self.fed: list[list[int]] = []
+
+    async def feed(self, records: Sequence[Record]) -> None:
+        self.fed.append([record.offset for record in records])
+
+    def wants_commit(self) -> bool:
+        return False
+
+
 class Told(Counters):
     """Remembers every lag that was told, in order."""
 
@@ -57,15 +73,21 @@ class Told(Counters):
 
 
 def partitions_of(
-    readiness: Readiness, *, error: Exception | None = None, opened: bool = True, counters: Counters | None = None
+    readiness: Readiness,
+    *,
+    error: Exception | None = None,
+    opened: bool = True,
+    counters: Counters | None = None,
+    owner: type[Owner] = Owner,
+    policy: CommitPolicy = DEFAULT_POLICY,
 ) -> Partitions:
     gate = asyncio.Event()
     if opened:
         gate.set()
-    owner = type("TestOwner", (Owner,), {"gate": gate, "error": error})
-    kind = type("TestPartitions", (Partitions,), {"Owner": owner, "gate": gate})
+    made = type("TestOwner", (owner,), {"gate": gate, "error": error})
+    kind = type("TestPartitions", (Partitions,), {"Owner": made, "gate": gate})
     job = HostedJob.of(CountingStep(), ["t"])
-    return kind(job, None, job.names("d"), DEFAULT_POLICY, SystemClock(), counters or Counters(), readiness)  # type: ignore[no-any-return]
+    return kind(job, None, job.names("d"), policy, SystemClock(), counters or Counters(), readiness)  # type: ignore[no-any-return]
 
 
 def test_a_process_that_owns_nothing_yet_is_not_ready() -> None:
@@ -173,3 +195,70 @@ async def test_an_end_that_is_older_than_the_commit_is_no_negative_lag() -> None
 async def test_what_nobody_knows_is_not_told() -> None:
     """Neither a partition of which nothing was fetched yet, nor one that the client knows no more."""
     assert await lags_of({0: None}) == []
+
+
+def records_of(*sizes: int | None) -> list[Record]:
+    """Records with values of so many bytes; None: without a value."""
+    values = [None if size is None else bytes(size) for size in sizes]
+    return [Record("t", 0, offset, 0, None, value, ()) for offset, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cut"),
+    [
+        ((), []),
+        ((5,), [[0]]),
+        ((4, 4, 2), [[0, 1, 2]]),
+        ((4, 4, 3), [[0, 1], [2]]),
+        ((None, 0, 99, None, 1), [[0, 1], [2], [3, 4]]),
+        ((11, 11), [[0], [1]]),
+    ],
+)
+def test_slices_hold_no_more_than_they_may_or_one_record(sizes: tuple[int | None, ...], cut: list[list[int]]) -> None:
+    """Of ten bytes; nothing is lost and nothing changes its place."""
+    assert [[record.offset for record in one] for one in slices(records_of(*sizes), 10)] == cut
+
+
+async def test_between_two_slices_of_a_large_fetch_others_have_their_turn() -> None:
+    """What came meanwhile for another partition is folded in between."""
+    policy = CommitPolicy(fold_bytes_max=10)
+    partitions = partitions_of(Readiness(partitions="not joined"), owner=Taker, policy=policy)
+    await partitions.assign([("t", 0), ("t", 1)])
+    partitions.install()
+    seen: list[tuple[int, list[int]]] = []
+    for place, owner in partitions.live.items():
+        owner.fed = _Noted(place.partition, seen)  # type: ignore[attr-defined]
+
+    large = asyncio.create_task(partitions.feed("t", 0, partitions.generation, records_of(9, 9, 9)))
+    urgent = asyncio.create_task(partitions.feed("t", 1, partitions.generation, records_of(1)))
+    await asyncio.gather(large, urgent)
+
+    assert seen == [(0, [0]), (1, [0]), (0, [1]), (0, [2])]
+
+
+async def test_the_rest_of_a_fetch_is_dropped_once_its_partition_was_given_back() -> None:
+    """Whoever owns it then reads it again: this process may be that one, at the offset that was committed."""
+    partitions = partitions_of(Readiness(partitions="x"), owner=Taker, policy=CommitPolicy(fold_bytes_max=10))
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    (before,) = partitions.live.values()
+
+    feeding = asyncio.create_task(partitions.feed("t", 0, partitions.generation, records_of(9, 9)))
+    await asyncio.sleep(0)
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    await feeding
+
+    (after,) = partitions.live.values()
+    assert (before.fed, after.fed) == ([[0]], [])  # type: ignore[attr-defined]
+
+
+class _Noted(list[list[int]]):
+    """Tells a common list whose slice it was."""
+
+    def __init__(self, partition: int, seen: list[tuple[int, list[int]]]) -> None:
+        super().__init__()
+        self._partition, self._seen = partition, seen
+
+    def append(self, offsets: list[int]) -> None:
+        self._seen.append((self._partition, offsets))
