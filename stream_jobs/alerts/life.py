@@ -275,12 +275,11 @@ class Life:
     # state
 
     def dump(self) -> dict[str, Any]:
-        """As plain values that JSON can hold."""
+        """As plain values that JSON can hold; without the topology, which is packed by itself."""
         return {
             "now_ms": self.now_ms,
             "unknown": self.unknown,
             "found_ms": self._found_ms,
-            "topology": self.topology.dump(),
             "book": self.book.dump(),
             "mutes": self.mutes.dump(),
             "marks": self.marks.dump(),
@@ -290,7 +289,6 @@ class Life:
     def load(self, found: Mapping[str, Any]) -> None:
         """Take over a dump."""
         self.now_ms, self.unknown, self._found_ms = found["now_ms"], found["unknown"], dict(found["found_ms"])
-        self.topology.load(found["topology"])
         self.book.load(found["book"])
         self.mutes.load(found["mutes"])
         self.marks.load(found["marks"])

@@ -15,8 +15,7 @@ import zstandard
 from schemas.errors import ContractError
 from stream_jobs import parts as frame
 
-VERSION = 2
-_READ = (1, VERSION)
+VERSION = 3
 _LEVEL = 1
 _MAGIC = b"FPA1"
 
@@ -32,14 +31,9 @@ def dump(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -> li
 def load(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
     """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of this version."""
     opening, data = frame.joined(_MAGIC, parts)
-    told = orjson.loads(_unpacked(opening))
-    if told["version"] not in _READ:
+    told = orjson.loads(zstandard.ZstdDecompressor().decompress(opening))
+    if told["version"] != VERSION:
         raise ContractError(f"snapshot of alerts has version {told['version']}, this release reads {VERSION}")
     lengths: dict[str, list[int]] = told["sections"]
     pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))
     return told["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}
-
-
-def _unpacked(opening: bytes) -> bytes:
-    """Version 1 did not compress it."""
-    return opening if opening.startswith(b"{") else zstandard.ZstdDecompressor().decompress(opening)

@@ -135,7 +135,7 @@ class AlertStep:
             self._judge_or_leave(state, ready, changes)
 
     def _judge_or_leave(self, state: State, ready: Ready, changes: Changes) -> None:
-        judge, evidence = state.judge.dump(), state.evidence.dump()
+        judge, evidence, topology = state.judge.dump(), state.evidence.dump(), state.life.topology.dump()
         life, skipped = orjson.dumps(state.life.dump()), state.skipped
         try:
             self._judge_window(state, ready, changes)
@@ -148,6 +148,7 @@ class AlertStep:
             state.judge.load(judge)
             state.evidence.load(evidence)
             state.life.load(orjson.loads(life))
+            state.life.topology.load(topology)
 
     def due(self, state: State, changes: Changes) -> bool:
         return bool(changes.alerts)
@@ -166,6 +167,7 @@ class AlertStep:
             "gather": state.gather.values(),
             "judge": state.judge.dump(),
             "evidence": state.evidence.dump(),
+            "topology": state.life.topology.dump(),
         }
         return snapshot.dump(head, sections)
 
@@ -176,6 +178,7 @@ class AlertStep:
         state.judge.load(sections["judge"])
         state.evidence.load(sections["evidence"])
         state.life.load(head["life"])
+        state.life.topology.load(sections["topology"])
         state.ended.load(head.get("ended", ()))  # the release before did not know them
         state.skipped = head["skipped"]
         return state

@@ -2,17 +2,23 @@
 
 Bounded: at ``topology_max`` entries of a kind later ones are not learned, and what was not seen for ``forget_ms`` is
 forgotten. A placement group that is only the host's name (nothing better was known) connects nothing.
+
+A dump is the graph as the last window left it, packed once, and what events told since: every alert that an event opens
+takes a snapshot with it, and a fleet's graph is large.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
+import zstandard
 
 from schemas.block import Block, Labels
 from schemas.grouping import OTHER
@@ -22,6 +28,11 @@ from stream_jobs.insight.window import Window
 
 Word = str | None
 _ROOM_MAX = 2**62
+_LEVEL = 1
+SINCE_MAX = 1_000
+"""Of what events told between two windows; then the graph is packed anew."""
+_TOLD = ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region", "model", "model_version")
+"""What an event says of the graph."""
 
 
 @dataclass(slots=True)
@@ -107,11 +118,16 @@ class Topology:
         self._serving: dict[str, set[str]] = {}
         self._versions: dict[str, Counter[Word]] = {}
         """Engines of a model by version, counted when asked for and until one changes."""
+        self._base: bytes | None = None
+        """As the last window left it, once it was asked for."""
+        self._since: list[list[Any]] = []
+        """What events told since, each with its time."""
 
     # learning
 
     def learn(self, window: Window, end_ms: int) -> None:
         """Take over what the rows of a window say about who is where."""
+        self._base, self._since = None, []
         takers = (self._learn_gpu, self._learn_engine, self._learn_served, self._learn_host, self._learn_tenant)
         for reading, take in zip(READINGS, takers, strict=True):
             block = window.tables.get(reading.topic)
@@ -123,12 +139,18 @@ class Topology:
 
     def learn_row(self, row: Mapping[str, Any], at_ms: int) -> None:
         """Take over what an event of a GPU or engine says."""
-        where = tuple(row.get(name) for name in ("host", "engine_id", "placement_group", "cluster", "region"))
-        host, engine, group, cluster, region = where
-        if row.get("gpu_uuid") is not None:
-            self._learn_gpu((row["gpu_uuid"], *where), at_ms)
+        if len(self._since) >= SINCE_MAX:
+            self._base, self._since = None, []
+        self._base = self._base or self._packed()
+        told = [row.get(name) for name in _TOLD]
+        self._since.append([*told, at_ms])
+        self._learn_told(told, at_ms)
+
+    def _learn_told(self, told: Sequence[Word], at_ms: int) -> None:
+        uuid, host, engine, group, cluster, region, *models = told
+        if uuid is not None:
+            self._learn_gpu((uuid, host, engine, group, cluster, region), at_ms)
         if engine is not None:
-            models = (row.get("model"), row.get("model_version"))
             self._learn_engine((engine, host, group, cluster, region, *models), at_ms)
 
     def _learn_gpu(self, told: Sequence[Word], at_ms: int) -> None:
@@ -301,31 +323,38 @@ class Topology:
 
     # state
 
-    def dump(self) -> dict[str, Any]:
-        """As plain values, in the order in which they were learned."""
-        kinds: dict[str, Mapping[str, Any]] = {
-            "gpus": self.gpus,
-            "engines": self.engines,
-            "hosts": self.hosts,
-            "tenants": self.tenants,
-        }
-        told = {kind: [[name, _plain(one)] for name, one in entries.items()] for kind, entries in kinds.items()}
-        return {**told, "swept_ms": self.swept_ms}
+    def dump(self) -> list[bytes]:
+        """The graph in two parts; equal for equal graphs that heard the same since the last window."""
+        self._base = self._base or self._packed()
+        return [self._base, orjson.dumps(self._since)]
 
-    def load(self, found: Mapping[str, Any]) -> None:
+    def _packed(self) -> bytes:
+        """Entries in the order in which they were learned, each its name and its fields."""
+        entries = {
+            kind: [[name, *values(one)] for name, one in getattr(self, kind).items()] for kind, values in _OF.items()
+        }
+        return zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps({**entries, "swept_ms": self.swept_ms}))
+
+    def load(self, parts: Sequence[bytes]) -> None:
         """Take over a dump."""
-        self.gpus = {name: Gpu(**one) for name, one in found["gpus"]}
-        self.engines = {name: Engine(**one) for name, one in found["engines"]}
-        self.hosts = {name: Host(**one) for name, one in found["hosts"]}
-        self.tenants = {name: Tenant(**one) for name, one in found["tenants"]}
+        base, since = parts
+        found = orjson.loads(zstandard.ZstdDecompressor().decompress(base))
+        self.gpus = {name: Gpu(*values) for name, *values in found["gpus"]}
+        self.engines = {name: Engine(*values) for name, *values in found["engines"]}
+        self.hosts = {name: Host(*values) for name, *values in found["hosts"]}
+        self.tenants = {name: Tenant(*values) for name, *values in found["tenants"]}
         self.swept_ms = found["swept_ms"]
         self._index()
+        self._base, self._since = bytes(base), orjson.loads(since)
+        for *told, at_ms in self._since:
+            self._learn_told(told, at_ms)
 
 
-def _plain(one: Any) -> dict[str, Any]:
-    """As ``dataclasses.asdict``, which takes twenty times as long; a snapshot of all goes with every alert."""
-    found = {name: getattr(one, name) for name in one.__slots__}
-    return found | {"models": dict(found["models"])} if "models" in found else found
+_OF: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
+    kind: attrgetter(*of.__slots__)
+    for kind, of in (("gpus", Gpu), ("engines", Engine), ("hosts", Host), ("tenants", Tenant))
+}
+"""Fields of an entry by kind."""
 
 
 def _add(found: dict[str, Word], **more: Word) -> None:

@@ -41,10 +41,12 @@ def price_of(gpu_model: str | None, region: str | None, minute_ms: int) -> Price
     return Prices(LIST.get(gpu_model or ""), priced, priced, 1_200_000)
 
 
-def gpu_row(owner: str, gpu: str, *, use: str = "engine", window: int = 1, ms: int | None = 10_000, **of: Any) -> Row:
+def gpu_row(
+    owner: str, gpu: str, *, use: str = "engine", window: int = 1, ms: int | None = 10_000, starting: int = 0, **of: Any
+) -> Row:
     found = {"model": "H100", "region": "north", "host": "host-1", "parent": None, "profile": None, **of}
     energy_mj = None if ms is None else 700 * ms
-    return "gpu", (use, owner, gpu, *found.values(), window), (ms, energy_mj)
+    return "gpu", (use, owner, gpu, *found.values(), window), (ms, energy_mj, starting)
 
 
 def share_row(

@@ -55,9 +55,10 @@ def play(actions: list[tuple[str, object]], dumped: frozenset[int]) -> Scene:
     scene, firing = Scene(POLICY), frozenset[int]()
     for number, (kind, what) in enumerate(actions):
         if number in dumped:
-            found = orjson.loads(orjson.dumps(scene.life.dump()))
+            found, graph = orjson.loads(orjson.dumps(scene.life.dump())), scene.life.topology.dump()
             scene.life = Life(RULESET, lambda alert: scene.evidence, POLICY)
             scene.life.load(found)
+            scene.life.topology.load(graph)
         if kind == "window":
             assert isinstance(what, frozenset)
             _see(scene, firing, what)
@@ -136,3 +137,4 @@ def test_a_dump_anywhere_changes_nothing(actions: list[tuple[str, object]], dump
         assert incident.tally == anew
     assert cut.told == whole.told
     assert orjson.dumps(cut.life.dump()) == orjson.dumps(whole.life.dump())
+    assert cut.life.topology.dump() == whole.life.topology.dump()

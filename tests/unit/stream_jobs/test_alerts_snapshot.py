@@ -6,7 +6,6 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_jobs import parts as frame
 from stream_jobs.alerts import snapshot
 
 SECTIONS = st.dictionaries(st.sampled_from(["judge", "evidence"]), st.lists(st.binary(max_size=30), max_size=4))
@@ -23,12 +22,3 @@ def test_a_large_head_is_small() -> None:
     head = {f"h-{n}/e-0": ["gpu", "engine", "host"] for n in range(20_000)}
 
     assert len(b"".join(snapshot.dump(head, {}))) < len(orjson.dumps(head)) / 5
-
-
-def test_the_snapshot_of_the_release_before_is_read() -> None:
-    """Its head was not compressed."""
-    told = orjson.dumps({"version": 1, "head": {"a": 1}, "sections": {"judge": [2, 1]}})
-
-    parts = frame.cut(b"FPA1", told, [b"abc"])
-
-    assert snapshot.load(parts) == ({"a": 1}, {"judge": [b"ab", b"c"]})

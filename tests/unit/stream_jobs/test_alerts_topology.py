@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.block import Block, Labels
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.alerts.topology import READINGS, Reading, Topology, combinations
+from stream_jobs.alerts.topology import READINGS, SINCE_MAX, Reading, Topology, combinations
 from stream_jobs.insight.window import Window
 from tests.unit.stream_jobs.alerts_cases import ENGINES, at, rows_of_fleet
 
@@ -104,19 +104,37 @@ def test_it_is_bounded() -> None:
     assert [len(one) for one in (topology.gpus, topology.engines, topology.hosts, topology.tenants)] == [2, 2, 2, 2]
 
 
-def test_a_dump_holds_everything() -> None:
-    """The same answers and the same bytes after it."""
-    topology = learned()
-    dumped = orjson.dumps(topology.dump())
-    other = Topology(AlertPolicy())
+@pytest.mark.parametrize("events", [0, 1, SINCE_MAX, SINCE_MAX + 1])
+def test_a_dump_holds_everything(events: int) -> None:
+    """The same answers and the same bytes after it; of what events told since the last window too."""
+    topology, other = learned(), Topology(AlertPolicy())
+    for number in range(events):
+        topology.learn_row({"gpu_uuid": f"new-{number}", "engine_id": "h-2/e-0", "host": "h-2"}, at(2))
+    dumped = topology.dump()
 
-    other.load(orjson.loads(dumped))
+    other.load(dumped)
 
-    assert orjson.dumps(other.dump()) == dumped
+    assert other.dump() == dumped
+    assert other.gpus == topology.gpus
+    assert other.gpus_on("h-2") == topology.gpus_on("h-2")
+    assert len(other.gpus_on("h-2")) == len(learned().gpus_on("h-2")) + events
     assert [other.where({"gpu_uuid": gpu}) for _, _, gpus, _ in ENGINES for gpu in gpus] == [
         topology.where({"gpu_uuid": gpu}) for _, _, gpus, _ in ENGINES for gpu in gpus
     ]
     assert other.engines_of("llama") == topology.engines_of("llama")
+
+
+def test_a_dump_in_between_does_not_show_in_a_later_one() -> None:
+    """Equal states, equal bytes, whenever snapshots were taken."""
+    seen, unseen = learned(), learned()
+    for topology in (seen, unseen):
+        topology.learn_row({"gpu_uuid": "g-10", "engine_id": "h-1/e-1", "host": "h-1"}, at(2))
+        if topology is seen:
+            topology.dump()
+        topology.learn_row({"engine_id": "h-9/e-0", "host": "h-9", "model": "qwen"}, at(2))
+
+    assert seen.dump() == unseen.dump()
+    assert len(seen.dump()[1]) < 300
 
 
 def _column(values: list[Any]) -> Labels:

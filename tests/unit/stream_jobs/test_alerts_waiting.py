@@ -158,6 +158,7 @@ def test_who_waits_and_who_was_closed_outlive_a_restart() -> None:
     full.event(2)
     full.event(3, severity="warning")
     again.load(orjson.loads(orjson.dumps(full.life.dump())))
+    again.topology.load(full.life.topology.dump())
 
     assert orjson.dumps(again.dump()) == orjson.dumps(full.life.dump())
     assert again.window(Window(at(0), {}), []) == full.life.window(Window(at(0), {}), [])

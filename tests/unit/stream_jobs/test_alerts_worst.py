@@ -70,8 +70,10 @@ def a_passing_trouble(*, restarted: bool) -> Alert:
     for value in (1.0, 7.0, 3.0, 0.0):
         scene.see(replace(scene.fire("gpu_throttled", gpu_uuid="g-10"), value=value))
         if restarted:
-            dumped, scene.life = scene.life.dump(), Life(RULESET, lambda alert: {})
+            dumped, graph = scene.life.dump(), scene.life.topology.dump()
+            scene.life = Life(RULESET, lambda alert: {})
             scene.life.load(dumped)
+            scene.life.topology.load(graph)
     scene.see(replace(scene.clear("gpu_throttled", gpu_uuid="g-10"), value=0.0))
     scene.pass_windows(20)
     return scene.told[-1]

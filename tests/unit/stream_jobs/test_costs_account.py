@@ -40,8 +40,7 @@ def test_what_gpus_do_without_tokens_has_a_name() -> None:
         gpu_row("host-1", "g1", use="idle"),
         gpu_row("host-1", "g2", use="training"),
         gpu_row("vain", "g3"),
-        gpu_row("new", "g4"),
-        ("startup", ("engine", "new"), (4_000,)),
+        gpu_row("new", "g4", starting=4_000),
         usage_row("gpuless", "t", 5),
         gpu_row("strange", "g5", model="X1"),
     ]
@@ -54,6 +53,30 @@ def test_what_gpus_do_without_tokens_has_a_name() -> None:
         ("engine", "gpuless"): (None, ["__unpriced__"]),
         ("engine", "strange"): (0, ["__wasted__", "__unpriced__"]),
     }
+
+
+def overhead_ms(*rows: Row) -> dict[str, tuple[int, int | None]]:
+    """GPU time by owner: in all, and of its start-up."""
+    return {
+        bill["owner"]: (bill["gpu_ms"], next((part[-1] for part in bill["parts"] if part[1] == "startup"), None))
+        for bill in told_bills(rows)
+    }
+
+
+def test_start_up_is_the_time_that_readings_tell() -> None:
+    """To the millisecond, over all GPUs of the engine; of an engine that moved each bill has its own."""
+    rows = [gpu_row("a", "g1", starting=10_000), gpu_row("a", "g2", starting=4_321), gpu_row("b", "g2", window=2)]
+
+    assert overhead_ms(*rows) == {"a": (20_000, 14_321), "b": (10_000, None)}
+
+
+def test_start_up_has_its_part_of_time_that_is_estimated_or_shared() -> None:
+    """A gap between two readings of which one was of a start; a MIG device that started for a third of its time."""
+    gap = [gpu_row("a", "g", starting=10_000), gpu_row("a", "g", window=3)]
+    divided = [gpu_row("host-1", "P", use="idle", ms=60_000), device("b", "m", "3g.40gb", ms=60_000, starting=20_000)]
+
+    assert overhead_ms(*gap) == {"a": (30_000, 15_000)}
+    assert overhead_ms(*divided) == {"b": (25_714, 8_571), "host-1": (34_286, None)}
 
 
 def test_an_engine_that_moved_pays_for_its_time() -> None:

@@ -111,7 +111,7 @@ def test_limits_of_lines_and_minutes() -> None:
     for offset, tenant in enumerate(("a", "b", "c", "a")):
         assert add(ledger, offset, usage_row("e", tenant, 5, "error" if tenant == "c" else "ok"))
 
-    assert not add(ledger, 9, ("startup", ("engine", "e"), (1,)), minute_ms=MINUTE_MS)
+    assert not add(ledger, 9, gpu_row("e", "g"), minute_ms=MINUTE_MS)
     (bill,) = bills(ledger.pass_to(MINUTE_MS))
     assert [(line[0], line[1], line[3], line[7]) for line in bill["lines"]] == [
         (OTHER, OTHER, "error", 5),
@@ -161,10 +161,12 @@ ROWS = st.one_of(
         st.sampled_from(["g1", "g2"]),
         model=st.sampled_from(["H100", "X"]),
         window=st.integers(0, 5),
-        ms=st.sampled_from([None, 4_000, 10_000]),
+        ms=st.sampled_from([4_000, 10_000]),
+        starting=st.sampled_from([0, 2_500]),
     ),
+    st.builds(gpu_row, st.sampled_from("ab"), st.sampled_from(["g1", "g2"]), ms=st.none()),
     st.builds(usage_row, st.sampled_from("abc"), st.sampled_from([None, "t", "u"]), DECODED),
-    st.sampled_from([("startup", ("engine", "a"), (2_500,)), share_row("h", "g1", 3, use="idle")]),
+    st.just(share_row("h", "g1", 3, use="idle")),
     st.builds(share_row, st.just("a"), st.just("g1"), st.sampled_from([None, 4]), readings=st.sampled_from([1, 2])),
     st.builds(
         gpu_row,

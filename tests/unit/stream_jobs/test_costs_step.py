@@ -138,6 +138,30 @@ def test_gpus_without_an_engine_are_billed_to_their_host() -> None:
     assert {part[0] for part in found[0]["parts"]} == {"__unpriced__"}
 
 
+def test_an_engine_that_starts_is_overhead_and_the_rest_its_tenants() -> None:
+    """Readings of a start count where they name an engine; nobody's start is idle."""
+    log = Log()
+    log.gpu(0, [a_gpu("g1", workload="startup"), a_gpu("g2", None, None, workload="startup")])
+    log.gpu(1, [a_gpu("g1", workload="inference"), a_gpu("g1", ms=None, workload="startup")])
+    log.usage(1, [a_line("a")], through=6)
+    log.gpu(6, through=6)
+
+    engine, idle = told_at_once(a_step(), log.records)
+
+    assert [(part[0], part[1], part[-1]) for part in engine["parts"]][:2] == [
+        ("__overhead__", "startup", 10_000), ("request", "prefill", added_half(engine)),
+    ]  # fmt: skip
+    assert sum(part[-1] for part in engine["parts"]) == engine["gpu_ms"] == 20_000
+    assert sum(part[-3] for part in engine["parts"]) == engine["total_nusd"] == 20_000_000
+    assert [(part[0], part[1]) for part in idle["parts"]] == [("__idle__", "held")]
+
+
+def added_half(bill: Bill) -> int:
+    """Of the ten seconds behind the start, the prefill's part by weight: 100 M of 140.1 M."""
+    assert bill["lines"][0][4:9] == (1, 100, 0, 10, 1_000)
+    return 7_138
+
+
 def test_figures_tell_what_a_commit_holds() -> None:
     """Bills, finals, rows that came too late, records that are missing, and how far it has come."""
     seen: list[Figures] = []
