@@ -41,6 +41,9 @@ def evaluate(
     processes: Annotated[int, typer.Option(min=1, max=64, help="Seeds at one time.")] = 2,
     healthy: Annotated[str | None, typer.Option(help="Without faults instead: azure, thousand.")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Through every job and codec; twice as long.")] = False,
+    budgets: Annotated[
+        bool, typer.Option("--budgets", help="Days on which a tenant overruns its budget instead, without rules.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Simulated days full of faults through the real steps on a virtual clock: what is found, how soon, what is not.
@@ -55,7 +58,7 @@ def evaluate(
     from fleetpulse.evaluate.run import evaluate as run_evaluate
 
     numbers = seeds_of(seed, seeds)
-    options = Options(hours, tuple(faults.split(",")) if faults else (), rules, processes, whole, healthy)
+    options = Options(hours, tuple(faults.split(",")) if faults else (), rules, processes, whole, healthy, budgets)
     with Progress() as progress, progress.task(f"{len(numbers)} simulated days") as tell:
         ran = run_evaluate(numbers, options, tell)
     report = Report(tuple(one.score for one in ran))

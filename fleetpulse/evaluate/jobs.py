@@ -8,10 +8,12 @@ from fleetpulse.evaluate.log import Stage
 from schemas.limits import DEFAULT_LIMITS
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
+from stream_jobs.budgets.load import Budgets
 from stream_jobs.finals.forward import ForwardStep
 from stream_jobs.finals.step import FinalsStep
 from stream_jobs.insight.judge import Judge
 from stream_jobs.rules.load import load_set
+from stream_jobs.rules.ruleset import RuleSet
 
 
 def finals_stage(partitions: dict[str, int]) -> Stage:
@@ -27,3 +29,8 @@ def forward_stage() -> Stage:
 def alert_stage(rules: Path | None = None) -> Stage:
     """The alert job over ``window.finals``. Raises ``RulesError`` for a file of rules that cannot be read."""
     return Stage(AlertStep(1, load_set(rules), Judge, Evidence))
+
+
+def budget_stage(budgets: Budgets) -> Stage:
+    """The alert job with budgets and no rules."""
+    return Stage(AlertStep(1, RuleSet(()), Judge, Evidence, budgets=budgets))

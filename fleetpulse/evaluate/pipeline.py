@@ -6,7 +6,7 @@ at once. Days pass in minutes, because nothing waits and no record leaves the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import process_time
 
@@ -18,9 +18,18 @@ from schemas.alerts import Alert, decode
 from schemas.events import EVENTS
 from schemas.finals import PASSED_ON_TOPICS
 from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
-from schemas.record import Record
+from schemas.record import Output, Record
 from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_FINALS, WINDOW_PARTIALS
 from stream_jobs.windows.step import WindowsStep
+
+Beside = Callable[[Sequence[Record], int], Sequence[Output]]
+"""What another job makes of records of ``window.partials``, committed at a time in ms."""
+
+
+def nothing(partials: Sequence[Record], now_ms: int) -> Sequence[Output]:
+    """No other job."""
+    return ()
+
 
 ONE_EACH = {**{event.topic: 1 for event in EVENTS}, WINDOW_PARTIALS: 1, BOOKS_TOPIC: 1, REJECTED_TOPIC: 1}
 """A fleet in one process needs no second partition."""
@@ -49,14 +58,16 @@ class Spent:
 
 
 class Windows:
-    """From steps of a fleet to records of ``window.finals``, in the order in which they are appended."""
+    """From steps of a fleet to records of ``window.finals``, in the order in which they are appended. ``beside``: what
+    another job appends there, before the finals of the same partials."""
 
-    def __init__(self, finals: Stage, forward: Stage, spent: Spent) -> None:
+    def __init__(self, finals: Stage, forward: Stage, spent: Spent, beside: Beside = nothing) -> None:
         self._log = Log()
         self._windows = Stage(WindowsStep(DEFAULT_LIMITS, ONE_EACH))
         self._finals = finals
         self._forward = forward
         self._spent = spent
+        self._beside = beside
         self._waiting: dict[str, list[Wide]] = {event.topic: [] for event in EVENTS}
         self._arrived: dict[str, list[Record]] = {event.topic: [] for event in EVENTS}
 
@@ -70,6 +81,8 @@ class Windows:
             passed += self._pass_on(topic, step.from_ms) if self._waiting[topic] else []
         if self._passes(step):
             partials = [record for topic in self._waiting for record in self._commit(topic, step.to_ms)]
+            passed += self._log.append_all(self._beside(partials, step.to_ms), step.to_ms)
+            self._spent.on("beside")
             passed += self._log.append_all(self._finals.take(WINDOW_PARTIALS, 0, partials, step.to_ms), step.to_ms)
             self._spent.on("finals")
         return [record for record in passed if record.topic == WINDOW_FINALS]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.evaluate.score import Outcome, Score, Story
-from fleetpulse.evaluate.table import CASES, CAUSE_FIRST_MIN, ON_TIME_SHARE, PRECISION_MIN, RECALL_MIN, Case
+from fleetpulse.evaluate.table import CASES, CAUSE_FIRST_MIN, ON_TIME_SHARE, OVERRUN, PRECISION_MIN, RECALL_MIN, Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Report:
     def kinds(self) -> list[Kind]:
         """By kind, in the order of the table."""
         found = []
-        for case in CASES:
+        for case in (*CASES, OVERRUN):
             mine = tuple(o for score in self.scores for o in score.outcomes if o.trouble.case.name == case.name)
             if mine:
                 found.append(Kind(case, mine))

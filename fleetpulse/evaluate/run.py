@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fleetpulse.evaluate.healthy import HEALTHY
 from fleetpulse.evaluate.jobs import alert_stage, finals_stage, forward_stage
+from fleetpulse.evaluate.overruns import budgets, overrun, run_overrun
 from fleetpulse.evaluate.pipeline import ONE_EACH, Spent, Told, Windows, alerts_of
 from fleetpulse.evaluate.scenario import STEP_MS, Scenario, scenario
 from fleetpulse.evaluate.score import Score, score
@@ -24,7 +25,7 @@ Tell = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `fleetpulse evaluate` was asked for. ``cases`` empty: all. ``whole``: through every job and codec.
-    ``healthy``: a day of that name instead, without faults."""
+    ``healthy``: a day of that name instead, without faults. ``budgets``: a day on which one is crossed instead."""
 
     hours: float = 24.0
     cases: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class Options:
     processes: int = 2
     whole: bool = False
     healthy: str | None = None
+    budgets: bool = False
 
 
 DEFAULT = Options()
@@ -77,11 +79,19 @@ def short_path(case: Scenario, rules: Path | None, spent: Spent) -> Iterator[Tol
 
 def run_seed(seed: int, options: Options) -> Ran:
     """The day of a seed."""
+    if options.budgets:
+        return _run_overrun(seed)
     if options.healthy is not None:
         if options.healthy not in HEALTHY:
             raise ConfigError("--healthy", options.healthy, f"must be one of {', '.join(HEALTHY)}")
         return run(HEALTHY[options.healthy](seed), options)
     return run(scenario(seed, options.hours, chosen(options.cases)), options)
+
+
+def _run_overrun(seed: int) -> Ran:
+    spent = Spent()
+    case, told = run_overrun(overrun(seed), budgets(), spent)
+    return Ran(score(seed, case.troubles, told), tuple(told), spent.seconds)
 
 
 def chosen(names: Iterable[str]) -> list[Case]:

@@ -75,6 +75,10 @@ CASES: tuple[Case, ...] = (
     Case("traffic_surge", "traffic_surge", "load_model", 1.0, 15 * MINUTE_S, None, why="healthy: more load"),
     Case("budget_overrun", "budget_overrun", "tenant", 3.0, 20 * MINUTE_S, None, why="healthy: a matter of money"),
 )
+OVERRUN = Case(
+    "budget_crossed", "budget_overrun", "tenant", 3.0, 6 * HOUR_S, "tenant", 2 * MINUTE_S, "from the bill on", HOUR_S
+)
+"""Of days of its own (``fleetpulse evaluate --budgets``): the onset is the bill with which the amount is spent."""
 BY_NAME = {case.name: case for case in CASES}
 
 REST_S = 5 * MINUTE_S
