@@ -32,6 +32,7 @@ def audit(
         _check(database, "parts", checks.PARTS, bounds),
         _check(database, "measured GPU time and energy", checks.MEASURED_GPU, bounds),
         _check(database, "measured requests and tokens", checks.MEASURED_USAGE, bounds),
+        _check(database, "start-up of engines", checks.STARTED, bounds),
         _check(database, "shared GPUs by memory held", checks.SHARED, bounds),
     ]
     unpriced = _why_not(database, bounds, prices)

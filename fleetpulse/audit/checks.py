@@ -4,6 +4,7 @@ What is held against one another, for every bill and minute of a range, exactly:
 
 - **parts**: parts of a bill against the bill: money, energy, GPU time; its three components against its total;
 - **measured**: GPU time and energy billed against the rows of GPU readings, requests and tokens against usage rows;
+- **start-up**: the part of a bill in which its engine was starting against what readings say, to the millisecond;
 - **shared**: GPU time of engines side by side on one GPU against the memory that each held, to the millisecond;
 - **priced**: bills against time and energy priced again here, each term rounded half to even, by ``(group, minute)``;
 - **rollups**: hours and days against minutes, parts and lines against bills.
@@ -64,7 +65,8 @@ _GPU_COLUMNS = (
     "ifNull(toString(p.gpu_uuid), '') AS gpu, toString(p.parent_uuid) AS parent, toString(p.engine_id) AS engine,"
     " ifNull(toString(p.gpu_model), '') AS gpu_model, ifNull(toString(p.region), '') AS region,"
     " ifNull(toString(p.host), '') AS host, toString(p.mig_profile) AS profile,"
-    " p.workload IN ('training', 'fine_tuning') AS training, p.interval_ms_sum AS ms, p.energy_mj_sum AS mj"
+    " p.workload IN ('training', 'fine_tuning') AS training, p.interval_ms_sum AS ms, p.energy_mj_sum AS mj,"
+    " if(p.workload = 'startup', p.interval_ms_sum, 0) AS starting_ms"
 )
 _GPU = _rows("gpu_samples_partials", _GPU_COLUMNS, "p.grouping = 'gpu'")
 _SHARE_COLUMNS = (
@@ -114,6 +116,28 @@ FROM (
     FROM told AS t LEFT JOIN (
         SELECT grp, minute_ms, sum(p.ms) AS ms, sum(p.mj) AS mj FROM physical AS p GROUP BY grp, minute_ms
     ) AS m USING (grp, minute_ms)
+)
+"""
+
+STARTED = f"""
+WITH told AS ({_TOLD}), rows AS ({_GPU})
+SELECT count(), countIf(off != 0), toInt64(sum(off)),
+    groupArrayIf({LISTED_MAX})(('engine', owner, minute_ms, toInt64(off)), off != 0)
+FROM (
+    SELECT b.owner AS owner, b.minute_ms AS minute_ms, b.started AS started, r.starting_ms AS starting_ms,
+        abs(b.started - intDiv(toInt256(b.gpu_ms) * r.starting_ms, greatest(r.ms, 1))) AS off
+    FROM (
+        SELECT placement_group AS grp, minute_ms, owner, c.gpu_ms AS gpu_ms,
+            arraySum((kind, ms) -> if(kind = 'startup', ifNull(ms, 0), 0), part_kind, part_gpu_ms) AS started
+        FROM costs AS c WHERE use = 'engine' AND {_RANGE}
+    ) AS b
+    LEFT JOIN (
+        SELECT grp, minute_ms, ifNull(engine, '') AS owner, ifNull(sum(r.ms), 0) AS ms,
+            ifNull(sum(r.starting_ms), 0) AS starting_ms
+        FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told
+        GROUP BY grp, minute_ms, owner
+    ) AS r ON b.grp = r.grp AND b.minute_ms = r.minute_ms AND b.owner = r.owner
+    WHERE started > 0 OR starting_ms > 0
 )
 """
 

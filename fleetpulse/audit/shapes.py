@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from producers.fleet.wide import EntityLabel, Of, Wide, entity_label, select
+from producers.fleet.wide import EntityLabel, Of, Wide, WideColumn, entity_label, select
 from schemas.block import Labels, Numbers
 
 GPU_SAMPLES = "gpu.samples"
+Doing = Mapping[str | None, str | None]
 TURN_MS = 20_000
 """So long an engine has a GPU that it takes turns on."""
 
@@ -78,11 +79,7 @@ class Shaped:
     def _entities(self, wide: Wide) -> dict[str, list[str | None]]:
         """Labels of every GPU, by name; read off the first batch."""
         if self._gpus is None:
-            self._gpus = {
-                name: [_text(column.label.words[code]) for code in column.label.codes.tolist()]
-                for name, column in wide.columns.items()
-                if isinstance(column, Of)
-            }
+            self._gpus = {name: _words(column) for name, column in wide.columns.items() if isinstance(column, Of)}
             uuids = self._gpus["gpu_uuid"]
             self._parents = [
                 (uuids.index(uuid), one) for uuid, devices in self._shapes.devices.items() for one in devices
@@ -92,25 +89,28 @@ class Shaped:
     def _labels(self, wide: Wide, at_ms: int) -> dict[str, EntityLabel]:
         """Labels of GPUs and behind them of MIG devices, as they are at that moment."""
         found = {name: list(values) for name, values in self._entities(wide).items()}
+        found["workload"] = _words(wide.columns["workload"])
+        doing = dict(zip(found["engine_id"], found["workload"], strict=True))
         turn = at_ms // TURN_MS
         holder = dict(self._shapes.lent)
         holder |= {uuid: engines[turn % len(engines)] for uuid, engines in self._shapes.turns.items()}
         for index, uuid in enumerate(found["gpu_uuid"]):
             if uuid in holder:
-                self._give(found, index, holder[uuid])
+                self._give(found, index, holder[uuid], doing)
         for parent, device in self._parents:
             for values in found.values():
                 values.append(values[parent])
             found["gpu_uuid"][-1] = device.uuid
             if device.engine_id is not None:
-                self._give(found, len(found["gpu_uuid"]) - 1, device.engine_id)
+                self._give(found, len(found["gpu_uuid"]) - 1, device.engine_id, doing)
                 found["placement_group"][parent] = self._shapes.group_of(device.engine_id)
         return {name: _label(values) for name, values in found.items()}
 
-    def _give(self, found: dict[str, list[str | None]], index: int, engine_id: str) -> None:
+    def _give(self, found: dict[str, list[str | None]], index: int, engine_id: str, doing: Doing) -> None:
+        """``doing``: what the engine's own GPUs are used for."""
         found["engine_id"][index] = engine_id
         found["placement_group"][index] = self._shapes.group_of(engine_id)
-        found["workload"][index] = "inference"
+        found["workload"][index] = doing[engine_id]
 
     def _device(self, rows: Wide, entity: int, device: Device, labels: Mapping[str, EntityLabel]) -> Wide:
         """A MIG device's reading: no energy of its own, as NVML tells none."""
@@ -129,6 +129,12 @@ class Shaped:
 
 def _label(values: Sequence[str | None]) -> EntityLabel:
     return entity_label(values, [0] * len(values), 1)
+
+
+def _words(column: WideColumn) -> list[str | None]:
+    """By entity."""
+    assert isinstance(column, Of)
+    return [_text(column.label.words[code]) for code in column.label.codes.tolist()]
 
 
 def _text(word: bytes | None) -> str | None:

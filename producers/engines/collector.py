@@ -132,6 +132,7 @@ class EngineCollector:
     def _failed(self, error: FetchError | UnknownEngineError) -> list[tuple[str, str]]:
         if self._known is None and self._target.sought:
             return []
+        self._places.silent_engine(self._target)
         self._count(error.reason if isinstance(error, FetchError) else "unknown engine", 1)
         if self._known is None and isinstance(error, UnknownEngineError):
             raise error

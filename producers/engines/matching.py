@@ -11,22 +11,31 @@ from producers.collector import Collected
 from producers.engines.places import Places
 from producers.engines.processes import ProcessTable, read_processes
 
+WAITING_MS = 5_000
+"""Between two looks while an engine may be starting: its first process on a GPU is to be seen soon."""
+
 
 class ProcessMatcher:
-    """Reads the table of processes at every tick (seconds apart: it looks at every process of the host)."""
+    """Reads the table of processes every ``every_ms`` (seconds apart: it looks at every process of the host), and at
+    every tick while an engine with GPUs of its own is asked in vain."""
 
     name = "placement"
 
     def __init__(
-        self, places: Places, period_ms: int, *, read_processes: Callable[[], ProcessTable] = read_processes
+        self, places: Places, every_ms: int, *, read_processes: Callable[[], ProcessTable] = read_processes
     ) -> None:
-        self.period_ms = period_ms
+        self.period_ms = min(every_ms, WAITING_MS)
+        self._every_ms = every_ms
         self._places = places
         self._read = read_processes
+        self._read_at_ms: int | None = None
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """No rows."""
-        self._places.saw_processes(self._read())
+        before_ms = self._read_at_ms
+        if before_ms is None or abs(at_ms - before_ms) >= self._every_ms - self.period_ms // 2 or self._places.awaited:
+            self._read_at_ms = at_ms
+            self._places.saw_processes(self._read())
         return []
 
     def close(self) -> None:

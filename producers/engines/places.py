@@ -2,6 +2,10 @@
 
 One writer at a time, under a lock; ``placement`` and ``engine_of`` are read without one, by whoever
 samples GPUs, and are always whole.
+
+An engine *starts* while it is asked in vain and processes compute on the GPUs that are configured for it, none of which
+was there when it last answered: a process that stopped answering is no start, and neither is an engine without one.
+What began before the first table of processes that followed an answer is not known, and not told.
 """
 
 from __future__ import annotations
@@ -10,7 +14,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from producers.engines.processes import ProcessTable
-from producers.engines.registry import Registration, engines_by_pid, gpus_of, placement_groups, placement_of
+from producers.engines.registry import (
+    Registration,
+    computing,
+    engines_by_pid,
+    gpus_of,
+    placement_groups,
+    placement_of,
+)
 from producers.engines.target import EngineTarget, Job
 
 Place = Mapping[str, str | None]
@@ -53,6 +64,8 @@ class Places:
         self._lock = threading.Lock()
         self._processes = ProcessTable()
         self._targets: dict[str, EngineTarget] = {}
+        self._silent: dict[str, EngineTarget] = {}
+        self._served: dict[str, frozenset[int] | None] = {}
         self._gpus: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, str] = {}
         self._by_pid: Mapping[int, str] = {}
@@ -61,13 +74,25 @@ class Places:
         """Another table of processes: engines are matched anew."""
         with self._lock:
             self._processes = processes
+            for name, target in self._targets.items():
+                if name not in self._silent:
+                    self._served[name] = computing(target, processes.gpus)
             self._match()
 
     def saw_engine(self, target: EngineTarget) -> None:
         """The engine is there; one that was only sought counts from here on."""
         with self._lock:
-            if self._targets.get(target.engine_id) != target:
+            answers_again = self._silent.pop(target.engine_id, None) is not None
+            if answers_again or self._targets.get(target.engine_id) != target:
+                self._served.setdefault(target.engine_id, None)
                 self._targets[target.engine_id] = target
+                self._match()
+
+    def silent_engine(self, target: EngineTarget) -> None:
+        """The engine was asked in vain. If GPUs are configured for it, it may be starting on them."""
+        with self._lock:
+            if target.gpu_uuids and target.engine_id not in self._silent:
+                self._silent[target.engine_id] = target
                 self._match()
 
     def lost_engine(self, engine_id: str) -> None:
@@ -75,6 +100,11 @@ class Places:
         with self._lock:
             if self._targets.pop(engine_id, None) is not None:
                 self._match()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether an engine for which GPUs are configured does not answer. Asked without a lock."""
+        return bool(self._silent)
 
     def of(self, engine_id: str) -> tuple[tuple[str, ...], str]:
         """The engine's GPUs and its placement group (the host where none is known)."""
@@ -88,11 +118,24 @@ class Places:
     def _match(self) -> None:
         table = self._processes
         self._by_pid = engines_by_pid(self._targets, table.listeners, table.parents, table.gpus)
+        begins = self._starting()
+        targets = {**self._targets, **begins}
         self._gpus = {
-            name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in self._targets.items()
+            name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in targets.items()
         }
-        named = {name: target.placement_group for name, target in self._targets.items() if target.placement_group}
+        named = {name: target.placement_group for name, target in targets.items() if target.placement_group}
         whole = {name: {table.gpu_of.get(uuid, uuid) for uuid in uuids} for name, uuids in self._gpus.items()}
         self._groups = placement_groups(whole, self._host, named)
         registrations = [Registration(name, self._groups[name], gpu_uuids=gpus) for name, gpus in self._gpus.items()]
-        self.placement.replace(placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of))
+        found = placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of, frozenset(begins))
+        self.placement.replace(found)
+
+    def _starting(self) -> dict[str, EngineTarget]:
+        """Silent engines on whose GPUs a process works that is nobody else's, and none that has served."""
+        found = {}
+        for name, target in self._silent.items():
+            served = self._served.get(name, frozenset())
+            pids = computing(target, self._processes.gpus, self._jobs) - self._by_pid.keys()
+            if pids and served is not None and not pids & served:
+                found[name] = target
+        return found

@@ -9,7 +9,7 @@ GPUs are not known stands in the group of its host.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -90,6 +90,12 @@ def engines_by_pid(
     return {pid: names[0] for pid, names in of.items() if len(names) == 1}
 
 
+def computing(target: EngineTarget, gpus: GpuProcesses, jobs: Sequence[Job] = ()) -> frozenset[int]:
+    """Processes on the GPUs that are configured for an engine, whoever's they are but for those of ``jobs``."""
+    found = (each for uuid in target.gpu_uuids for each in gpus.get(uuid, {}).items())
+    return frozenset(pid for pid, process in found if not any(job.matches(process) for job in jobs))
+
+
 def _below(pid: int, roots: set[int], parents: Mapping[int, int]) -> bool:
     """True when the process is one of the roots or descends from one. Ends on any table of parents."""
     seen: set[int] = set()
@@ -153,6 +159,7 @@ def placement_of(
     gpus: GpuProcesses,
     host: str,
     gpu_of: Mapping[str, str] | None = None,
+    starting: Collection[str] = (),
 ) -> dict[str, dict[str, str | None]]:
     """By GPU UUID: engine_id, placement_group, workload, each None where it is not known or not one.
 
@@ -171,16 +178,17 @@ def placement_of(
         uuid: {
             "engine_id": _only({each.engine_id for each in by_gpu.get(uuid, ())}),
             "placement_group": _only(groups.get(whole.get(uuid, uuid), set())) or host,
-            "workload": _workload(bool(by_gpu.get(uuid)), jobs, gpus.get(uuid)),
+            "workload": _workload([each.engine_id in starting for each in by_gpu.get(uuid, ())], jobs, gpus.get(uuid)),
         }
         for uuid in sorted({*by_gpu, *gpus, *whole.values()})
     }
 
 
-def _workload(serves: bool, jobs: Sequence[Job], processes: Mapping[int, str] | None) -> str | None:
+def _workload(starts: Sequence[bool], jobs: Sequence[Job], processes: Mapping[int, str] | None) -> str | None:
+    """``starts``: of each engine on the GPU whether it is starting."""
     found = {job.workload for process in (processes or {}).values() for job in jobs if job.matches(process)}
-    if serves:
-        found.add("inference")
+    if starts:
+        found.add("startup" if all(starts) else "inference")
     if not found and processes is not None and not processes:
         return "idle"
     return _only(found)

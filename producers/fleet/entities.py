@@ -81,6 +81,30 @@ class Directories:
         return found
 
 
+class Workloads:
+    """What each GPU is used for while these or those engines are starting, as a label, each built once."""
+
+    def __init__(self, gpus: Gpus, hosts: int) -> None:
+        self._gpus, self._hosts = gpus, hosts
+        self._alone = gpus.engine >= 0
+        self._alone[gpus.sharing.gpu] = False
+        self._built: dict[bytes, EntityLabel] = {}
+
+    def of(self, starting: Mask) -> EntityLabel:
+        """``starting``: by engine. A GPU that engines share tells of none that it starts."""
+        found = self._built.get(key := starting.tobytes())
+        if found is None:
+            on = self._alone & starting[self._gpus.engine]
+            rows = zip(self._gpus.engine.tolist(), on.tolist(), strict=True)
+            words = [_workload(engine >= 0, starts) for engine, starts in rows]
+            found = self._built[key] = entity_label(words, self._gpus.host.tolist(), self._hosts)
+        return found
+
+
+def _workload(serves: bool, starts: bool = False) -> str:
+    return "startup" if starts else "inference" if serves else "idle"
+
+
 def _labels(rows: Rows, host_of: npt.NDArray[np.int64], hosts: int) -> dict[str, EntityLabel]:
     names = list(rows[0]) if rows else []
     return {name: entity_label([row[name] for row in rows], host_of.tolist(), hosts) for name in names}
@@ -112,7 +136,7 @@ def _gpu(plan: FleetPlan, gpus: Gpus, index: int, groups: Sequence[str]) -> dict
         "placement_group": groups[gpus.engine[index]] if engine else host.name,
         "gpu_uuid": gpus.uuid[index],
         "gpu_model": gpus.type[index].name,
-        "workload": "inference" if engine else "idle",
+        "workload": _workload(engine is not None),
     }
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from producers.fleet import engine_kernel as kernel
 from producers.fleet.arrivals import Router, overrun, requests_of, surge
 from producers.fleet.engine_state import BINS, ENGINE, SINCE_LAST_SAMPLE, Output, new_output, new_state
-from producers.fleet.entities import Directories, Directory
+from producers.fleet.entities import Directories, Directory, Workloads
 from producers.fleet.equipment import STEP_OVERHEAD_US
 from producers.fleet.faults import Fault
 from producers.fleet.gpu_events import EccStorms, gpu_event_wide
@@ -99,6 +99,7 @@ class Fleet:
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
         self._directories = Directories(plan, self._gpus)
         self._directory: Directory = self._directories.of(np.zeros(len(plan.engines), np.bool_))
+        self._workloads = Workloads(self._gpus, len(plan.hosts))
         self._wires = Wires(len(plan.hosts))
         self._tag = int.from_bytes(self._streams.build.bytes(6))
         self._number = 0
@@ -212,7 +213,8 @@ class Fleet:
     def _samples(self, begin_ms: int, end_ms: int, positions: Positions) -> list[Wide]:
         engines = self._state.engines
         reading = Reading(begin_ms, end_ms, engines, self._gpus, positions, self._lost)
-        wides = [gpu_wide(self._directory, reading, self._meters), engine_wide(self._directory, reading)]
+        gpus = gpu_wide(self._directory, self._workloads, reading, self._meters)
+        wides = [gpus, engine_wide(self._directory, reading)]
         if (processes := process_wide(self._directory, reading)) is not None:
             wides.append(processes)
         if self._plan.host_samples:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from producers.fleet.entities import Directory
+from producers.fleet.entities import Directory, Workloads
 from producers.fleet.gpus import GpuMeters, Gpus, Work
 from producers.fleet.knobs import Positions
 from producers.fleet.sharing import PROCESSES_EVERY_MS
@@ -45,13 +45,18 @@ class Reading:
         loading_us = np.maximum(self.engines["loaded_us"] - self.to_ms * 1_000, 0)
         return np.asarray(1.0 - np.minimum(loading_us / np.maximum(self.engines["load_us"], 1), 1.0))
 
+    def starting(self) -> npt.NDArray[np.bool_]:
+        """Engines whose processes are there and do not serve yet."""
+        engines = self.engines
+        return np.asarray((engines["lost"] == 0) & (engines["loaded_us"] > self.to_ms * 1_000))
+
     def cache_held(self) -> npt.NDArray[np.int64]:
         """Tokens' worth of cache of each engine that is taken, by requests or by a fault."""
         engines = self.engines
         return np.asarray(engines["cache_tokens"] + engines["cache_tokens_max"] - engines["cache_limit"])
 
 
-def gpu_wide(directory: Directory, reading: Reading, meters: GpuMeters) -> Wide:
+def gpu_wide(directory: Directory, workloads: Workloads, reading: Reading, meters: GpuMeters) -> Wide:
     """One sample of every GPU that is there."""
     gpus = reading.gpus
     values = meters.read(_work(reading))
@@ -64,8 +69,9 @@ def gpu_wide(directory: Directory, reading: Reading, meters: GpuMeters) -> Wide:
     }
     if (storms := reading.positions.gpu["ecc"]).any():  # without one, nobody looks at the counter
         values["ecc_corrected"], known["ecc_corrected"] = storms * reading.interval_ms / 1_000.0, storms > 0
-    entity = np.flatnonzero(~reading.lost)
-    return _wide(GPU_SAMPLES, reading.to_ms, directory.gpu, directory.gpu_host, entity, values, known, directory)
+    entity, starting = np.flatnonzero(~reading.lost), reading.starting()
+    labels = directory.gpu | ({"workload": workloads.of(starting)} if starting.any() else {})
+    return _wide(GPU_SAMPLES, reading.to_ms, labels, directory.gpu_host, entity, values, known, directory)
 
 
 def _work(reading: Reading) -> Work:

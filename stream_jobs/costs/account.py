@@ -24,12 +24,12 @@ from stream_jobs.costs.physical import Held, Placed, held, placed
 from stream_jobs.costs.rows import Rows, Word, Words, grouped, heads, indexes, joined
 from stream_jobs.costs.split import NO_LINE, WEIGHTS, Lines, Parts, Weights, split
 from stream_jobs.costs.split import OWNERS as UNUSED
-from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints
+from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints, multiply_divide
 from stream_jobs.windows.emit import compacted
 
 OK = b"ok"
 """The status of requests that did not fail."""
-_WORDS_OF = {"gpu": (1, 2, 3, 4, 5, 6, 7), "share": (1, 2), "startup": (1,), "usage": (1, 2, 3, 4, 5)}
+_WORDS_OF = {"gpu": (1, 2, 3, 4, 5, 6, 7), "share": (1, 2), "usage": (1, 2, 3, 4, 5)}
 """Which columns of a table's key, behind the group, are words."""
 
 
@@ -82,7 +82,7 @@ class _Account:
         owners, indexed = self._owners(holding)
         bills, estimated_ms = self._bills(holding, indexed["gpu"], len(owners[0]))
         names, lines = self._lines(indexed["usage"])
-        starting = added(np.maximum(self._tables["startup"][1].amounts[0], 0), indexed["startup"], len(owners[0]))
+        starting = _starting(gpus, holding, indexed["gpu"], bills.gpu_ms)
         unused = ints([UNUSED[use] for use in USES])[owners[2]]
         parts = split(bills, unused, starting, lines, self._weights)
         columns = {
@@ -97,10 +97,8 @@ class _Account:
 
     def _owners(self, holding: Held) -> tuple[list[Ints], dict[str, Ints]]:
         """Columns of all owners (told minute, group, use, owner), sorted, and the owner of each row by table."""
-        tables = {"gpu": list(holding.owners)}
-        for name in ("startup", "usage"):
-            number, rows = self._tables[name]
-            tables[name] = [number, *rows.keys[:3]]
+        number, rows = self._tables["usage"]
+        tables = {"gpu": list(holding.owners), "usage": [number, *rows.keys[:3]]}
         every = [np.concatenate(columns) for columns in zip(*tables.values(), strict=True)]
         groups = grouped(every)
         index, found, start = indexes(groups), {}, 0
@@ -204,6 +202,16 @@ class _Account:
         for name in ("cost_nusd", "energy_mj", "gpu_ms"):
             found[f"part_{name}"] = Lists(ends, Numbers(*_nullable(getattr(parts, name))))
         return found
+
+
+def _starting(gpus: Placed, holding: Held, owner: Ints, gpu_ms: Ints) -> Ints:
+    """Of each bill's GPU time that in which its engine was starting: the same part of it as of the time that readings
+    cover under the engine's name, rounded down. Nothing where no reading names it."""
+    own = _index_of(gpus.owners(), list(holding.owners), owner)
+    known = own >= 0
+    measured_ms = added((gpus.gpu_ms - gpus.estimated_ms)[known], own[known], len(gpu_ms))
+    startup_ms = added(gpus.startup_ms[known], own[known], len(gpu_ms))
+    return multiply_divide(gpu_ms, startup_ms, np.maximum(measured_ms, 1))[0]
 
 
 def _amounts(parts: Parts, names: Rows) -> Ints:

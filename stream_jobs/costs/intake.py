@@ -14,13 +14,14 @@ from schemas.tables import PARTIALS, Table
 from schemas.usage import USAGE, USAGE_AMOUNTS
 from stream_jobs.costs.ledger import ENGINE, IDLE, TRAINING, Ledger
 from stream_jobs.costs.rows import Rows, Words
-from stream_jobs.costs.wide import UNKNOWN, Ints
+from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
 from stream_jobs.finals.decode import Decoded
 
 GPU = PARTIALS["gpu.samples"]
 TABLES: dict[str, Table] = {table.schema: table for table in (GPU, USAGE, SHARES)}
 """What costs are made of, by schema."""
 _TRAINING = (b"training", b"fine_tuning")
+_STARTING = (b"startup",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,16 @@ def _gpu(decoded: Decoded, ledger: Ledger) -> Rows:
     engine, host = words.codes(block.columns["engine_id"]), words.codes(block.columns["host"])
     keys = (
         _groups(block, ledger.groups),
-        np.where(engine > 0, ENGINE, np.where(_trains(block), TRAINING, IDLE)),
+        np.where(engine > 0, ENGINE, np.where(_works(block, _TRAINING), TRAINING, IDLE)),
         np.where(engine > 0, engine, host),
         *(words.codes(block.columns[name]) for name in ("gpu_uuid", "gpu_model", "region")),
         host,
         *(words.codes(block.columns[name]) for name in ("parent_uuid", "mig_profile")),
         decoded.windows % MINUTE_MS // WINDOW_MS,
     )
-    return Rows(keys, (_amount(block, "interval_ms_sum"), _amount(block, "energy_mj_sum")))
+    gpu_ms = _amount(block, "interval_ms_sum")
+    starting = (engine > 0) & _works(block, _STARTING) & (gpu_ms != UNKNOWN)
+    return Rows(keys, (gpu_ms, _amount(block, "energy_mj_sum"), np.where(starting, gpu_ms, 0)))
 
 
 def _usage(decoded: Decoded, ledger: Ledger) -> Rows:
@@ -94,10 +97,11 @@ def _groups(block: Block, groups: Words) -> Ints:
     return np.where(found > 0, found, groups.code(b""))
 
 
-def _trains(block: Block) -> np.ndarray:
+def _works(block: Block, workloads: tuple[bytes, ...]) -> Flags:
+    """Which rows are of one of these workloads."""
     column = block.columns["workload"]
     assert isinstance(column, Labels)
-    return np.array([word in _TRAINING for word in column.words])[column.codes]
+    return np.array([word in workloads for word in column.words], dtype=np.bool_)[column.codes]
 
 
 def _amount(block: Block, name: str) -> Ints:

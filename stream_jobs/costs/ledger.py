@@ -1,7 +1,7 @@
 """What is known of each minute so far: sums that rows may reach in any order, and which minutes must be told again.
 
 A *group* is what must be billed together: the engines that share any GPU, else a host. Of every (group, minute) the
-ledger keeps sums in four tables, each added to by key; null plus a number is the number, so any order of rows gives
+ledger keeps sums in three tables, each added to by key; null plus a number is the number, so any order of rows gives
 the same sums. A minute is told when its own end has passed (provisional), again when it changed, but not more often
 than every ``every_ms`` of event time, and as final when the longest request that can still touch it must have ended,
 ``settle_ms`` after its end. Rows that come later still change it for ``keep_ms``, and it is told again, final as
@@ -32,12 +32,12 @@ ENGINE, IDLE, TRAINING = range(3)
 GPU_KEY = ("use", "owner", "gpu_uuid", "gpu_model", "region", "host", "parent_uuid", "mig_profile", "window")
 USAGE_KEY = ("use", "owner", "tenant", "model", "slo_class", "status")
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "gpu": (GPU_KEY, ("gpu_ms", "energy_mj")),
+    "gpu": (GPU_KEY, ("gpu_ms", "energy_mj", "startup_ms")),
     "share": (("use", "owner", "gpu_uuid"), SHARES_AMOUNTS),
-    "startup": (("use", "owner"), ("startup_ms",)),
     "usage": (USAGE_KEY, ("requests", "prefill_tokens", "cached_tokens", "decode_tokens", "kv_token_ms")),
 }
-"""Key, behind the group, and amounts by table. ``share`` rows exist for GPUs that engines hold side by side alone.
+"""Key, behind the group, and amounts by table. ``share`` rows exist for GPUs that engines hold side by side alone;
+``startup_ms`` is the part of ``gpu_ms`` in which the engine was starting.
 ``use`` and ``window`` (which ten seconds of the minute) are numbers, all else are words."""
 
 _NUMBERS = ("use", "window")

@@ -41,7 +41,8 @@ Owner = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Columns, one row for each GPU, or MIG device, and who held it: codes of words, and amounts."""
+    """Columns, one row for each GPU, or MIG device, and who held it: codes of words, and amounts. ``estimated_ms`` and
+    ``startup_ms`` are parts of ``gpu_ms``."""
 
     told: Ints
     group: Ints
@@ -56,6 +57,7 @@ class Placed:
     gpu_ms: Ints
     energy_mj: Ints
     estimated_ms: Ints
+    startup_ms: Ints
 
     def owners(self) -> list[Ints]:
         """Whose bill each row is of."""
@@ -93,13 +95,13 @@ def placed(told: Ints, rows: Rows) -> Placed:
     groups = grouped(columns)
     first = heads(groups)
     whole = [column[first] for column in columns]
-    gpu_ms, energy_mj = (sums(groups, amount) for amount in rows.amounts)
+    gpu_ms, energy_mj, startup_ms = (sums(groups, amount) for amount in rows.amounts)
     gpu_ms = np.maximum(gpu_ms, 0)
     devices = grouped([told, rows.keys[0], rows.keys[1 + GPU_KEY.index("gpu_uuid")]])
     device = indexes(devices)
     gaps = _gaps(device, window, rows.amounts[0], len(devices))
     estimated_ms = _shared_gaps(gaps, device[first], gpu_ms)
-    amounts = gpu_ms + estimated_ms, energy_mj, estimated_ms
+    amounts = gpu_ms + estimated_ms, energy_mj, estimated_ms, startup_ms
     return Placed(**dict(zip(Placed.__slots__, (*whole, *amounts), strict=True)))
 
 

@@ -24,6 +24,7 @@ from fleetpulse import stack
 from fleetpulse.bring_up import bring_up
 from fleetpulse.database import Database
 from fleetpulse.evaluate.batches import records_of
+from producers.fleet.faults import Fault
 from producers.fleet.fleet import Fleet
 from producers.fleet.load import PoissonLoad
 from producers.fleet.plan import CHAT_SHARES, CODE_SHARES, mixed_plan
@@ -48,6 +49,7 @@ CHECKS = (
     "parts",
     "measured GPU time and energy",
     "measured requests and tokens",
+    "start-up of engines",
     "shared GPUs by memory held",
     "priced again",
     "rollup by hour",
@@ -81,9 +83,11 @@ class Stretch:
         return f"{column} >= {self.begin_ms} AND {column} < {self.end_ms}"
 
     def records(self, seed: int) -> Iterator[Record]:
-        """What nine GPUs on two hosts tell, one of them shared by two engines; readings end within the stretch."""
+        """What nine GPUs on two hosts tell, one of them shared by two engines, another engine of which begins; readings
+        end within the stretch."""
         load = PoissonLoad(8.0, (*CHAT_SHARES, *CODE_SHARES))
-        fleet = Fleet(mixed_plan(1, load, shared_gpu=True), seed)
+        begins = Fault("cold_start", "engine_id", "gpu-000/0", self.begin_ms, self.begin_ms + STEP_MS)
+        fleet = Fleet(mixed_plan(1, load, (begins,), shared_gpu=True), seed)
         number = Counter[str]()
         for step in fleet.steps(self.begin_ms - 1, self.end_ms, STEP_MS):
             for wide in step.wides:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -365,6 +366,23 @@ def test_a_sought_engine_that_is_lost_gives_its_gpus_back() -> None:
         for _ in range(LOST_AFTER):
             rig.tick()
         assert rig.places.placement["G"]["workload"] == workload
+
+
+@pytest.mark.parametrize("page", ["refused", "timeout", b"<html>starting</html>\n"], ids=["down", "slow", "strange"])
+def test_a_configured_engine_that_does_not_answer_yet_is_starting(page: Any) -> None:
+    """While a process works on its GPUs; from its first answer on it serves."""
+    rig = Rig({METRICS: page}, replace(TARGET, gpu_uuids=("G",)))
+    rig.places.saw_processes(ProcessTable(gpus={"G": {1: "vllm"}}))
+    before = rig.places.placement["G"]
+    with contextlib.suppress(UnknownEngineError):
+        rig.tick()
+    starting = rig.places.placement["G"]
+    rig.engine.pages[METRICS] = small()
+    rig.tick()
+
+    assert (before["engine_id"], before["workload"]) == (None, None)
+    assert (starting["engine_id"], starting["placement_group"], starting["workload"]) == ("e", "e", "startup")
+    assert rig.places.placement["G"]["workload"] == "inference"
 
 
 # What is known of it

@@ -93,3 +93,84 @@ def test_a_divided_gpu_and_all_its_devices_are_of_one_group() -> None:
         "M2": {"engine_id": None, "placement_group": "one+two", "workload": "idle"},
         "M4": IDLE,
     }
+
+
+OWN = replace(ONE, gpu_uuids=("G0", "G1"))
+
+
+def working(*pids: int, command: str = "vllm", listeners: dict[int, set[int]] | None = None) -> ProcessTable:
+    """Processes on both GPUs of ``OWN``."""
+    return ProcessTable(listeners or {}, gpus=dict.fromkeys(("G0", "G1"), dict.fromkeys(pids, command)))
+
+
+def workloads(places: Places) -> list[tuple[str | None, str | None]]:
+    """Engine and workload of its GPUs."""
+    return [(place["engine_id"], place["workload"]) for place in dict(places.placement).values()]
+
+
+STARTS, SERVES = [("one", "startup")] * 2, [("one", "inference")] * 2
+NOBODY = [(None, None)] * 2
+
+
+def test_an_engine_starts_from_its_first_work_on_its_gpus_to_its_first_answer() -> None:
+    """It is asked in vain, and a process works there: the GPUs are its own, and not idle."""
+    places = Places("h")
+    seen = []
+    for turn in (
+        lambda: places.saw_processes(working(10)),  # nobody has asked yet
+        lambda: places.silent_engine(OWN),
+        lambda: places.saw_engine(OWN),
+        lambda: places.saw_processes(working(10)),
+    ):
+        turn()
+        seen.append(workloads(places))
+
+    assert seen == [NOBODY, STARTS, SERVES, SERVES]
+    assert places.of("one") == (("G0", "G1"), "one")
+
+
+def test_an_engine_that_hangs_or_ended_does_not_start_and_one_with_another_process_does() -> None:
+    """As the tables of processes show it, each after the engine was asked in vain."""
+    places = Places("h")
+    places.saw_engine(OWN)
+    places.saw_processes(working(10, 11))
+    places.silent_engine(OWN)
+    seen = []
+    for pids in ((10, 11), (11,), (11, 12), (), (12,)):
+        places.saw_processes(working(*pids))
+        seen.append(workloads(places)[0][1])
+
+    assert seen == ["inference", "inference", "inference", "inference", "startup"]
+
+
+def test_what_was_not_seen_serving_in_a_table_is_no_start() -> None:
+    """The engine answered and fell silent between two looks at processes: whose they are is not known."""
+    places = Places("h")
+    places.saw_engine(OWN)
+    places.silent_engine(OWN)
+    places.saw_processes(working(10))
+    unknown = workloads(places)
+    places.saw_engine(OWN)
+    places.saw_processes(working(10))
+    places.silent_engine(OWN)
+    places.saw_processes(working(12))
+
+    assert (unknown, workloads(places)) == (SERVES, STARTS)
+
+
+def test_work_of_others_on_an_engines_gpus_is_not_its_start() -> None:
+    """Of another engine that answers, or of a configured job; nor does an engine start that has no configured GPUs."""
+    beside = Places("h", [Job("training", "train")])
+    beside.saw_engine(TWO)
+    beside.saw_processes(working(20, listeners={8001: {20}}))
+    beside.silent_engine(OWN)
+    trains = Places("h", [Job("training", "train")])
+    trains.silent_engine(OWN)
+    trains.saw_processes(working(30, command="train.py"))
+    placeless = Places("h")
+    placeless.silent_engine(ONE)
+    placeless.saw_processes(working(10))
+
+    assert workloads(beside) == [("two", "inference")] * 2
+    assert workloads(trains) == [(None, "training")] * 2
+    assert workloads(placeless) == NOBODY

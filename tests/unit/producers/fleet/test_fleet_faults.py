@@ -176,6 +176,19 @@ def test_a_restart_makes_cold_requests(run: Callable[..., Rows]) -> None:
     assert max(row["queue_us"] for row in cold if row["queue_us"] is not None) > 15_000_000
 
 
+def test_gpus_of_an_engine_that_restarts_say_so_until_its_model_is_loaded(run: Callable[..., Rows]) -> None:
+    """From the fault's begin to the first request; all others infer or idle all the time."""
+    rows = run(Fault("cold_start", "engine_id", CODE_ENGINE, ON_MS, OFF_MS))
+
+    starting = [row for row in rows["gpu.samples"] if row["workload"] == "startup"]
+    assert {row["engine_id"] for row in starting} == {CODE_ENGINE}
+    assert min(row["at_ms"] for row in starting) in range(ON_MS, ON_MS + 1_001)
+    until_ms = max(row["at_ms"] for row in starting)
+    assert 15_000 < until_ms - ON_MS < 120_000
+    later = [row for row in rows["gpu.samples"] if row["engine_id"] == CODE_ENGINE and row["at_ms"] > ON_MS + 1_000]
+    assert min(row["at_ms"] for row in later if row["util_gpu_pct"]) > until_ms
+
+
 @pytest.mark.parametrize(
     ("kind", "bit"), [("thermal_throttle", REASON_THERMAL), ("power_brake", REASON_BRAKE), ("straggler", REASON_BRAKE)]
 )
