@@ -8,8 +8,9 @@ nothing is guessed.
 
 Who holds a GPU: whoever's name its time is under, each for its own time. With ``share`` rows those, by weight. In MIG
 mode its devices (rows with a parent), by slices times time, and the slices that nobody holds are idle; the time is that
-of the GPU's own rows where there are any, else that of the device with most. A size that nobody tells leaves the GPU
-without prices, shared by time.
+of the GPU's own rows where there are any, else that of the device with most. A device with ``share`` rows of its own is
+held by those, its slices times time shared out by their weights. A size that nobody tells leaves the GPU without
+prices, shared by time.
 
 Of a GPU that several hold, everybody that a row names is a holder, those who pay nothing with a weight of 0, and so is
 the idle bill of its devices' host: whoever was billed before the last rows came is told again then, with nothing, so
@@ -18,7 +19,7 @@ that the last rows told do not depend on the order in which rows come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,7 +144,8 @@ def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str
     found = [_alone(rows.of(~is_special))]
     for key in sorted(special):
         of = np.flatnonzero(is_special & (rows.told == key[0]) & (rows.group == key[1]) & (physical == key[2]))
-        with_shares = (share_told == key[0]) & (share.keys[0] == key[1]) & (share.keys[3] == key[2])
+        gpus = np.append(rows.gpu[of], key[2])
+        with_shares = (share_told == key[0]) & (share.keys[0] == key[1]) & np.isin(share.keys[3], gpus)
         if len(of):
             found.append(_together(rows.of(of), key, share.of(with_shares), words, by))
     return _joined(found)
@@ -177,7 +179,10 @@ def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Seque
     gpu_ms, estimated_ms = int(of.gpu_ms.sum()), int(of.estimated_ms.sum())
     energy = (own if len(own) else divided).energy_mj
     known = energy[energy != UNKNOWN]
-    weights, priced = _slices(divided, gpu_ms, key, words) if len(divided) else (_shares(key, share, by), True)
+    by_gpu = {gpu: _shares(key, share.of(share.keys[3] == gpu), by) for gpu in set(share.keys[3].tolist())}
+    weights, priced = by_gpu.get(key[2], {}), True
+    if len(divided):
+        weights, priced = _slices(divided, gpu_ms, key, words, by_gpu)
     holders = sorted({**dict.fromkeys(_named(rows, key, share), 0), **weights}.items())
     names = np.array([owner for owner, _ in holders], dtype=np.int64)
     return Held(
@@ -218,21 +223,36 @@ def _shares(key: tuple[int, int, int], share: Rows, by: str) -> dict[Owner, int]
 
 
 def _slices(
-    devices: Placed, gpu_ms: int, key: tuple[int, int, int], words: Sequence[Word]
+    devices: Placed,
+    gpu_ms: int,
+    key: tuple[int, int, int],
+    words: Sequence[Word],
+    shares: Mapping[int, dict[Owner, int]],
 ) -> tuple[dict[Owner, int], bool]:
-    """Holders of a divided GPU, and whether their sizes are known."""
+    """Holders of a divided GPU, and whether their sizes are known. ``shares``: weights of those side by side on a
+    device, by device."""
     sizes = [slices_held((words[profile] or b"").decode(errors="replace")) for profile in devices.profile.tolist()]
     owners = list(zip(*(column.tolist() for column in devices.owners()), strict=True))
     weights: dict[Owner, int] = {}
     known = all(size is not None for size in sizes)
-    for owner, size, ms in zip(owners, sizes, devices.gpu_ms.tolist(), strict=True):
-        weights[owner] = weights.get(owner, 0) + ms * ((size or 0) if known else 1)
+    for gpu, owner, size, ms in zip(devices.gpu.tolist(), owners, sizes, devices.gpu_ms.tolist(), strict=True):
+        for holder, weight in _side_by_side(ms * ((size or 0) if known else 1), shares.get(gpu) or {owner: 1}):
+            weights[holder] = weights.get(holder, 0) + weight
     if known:
         model = (words[devices.model[0]] or b"").decode(errors="replace")
         rest = slices_of(model) * gpu_ms - sum(weights.values())
         nobody = (key[0], key[1], IDLE, int(devices.host[0]))
         weights[nobody] = weights.get(nobody, 0) + max(0, rest)
     return weights if any(weights.values()) else {owners[0]: 1}, known
+
+
+def _side_by_side(whole: int, weights: Mapping[Owner, int]) -> list[tuple[Owner, int]]:
+    """A device's weight among its holders, to the slice-millisecond; holders in their order."""
+    owners = sorted(weights)
+    if len(owners) == 1:
+        return [(owners[0], whole)]
+    parts = apportion(ints([whole]), ints([weights[owner] for owner in owners]), np.array([0, len(owners)]))
+    return list(zip(owners, parts.tolist(), strict=True))
 
 
 def _joined(parts: Sequence[Held]) -> Held:

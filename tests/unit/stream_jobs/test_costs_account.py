@@ -127,6 +127,27 @@ def test_mig_devices_pay_by_their_slices_and_what_nobody_holds_is_idle() -> None
     }
 
 
+def test_engines_side_by_side_on_a_mig_device_pay_for_its_slices_by_memory() -> None:
+    """Three of seven slices for two who hold 3 and 1 parts of the device's memory; another device is another's."""
+    rows = [
+        gpu_row("host-1", "P", use="idle", ms=60_000),
+        device("host-1", "m1", "3g.40gb", use="idle", ms=60_000),
+        device("c", "m2", "2g.20gb", ms=60_000),
+        share_row("a", "m1", 30),
+        share_row("b", "m1", 10),
+    ]
+
+    found = {(row["use"], row["owner"]): (row["gpu_ms"], row["total_nusd"]) for row in told_bills(rows)}
+
+    assert found == {
+        ("engine", "a"): (19_286, 19_285_714),  # 60 s x 3/7 x 3/4
+        ("engine", "b"): (6_428, 6_428_572),
+        ("engine", "c"): (17_143, 17_142_857),
+        ("idle", "host-1"): (17_143, 17_142_857),
+    }
+    assert sum(nusd for _, nusd in found.values()) == 60_000_000
+
+
 def test_slices_are_counted_by_the_type_of_gpu() -> None:
     """An A30 has four; more than there are leave nothing idle; of one unknown size all devices pay by time."""
 

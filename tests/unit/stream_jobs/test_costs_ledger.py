@@ -167,7 +167,13 @@ ROWS = st.one_of(
     st.builds(gpu_row, st.sampled_from("ab"), st.sampled_from(["g1", "g2"]), ms=st.none()),
     st.builds(usage_row, st.sampled_from("abc"), st.sampled_from([None, "t", "u"]), DECODED),
     st.just(share_row("h", "g1", 3, use="idle")),
-    st.builds(share_row, st.just("a"), st.just("g1"), st.sampled_from([None, 4]), readings=st.sampled_from([1, 2])),
+    st.builds(
+        share_row,
+        st.sampled_from("ab"),
+        st.sampled_from(["g1", "m1"]),
+        st.sampled_from([None, 4]),
+        readings=st.sampled_from([1, 2]),
+    ),
     st.builds(
         gpu_row,
         st.sampled_from("abc"),
