@@ -76,6 +76,12 @@ def _sections(figures: Figures) -> Iterator[Section]:
         tables.hours(figures["hours"]),
     )
     yield Section(
+        "Forecast",
+        "The week repeated along its trend, learnt from up to eight weeks; the interval holds four times in five.",
+        [tables.months(figures["months"])],
+        empty="Nothing was spent this month.",
+    )
+    yield Section(
         "What a token costs, by model",
         "In full: a model's engines with their waiting, start-up and failed work. Prompt: computing it. Generated: "
         "computing answers and keeping the cache meanwhile.",

@@ -20,7 +20,7 @@ from fleetpulse.report.emissions import emissions
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
 from fleetpulse.report.sources import sources
-from fleetpulse.report.standings import look_back_ms, standings
+from fleetpulse.report.standings import history_ms, look_back_ms, months, standings
 from schemas.errors import FleetpulseError
 from stream_jobs.budgets.load import Budgets
 from stream_jobs.prices.model import Prices
@@ -78,7 +78,7 @@ def gather(ask: Ask, asked: Asked) -> dict[str, Any]:
         "idle": of("cost_idle"),
         "failed": of("cost_failed"),
         "power_caps": of("cost_power_cap"),
-        "budgets": _budgets(ask, asked),
+        **_outlook(ask, asked),
         "prices": {
             "file": asked.prices_file,
             "version": asked.prices.version,
@@ -116,9 +116,8 @@ def _models(of: Callable[..., list[Row]], asked: Asked) -> list[Row]:
     return found
 
 
-def _budgets(ask: Ask, asked: Asked) -> list[Row]:
-    if not asked.budgets.budgets:
-        return []
-    since_ms = min(look_back_ms(one, asked.now_ms) for one in asked.budgets.budgets)
-    days = ask("cost_by_day", {"from_ms": since_ms, "to_ms": asked.now_ms})
-    return standings(asked.budgets, days, asked.now_ms)
+def _outlook(ask: Ask, asked: Asked) -> dict[str, list[Row]]:
+    """This month's forecast, and where budgets stand."""
+    since_ms = [look_back_ms(one, asked.now_ms) for one in asked.budgets.budgets]
+    days = ask("cost_by_day", {"from_ms": min([history_ms(asked.now_ms), *since_ms]), "to_ms": asked.now_ms})
+    return {"months": months(days, asked.now_ms), "budgets": standings(asked.budgets, days, asked.now_ms)}

@@ -313,6 +313,18 @@ def cap_said(rows: Rows) -> str:
     return " ".join(said)
 
 
+def months(rows: Rows) -> Table:
+    """What this month will have cost."""
+    cells = [
+        (row["tenant"] or "all costs", a.usd(row["spent_nusd"]), _forecast(row))
+        for row in rows
+        if row["spent_nusd"] or row["tenant"] is None
+    ]
+    columns = ("whose", "so far", "whole month, forecast (4 in 5)")
+    name = f"Calendar month from {a.instant(rows[0]['start_ms'])[:10]} (UTC)" if rows else ""
+    return Table(name, columns, tuple(cells), frozenset(columns[1:]))
+
+
 def budgets(rows: Rows) -> Table:
     """Where budgets stand."""
     cells = [

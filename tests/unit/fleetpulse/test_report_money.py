@@ -13,7 +13,7 @@ from fleetpulse.report.emissions import emissions
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_sides
 from fleetpulse.report.sources import sources
-from fleetpulse.report.standings import HISTORY_MS, look_back_ms, standings
+from fleetpulse.report.standings import HISTORY_MS, look_back_ms, months, standings
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.load import Budgets
 from stream_jobs.budgets.standing import Budget
@@ -197,6 +197,26 @@ def test_budgets_count_what_they_cover() -> None:
         ("team", 90, []),
     ]
     assert look_back_ms(Budget("b", 1, days=366), JUNE_MS) <= (JUNE_MS - HISTORY_MS) // DAY_MS * DAY_MS
+
+
+def test_a_month_goes_on_as_its_weeks_went() -> None:
+    """Four even weeks, on the twentieth day: all costs, then tenants by what they spent; nobody's is in all."""
+    today = JUNE_MS // DAY_MS + 19
+    days: list[Row] = [
+        {"day": day, "tenant": tenant, "model": "m", "cost_nusd": spent}
+        for day in range(today - 28, today)
+        for tenant, spent in ((None, 1_000), ("acme", 100), ("globex", 200))
+    ]
+
+    found = months(days, today * DAY_MS)
+
+    assert [(row["tenant"], row["spent_nusd"], row["forecast_nusd"]) for row in found] == [
+        (None, 19 * 1_300, 30 * 1_300),
+        ("globex", 19 * 200, 30 * 200),
+        ("acme", 19 * 100, 30 * 100),
+    ]
+    assert {(row["start_ms"], row["end_ms"]) for row in found} == {(JUNE_MS, JUNE_MS + 30 * DAY_MS)}
+    assert [row["spent_nusd"] for row in months([], today * DAY_MS)] == [0]
 
 
 def test_a_class_pays_for_its_good_requests_alone() -> None:

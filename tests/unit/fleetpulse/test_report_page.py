@@ -47,7 +47,7 @@ def figures(**given: Any) -> dict[str, Any]:
     }  # fmt: skip
     split = [{"part": "__idle__", "what": "", "cost_nusd": 5_000_000_000, "energy_mj": None, "gpu_ms": HOUR_MS}]
     names = ("hours", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
-             "power_caps", "budgets")  # fmt: skip
+             "power_caps", "months", "budgets")  # fmt: skip
     prices = {"file": "folder/p.yaml", "version": "abc", "used": []}
     found: dict[str, Any] = {"from_ms": 0, "to_ms": HOUR_MS, "bill": bill, "split": split, "prices": prices}
     return found | {name: [] for name in names} | given
@@ -72,6 +72,7 @@ def test_the_least_report_says_what_is_missing() -> None:
         "Rated with 2 versions of prices; `fleetpulse rerate` makes it one.",
     ]
     said = {section.title: section.empty for section in made.sections if not any(t.rows for t in section.tables)}
+    assert said["Forecast"] == "Nothing was spent this month."
     assert said["Budgets"] == "No budgets are set (--budgets)."
     assert said["Good requests"] == "No service classes are defined; give a file with `slo_classes` (--slo)."
 
@@ -144,6 +145,21 @@ def test_power_limits_are_compared_within_a_model_and_gpu() -> None:
         "m on g at 500 instead of 700 W: -25 % energy a token and -5 % generated tokens/s."
     )
     assert tables.cap_said([low]) == ""
+
+
+def test_a_month_says_what_it_will_have_cost() -> None:
+    """Between which bounds; not without history; tenants that spent nothing are left out."""
+    dollars = {"forecast_nusd": 31 * 10**9, "forecast_low_nusd": 29 * 10**9, "forecast_high_nusd": 33 * 10**9}
+    month: dict[str, Any] = {"tenant": None, "start_ms": 0, "end_ms": 31 * 24 * HOUR_MS, "spent_nusd": 7 * 10**9}
+    young = {"tenant": "new", "spent_nusd": 10**9, "forecast_nusd": None}
+
+    table = tables.months([month | dollars, month | young, month | dollars | {"tenant": "none", "spent_nusd": 0}])
+
+    assert table.caption == "Calendar month from 1970-01-01 (UTC)"
+    assert table.rows == (
+        ("all costs", "$7.00", "$31.00 ($29.00 to $33.00)"),
+        ("new", "$1.00", "– (3 days of history needed)"),
+    )
 
 
 def test_budgets_say_forecast_and_levels() -> None:
