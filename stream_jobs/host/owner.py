@@ -58,6 +58,11 @@ def tells_with_snapshot(step: Step[Any, Any]) -> bool:
     return bool(getattr(step, SNAPSHOT_WITH_OUTPUTS, False))
 
 
+def _bytes(outputs: Sequence[Output]) -> int:
+    """Of their values."""
+    return sum(len(output.value or b"") for output in outputs)
+
+
 class GivenUpError(Exception):
     """The partition was given up meanwhile: no doubt, only nothing more to do."""
 
@@ -105,6 +110,7 @@ class PartitionOwner:
         self._checkpoint: tuple[int, list[bytes]] | None = None
         self._dumped_to = -1
         self._snapshot_at_ms = self._committed_at_ms = self._fed_at_ms = float("-inf")
+        self._rests_ms = 0.0
         self._committing = False
         self._isolating = False
         self._gone = False
@@ -281,7 +287,7 @@ class PartitionOwner:
             return False
         now_ms, policy = self._elapsed_ms(), self._policy
         waited_ms = now_ms - self._committed_at_ms
-        if waited_ms < policy.due_interval_ms:
+        if waited_ms < max(policy.due_interval_ms, self._rests_ms):
             return False
         quiet = waited_ms >= policy.idle_interval_ms and now_ms - self._fed_at_ms >= policy.idle_after_ms
         return quiet or waited_ms >= policy.interval_ms or self._step.due(self._state, self._changes)
@@ -402,7 +408,8 @@ class PartitionOwner:
         assert found is not None, "the first commit carries a whole snapshot"
         await self._commit_offset(Committed(plan.offset_to, Pointer(plan.number, found.offset).encode()))
         self._committed, self._number = plan.offset_to, plan.number
-        self.output_bytes += sum(len(output.value or b"") for output in plan.outputs)
+        self.output_bytes += _bytes(plan.outputs)
+        self._rests_ms = 1_000 * (_bytes(plan.outputs) + _bytes(plan.pieces)) / self._policy.commit_bytes_per_s
         if plan.spans is not None:
             plan.spans.committed(len(plan.outputs), self._clock.now_ms())
         if found is not self._snapshot:
