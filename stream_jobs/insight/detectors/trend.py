@@ -3,7 +3,7 @@
 Options: ``horizon_s`` 7200, ``min_r2`` 0.5, ``min_slope_per_hour`` 0.01 (share of the headroom ``limit - value`` with
 a measure ``limit``, else in the value's unit), ``leave`` (None: half of it). ``limit`` and ``load`` are optional.
 
-The value is kept as 64 means over the horizon. Each time one is complete, the last 12, 20, 32 and 64 of them are
+The value is kept as 64 means over the horizon. Each time one is complete, the last 12, 16, 20, 32 and 64 of them are
 looked at; a leak is told when in one of these stretches all of this holds:
 
 - the line through it is significant (t that chance exceeds once in 1e8 looks, noise that wanders counted as fewer
@@ -43,7 +43,7 @@ from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
 POINTS = 64
-STRETCHES = (12, 20, 32, 64)
+STRETCHES = (12, 16, 20, 32, 64)
 NOTES = ("", *(f"full in about {words}" for words in WORDS), "rises steadily")
 _PACE_STRETCH = 32
 """What is held is followed at the pace of this stretch."""
