@@ -97,15 +97,23 @@ def budgets_check(
         raise typer.Exit(1) from None
     if json:
         listed = [asdict(one) for one in found.budgets]
-        print_json({"valid": True, "problems": [], "budgets": listed, "teams": dict(found.teams)})
+        unusual = [asdict(rule) for rule in found.unusual]
+        print_json({"valid": True, "problems": [], "budgets": listed, "teams": dict(found.teams), "unusual": unusual})
         return
     rows = [
         (one.name, f"{one.scope} {one.of or ''}".strip(), usd(one.amount_nusd), one.days or "calendar month",
          ", ".join(f"{level.share_ppm / 10_000:g} % {level.kind}{' ahead' * level.ahead}" for level in one.levels))
         for one in found.budgets
     ]  # fmt: skip
+    rows += [("", f"each {one.each}".replace("each all", "all"), usd(one.least_nusd), "a day", one.level)
+             for one in found.unusual]  # fmt: skip
     columns = ("budget", "for", "amount", "days", "levels")
-    print_rows(f"{len(rows)} budgets, all valid", columns, rows, empty="no budgets")
+    print_rows(
+        f"{len(found.budgets)} budgets, {len(found.unusual)} rules of unusual days, all valid",
+        columns,
+        rows,
+        empty="no budgets",
+    )
 
 
 def audit_cost(

@@ -31,7 +31,7 @@ from stream_jobs.alerts.marks import Marks, mark_of
 from stream_jobs.alerts.mutes import Mutes
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.signals import Level, Signal, identity, level_of, of_finding
-from stream_jobs.alerts.spending import NO_BUDGETS, RULE, Spending
+from stream_jobs.alerts.spending import NO_BUDGETS, RULES, Spending
 from stream_jobs.alerts.topology import Topology
 from stream_jobs.budgets.load import Budgets
 from stream_jobs.insight.frame import Finding
@@ -266,8 +266,8 @@ class Life:
         return self.mutes.until_ms(labels, self.now_ms)
 
     def _evidence(self, alert: Alert) -> dict[str, Any]:
-        if alert.rule == RULE and "period" in alert.labels:
-            return self.spending.evidence(alert.labels, self.now_ms)
+        if alert.rule in RULES and "period" in alert.labels:
+            return self.spending.evidence(alert.rule, alert.labels, self.now_ms)
         found = dict(self._evidence_of(alert))
         deployed = self.marks.of(alert.labels.get("model"), alert.labels.get("engine_id"), alert.since_ms)
         return {**found, "deployment": deployed} if deployed else found

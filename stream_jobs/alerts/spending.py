@@ -1,7 +1,9 @@
-"""Budgets as signals: one for each (budget, level, period) that is crossed, told again every minute while it holds.
+"""Money as signals: one for each (budget, level, period) that is crossed, and one for each unusual day of a tenant,
+a model or all, told again every minute while it holds.
 
 Nothing joins such a signal and it joins nothing: it is a matter of money, no cause of anything else. Its rule is
-``budget``; a soft level is a warning, a hard one critical. It is news once: nobody is reminded of it.
+``budget`` (a soft level is a warning, a hard one critical) or ``spend`` (a warning). It is news once: nobody is
+reminded of it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from stream_jobs.alerts.signals import Level, Rank, Signal
 from stream_jobs.budgets.load import Budgets
 from stream_jobs.budgets.spend import Spend
 from stream_jobs.budgets.standing import PPM
+from stream_jobs.budgets.unusual_days import Day, DayKey, UnusualDays
 from stream_jobs.budgets.watch import Crossed, Key, Watch
 from stream_jobs.insight.frame import Labels
 
 RULE = "budget"
+UNUSUAL = "spend"
+RULES = (RULE, UNUSUAL)
 NO_BUDGETS = Budgets()
 SEVERITIES = {"soft": "warning", "hard": "critical"}
 """By kind of level."""
@@ -29,14 +34,16 @@ _NUSD = 10**9
 _ADVICE = (
     "see who spends it with `fleetpulse report cost --budgets FILE`; limit the spender, or raise the budget in its file"
 )
+_DAY_ADVICE = "see what it was spent for with `fleetpulse report cost --last 24h`; where it is to stay so, do nothing"
 
 
 class Spending:
-    """What was spent, and which levels of which budgets hold."""
+    """What was spent, which levels of which budgets hold, and which days are unusual."""
 
     def __init__(self, budgets: Budgets = NO_BUDGETS) -> None:
         self.spend = Spend(budgets)
         self.watch = Watch(budgets)
+        self.unusual = UnusualDays(budgets.unusual)
         self.judged_ms = 0
 
     def signals(self, now_ms: int) -> list[Signal]:
@@ -45,23 +52,34 @@ class Spending:
             return []
         self.judged_ms = now_ms
         crossed, ended = self.watch.judge(self.spend, now_ms)
-        return [*(_fires(one, now_ms) for one in crossed), *(_ends(key, at_ms) for key, at_ms in ended)]
+        days, over = self.unusual.judge(self.spend, now_ms)
+        return [
+            *(_fires(one, now_ms) for one in crossed),
+            *(_ends(key, at_ms) for key, at_ms in ended),
+            *(_day_fires(one, now_ms) for one in days),
+            *(_day_ends(key, at_ms) for key, at_ms in over),
+        ]
 
-    def evidence(self, labels: Mapping[str, str], now_ms: int) -> dict[str, Any]:
-        """Where the budget of an alert with these labels stands; empty where it is in the file no more."""
+    def evidence(self, rule: str, labels: Mapping[str, str], now_ms: int) -> dict[str, Any]:
+        """Where the budget, or the day, of an alert with these labels stands; empty where it is in the file no more."""
+        if rule == UNUSUAL:
+            day = self.unusual.stands(_day_key(labels), self.spend, now_ms)
+            return {} if day is None else {"spend": _day_told(day)}
         key = Key(labels["budget"], labels["level"], _at_ms(labels["period"]))
         found = self.watch.stands(key, self.spend, now_ms)
         return {} if found is None else {"budget": _told(found)}
 
     def dump(self) -> dict[str, Any]:
         """As plain values."""
-        return {"judged_ms": self.judged_ms, "held": self.watch.dump(), "spend": self.spend.dump()}
+        held = {"held": self.watch.dump(), "unusual": self.unusual.dump()}
+        return {"judged_ms": self.judged_ms, **held, "spend": self.spend.dump()}
 
     def load(self, found: Mapping[str, Any] | None) -> None:
         """Take over a dump; None is of a release that knew no budgets."""
         if found is not None:
             self.judged_ms = found["judged_ms"]
             self.watch.load(found["held"])
+            self.unusual.load(found.get("unusual", []))  # the release before knew no unusual days
             self.spend.load(found["spend"])
 
 
@@ -100,6 +118,52 @@ def _ends(key: Key, at_ms: int) -> Signal:
     return Signal(
         RULE, RULE, _key(key), dict(_key(key)), Level.BUDGET, Rank.FLEET, 0, SEVERITIES[kind], at_ms, at_ms, False
     )
+
+
+def _day_labels(key: DayKey) -> Labels:
+    named = () if key.each == "all" else ((key.each, key.name),)
+    return (("level", key.level), ("period", _day(key.day * DAY_MS)), *named)
+
+
+def _day_key(labels: Mapping[str, str]) -> DayKey:
+    each = next((each for each in ("tenant", "model") if each in labels), "all")
+    return DayKey(each, labels.get(each, ""), labels["level"], _at_ms(labels["period"]) // DAY_MS)
+
+
+def _day_fires(one: Day, now_ms: int) -> Signal:
+    key = _day_labels(one.key)
+    whose = "all" if one.key.each == "all" else f"{one.key.each} {one.key.name}"
+    spent, usual = dollars(one.spent_nusd), dollars(one.usual_nusd)
+    return Signal(
+        UNUSUAL,
+        UNUSUAL,
+        key,
+        dict(key),
+        Level.BUDGET,
+        Rank.FLEET,
+        0,
+        "warning",
+        one.since_ms,
+        now_ms,
+        True,
+        value=one.spent_nusd / _NUSD,
+        high=one.bound_nusd / _NUSD,
+        unit="USD",
+        count=1,
+        summary=f"Spend of {whose} on {_day(one.key.day * DAY_MS)}: {spent} so far, usual is {usual} a day",
+        advice=_DAY_ADVICE,
+        renotify_ms=NEVER_MS,
+    )
+
+
+def _day_ends(key: DayKey, at_ms: int) -> Signal:
+    labels = _day_labels(key)
+    return Signal(UNUSUAL, UNUSUAL, labels, dict(labels), Level.BUDGET, Rank.FLEET, 0, "warning", at_ms, at_ms, False)
+
+
+def _day_told(one: Day) -> dict[str, Any]:
+    names = ("spent_nusd", "usual_nusd", "bound_nusd", "days", "since_ms")
+    return {**one.key._asdict(), **{name: getattr(one, name) for name in names}}
 
 
 def _summary(one: Crossed) -> str:

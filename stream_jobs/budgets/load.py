@@ -1,7 +1,8 @@
 """Budgets as data: a YAML file of teams and budgets, every mistake told with its line. Only ``load`` touches the disk.
 
 A budget names one tenant, team or model, or none for everything; an amount in dollars; and calendar months, or periods
-of so many days of which one begins on a day. What it means is in ``stream_jobs.budgets.standing``.
+of so many days of which one begins on a day. What it means is in ``stream_jobs.budgets.standing``. Rules of unusual
+days (``unusual``) need no amount.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from schemas.errors import ConfigError
 from stream_jobs.budgets.standing import KINDS, LEVELS, PPM, SCOPES, Budget, Level
+from stream_jobs.budgets.unusual import EACH, Unusual
 from stream_jobs.prices.tariff import required
 from stream_jobs.yaml_files.nodes import BYTES_MAX, Listing, Node, Scalar, Table, parse
 from stream_jobs.yaml_files.problems import FileError, Problems, WrongError, quoted
@@ -34,10 +36,11 @@ class BudgetsError(FileError):
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """All that a file says. ``teams``: team by tenant."""
+    """All that a file says. ``teams``: team by tenant; ``unusual``: which days are told as such."""
 
     budgets: tuple[Budget, ...] = ()
     teams: Mapping[str, str] = field(default_factory=dict)
+    unusual: tuple[Unusual, ...] = ()
 
 
 def load(path: Path) -> Budgets:
@@ -63,9 +66,11 @@ def parse_budgets(data: bytes, path: str) -> Budgets:
         if node is None or (isinstance(node, Scalar) and node.null):
             raise WrongError(f"{path}:1", "the file is empty; it needs at least `budgets:`")
         root = table(node, "a file of budgets")
-        _no_others(root, "a file of budgets", ("teams", "budgets"), told)
-        teams = _teams(root.get("teams"), told)
-        found = Budgets(_budgets(root.get("budgets"), root.at, set(teams.values()), told), teams)
+        _no_others(root, "a file of budgets", ("teams", "budgets", "unusual"), told)
+        teams, rules = _teams(root.get("teams"), told), _unusual(root.get("unusual"), told)
+        budgets = root.get("budgets")
+        without = budgets is None and root.get("unusual") is not None
+        found = Budgets(() if without else _budgets(budgets, root.at, set(teams.values()), told), teams, rules)
     if told.lines:
         raise BudgetsError(path, told.in_order())
     return found
@@ -138,13 +143,39 @@ def _scope(node: Table, teams: set[str]) -> tuple[str, str | None]:
     return named[0], of
 
 
-def dollars_nusd(node: Node) -> int:
+def _unusual(node: Node | None, told: Problems) -> tuple[Unusual, ...]:
+    found: dict[tuple[str, str], Unusual] = {}
+    if node is not None and not (isinstance(node, Listing) and node.items):
+        told.add(node.at, "unusual must be a list of `{each: tenant, above: 200%, at_least: 50 USD}`")
+        return ()
+    for one in () if node is None else listing(node, "unusual"):
+        with told.collected():
+            rule = _rule(table(one, "a rule of unusual days"), told)
+            if (rule.each, rule.level) in found:
+                raise WrongError(one.at, f"{rule.level} of {rule.each} stands twice; each is told once")
+            found[rule.each, rule.level] = rule
+    return tuple(found.values())
+
+
+def _rule(node: Table, told: Problems) -> Unusual:
+    _no_others(node, "a rule of unusual days", ("each", "above", "at_least"), told)
+    above = required(node, "above")
+    text = word(above, "above")
+    found = _SHARE.fullmatch(text)
+    share = int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0")) if found else 0
+    if not PPM < share <= 10 * PPM:
+        raise WrongError(above.at, f"above {quoted(text)} must be like 200%: of the usual, above 100%, at most 1000%")
+    each = choice(required(node, "each"), "each", EACH)
+    return Unusual(each, share, dollars_nusd(required(node, "at_least"), "at_least"))
+
+
+def dollars_nusd(node: Node, what: str = "amount") -> int:
     """Nano-dollars of ``500 USD`` or ``0.25 USD``, above 0, exactly. Raises ``WrongError``."""
-    text = " ".join(word(node, "amount").split())
+    text = " ".join(word(node, what).split())
     found = _DOLLARS.fullmatch(text)
     amount = int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0")) if found else 0
     if not amount:
-        raise WrongError(node.at, f"amount {quoted(text)} must be like `500 USD`, above 0, below a billion")
+        raise WrongError(node.at, f"{what} {quoted(text)} must be like `500 USD`, above 0, below a billion")
     return amount
 
 

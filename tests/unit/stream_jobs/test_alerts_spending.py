@@ -18,6 +18,8 @@ from stream_jobs.alerts.spending import dollars
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.load import Budgets
 from stream_jobs.budgets.standing import Budget, Level
+from stream_jobs.budgets.unusual import Unusual
+from stream_jobs.budgets.watch import GRACE_MS
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts_cases import T0, WINDOW
 from tests.unit.stream_jobs.alerts_log import Log, a_step
@@ -197,6 +199,33 @@ def test_it_stays_apart_from_every_other_trouble() -> None:
     assert all(member.rule != "budget" for alert in alerts for member in alert.members)
 
 
+def test_an_unusual_day_is_an_alert_until_it_ends() -> None:
+    """Whose, how much, what is usual; the exact figures are its evidence; of others nothing is said."""
+    rules = Budgets(unusual=(Unusual("tenant", 2_000_000, 5 * DOLLAR), Unusual("all", 3_000_000, DOLLAR)))
+    story = started()
+    for day in range(TODAY - 8, TODAY):
+        story.spend(4, "acme", day)
+        story.spend(90, "globex", day)
+    story.spend(9.5, "acme")
+    story.windows(2 * MINUTE)
+    story.until((TODAY + 1) * DAY_MS + GRACE_MS + MINUTE_MS)
+    story.windows(MINUTE)
+
+    opened, resolved = told(a_step(budgets=rules), story.log.records)
+
+    day = datetime.fromtimestamp(TODAY * DAY_MS / 1_000, UTC).strftime("%Y-%m-%d")
+    assert (opened.transition, resolved.transition) == ("opened", "resolved")
+    assert opened.fingerprint == resolved.fingerprint
+    assert (opened.rule, opened.severity, opened.members) == ("spend", "warning", ())
+    assert opened.labels == {"level": "unusual 200%", "period": day, "tenant": "acme"}
+    assert opened.summary == f"Spend of tenant acme on {day}: 9.50 USD so far, usual is 4.00 USD a day"
+    assert (opened.value, opened.high, opened.unit) == (9.5, 9.0, "USD")
+    found = opened.evidence["spend"]
+    assert (found["each"], found["name"], found["spent_nusd"], found["usual_nusd"], found["days"]) == (
+        "tenant", "acme", 9_500_000_000, 4 * DOLLAR, 8,
+    )  # fmt: skip
+
+
 MOVES = st.one_of(
     st.tuples(st.just("spend"), st.integers(-30, 60), st.sampled_from(["acme", "globex", None])),
     st.tuples(st.just("windows"), st.integers(1, 3 * MINUTE), st.just(None)),
@@ -208,7 +237,7 @@ MOVES = st.one_of(
 def test_a_replay_from_any_snapshot_tells_the_same(moves: list[Any], crash: int, cut: int) -> None:
     """Byte for byte, wherever batches are cut; and never two open alerts of one (budget, level, period)."""
     story = started()
-    for day in range(TODAY - 4, TODAY):
+    for day in range(TODAY - 8, TODAY):
         story.spend(4, "acme", day)
     for kind, amount, tenant in moves:
         if kind == "spend":
@@ -216,7 +245,8 @@ def test_a_replay_from_any_snapshot_tells_the_same(moves: list[Any], crash: int,
         else:
             story.windows(amount)
     ahead = Budget("ahead", 300 * DOLLAR, levels=(Level(1_000_000, ahead=True),))
-    step = a_step(budgets=replace(BUDGETS, budgets=(*BUDGETS.budgets, ahead)))
+    unusual = (Unusual("tenant", 2_000_000, 5 * DOLLAR), Unusual("all", 3_000_000, DOLLAR))
+    step = a_step(budgets=replace(BUDGETS, budgets=(*BUDGETS.budgets, ahead), unusual=unusual))
     expected = told(step, story.log.records)
 
     found: list[Alert] = []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stream_jobs.budgets.load import Budgets, BudgetsError, load, parse_budgets
 from stream_jobs.budgets.standing import LEVELS, Budget, Level
+from stream_jobs.budgets.unusual import Unusual
 
 EXAMPLE = Path(__file__).parents[3] / "fleetpulse" / "data" / "budgets" / "example.yaml"
 
@@ -54,6 +55,13 @@ def test_a_file_says_teams_budgets_and_levels() -> None:
         ),
         {"acme": "search", "globex": "search"},
     )
+
+
+def test_rules_of_unusual_days_need_no_budgets() -> None:
+    """Nor do budgets need them."""
+    found = parse_budgets(b"unusual:\n- {each: tenant, above: 250%, at_least: 20 USD}\n", "b.yaml")
+
+    assert found == Budgets((), {}, (Unusual("tenant", 2_500_000, 20_000_000_000),))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +110,29 @@ def test_a_file_says_teams_budgets_and_levels() -> None:
             ("2: this level stands twice; each is told once",),
             id="a level twice",
         ),
+        pytest.param(
+            "unusual:\n- {each: team, above: 200%, at_least: 5 USD}",
+            ("2: each 'team' is not known; did you mean tenant?",),
+            id="unusual of nobody known",
+        ),
+        pytest.param(
+            "unusual:\n- {each: all, above: 100%, at_least: 5 USD}\n- {each: all, above: 200%, at_least: 5}",
+            (
+                "2: above '100%' must be like 200%: of the usual, above 100%, at most 1000%",
+                "3: at_least '5' must be like `500 USD`, above 0, below a billion",
+            ),
+            id="unusual shares and sums",
+        ),
+        pytest.param(
+            one() + "\nunusual:\n" + 2 * "- {each: all, above: 200.0%, at_least: 5 USD}\n",
+            ("5: unusual 200% of all stands twice; each is told once",),
+            id="unusual twice",
+        ),
+        pytest.param(
+            "unusual: []",
+            ("1: unusual must be a list of `{each: tenant, above: 200%, at_least: 50 USD}`",),
+            id="nothing unusual",
+        ),
         pytest.param(one() + "\n- {name: a, amount: 1 USD}", ("3: budget 'a' stands twice; give each its own name",),
                      id="twice"),
         pytest.param(one(untill="1"), (
@@ -120,7 +151,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     found = read(data)
 
     if isinstance(found, Budgets):
-        assert found.budgets
+        assert found.budgets or found.unusual
     else:
         assert all(line.startswith("b.yaml:") for line in found)
 
