@@ -1,130 +1,73 @@
-"""The heat map of the fleet as ECharts options. Pure."""
+"""The heat map of the fleet as a few short texts, and what it says of a GPU. Pure.
+
+A cell is a letter for its colour and one for its state: ten thousand are 60 KB before they are compressed, where a
+record for each with its name, link and style was two megabytes that a browser took seconds to take in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetpulse.dashboard.charts import ESCAPE, number_js, tooltip
+from fleetpulse.dashboard.fleet_health import verdict_text
 from fleetpulse.dashboard.gpu_metrics import GpuMetric
 from fleetpulse.dashboard.theme import Palette
-from fleetpulse.dashboard.tiles import Tiles, tiles
+from fleetpulse.dashboard.tiles import tiles
 from fleetpulse.dashboard.values import clean, percent, short, watts
 
-_HEADROOM_PX = 26
-_FOOT_PX = 34
-_LABEL_PX = 96
+SHADES = 64
+UNKNOWN_LEVEL = " "
+_FIRST = ord("0")
+_STATES = {"missing": "m", "held": "w", "hot": "w", "fine": "."}
 
 
-def heat_map(
-    gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette, link: Callable[[Mapping[str, Any]], str]
-) -> tuple[dict[str, Any], int]:
-    """Options and height [px]. A cell is a GPU; missing ones are grey with a border, whatever they told before."""
+def heat_map(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette) -> dict[str, Any]:
+    """Properties of ``gpu_map.js``; cells are in the order of ``gpus``, which stand by host."""
     placed = tiles([str(one["host"]) for one in gpus])
-    pairs = list(zip(gpus, placed.cells, strict=True))
-    height_px = placed.rows * placed.cell_px + _HEADROOM_PX + _FOOT_PX
-    return {
-        "animation": False,
-        "backgroundColor": "transparent",
-        "grid": {
-            "left": 0,
-            "right": 0,
-            "top": _HEADROOM_PX if placed.labelled else 4,
-            "bottom": _FOOT_PX,
-            "outerBoundsMode": "none",
-        },
-        "tooltip": tooltip("item", palette) | {":formatter": _tooltip_js(metric)},
-        "xAxis": _hosts(placed, palette),
-        "yAxis": {"type": "category", "show": False, "inverse": True, "data": list(range(placed.rows))},
-        "visualMap": _colours(gpus, metric, palette),
-        "series": [
-            {
-                "type": "heatmap",
-                "data": [_cell(*pair, palette, link) for pair in sorted(pairs, key=_stands_out)],
-                "itemStyle": {"borderColor": palette.raised, "borderWidth": 1.5 if placed.cell_px > 10 else 0.5},
-                "emphasis": {"itemStyle": {"borderColor": palette.text, "borderWidth": 1.5}},
-                "progressive": 0,
-            }
-        ],
-    }, height_px
-
-
-def _hosts(placed: Tiles, palette: Palette) -> dict[str, Any]:
-    return {
-        "type": "category",
-        "position": "top",
-        "data": [clean(host) for host in placed.hosts] or list(range(placed.columns)),
-        "axisLine": {"show": False},
-        "axisTick": {"show": False},
-        "axisLabel": {
-            "show": placed.labelled and bool(placed.hosts),
-            "color": palette.muted,
-            "fontSize": 11,
-            "interval": "auto",
-            "hideOverlap": True,
-            "width": _LABEL_PX,
-            "overflow": "truncate",
-        },
-    }
-
-
-def _colours(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette) -> dict[str, Any]:
     most = metric.most if metric.most is not None else max((one["value"] or 0 for one in gpus), default=1) or 1
     return {
-        "min": 0,
-        "max": most,
-        "dimension": 2,
-        "calculable": False,
-        "orient": "horizontal",
-        "left": 0,
-        "bottom": 4,
-        "itemWidth": 8,
-        "itemHeight": 140,
-        "textStyle": {"color": palette.muted, "fontSize": 11},
-        "text": [in_words(most, metric.unit), in_words(0, metric.unit)],
-        "inRange": {"color": list(palette.ramp)},
-        "outOfRange": {"color": [palette.ramp[-1]]},
-        ":formatter": number_js(metric.unit),
+        "columns": placed.columns,
+        "rows": placed.rows,
+        "height": placed.rows * placed.cell_px,
+        "places": " ".join(str(y * placed.columns + x) for x, y in placed.cells),
+        "levels": "".join(level(one["value"], most) for one in gpus),
+        "states": "".join(_STATES[one["verdict"]] for one in gpus),
+        "shades": " ".join(shades(palette.ramp, SHADES)),
+        "hosts": [clean(host) for host in placed.hosts] if placed.labelled else [],
+        "least": in_words(0, metric.unit),
+        "most": in_words(most, metric.unit),
     }
+
+
+def level(value: float | None, most: float) -> str:
+    """The letter of a value: "0" for 0 or less, 63 letters on for ``most`` or more, a space for what is not known."""
+    if value is None:
+        return UNKNOWN_LEVEL
+    return chr(_FIRST + round((SHADES - 1) * min(1.0, max(0.0, value / most))))
+
+
+def shades(ramp: Sequence[str], count: int) -> list[str]:
+    """So many colours, evenly along a ramp of ``#rrggbb``, both ends included."""
+    stops = [tuple(bytes.fromhex(colour[1:])) for colour in ramp]
+    found = []
+    for number in range(count):
+        at = number * (len(stops) - 1) / (count - 1)
+        low = min(int(at), len(stops) - 2)
+        mixed = (a + (b - a) * (at - low) for a, b in zip(stops[low], stops[low + 1], strict=True))
+        found.append("#" + "".join(f"{round(part):02x}" for part in mixed))
+    return found
+
+
+def told(gpu: Mapping[str, Any], metric: GpuMetric) -> list[str]:
+    """What is said of a GPU that somebody looks at, in lines of plain text."""
+    value = "not known" if gpu["value"] is None else in_words(gpu["value"], metric.unit)
+    return [
+        f"{clean(gpu['host'])} · {clean(gpu['gpu_uuid'])[:16]}",
+        f"{verdict_text(gpu['verdict'])} · {value}",
+        f"engine {clean(gpu['engine'])}",
+    ]
 
 
 def in_words(value: float, unit: str) -> str:
     """A value of a metric as text."""
     return percent(value) if unit == "share" else watts(value) if unit == "W" else f"{short(value)} {unit}".strip()
-
-
-def _stands_out(pair: tuple[Mapping[str, Any], tuple[int, int]]) -> bool:
-    """Cells with a border are drawn last, so that no neighbour covers it."""
-    return bool(pair[0]["verdict"] != "fine")
-
-
-def _cell(
-    gpu: Mapping[str, Any], place: tuple[int, int], palette: Palette, link: Callable[[Mapping[str, Any]], str]
-) -> dict[str, Any]:
-    value, verdict = gpu["value"], gpu["verdict"]
-    cell: dict[str, Any] = {
-        "value": [*place, -1 if value is None else round(value, 4)],
-        "name": f"{clean(gpu['host'])} · {clean(gpu['gpu_uuid'])[:16]}",
-        "told": "" if value is not None else "not known",
-        "state": verdict,
-        "engine": clean(gpu["engine"]),
-        "href": link(gpu),
-    }
-    if verdict == "missing":
-        cell |= {
-            "visualMap": False,
-            "itemStyle": {"color": palette.gone, "borderColor": palette.bad, "borderWidth": 1.5},
-        }
-    elif value is None:
-        cell |= {"visualMap": False, "itemStyle": {"color": palette.line}}
-    elif verdict != "fine":
-        cell |= {"itemStyle": {"borderColor": palette.warn, "borderWidth": 2}}
-    return cell
-
-
-def _tooltip_js(metric: GpuMetric) -> str:
-    return (
-        f"(p) => {{ {ESCAPE} const d = p.data, show = {number_js(metric.unit)};"
-        " return '<b>' + esc(d.name) + '</b><br>' + esc(d.state) + ' · '"
-        " + (d.told ? esc(d.told) : esc(show(d.value[2]))) + '<br>engine ' + esc(d.engine); }"
-    )

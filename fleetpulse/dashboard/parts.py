@@ -125,10 +125,6 @@ class Chart:
         if self._zoom:
             self._take_mouse()
 
-    def on_click(self, handler: Callable[[Any], None], js: str) -> None:
-        """Call with what ``js`` (ours) emits of a click on a mark."""
-        self._chart.on("chart:click", lambda event: handler(event.args), js_handler=js)
-
     def _take_mouse(self) -> None:
         self._chart.run_chart_method(":dispatchAction", _SELECT_ZOOM)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-COLUMNS_MAX = 64
-"""Hosts side by side; more of them begin another row."""
+COLUMNS = (64, 128)
+"""Hosts side by side; more of them begin another row. The second where the first would be taller than the map."""
 CELL_MAX_PX, CELL_MIN_PX = 22, 6
 HEIGHT_PX = 640
 _LABELLED_MAX = 16
@@ -36,11 +36,8 @@ class Tiles:
 def tiles(hosts: Sequence[str]) -> Tiles:
     """Places for GPUs whose hosts are given, each host's GPUs standing together."""
     groups = [(host, len(list(found))) for host, found in groupby(hosts)]
-    columns = min(COLUMNS_MAX, max(1, len(groups)))
-    # A few rows more than one look better filled: 70 hosts stand as 2 x 35, not as 64 + 6.
-    bands = max(1, -(-len(groups) // columns))
-    columns = max(1, -(-len(groups) // bands))
     tall = max((count for _, count in groups), default=1)
+    columns, bands = _bands(len(groups), tall)
     cells = [
         (number % columns, (number // columns) * (tall + 1) + place)
         for number, (_, count) in enumerate(groups)
@@ -48,3 +45,13 @@ def tiles(hosts: Sequence[str]) -> Tiles:
     ]
     first = tuple(host for host, _ in groups) if bands == 1 else ()
     return Tiles(tuple(cells), columns, bands * (tall + 1) - 1, first)
+
+
+def _bands(hosts: int, tall: int) -> tuple[int, int]:
+    """Columns, and how many rows of hosts there are, each ``tall`` cells and a gap."""
+    for most in COLUMNS:
+        bands = max(1, -(-hosts // most))
+        if (bands * (tall + 1) - 1) * CELL_MIN_PX <= HEIGHT_PX:
+            break
+    # A few rows more than one look better filled: 70 hosts stand as 2 x 35, not as 64 + 6.
+    return max(1, -(-hosts // bands)), bands

@@ -8,8 +8,9 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.fleet_health import MISSING_MS, Health, health_of, verdict_text
+from fleetpulse.dashboard.gpu_map import GpuMap
 from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
-from fleetpulse.dashboard.heat_map import heat_map
+from fleetpulse.dashboard.heat_map import heat_map, told
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
 from fleetpulse.dashboard.values import ago, clean, energy, microseconds, percent, short, watts
@@ -19,6 +20,7 @@ from fleetpulse.database import Answer
 NOW_MS = 60_000
 """The map shows the last minute of the range, as it is now; the other figures are of the whole range."""
 _WORST_MAX = 200
+MAP_LABEL = "Heat map of all GPUs: arrow keys choose one, Enter opens it. The table of worst GPUs says the same."
 
 
 def build(view: View) -> Refresh:
@@ -49,8 +51,7 @@ class _Fleet:
             stretch = {"now": "last minute", "range": "whole range"}
             choices("Mean of", stretch, view.choice("over", stretch), lambda value: view.set(over=value))
         with self._map_panel.body:
-            self._map = Chart(view, "Heat map of all GPUs; the table of worst GPUs says the same", 220, zoom=False)
-            self._map.on_click(self._open_gpu, "(e) => emit((e.data || {}).href || '')")
+            self._map = GpuMap(MAP_LABEL, self._told_of, self._open_gpu)
         with grid():
             self._busy_panel = Panel("Busy, memory, held back", "mean of all GPUs", "c6")
             with self._busy_panel.body:
@@ -86,9 +87,11 @@ class _Fleet:
     def _gpu_link(self, row: Mapping[str, Any]) -> str:
         return self._view.link("/gpu", gpu=str(row["gpu_uuid"]))
 
-    def _open_gpu(self, href: Any) -> None:
-        if isinstance(href, str) and href.startswith("/gpu"):
-            self._view.open(href)
+    def _open_gpu(self, number: int) -> None:
+        self._view.open(self._gpu_link(self._health.gpus[number]))
+
+    def _told_of(self, number: int) -> list[str]:
+        return told(self._health.gpus[number], GPU_METRICS[self._view.choice("metric", GPU_METRICS)])
 
     async def refresh(self) -> None:
         """Ask and show."""
@@ -121,12 +124,11 @@ class _Fleet:
             )
             return
         metric = GPU_METRICS[self._view.choice("metric", GPU_METRICS)]
-        options, height_px = heat_map(health.gpus, metric, self._view.palette, self._gpu_link)
         hosts = len({one["host"] for one in health.gpus})
         behind = f" · newest reading {ago(health.behind_ms)} before the end" if health.behind_ms >= MISSING_MS else ""
         self._map_panel.hint(f"{len(health.gpus):,} GPUs on {hosts:,} hosts{behind}")
         self._map_panel.show()
-        self._map.show(options, height_px)
+        self._map.show(heat_map(health.gpus, metric, self._view.palette))
 
     def _show_figures(self, health: Health, series: Sequence[Mapping[str, Any]], faults: int) -> None:
         show = self._stats.show

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetpulse.dashboard.charts import UNITS, Band, Line, number_js, over_time, value_axis, with_gaps, zoomed
-from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
-from fleetpulse.dashboard.heat_map import heat_map
-from fleetpulse.dashboard.theme import DARK, LIGHT
+from fleetpulse.dashboard.theme import LIGHT
 from fleetpulse.dashboard.time_range import TimeRange
 
 SPAN = TimeRange(0, 3_600_000)
@@ -60,30 +58,6 @@ def test_names_from_data_are_values_never_keys_and_never_code(name: str) -> None
 
     assert keys(found) == keys(usual)
     assert list(code(found)) == list(code(usual))
-
-
-def test_the_heat_map_keeps_hostile_names_out_of_its_code() -> None:
-    """Its own tooltip escapes what it writes."""
-
-    def drawn(name: str) -> dict[str, Any]:
-        gpu = {"host": name, "gpu_uuid": name, "engine": name, "value": 0.5, "verdict": "fine"}
-        return heat_map([gpu], GPU_METRICS["busy"], DARK, lambda _row: "/gpu?gpu=x")[0]
-
-    assert keys(drawn(HOSTILE)) == keys(drawn("a"))
-    assert list(code(drawn(HOSTILE))) == list(code(drawn("a")))
-    assert "esc(d.name)" in "".join(code(drawn("a")))
-
-
-@pytest.mark.parametrize("verdict", ["missing", "held", "fine"])
-def test_a_gpu_without_a_value_is_not_coloured_as_idle(verdict: str) -> None:
-    """Unknown is no zero."""
-    gpu = {"host": "h", "gpu_uuid": "g", "engine": None, "value": None, "verdict": verdict}
-    options, height_px = heat_map([gpu], GPU_METRICS["power_w"], LIGHT, lambda _row: "/gpu")
-
-    (cell,) = options["series"][0]["data"]
-
-    assert cell["visualMap"] is False
-    assert height_px > 0
 
 
 def test_units_come_from_a_closed_set() -> None:
