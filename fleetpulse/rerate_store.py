@@ -25,11 +25,14 @@ from schemas.errors import ConfigError
 from schemas.fields import Kind
 from schemas.gpu_shares import SHARES
 from schemas.limits import DAY_MS, MINUTE_MS, Limits
+from schemas.merging import LEVELS
 from schemas.stored import LANDED
 from schemas.tables import PARTIALS, Table
+from schemas.topics import COSTS_TOPIC
 from schemas.usage import USAGE
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
+from sinks.rollup import Notebook
 from stream_jobs.costs.ledger import LedgerLimits
 from stream_jobs.costs.pricing import Pricing
 from stream_jobs.prices.model import Prices
@@ -97,6 +100,7 @@ def rerate(
     pricing = Pricing(prices)
     sums = _Sums()
     with contextlib.closing(SinkDatabase(config)) as writer, contextlib.closing(Database(config)) as reader:
+        notebook = Notebook(writer)
         for number, (first_ms, end_ms) in enumerate(_chunks(from_ms, to_ms)):
             stood, nusd = _standing(reader, first_ms, end_ms)
             block = rerated(
@@ -106,6 +110,7 @@ def rerate(
             if block is not None and not dry_run:
                 _put_aside(writer, first_ms, end_ms, rerate_id)
                 writer.insert([_insert(newer(block, stood), rerate_id, number)])
+                notebook.note(LEVELS[0], ((COSTS_TOPIC, at_ms) for at_ms in range(first_ms, end_ms, MINUTE_MS)))
             tell(end_ms - from_ms, to_ms - from_ms)
         changes = () if dry_run else _changes(reader, bounds, rerate_id)
     counts = sums.bills, sums.added, sums.left, sums.before_nusd, sums.after_nusd

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS
 
 Kind = Literal["timeseries", "table", "stat"]
 _NO_PARAMS: Mapping[str, str] = {}
@@ -175,7 +175,6 @@ BOARDS = (
                 "timeseries",
                 "what, cost / 1e9 AS usd",
                 "currencyUSD",
-                params={"width_ms": f"greatest(toInt64($__interval_s) * 1000, {15 * MINUTE_MS})"},
                 width=24,
                 stacked=True,
             ),

@@ -8,7 +8,9 @@ Every table keeps one row per identity and is read with FINAL behind views:
   row);
 - cost rows: use, owner, placement group and minute; the version is that of the row itself;
 - raw rows: the edge's own identity (source, boot, seq, row), or the log position; of copies the first stands;
-- rollup rows: window, grouping set and dimensions; the version is the number of partial rows behind a row.
+- rollup rows: window, grouping set and dimensions; the version is the number of partial rows behind a row;
+- rollup rows of books: minute, job, topic, verdict, and the number of lines behind a row; of costs: the minute, and the
+  sum of the versions of its bills.
 
 ``ddl_tables`` has the tables, ``ddl_views``, ``ddl_alerts`` and ``ddl_costs`` functions and views,
 ``merging`` how partial rows merge.
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from schemas import ddl_alerts, ddl_costs, ddl_rerated, ddl_tables, ddl_views
+from schemas import book_rollups, cost_rollups, ddl_alerts, ddl_costs, ddl_rerated, ddl_tables, ddl_views
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.tables import GROUPED
@@ -75,6 +77,8 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("costs_replaced", (ddl_rerated.replaced(limits),)),
         ("gpu_shares", (ddl_tables.shares(limits),)),
         ("cost_late", (ddl_costs.late(),)),
+        ("book_rollups", (*book_rollups.tables(limits), book_rollups.by_time(), book_rollups.note_before())),
+        ("cost_rollups", (*cost_rollups.tables(limits), cost_rollups.note_before())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -8,6 +8,7 @@ minute of ten-second rows, an hour of minutes and an hour of ten-second rows agr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.fields import Event, Field, Kind, Role
@@ -118,17 +119,28 @@ def rollup_insert(event: Event, level: Level, buckets: tuple[int, ...]) -> str:
     return (
         f"INSERT INTO {rollup_table(event, level.name)} ({', '.join(columns)})\n"
         f"SELECT {', '.join(picked)}\n"
-        f"FROM {source} AS p FINAL\nWHERE {_ranges(level, buckets)}\n"
+        f"FROM {source} AS p FINAL\nWHERE {ranges('p.window_ms', level, buckets)}\n"
         f"GROUP BY bucket_ms, {', '.join(f'p.{name}' for name in labels)}"
     )
 
 
-def _ranges(level: Level, buckets: tuple[int, ...]) -> str:
-    """Buckets that touch one another become one range."""
-    ranges: list[list[int]] = []
+def ranges(column: str, level: Level, buckets: Sequence[int]) -> str:
+    """The condition that a moment lies in one of these buckets; those that touch one another become one range."""
+    found: list[list[int]] = []
     for bucket in sorted(set(buckets)):
-        if ranges and ranges[-1][1] == bucket:
-            ranges[-1][1] = bucket + level.bucket_ms
+        if found and found[-1][1] == bucket:
+            found[-1][1] = bucket + level.bucket_ms
         else:
-            ranges.append([bucket, bucket + level.bucket_ms])
-    return " OR ".join(f"(p.window_ms >= {start} AND p.window_ms < {end})" for start, end in ranges)
+            found.append([bucket, bucket + level.bucket_ms])
+    return " OR ".join(f"({column} >= {start} AND {column} < {end})" for start, end in found)
+
+
+def noted(topic: str, table: str, time: str, back_ms: int) -> str:
+    """The statement that notes the finest buckets of what a table holds of its last so many milliseconds."""
+    finest = LEVELS[0]
+    bucket = f"intDiv({time}, {finest.bucket_ms}) * {finest.bucket_ms}"
+    return (
+        "INSERT INTO dirty_windows (level, topic, window_ms, writer, noted)\n"
+        f"SELECT '{finest.name}', '{topic}', {bucket} AS bucket_ms, 'migration', 1\nFROM {table}\n"
+        f"WHERE {time} >= toUnixTimestamp64Milli(now64(3)) - {back_ms}\nGROUP BY bucket_ms"
+    )

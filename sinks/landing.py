@@ -18,6 +18,7 @@ import numpy.typing as npt
 from schemas import native, native_walk
 from schemas.admission import Reject, admit, read_headers
 from schemas.block import Block, Column, Labels, Numbers
+from schemas.costs import COSTS
 from schemas.errors import ContractError, RejectedError
 from schemas.events import BY_TOPIC
 from schemas.fields import Field
@@ -27,15 +28,21 @@ from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.select import select
 from schemas.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
-from schemas.tables import ALERT_HISTORY, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
-from schemas.topics import ALERTS_TOPIC
+from schemas.tables import ALERT_HISTORY, BOOKS, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
+from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
 from schemas.verdicts import Verdict
 from sinks.alert_rows import block_of
 
 Bucket = tuple[str, int]
-"""(source topic, start in ms) of a bucket of the finest rollup level whose partial rows changed."""
+"""(topic, start in ms) of a bucket of the finest rollup level whose rows changed: a source topic, books or costs."""
 
-_TOPIC_OF = {table.schema: topic for topic, table in PARTIALS.items()}
+_ROLLED = {
+    **{table.schema: (topic, "window_ms") for topic, table in PARTIALS.items()},
+    BOOKS.schema: (BOOKS_TOPIC, "committed_ms"),
+    COSTS.schema: (COSTS_TOPIC, "minute_ms"),
+}
+"""By schema what has rollups: the topic that names them, and the column of the time."""
+_OF_PARTIALS = frozenset(table.schema for table in PARTIALS.values())
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)
 Indexes = npt.NDArray[np.int32]
 
@@ -90,8 +97,8 @@ def _land(table: Table, records: Sequence[Record], log_ids: Mapping[str, str], n
     if table is not PRODUCER_BOOKS:
         block = Block(block.rows, {**block.columns, **_places(table, records, log_ids, record_of, row_of)})
     block, expired = _unexpired(table.name, block, now_ms, limits)
-    topic = _TOPIC_OF.get(table.schema)
-    dirty = _buckets(topic, block) if topic is not None else frozenset()
+    rolled = _ROLLED.get(table.schema)
+    dirty = _buckets(*rolled, block) if rolled is not None else frozenset()
     return replace(_landing(stored.name, stored.fields, block, dirty, expired), unreadable=unreadable)
 
 
@@ -155,10 +162,10 @@ def _table_of(record: Record) -> Table:
     return table
 
 
-def _buckets(topic: str, block: Block) -> frozenset[Bucket]:
+def _buckets(topic: str, time: str, block: Block) -> frozenset[Bucket]:
     if block.rows == 0:
         return frozenset()
-    windows, finest = block.columns["window_ms"], LEVELS[0]
+    windows, finest = block.columns[time], LEVELS[0]
     assert isinstance(windows, Numbers)
     return frozenset((topic, finest.bucket_of(window)) for window in np.unique(windows.values).tolist())
 
@@ -176,7 +183,7 @@ def _places(
         "log_offset": _each([record.offset for record in records], "<u8", record_of),
         "log_row": Numbers(row_of.astype("<u4")),
     }
-    if table.schema in _TOPIC_OF:
+    if table.schema in _OF_PARTIALS:
         places["source_partition"] = _each([_source_partition(record) for record in records], "<u4", record_of)
     return places
 

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from itertools import count, groupby
 from typing import NamedTuple
 
+from schemas import book_rollups, cost_rollups
 from schemas.ddl_tables import NOTES
 from schemas.events import BY_TOPIC
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
 from schemas.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert
+from schemas.topics import BOOKS_TOPIC, COSTS_TOPIC
 from sinks.database import SinkDatabase
 from sinks.landing import Bucket
 
@@ -40,6 +42,10 @@ class RollupSettings:
     buckets_per_statement_max: int = 4
     memory_bytes: int = 400_000_000
     """What one statement may hold in memory before it goes on by way of the disk."""
+
+
+OF_LOGS = {BOOKS_TOPIC: book_rollups.insert, COSTS_TOPIC: cost_rollups.insert}
+"""What computes a bucket of what is no event: by the topic that names it in the notes."""
 
 
 class Pending(NamedTuple):
@@ -71,14 +77,15 @@ SELECT toUnixTimestamp64Milli(now64(3)), max(noted_ms) FROM {NOTES} WHERE level 
 
 
 def due(pending: Sequence[Pending], now_ms: int, noted_ms: int, settings: RollupSettings) -> list[Pending]:
-    """The buckets to compute now, finest level and oldest bucket first. ``noted_ms``: time of the sink's last note."""
+    """The buckets to compute now, finest level and oldest bucket first, those of events before books and bills.
+    ``noted_ms``: time of the sink's last note."""
     idle = noted_ms + settings.settle_ms <= now_ms
     unfinished = {(one.level, one.topic, one.window_ms) for one in pending}
     ready = [
         one for one in pending if (idle or _ended(one, now_ms, settings)) and not _waits_for_finer(one, unfinished)
     ]
     order = [level.name for level in LEVELS]
-    return sorted(ready, key=lambda one: (order.index(one.level), one.topic, one.window_ms))
+    return sorted(ready, key=lambda one: (order.index(one.level), one.topic in OF_LOGS, one.topic, one.window_ms))
 
 
 def _ended(one: Pending, now_ms: int, settings: RollupSettings) -> bool:
@@ -97,8 +104,16 @@ def _waits_for_finer(one: Pending, unfinished: set[tuple[str, str, int]]) -> boo
 
 def summable(one: Pending, now_ms: int, limits: Limits) -> bool:
     """Whether all rows below this bucket are still kept (a day to spare: they are dropped by the day)."""
-    kept_ms = limits.partials_ttl_ms if BY_LEVEL[one.level].below is None else limits.rollup_ttl_ms
+    finest = BY_LEVEL[one.level].below is None
+    kept_ms = limits.partials_ttl_ms if finest else limits.rollup_ttl_ms
+    if one.topic == COSTS_TOPIC:
+        kept_ms = limits.costs_ttl_ms
     return one.window_ms > now_ms - kept_ms + DAY_MS
+
+
+def _insert(topic: str, level: Level, buckets: tuple[int, ...]) -> str:
+    of_log = OF_LOGS.get(topic)
+    return rollup_insert(BY_TOPIC[topic], level, buckets) if of_log is None else of_log(level, buckets)
 
 
 class Notebook:
@@ -144,7 +159,7 @@ class Rollups:
         return len(ready)
 
     def _roll(self, level: Level, topic: str, buckets: Sequence[Pending], now_ms: int) -> None:
-        sql = rollup_insert(BY_TOPIC[topic], level, tuple(one.window_ms for one in buckets))
+        sql = _insert(topic, level, tuple(one.window_ms for one in buckets))
         settings = {"max_threads": 1, "max_bytes_before_external_group_by": self._settings.memory_bytes}
         self._database.command(sql, settings)
         higher = above(level)

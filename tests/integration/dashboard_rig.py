@@ -27,10 +27,12 @@ from runtime.config import Config
 from schemas.alerts import Alert, encode
 from schemas.costs import COSTS
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
+from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.tables import BOOKS, REJECTED
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
+from sinks.rollup import Notebook
 from tests.unit.sinks.landing_cases import derived
 
 HOSTILE = (
@@ -201,7 +203,9 @@ def _history(config: Config, now_ms: int) -> None:
             derived(BOOKS, _books(until_ms), "books", 0),
             *_alerts(until_ms),
         ]
-        database.insert(land_derived(records, LOG_IDS, now_ms, DEFAULT_LIMITS).inserts)
+        landing = land_derived(records, LOG_IDS, now_ms, DEFAULT_LIMITS)
+        database.insert(landing.inserts)
+        Notebook(database).note(LEVELS[0], landing.dirty)
     finally:
         database.close()
 

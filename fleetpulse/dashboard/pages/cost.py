@@ -14,7 +14,7 @@ from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid
 from fleetpulse.dashboard.values import UNKNOWN, energy, percent, short
 from fleetpulse.dashboard.view import View, wall_ms
 from schemas.errors import FleetpulseError
-from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.load import Budgets, BudgetsError
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.standing import Standing, standing
@@ -135,9 +135,9 @@ class _Cost:
             self._nothing(*EMPTY)
             await self._show_budgets()
             return
-        width_ms = max(MINUTE_MS, view.range.bucket_ms)
+        width_ms = view.bucket_ms("cost_over_time")
         parts, models, idle, tenants = await view.gather(
-            view.ask("cost_over_time", width_ms=width_ms),
+            view.ask("cost_over_time"),
             view.ask("cost_models"),
             view.ask("cost_idle_hosts"),
             view.ask("cost_tenants"),

@@ -140,7 +140,7 @@ class _Pipeline:
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
         self._show_figures(topics)
         self._show_topics(topics)
-        self._show_lines(series.records())
+        self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_refused(why.records(), rows.records(), now_ms)
         await self._show_bytes()
         await lag
@@ -202,7 +202,7 @@ class _Pipeline:
             self._rate_panel.empty("Nothing was booked in this range")
             self._odd_panel.empty("Nothing was booked in this range")
             return
-        width = view.range.bucket_ms / 1_000
+        width = view.bucket_ms("pipeline_over_time") / 1_000
         by_topic: dict[str, list[tuple[int, float | None]]] = {}
         odd: dict[str, dict[int, float]] = {"rejected": {}, "untimely": {}, "resent": {}}
         for row in series:

@@ -1,19 +1,56 @@
 -- What each model cost, and a million of its tokens: all of what its requests cost over their generated tokens.
+-- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
+-- reads hours: costs 1h <= 60d, 1d
+-- reads edges: costs 1m <= 60d, 1d
 -- rows: 500
 -- seconds: 5
 SELECT
     model,
     sum(cost_nusd) AS cost,
-    sumIf(cost_nusd, part = '__overhead__') AS lost,
+    sumIf(cost_nusd, name = '__overhead__') AS lost,
     sumIf(cost_nusd, kind = 'prefill') / nullIf(sumIf(amount, kind = 'prefill'), 0) * 1e6 AS per_million_in,
     sumIf(cost_nusd, kind IN ('decode', 'kv')) / nullIf(sumIf(amount, kind = 'decode'), 0) * 1e6 AS per_million_out,
     sum(energy_mj) AS used_mj,
     sumIf(energy_mj, kind = 'decode') / nullIf(sumIf(amount, kind = 'decode'), 0) AS mj_per_token
-FROM cost_parts
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND model IS NOT NULL
-    AND ({region:String} = '' OR region = {region:String})
-    AND ({tenant:String} = '' OR tenant = {tenant:String})
-    AND ({model:String} = '' OR model = {model:String})
+FROM
+(
+    SELECT model, name, kind, amount, cost_nusd, energy_mj
+    FROM {hours:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.part_name AS name,
+        r.part_kind AS kind,
+        r.part_tenant AS tenant,
+        r.part_model AS model,
+        r.part_region AS region,
+        r.part_amount AS amount,
+        r.part_cost_nusd AS cost_nusd,
+        r.part_energy_mj AS energy_mj
+    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
+        AND model IS NOT NULL
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({model:String} = '' OR model = {model:String})
+    UNION ALL
+    SELECT model, name, kind, amount, cost_nusd, energy_mj
+    FROM {edges:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.part_name AS name,
+        r.part_kind AS kind,
+        r.part_tenant AS tenant,
+        r.part_model AS model,
+        r.part_region AS region,
+        r.part_amount AS amount,
+        r.part_cost_nusd AS cost_nusd,
+        r.part_energy_mj AS energy_mj
+    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
+        AND model IS NOT NULL
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({model:String} = '' OR model = {model:String})
+)
 GROUP BY model
 ORDER BY cost DESC, model
 LIMIT 200

@@ -1,16 +1,46 @@
 -- What money went to over time, by part of the bills.
--- param width_ms: width of a point, whole minutes [ms]
+-- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
+-- reads hours: costs 1m <= 6h, 1h <= 60d, 1d
+-- reads edges: costs 1m <= 60d, 1d
 -- rows: 5000
 -- seconds: 5
 SELECT
-    intDiv(minute_ms, {width_ms:Int64}) * {width_ms:Int64} AS at_ms,
-    if(part = '__overhead__', if(status IS NULL, 'start-up', 'failed'), part) AS what,
+    intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
+    if(name = '__overhead__', if(status IS NULL, 'start-up', 'failed'), name) AS what,
     sum(cost_nusd) AS cost
-FROM cost_parts
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
-    AND ({region:String} = '' OR region = {region:String})
-    AND ({tenant:String} = '' OR tenant = {tenant:String})
-    AND ({model:String} = '' OR model = {model:String})
+FROM
+(
+    SELECT window_ms, name, status, cost_nusd
+    FROM {hours:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.part_name AS name,
+        r.part_tenant AS tenant,
+        r.part_model AS model,
+        r.part_status AS status,
+        r.part_region AS region,
+        r.part_cost_nusd AS cost_nusd
+    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({model:String} = '' OR model = {model:String})
+    UNION ALL
+    SELECT window_ms, name, status, cost_nusd
+    FROM {edges:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.part_name AS name,
+        r.part_tenant AS tenant,
+        r.part_model AS model,
+        r.part_status AS status,
+        r.part_region AS region,
+        r.part_cost_nusd AS cost_nusd
+    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({model:String} = '' OR model = {model:String})
+)
 GROUP BY at_ms, what
 ORDER BY at_ms, what
 LIMIT 5000

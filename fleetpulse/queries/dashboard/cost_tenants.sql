@@ -1,17 +1,52 @@
 -- What each tenant cost, and what of it was for requests that failed.
+-- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
+-- reads hours: costs 1h <= 60d, 1d
+-- reads edges: costs 1m <= 60d, 1d
 -- rows: 2000
 -- seconds: 5
 SELECT
     tenant,
     sum(cost_nusd) AS cost,
-    sumIf(cost_nusd, part = '__overhead__') AS lost,
+    sumIf(cost_nusd, name = '__overhead__') AS lost,
     sum(energy_mj) AS used_mj,
     sum(gpu_ms) AS gpu_time_ms
-FROM cost_parts
-WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND tenant IS NOT NULL
-    AND ({region:String} = '' OR region = {region:String})
-    AND ({tenant:String} = '' OR tenant = {tenant:String})
-    AND ({model:String} = '' OR model = {model:String})
+FROM
+(
+    SELECT tenant, name, cost_nusd, energy_mj, gpu_ms
+    FROM {hours:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.part_name AS name,
+        r.part_tenant AS tenant,
+        r.part_model AS model,
+        r.part_region AS region,
+        r.part_cost_nusd AS cost_nusd,
+        r.part_energy_mj AS energy_mj,
+        r.part_gpu_ms AS gpu_ms
+    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
+        AND tenant IS NOT NULL
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({model:String} = '' OR model = {model:String})
+    UNION ALL
+    SELECT tenant, name, cost_nusd, energy_mj, gpu_ms
+    FROM {edges:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.part_name AS name,
+        r.part_tenant AS tenant,
+        r.part_model AS model,
+        r.part_region AS region,
+        r.part_cost_nusd AS cost_nusd,
+        r.part_energy_mj AS energy_mj,
+        r.part_gpu_ms AS gpu_ms
+    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
+        AND tenant IS NOT NULL
+        AND ({region:String} = '' OR region = {region:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({model:String} = '' OR model = {model:String})
+)
 GROUP BY tenant
 ORDER BY cost DESC, tenant
 LIMIT 1000

@@ -1,19 +1,61 @@
 -- The bill of the range: money, GPU time, energy, what of it has no price, how much may still change.
+-- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
+-- reads hours: costs 1h <= 60d, 1d
+-- reads edges: costs 1m <= 60d, 1d
 -- rows: 2
 -- seconds: 5
 SELECT
-    count() AS bills,
-    sum(c.total_nusd) AS total,
-    sum(c.gpu_nusd) AS gpu,
-    sum(c.host_nusd) AS hosts,
-    sum(c.energy_nusd) AS energy,
-    sum(c.gpu_ms) AS gpu_time_ms,
-    sum(c.energy_mj) AS used_mj,
-    sum(c.unpriced_gpu_ms) AS unpriced_ms,
-    sum(c.estimated_gpu_ms) AS estimated_ms,
-    sumIf(c.total_nusd, c.use = 'idle') AS idle,
-    countIf(c.final = 0) AS provisional,
-    max(c.minute_ms) AS newest_ms
-FROM costs AS c
-WHERE c.minute_ms >= {from_ms:Int64} AND c.minute_ms < {to_ms:Int64}
-    AND ({region:String} = '' OR c.region = {region:String})
+    sum(count) AS bills,
+    sum(total_nusd) AS total,
+    sum(gpu_nusd) AS gpu,
+    sum(host_nusd) AS hosts,
+    sum(energy_nusd) AS energy,
+    sum(gpu_ms) AS gpu_time_ms,
+    sum(energy_mj) AS used_mj,
+    sum(unpriced_gpu_ms) AS unpriced_ms,
+    sum(estimated_gpu_ms) AS estimated_ms,
+    sumIf(total_nusd, use = 'idle') AS idle,
+    sum(provisional) AS provisional
+FROM
+(
+    SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
+        gpu_ms, energy_mj, unpriced_gpu_ms, estimated_gpu_ms
+    FROM {hours:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.bill_count AS count,
+        r.bill_provisional AS provisional,
+        r.bill_use AS use,
+        r.bill_total_nusd AS total_nusd,
+        r.bill_gpu_nusd AS gpu_nusd,
+        r.bill_host_nusd AS host_nusd,
+        r.bill_energy_nusd AS energy_nusd,
+        r.bill_gpu_ms AS gpu_ms,
+        r.bill_energy_mj AS energy_mj,
+        r.bill_unpriced_gpu_ms AS unpriced_gpu_ms,
+        r.bill_estimated_gpu_ms AS estimated_gpu_ms,
+        r.bill_region AS region
+    WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+        AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
+        AND ({region:String} = '' OR region = {region:String})
+    UNION ALL
+    SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
+        gpu_ms, energy_mj, unpriced_gpu_ms, estimated_gpu_ms
+    FROM {edges:Identifier} AS r FINAL
+    ARRAY JOIN
+        r.bill_count AS count,
+        r.bill_provisional AS provisional,
+        r.bill_use AS use,
+        r.bill_total_nusd AS total_nusd,
+        r.bill_gpu_nusd AS gpu_nusd,
+        r.bill_host_nusd AS host_nusd,
+        r.bill_energy_nusd AS energy_nusd,
+        r.bill_gpu_ms AS gpu_ms,
+        r.bill_energy_mj AS energy_mj,
+        r.bill_unpriced_gpu_ms AS unpriced_gpu_ms,
+        r.bill_estimated_gpu_ms AS estimated_gpu_ms,
+        r.bill_region AS region
+    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+            OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)
+        AND ({region:String} = '' OR region = {region:String})
+)

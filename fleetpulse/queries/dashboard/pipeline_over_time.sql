@@ -1,4 +1,6 @@
 -- Events that were booked over time, by topic, and of all topics those that were not accepted.
+-- Minutes come from their rollup, the last two from the lines.
+-- reads minutes: books 1m <= 7d, 1h <= 60d, 1d
 -- rows: 6000
 -- seconds: 10
 SELECT
@@ -8,8 +10,17 @@ SELECT
     sumIf(events, verdict = 3) AS rejected,
     sumIf(events, verdict IN (1, 2)) AS untimely,
     sumIf(events, verdict = 4) AS resent
-FROM books FINAL
-WHERE committed_ms >= {from_ms:Int64} AND committed_ms < {to_ms:Int64}
+FROM
+(
+    SELECT r.window_ms AS committed_ms, r.topic AS topic, r.verdict AS verdict, r.events AS events
+    FROM {minutes:Identifier} AS r FINAL
+    WHERE r.window_ms >= {from_ms:Int64} AND r.window_ms < intDiv({to_ms:Int64} - 120000, 60000) * 60000
+    UNION ALL
+    SELECT b.committed_ms AS committed_ms, b.topic AS topic, b.verdict AS verdict, b.events AS events
+    FROM books AS b FINAL
+    WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms >= intDiv({to_ms:Int64} - 120000, 60000) * 60000
+        AND b.committed_ms < {to_ms:Int64}
+)
 GROUP BY at_ms, topic
 ORDER BY at_ms, topic
 LIMIT 6000

@@ -1,4 +1,6 @@
 -- By source topic: what was booked in the range, how it was judged, and when the windows job committed last.
+-- Minutes come from their rollup, the last two from the lines.
+-- reads minutes: books 1m <= 7d, 1h <= 60d, 1d
 -- rows: 100
 -- seconds: 10
 SELECT
@@ -7,11 +9,21 @@ SELECT
     sumIf(events, verdict IN (1, 2)) AS untimely,
     sumIf(events, verdict = 3) AS rejected,
     sumIf(events, verdict = 4) AS duplicate,
-    sumIf(events, source IS NULL) AS unidentified,
-    uniq(source) AS sources,
+    sumIf(events, identified = 0) AS unidentified,
     max(committed_ms) AS last_commit_ms
-FROM books FINAL
-WHERE committed_ms >= {from_ms:Int64} AND committed_ms < {to_ms:Int64}
+FROM
+(
+    SELECT r.topic AS topic, r.verdict AS verdict, r.identified AS identified, r.events AS events,
+        r.last_commit_ms AS committed_ms
+    FROM {minutes:Identifier} AS r FINAL
+    WHERE r.window_ms >= {from_ms:Int64} AND r.window_ms < intDiv({to_ms:Int64} - 120000, 60000) * 60000
+    UNION ALL
+    SELECT b.topic AS topic, b.verdict AS verdict, toUInt8(b.source IS NOT NULL) AS identified, b.events AS events,
+        b.committed_ms AS committed_ms
+    FROM books AS b FINAL
+    WHERE b.committed_ms >= {from_ms:Int64} AND b.committed_ms >= intDiv({to_ms:Int64} - 120000, 60000) * 60000
+        AND b.committed_ms < {to_ms:Int64}
+)
 GROUP BY topic
 ORDER BY topic
 SETTINGS do_not_merge_across_partitions_select_final = 1

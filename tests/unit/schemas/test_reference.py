@@ -33,7 +33,12 @@ def test_writing_makes_every_page(tmp_path: Path) -> None:
         pytest.param("reasons.md", list(REASONS), id="reasons"),
         pytest.param(
             "tables.md",
-            [s.split("\n")[0].split(" ")[-1] for m in migrations() for s in m.statements if " FUNCTION " not in s],
+            [
+                s.split("\n")[0].split(" ")[-1]
+                for m in migrations()
+                for s in m.statements
+                if s.startswith("CREATE") and " FUNCTION " not in s
+            ],
             id="tables and views",
         ),
     ],

@@ -58,6 +58,14 @@ def test_the_table_follows_the_range(span_ms: int, table: str) -> None:
     assert f"FROM {table} WHERE" in found.at_levels(span_ms)
 
 
+@pytest.mark.parametrize(("topic", "table"), [("books", "books_rollup_1h"), ("costs", "token_costs_rollup_1h")])
+def test_books_and_costs_have_levels_too(topic: str, table: str) -> None:
+    """From a minute on: what is finer is asked of the lines and bills themselves."""
+    source = Source(topic, (("1m", HOUR_MS), ("1h", None)))
+
+    assert source.table(source.level(HOUR_MS + 1)) == table
+
+
 def test_points_are_never_closer_than_rows() -> None:
     """A chart of ten-second points of daily rows would be full of gaps."""
     found = read("q", TEXT)
@@ -98,7 +106,8 @@ def test_limits_go_to_the_server() -> None:
     ("old", "new", "told"),
     [
         pytest.param("gpu.samples", "gpu.nothing", r"q\.sql:4: reads must name", id="an unknown topic"),
-        pytest.param("10s <=", "5s <=", r"q\.sql:4: a level must be one of", id="an unknown level"),
+        pytest.param("10s <=", "5s <=", r"q\.sql:4: a level of gpu\.samples must be one of", id="an unknown level"),
+        pytest.param("gpu.samples", "costs", r"q\.sql:4: a level of costs must be one of 1m", id="bills of windows"),
         pytest.param("10s <= 15m", "10s", r"q\.sql:4: every level but the last", id="a level without a bound"),
         pytest.param("1d\n", "1d <= 9d\n", r"q\.sql:4: every level but the last", id="a bound on the last level"),
         pytest.param("-- rows: 10\n", "", "without rows", id="no limit of rows"),

@@ -1,0 +1,227 @@
+"""Rollups of books and bills on a real ClickHouse are the sums of what they are made of, also after changes."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from fleetpulse.queries.dashboard import query
+from runtime.config import ClickHouseConfig
+from schemas import book_rollups, cost_rollups
+from schemas.costs import COSTS
+from schemas.ddl import migrations
+from schemas.merging import LEVELS
+from schemas.tables import BOOKS, Table
+from sinks.database import SinkDatabase
+from sinks.rollup import Notebook, Rollups, RollupSettings
+from tests.integration.sink_rig import store
+from tests.unit.sinks.landing_cases import derived
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+NAMES = ("request", "__overhead__", "__wasted__", "__idle__")
+
+
+class Scene:
+    """A database, a sink that notes, and rollups that look when told."""
+
+    def __init__(self, clickhouse: Any, database: SinkDatabase) -> None:
+        self.clickhouse, self.database = clickhouse, database
+        self.notebook = Notebook(database)
+        self.rollups = Rollups(database, RollupSettings(settle_ms=0, again_ms=0))
+        now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+        self.now_ms, self.hour_ms = now_ms, now_ms // HOUR_MS * HOUR_MS - 5 * HOUR_MS
+        self.offset = 0
+
+    def land(self, table: Table, topic: str, rows: Sequence[dict[str, Any]]) -> None:
+        self.offset += 1
+        landing = store(self.database, [derived(table, rows, topic, self.offset)], self.now_ms)
+        self.notebook.note(LEVELS[0], landing.dirty)
+
+    def settle(self) -> None:
+        for _ in range(20):
+            if not self.rollups.run_pass():
+                return
+        raise AssertionError("rollups do not come to an end")
+
+    def rows(self, sql: str) -> list[Any]:
+        return list(self.clickhouse.query(sql).result_rows)
+
+
+@pytest.fixture
+def scene(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Scene]:
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        yield Scene(clickhouse, database)
+
+
+def bill(scene: Scene, rng: random.Random, minute: int, owner: str, version: int, parts: int = 3) -> dict[str, Any]:
+    """A bill with random amounts of which some are unknown, for the fifth hour before now."""
+
+    def amount() -> int | None:
+        return rng.choice((None, rng.randrange(10**9)))
+
+    row: dict[str, Any] = {
+        "minute_ms": scene.hour_ms + minute * MINUTE_MS, "version": version, "revision": version // 2,
+        "final": version % 2, "weights_version": 1, "definition_version": 1, "gpu_ms": 60_000, "unpriced_gpu_ms": 5,
+        "unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
+        "owner": owner, "placement_group": owner, "region": rng.choice((None, "eu")), "gpu_model": "H100",
+    }  # fmt: skip
+    row |= {name: amount() for name in ("total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "energy_mj")}
+    labels = {"name": NAMES, "kind": ("prefill", "decode"), "tenant": (None, "acme"), "model": (None, "m"),
+              "slo_class": (None,), "status": (None, "ok")}  # fmt: skip
+    row |= {f"part_{name}": [rng.choice(known) for _ in range(parts)] for name, known in labels.items()}
+    row |= {f"part_{name}": [amount() for _ in range(parts)] for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms")}
+    return row | {field.name: [] for field in COSTS.fields if field.name.startswith("line_")}
+
+
+def books(scene: Scene, minute: int, verdict: int, source: str | None, events: int = 10) -> dict[str, Any]:
+    """A line of books."""
+    at_ms = scene.hour_ms + minute * MINUTE_MS + 1_000 * verdict
+    return {"committed_ms": at_ms, "partition": 0, "offset_from": minute, "offset_to": minute + 1, "boot": 1,
+            "verdict": verdict, "records": 1, "events": events, "job": "windows", "topic": "t",
+            "source": source}  # fmt: skip
+
+
+def check_bills(scene: Scene) -> None:
+    """Every level against the bills themselves."""
+    names = [one.name.removeprefix("bill_") for one in cost_rollups.BILL_SUMS][2:]
+    sums = ", ".join(f"sum(c.{name})" for name in names)
+    idle = f"part IN {cost_rollups.IDLE}"
+    labels = (
+        f"part, kind, tenant, model, status, region, if({idle}, use, NULL), if({idle}, owner, NULL),"
+        f" if({idle}, gpu_model, NULL)"
+    )
+    of_parts = "sum(p.amount), sum(p.cost_nusd), sum(p.energy_mj), sum(p.gpu_ms)"
+    for level in LEVELS:
+        at = f"intDiv(minute_ms, {level.bucket_ms}) * {level.bucket_ms} AS at_ms"
+        table = f"{cost_rollups.table_of(level.name)} AS r FINAL ARRAY JOIN"
+        bills = [one.name for one in (*cost_rollups.BILL_LABELS, *cost_rollups.BILL_SUMS)]
+        parts = [one.name for one in (*cost_rollups.PART_LABELS, *cost_rollups.PART_SUMS)]
+        assert scene.rows(
+            f"SELECT window_ms, {', '.join(bills)} FROM {table} {', '.join(bills)} ORDER BY ALL"
+        ) == scene.rows(
+            f"SELECT {at}, c.use, c.region, count(), countIf(c.final = 0), {sums} FROM costs AS c"
+            " GROUP BY ALL ORDER BY ALL"
+        )
+        assert scene.rows(
+            f"SELECT window_ms, {', '.join(parts)} FROM {table} {', '.join(parts)} ORDER BY ALL"
+        ) == scene.rows(f"SELECT {at}, {labels}, {of_parts} FROM cost_parts AS p GROUP BY ALL ORDER BY ALL")
+
+
+def test_bills_of_every_level_add_up_to_the_last_revisions(scene: Scene) -> None:
+    """By use and region, and every part; also after a revision that lacks some of the parts, and after late bills."""
+    rng = random.Random(7)
+    first = [bill(scene, rng, minute, owner, 2) for minute in (0, 1, 59, 60, 200) for owner in ("a", "b", "c")]
+    scene.land(COSTS, "costs", first)
+    scene.settle()
+    check_bills(scene)
+
+    changed = [bill(scene, rng, minute, "a", 5, parts=1) for minute in (0, 1)]
+    scene.land(COSTS, "costs", [*changed, bill(scene, rng, 130, "a", 2)])
+    scene.land(COSTS, "costs", first)  # the same again: it changes nothing
+    scene.settle()
+    check_bills(scene)
+    assert scene.rows("SELECT count() FROM token_costs_rollup_1m FINAL") == [(6,)]
+
+
+def test_a_bucket_without_parts_keeps_its_bills(scene: Scene) -> None:
+    """A bill without a price has no parts, but a bill it is."""
+    scene.land(COSTS, "costs", [bill(scene, random.Random(1), 0, "a", 2, parts=0)])
+    scene.settle()
+
+    assert scene.rows("SELECT bill_count, length(part_name) FROM token_costs_rollup_1h FINAL") == [([1], 0)]
+
+
+def test_books_of_every_level_add_up_to_the_lines(scene: Scene) -> None:
+    """By job, topic, verdict and whether the sender is known; lines that come later or again are no exception."""
+    lines = [
+        books(scene, minute, verdict, source) for minute in (0, 1, 61) for verdict in (0, 3) for source in (None, "s")
+    ]
+    for some in (lines[:5], lines, lines[3:]):
+        scene.land(BOOKS, "books", some)
+        scene.settle()
+        for level in LEVELS:
+            at = f"intDiv(committed_ms, {level.bucket_ms}) * {level.bucket_ms}"
+            assert scene.rows(f"SELECT * FROM {book_rollups.table_of(level.name)} FINAL ORDER BY ALL") == scene.rows(
+                f"SELECT {at}, job, topic, verdict, source IS NOT NULL AS known, sum(records), sum(events),"
+                " max(committed_ms), count() FROM books FINAL GROUP BY ALL ORDER BY ALL"
+            )
+
+
+def test_what_was_there_before_the_tables_is_noted_by_the_migration(scene: Scene) -> None:
+    """The last day of books and thirty days of bills; applied again it changes nothing."""
+    store(scene.database, [derived(COSTS, [bill(scene, random.Random(1), 0, "a", 2)], "costs", 1)], scene.now_ms)
+    store(scene.database, [derived(BOOKS, [books(scene, 0, 0, "s")], "books", 1)], scene.now_ms)
+    notes = [text for one in migrations() for text in one.statements if text.startswith("INSERT")]
+    for statement in (*notes, *notes):
+        scene.database.command(statement)
+    scene.settle()
+
+    check_bills(scene)
+    assert scene.rows("SELECT sum(events) FROM books_rollup_1d FINAL") == [(10,)]
+
+
+def asked(scene: Scene, name: str, from_ms: int, to_ms: int) -> list[dict[str, Any]]:
+    """What the dashboard's query says of a range."""
+    found = query(name)
+    given = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": 1, "region": "", "tenant": "", "model": ""}
+    return list(scene.clickhouse.query(found.sql, found.values(given, to_ms - from_ms)).named_results())
+
+
+RANGES = [(0, 300), (7, 61), (1, 60), (59, 130), (0, 1)]
+"""Minutes of the scene's hours: whole hours and their edges."""
+
+
+@pytest.mark.parametrize(("first", "end"), RANGES)
+def test_what_the_page_cost_asks_is_what_the_bills_say(scene: Scene, first: int, end: int) -> None:
+    """Of any range, from hours, minutes or both, also of one that ends now."""
+    rng = random.Random(9)
+    minutes = (0, 1, 7, 30, 59, 60, 61, 119, 120, 200, 299)
+    scene.land(COSTS, "costs", [bill(scene, rng, minute, owner, 2) for minute in minutes for owner in ("a", "b")])
+    scene.settle()
+    from_ms, to_ms = scene.hour_ms + first * MINUTE_MS, scene.hour_ms + end * MINUTE_MS
+    within = f"minute_ms >= {from_ms} AND minute_ms < {to_ms}"
+
+    (total,) = asked(scene, "cost_total", from_ms, to_ms)
+    whole = scene.rows(f"SELECT count(), sum(total_nusd), sum(energy_mj), countIf(final = 0) FROM costs WHERE {within}")
+    assert [(total["bills"], total["total"], total["used_mj"], total["provisional"])] == whole
+    parts = f"FROM cost_parts WHERE {within}"
+    for name, of, where in (
+        ("cost_tenants", "tenant", "tenant IS NOT NULL"),
+        ("cost_models", "model", "model IS NOT NULL"),
+        ("cost_idle_hosts", "owner", f"part IN {cost_rollups.IDLE}"),
+    ):
+        got = sorted((row[of], row["cost"]) for row in asked(scene, name, from_ms, to_ms))
+        assert got == scene.rows(f"SELECT {of}, sum(cost_nusd) {parts} AND {where} GROUP BY {of} ORDER BY {of}"), name
+    over_time = asked(scene, "cost_over_time", from_ms, to_ms)
+    assert [(sum(row["cost"] or 0 for row in over_time),)] == scene.rows(f"SELECT sum(ifNull(cost_nusd, 0)) {parts}")
+    days = asked(scene, "cost_days", from_ms // DAY_MS * DAY_MS, scene.now_ms)
+    assert [(sum(row["cost"] or 0 for row in days),)] == scene.rows("SELECT sum(ifNull(cost_nusd, 0)) FROM cost_parts")
+
+
+@pytest.mark.parametrize(("first", "end"), RANGES)
+def test_what_the_page_pipeline_asks_is_what_the_books_say(scene: Scene, first: int, end: int) -> None:
+    """The last two minutes come from the lines, whether or not they were added up already."""
+    lines = [
+        books(scene, minute, verdict, source) for minute in range(300) for verdict in (0, 3) for source in (None, "s")
+    ]
+    scene.land(BOOKS, "books", [line for line in lines if line["committed_ms"] < scene.hour_ms + (end - 1) * MINUTE_MS])
+    scene.settle()
+    scene.land(
+        BOOKS, "books", [line for line in lines if line["committed_ms"] >= scene.hour_ms + (end - 1) * MINUTE_MS]
+    )
+    from_ms, to_ms = scene.hour_ms + first * MINUTE_MS, scene.hour_ms + end * MINUTE_MS
+
+    (topic,) = asked(scene, "pipeline_topics", from_ms, to_ms)
+    over_time = asked(scene, "pipeline_over_time", from_ms, to_ms)
+
+    sums = "sumIf(events, verdict = 0), sumIf(events, verdict = 3), sumIf(events, source IS NULL), max(committed_ms)"
+    expected = scene.rows(f"SELECT {sums} FROM books FINAL WHERE committed_ms >= {from_ms} AND committed_ms < {to_ms}")
+    assert [(topic["accepted"], topic["rejected"], topic["unidentified"], topic["last_commit_ms"])] == expected
+    assert sum(row["booked"] for row in over_time) == topic["accepted"] + topic["rejected"]
+    assert [row["at_ms"] for row in over_time] == list(range(from_ms, to_ms, MINUTE_MS))
