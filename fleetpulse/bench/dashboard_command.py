@@ -15,19 +15,30 @@ def dashboard(
     hours: Annotated[int, typer.Option(min=1, max=48, help="Hours of history, each level as far as it is read.")] = 1,
     times: Annotated[int, typer.Option(min=3, max=1_000, help="How often each query and page is asked.")] = 20,
     seed: Seed = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the filled tables on disk, for --kept.")] = False,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Ask the tables that an earlier --keep filled (same GPUs, hours and seed).")
+    ] = False,
+    ask: Annotated[bool, typer.Option(help="With --no-ask --keep only fill, and ask another time.")] = True,
     json: Json = False,
     results: Results = None,
     data_dir: DataDir = None,
 ) -> None:
     """How long every query of the dashboard and every page takes over a big fleet. Exit 1 beyond a bound.
 
+    Filling takes minutes. To ask another time: [bold]--keep --no-ask[/bold], then [bold]--kept[/bold].
+
     Example: [bold]fleetpulse bench dashboard --gpus 10000 --hours 24[/bold]
     """
-    from fleetpulse.bench.dashboard import measure
+    from fleetpulse.bench.dashboard import Asked, measure
     from fleetpulse.bench.progress import Progress
 
+    asked = Asked(gpus - gpus % 8, hours, times, seed, keep, kept, ask)
     with Progress() as progress:
-        result = measure(data_dir, gpus - gpus % 8, hours, times, seed, progress)
+        result = measure(data_dir, asked, progress)
+    if not ask:
+        err.print(f"filled with {result['rows']:,} rows; ask them with --kept", style="dim", highlight=False)
+        return
     finish("dashboard", result, seed, json=json, results=results, show=lambda: _show(result))
     if result["beyond"]:
         err.print(f"beyond its bound: {', '.join(result['beyond'])}", style="red", highlight=False)

@@ -18,6 +18,7 @@ from schemas.topics import BY_NAME, TOPICS, state_topic
 Tell = Callable[[str], None]
 FOLDER = "bench"
 FRESH_FOLDER = "bench-fresh"
+FILLED_FOLDER = "bench-filled"
 OUTPUTS = ("window.partials", "books", "rejected")
 
 
@@ -66,6 +67,26 @@ def fresh_stand(data_dir: Path | None, tell: Tell, *, keep: bool = False) -> Ite
         if not keep:
             tell("stopping Kafka and ClickHouse")
             stack.down(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def filled_stand(data_dir: Path | None, tell: Tell, *, keep: bool, kept: bool) -> Iterator[Stand]:
+    """A stack whose tables take long to fill, by itself. ``keep`` leaves its files (its servers stop), ``kept`` begins
+    with those left before; ``FleetpulseError`` where there are none. Else it is empty at the start and removed."""
+    folder = load({"data_dir": data_dir}).data_dir / FILLED_FOLDER
+    stack.down(folder)
+    if kept and not folder.exists():
+        raise FleetpulseError(f"nothing was kept in {folder}: fill it with --keep first")
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        bring_up(folder, tell)
+        yield _found(folder)
+    finally:
+        tell("stopping Kafka and ClickHouse")
+        stack.down(folder)
+        if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 

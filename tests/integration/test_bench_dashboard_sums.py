@@ -1,0 +1,44 @@
+"""The books and bills that ``bench dashboard`` draws, in real tables."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from fleetpulse.bench.dashboard_history import Fleet
+from fleetpulse.bench.dashboard_sums import BOOKED, fill_sums
+from fleetpulse.queries.dashboard import query
+from runtime.config import ClickHouseConfig
+from schemas.limits import HOUR_MS, MINUTE_MS
+from sinks.database import SinkDatabase
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+FLEET = Fleet(3, 1, models=("m", "n"), tenants=("a", "b", "c"))
+
+
+def test_every_query_of_books_and_bills_has_something_to_read(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Two hours of three hosts: lines of each commit, bills of six engines a minute, parts of all tenants."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    to_ms = now_ms // HOUR_MS * HOUR_MS
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        fill_sums(database, FLEET, (to_ms - 2 * HOUR_MS, to_ms), lambda _what, _done, _of: None)
+
+    def asked(name: str) -> list[dict[str, Any]]:
+        given = {"from_ms": to_ms - 2 * HOUR_MS, "to_ms": to_ms, "bucket_ms": MINUTE_MS}
+        found = query(name)
+        bound = found.values({**dict.fromkeys(("region", "tenant", "model"), ""), **given}, 2 * HOUR_MS)
+        return list(clickhouse.query(found.sql, bound).named_results())
+
+    assert clickhouse.command("SELECT count() FROM books FINAL") == 60 * 12 * 3 * len(BOOKED)
+    assert asked("cost_total")[0]["bills"] == 6 * 120
+    assert {row["tenant"] for row in asked("cost_tenants")} == {"a", "b", "c"}
+    assert {row["model"] for row in asked("cost_models")} == {"m", "n"}
+    assert len(asked("cost_idle_hosts")) == 6
+    assert {row["what"] for row in asked("cost_over_time")} == {"request", "failed", "__wasted__"}
+    assert {row["topic"] for row in asked("pipeline_topics")} == set(BOOKED)
+    assert len(asked("pipeline_over_time")) == 120 * len(BOOKED)
