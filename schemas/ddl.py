@@ -79,6 +79,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("cost_late", (ddl_costs.late(),)),
         ("book_rollups", (*book_rollups.tables(limits), book_rollups.by_time(), book_rollups.note_before())),
         ("cost_rollups", (*cost_rollups.tables(limits), cost_rollups.note_before())),
+        ("sketch_codecs", tuple(ddl_tables.sketch_codecs())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 
