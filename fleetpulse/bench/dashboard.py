@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
-from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, TENANTS, Fleet
+from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, TENANTS, Fleet, gpu_uuid
 from fleetpulse.bench.dashboard_sums import fill_sums
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand, filled_stand
@@ -50,6 +50,7 @@ _GIVEN: dict[str, catalogue.Value] = {
     "known": "util_gpu_pct_count",
     "dimension": "tenant",
     "bins": "ttft_us_bins",
+    "gpu_uuid": gpu_uuid(0),
     "top": 50,
     "kept_ms": 60 * 24 * HOUR_MS,
     "bytes_max": 2_048,

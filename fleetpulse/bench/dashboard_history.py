@@ -140,7 +140,7 @@ class Fleet:
     def _gpu(self, index: int) -> dict[str, str | None]:
         host, slot = divmod(index, GPUS_PER_HOST)
         engine = self._engine(host * ENGINES_PER_HOST + slot * ENGINES_PER_HOST // GPUS_PER_HOST)
-        named = {"gpu_uuid": f"GPU-{index:08x}-3f5a-11ef", "gpu_model": "NVIDIA H100 80GB HBM3"}
+        named = {"gpu_uuid": gpu_uuid(index), "gpu_model": "NVIDIA H100 80GB HBM3"}
         return engine | named | {"workload": "inference"}
 
     def _service(self, index: int) -> dict[str, str | None]:
@@ -158,6 +158,11 @@ class Fleet:
             kind, severity = EVENT_KINDS[index % len(EVENT_KINDS)]
             rows.append(self._gpu(index) | {"kind": kind, "severity": severity})
         return _coded(rows)
+
+
+def gpu_uuid(index: int) -> str:
+    """UUID of a GPU of the fleet."""
+    return f"GPU-{index:08x}-3f5a-11ef"
 
 
 def _fate(index: int) -> dict[str, str | None]:

@@ -13,9 +13,11 @@ from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
 from fleetpulse.dashboard.heat_map import heat_map, told
 from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import ago, clean, energy, microseconds, percent, short, watts
 from fleetpulse.dashboard.view import View
 from fleetpulse.database import Answer
+from schemas.limits import MINUTE_MS
 
 NOW_MS = 60_000
 """The map shows the last minute of the range, as it is now; the other figures are of the whole range."""
@@ -98,14 +100,15 @@ class _Fleet:
         view = self._view
         metric = GPU_METRICS[view.choice("metric", GPU_METRICS)]
         asked = {"total": metric.total, "known": metric.known}
-        known, series, faults = await view.gather(
+        now = view.range.end(NOW_MS) if view.option("over") != "range" else view.range
+        known, shown, series, faults = await view.gather(
             view.ask("fleet_gpus", **asked),
+            view.ask_over(now, "fleet_gpus", **asked),
             view.ask("fleet_over_time"),
             view.ask("gpu_faults", gpu_uuid=""),
         )
-        shown = known
-        if view.option("over") != "range" and view.range.span_ms > NOW_MS:
-            shown = await view.ask_over(view.range.end(NOW_MS), "fleet_gpus", **asked)
+        if known.rows and not shown.rows:  # the pipeline is behind: its last minute is shown, and the hint says so
+            shown = await view.ask_over(last_heard(known.records(), now), "fleet_gpus", **asked)
         heavy = (known, shown, series)
         if not all(map(operator.is_, heavy, self._heavy)):  # live mode asks more often than these are counted again
             self._heavy = heavy
@@ -170,6 +173,13 @@ class _Fleet:
             self._faults_panel.show()
         else:
             self._faults_panel.empty("No faults in this range", "XIDs, ECC errors and lost GPUs would stand here.")
+
+
+def last_heard(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRange:
+    """The last minute in which any of these GPUs was heard of, by whole minutes; ``now`` when that is not earlier."""
+    newest_ms = max(int(row["heard_ms"]) for row in known)
+    end_ms = min(now.to_ms, newest_ms - newest_ms % MINUTE_MS + MINUTE_MS)
+    return TimeRange(end_ms - NOW_MS, end_ms)
 
 
 def _mood(severity: str) -> str:

@@ -1,4 +1,4 @@
-"""The pure parts of Alerts, Pipeline, Tenants, Cost and SQL."""
+"""The pure parts of Fleet, Alerts, Pipeline, Tenants, Cost and SQL."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, mute_of, opened
 from fleetpulse.dashboard.pages.cost import stacked, standings
+from fleetpulse.dashboard.pages.fleet import last_heard
 from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_text, waiting_first
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import dollars, rates
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.query import places
 from schemas.alerts import Alert, Member
 from schemas.errors import ConfigError
@@ -207,3 +209,14 @@ def test_who_is_furthest_behind_stands_first_and_who_never_ran_last() -> None:
     found = [Lag("windows", "a", 0, 4), Lag("costs", "p", None, 4), Lag("sink", "b", 7, 1), Lag("finals", "p", 0, 4)]
 
     assert [row["job"] for row in waiting_first(found)] == ["sink", "windows", "finals", "costs"]
+
+
+# fleet
+
+
+@pytest.mark.parametrize(("heard_ms", "to_ms"), [(119_999, 120_000), (120_000, 180_000), (10**9, 600_000)])
+def test_a_pipeline_that_is_behind_shows_the_last_minute_that_was_heard_of(heard_ms: int, to_ms: int) -> None:
+    """By whole minutes, as tables have them, and never later than what was asked for."""
+    known = [{"heard_ms": 5}, {"heard_ms": heard_ms}]
+
+    assert last_heard(known, TimeRange(540_000, 600_000)) == TimeRange(to_ms - 60_000, to_ms)
