@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 
 from producers.batch import Batch, batches_of, key_of
 from runtime.config import KafkaConfig
+from runtime.kafka_access import explained
 from schemas import alert_commands
 from schemas.alert_commands import Command
 from schemas.alerts import SEVERITIES, Alert, decode
@@ -49,7 +50,7 @@ async def newest(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Alert]:
         await consumer.seek_to_beginning(at)
         return of_records([pair async for pair in _to_end(consumer, at)])
     except KafkaError as error:
-        raise _unreachable(kafka, error) from error
+        raise await explained(kafka, error) from error
     finally:
         await consumer.stop()
 
@@ -195,12 +196,6 @@ async def _send(
         await producer.start()
         await producer.send_and_wait(topic, value, key=key, partition=partition, headers=list(headers))
     except KafkaError as error:
-        raise _unreachable(kafka, error) from error
+        raise await explained(kafka, error) from error
     finally:
         await producer.stop()
-
-
-def _unreachable(kafka: KafkaConfig, error: KafkaError) -> UnavailableError:
-    return UnavailableError(
-        f"Kafka at {kafka.bootstrap} does not answer ({error!r}); is the stack up? See `fleetpulse status`"
-    )

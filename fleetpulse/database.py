@@ -10,8 +10,9 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse import queries
+from runtime.clickhouse_access import unreachable
 from runtime.config import ClickHouseConfig
-from schemas.errors import FleetpulseError, UnavailableError
+from schemas.errors import FleetpulseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Database:
         try:
             self._client = clickhouse_connect.get_client(**config.client_settings(), autogenerate_session_id=False)
         except (ClickHouseError, OSError) as error:
-            raise UnavailableError(f"ClickHouse at {config.url} does not answer; is the stack up? ({error})") from error
+            raise unreachable(error, config) from error
 
     def named(self, name: str, parameters: Mapping[str, int | float | str]) -> Answer:
         """Run a query of the catalogue."""

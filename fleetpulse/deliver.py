@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from fleetpulse.services import partitions_of
 from runtime import logs
@@ -21,6 +22,7 @@ from runtime.clock import SystemClock
 from runtime.config import Config, KafkaConfig, load
 from runtime.delivery_config import TargetConfig
 from runtime.health import HealthServer, Heartbeat, Readiness
+from runtime.kafka_access import explained
 from runtime.shutdown import on_stop_signal
 from schemas.alerts import Alert, encode
 from schemas.errors import ConfigError, ContractError, RejectedError
@@ -180,7 +182,10 @@ async def _records(kafka: KafkaConfig, count: int) -> AsyncIterator[Record]:
         **kafka.client_settings(), enable_auto_commit=False, isolation_level="read_committed", group_id=None
     )
     try:
-        await consumer.start()
+        try:
+            await consumer.start()
+        except KafkaError as error:
+            raise await explained(kafka, error) from error
         if ALERTS_TOPIC not in await consumer.topics():
             raise ContractError(f"topic {ALERTS_TOPIC} does not exist; run `fleetpulse migrate`")
         partitions = [TopicPartition(ALERTS_TOPIC, number) for number in range(count)]

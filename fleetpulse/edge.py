@@ -22,6 +22,7 @@ from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.garbage import settle
 from runtime.health import HealthServer
+from runtime.kafka_access import demand_entry
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import tracing
 from schemas.errors import ConfigError
@@ -83,7 +84,9 @@ def run_replay(file: Path, format: str, speed: str, model: str, spool: Path | No
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
-        async with publishing(load(), spool, "replay") as publisher:
+        config = load()
+        await demand_entry(config.kafka)
+        async with publishing(config, spool, "replay") as publisher:
             await replay(file, format, speed, model, publisher, SystemClock(), stop, show)
 
     with bar:

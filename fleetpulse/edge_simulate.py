@@ -18,6 +18,7 @@ from producers.fleet.truth_file import TruthWriter
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import load
+from runtime.kafka_access import demand_entry
 from runtime.shutdown import on_stop_signal
 from schemas.errors import ConfigError
 
@@ -76,6 +77,7 @@ def run_simulate(options: SimulateOptions, spool: Path | None) -> None:
 async def _simulate(options: SimulateOptions, spool: Path | None) -> None:
     stop = on_stop_signal(asyncio.get_running_loop())
     config, clock = load(), SystemClock()
+    await demand_entry(config.kafka)
     await asyncio.to_thread(warm_up)
     begin_ms = next_begin_ms(clock)
     faults = faults_of(json.loads(options.faults.read_text()), begin_ms) if options.faults else ()

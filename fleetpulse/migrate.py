@@ -23,23 +23,24 @@ from typing import Any
 import clickhouse_connect
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.log_ids import give_log_ids
+from runtime import kafka_access
+from runtime.clickhouse_access import first_line, refused
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.log_ids import read_log_ids
 from schemas import ddl_tables
 from schemas.ddl import Migration, migrations
 from schemas.ddl_tables import HISTORY
-from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.errors import ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.topics import ALERTS_TOPIC, CONTRACT, TOPICS, Topic
 
 REPLICAS = 3
 """Copies of every partition, where there are so many brokers."""
 VISIBLE_WITHIN_S = 20
-_LOGIN_CODES = (192, 193, 194, 497, 516)  # unknown user, wrong or no password, no grant, authentication failed
 IN_SYNC_REPLICAS_MIN = 2
 """Of three copies; with ``acks=all`` no answered write is lost with one broker."""
 
@@ -96,21 +97,21 @@ async def _migrate_topics(kafka: KafkaConfig, partitions: Mapping[str, int], *, 
         finally:
             await admin.close()
     except KafkaError as error:
-        raise UnavailableError(f"Kafka at {kafka.bootstrap}: {error!r}") from error
+        raise await kafka_access.explained(kafka, error) from error
     return missing
 
 
 async def _make(kafka: KafkaConfig, admin: Any, missing: tuple[Topic, ...]) -> None:
     """The contract topic first, then every id, then the topics."""
     if any(topic.name == CONTRACT.name for topic in missing):
-        await _create(admin, (CONTRACT,))
+        await _create(kafka, admin, (CONTRACT,))
         await _visible(admin, CONTRACT.name)
     known = await read_log_ids(kafka)
     new = {topic.name for topic in missing}
     await give_log_ids(kafka, [topic.name for topic in TOPICS if topic.name in new or topic.name not in known])
     others = tuple(topic for topic in missing if topic.name != CONTRACT.name)
     if others:
-        await _create(admin, others)
+        await _create(kafka, admin, others)
 
 
 async def _visible(admin: Any, name: str) -> None:
@@ -125,11 +126,13 @@ async def _visible(admin: Any, name: str) -> None:
     raise UnavailableError(f"topic {name} was made but has no leader after {VISIBLE_WITHIN_S} s")
 
 
-async def _create(admin: Any, topics: tuple[Topic, ...]) -> None:
+async def _create(kafka: KafkaConfig, admin: Any, topics: tuple[Topic, ...]) -> None:
     replicas = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
     new = [NewTopic(t.name, t.partitions, replicas, topic_configs=topic_settings(t, replicas)) for t in topics]
     response = await admin.create_topics(new)
     for name, code, *rest in response.topic_errors:
+        if code == TopicAuthorizationFailedError.errno:
+            raise kafka_access.no_right(kafka, f"topic {name} cannot be created")
         if code not in (0, 36):  # 36: somebody else made it meanwhile
             raise ContractError(f"topic {name} cannot be created: error {code} {rest}")
 
@@ -177,7 +180,11 @@ async def check_topics(admin: Any, existing: Sequence[Topic], partitions: Mappin
     sources = [topic.name for topic in existing if topic.log_append_time]
     resources = [ConfigResource(ConfigResourceType.TOPIC, n, configs={"message.timestamp.type": None}) for n in sources]
     for response in await admin.describe_configs(resources) if resources else ():
-        for _code, _message, _kind, name, entries in response.resources:
+        for code, message, _kind, name, entries in response.resources:
+            if code:
+                raise ContractError(
+                    f"settings of topic {name} cannot be read ({message}): the login needs DescribeConfigs"
+                )
             found = {entry[0]: entry[1] for entry in entries}.get("message.timestamp.type")
             if found != "LogAppendTime":
                 raise ContractError(
@@ -208,9 +215,9 @@ def _migrate_tables(config: ClickHouseConfig, all_: tuple[Migration, ...], *, dr
 
 
 def _explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
-    line = (str(error).splitlines() or [repr(error)])[0]
-    if getattr(error, "code", None) in _LOGIN_CODES:
-        return ConfigError("clickhouse.user", config.user, f"must be a login that {config.url} takes: {line}")
+    if (why := refused(error, config)) is not None:
+        return why
+    line = first_line(error)
     if getattr(error, "code", None) is not None:
         return ContractError(f"ClickHouse at {config.url} refuses: {line}")
     return UnavailableError(f"ClickHouse at {config.url}: {line}")

@@ -20,8 +20,9 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse import queries
 from fleetpulse.database import Answer
+from runtime.clickhouse_access import unreachable
 from runtime.config import ClickHouseConfig
-from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, FleetpulseError
 
 _PLACE = re.compile(r"\{(\w+)\s*:\s*([^{}]+)\}")
 _NAME = re.compile(r"[\w./-]+")
@@ -135,8 +136,7 @@ class _Connection:
         try:
             self._client = clickhouse_connect.get_client(**self._login.client_settings(), autogenerate_session_id=False)
         except (ClickHouseError, OSError) as error:
-            said = f"ClickHouse at {self._login.url} does not answer; is the stack up? ({error})"
-            raise UnavailableError(said) from error
+            raise unreachable(error, self._login) from error
         return self._client
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:

@@ -25,7 +25,7 @@ from fleetpulse.reconcile_tables import Cells, Place, Tables, read_tables
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
-from schemas.errors import UnavailableError
+from runtime.kafka_access import explained
 from schemas.events import EVENTS
 from schemas.grouping import sets_of
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -180,7 +180,7 @@ async def _log_offsets(kafka: KafkaConfig) -> dict[tuple[str, int], tuple[int, i
         first = await consumer.beginning_offsets(found)
         end = await consumer.end_offsets(found)
     except KafkaError as error:
-        raise UnavailableError(f"Kafka at {kafka.bootstrap} does not tell its offsets: {error!r}") from error
+        raise await explained(kafka, error, "does not tell its offsets") from error
     finally:
         await consumer.stop()  # also one that could not start
     return {(tp.topic, tp.partition): (first[tp], end[tp]) for tp in found}

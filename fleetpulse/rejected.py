@@ -22,12 +22,12 @@ from aiokafka.errors import KafkaError
 
 from fleetpulse.database import Database
 from runtime.config import Config, KafkaConfig
-from schemas.errors import ConfigError, UnavailableError
+from runtime.kafka_access import explained
+from schemas.errors import ConfigError
 from schemas.topics import BY_NAME
 from schemas.verdicts import REASONS
 
 JOURNAL_NAME = "replayed"
-_HELP = "see `fleetpulse status`"
 
 SHOW = """
 SELECT formatDateTime(fromUnixTimestamp64Milli(appended_ms, 'UTC'), '%Y-%m-%d %H:%i:%S') AS time, topic, partition,
@@ -180,7 +180,7 @@ async def _producer(kafka: KafkaConfig) -> Any:
         await producer.start()
         yield _sending(producer)
     except KafkaError as error:
-        raise UnavailableError(f"Kafka at {kafka.bootstrap} does not take records ({error!r}); {_HELP}") from error
+        raise await explained(kafka, error, "does not take records") from error
     finally:
         await producer.stop()
 

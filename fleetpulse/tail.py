@@ -19,10 +19,11 @@ from aiokafka.errors import KafkaError
 
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import KafkaConfig
+from runtime.kafka_access import explained
 from runtime.shutdown import on_stop_signal
 from schemas import wire
 from schemas.build import rows_of
-from schemas.errors import ConfigError, RejectedError, UnavailableError
+from schemas.errors import ConfigError, RejectedError
 from schemas.events import BY_SCHEMA
 from schemas.fields import Field
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -58,9 +59,7 @@ async def tail_topic(
         if follow:
             await _follow(consumer, on_stop_signal(asyncio.get_running_loop()))
     except KafkaError as error:
-        raise UnavailableError(
-            f"Kafka at {kafka.bootstrap} does not answer ({error!r}); is the stack up? See `fleetpulse status`"
-        ) from error
+        raise await explained(kafka, error) from error
     finally:
         await consumer.stop()
 

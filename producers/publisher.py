@@ -23,7 +23,7 @@ from aiokafka.errors import MessageSizeTooLargeError
 
 from producers.batch import Batch, BatchLimits, batches_of
 from producers.publish_spans import PublishSpans
-from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make_producer
+from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make_producer, tell_why
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
@@ -218,6 +218,7 @@ class Publisher:
                 self._failed(error.cause, error.lane)
             except FAILURES as error:
                 self._failed(error, None)
+                await tell_why(self._kafka, error, self._failures)
             finally:
                 self._producer = None
                 await abandon(producer, self._settings.close_within_s)
@@ -285,8 +286,7 @@ class Publisher:
         if isinstance(error, MessageSizeTooLargeError) and lane not in self._alone:
             self._alone.add(lane)
             return
-        _, pause_s = self._held.get(lane, (0.0, HOLD_MIN_S / 2))
-        pause_s = min(2 * pause_s, HOLD_MAX_S)
+        pause_s = min(2 * self._held.get(lane, (0.0, HOLD_MIN_S / 2))[1], HOLD_MAX_S)
         self._held[lane] = (self._clock.monotonic_s() + pause_s, pause_s)
 
     def _held_now(self) -> frozenset[LaneKey]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,17 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from producers.publish_spans import PublishSpans
 from producers.spool.frame import Spooled
+from runtime.config import KafkaConfig
+from runtime.kafka_access import is_untold, why_refused
 from schemas.headers import Identity, encode_headers
+
+_log = logging.getLogger(__name__)
 
 BATCH_BYTES_MAX = 1024 * 1024
 """Bytes of records put into one request for a partition, before compression; a larger record travels alone."""
+
+WHY_EVERY_FAILURES = 20
+"""About once a minute."""
 
 LaneKey = tuple[str, int]
 Low = Callable[[], tuple[int, int]]
@@ -53,6 +61,15 @@ def make_producer(client_settings: dict[str, Any]) -> AIOKafkaProducer:
         max_request_size=2**30,  # the spool bounds records; the broker's own limit stands behind it
         linger_ms=0,  # a lane hands over whole batches
     )
+
+
+async def tell_why(kafka: KafkaConfig, error: Exception, failures: int) -> None:
+    """Say what somebody must change, where the brokers turn us away: nothing is lost until the spool is full.
+    ``failures`` in a row: of many, some are told."""
+    if not is_untold(error) or failures % WHY_EVERY_FAILURES != 1:
+        return
+    if (why := await why_refused(kafka)) is not None:
+        _log.error("Kafka turns us away; records wait in the spool", extra={"why": str(why)})
 
 
 async def abandon(producer: AIOKafkaProducer, within_s: float) -> None:

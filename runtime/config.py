@@ -88,19 +88,26 @@ class KafkaConfig(BaseModel):
             settings["sasl_plain_username"] = self.sasl_username
             settings["sasl_plain_password"] = self.sasl_password.get_secret_value()
         if self.security_protocol.endswith("SSL"):
-            settings["ssl_context"] = self._ssl_context()
+            files = (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile)
+            settings["ssl_context"] = _ssl_context("kafka.ssl_*", files, self.ssl_key_password)
         return settings
 
-    def _ssl_context(self) -> ssl.SSLContext:
-        try:
-            context = ssl.create_default_context(cafile=self.ssl_cafile)
-            if self.ssl_certfile is not None:
-                password = self.ssl_key_password.get_secret_value() if self.ssl_key_password else None
-                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, password)
-        except OSError as error:
-            files = f"{self.ssl_cafile}, {self.ssl_certfile}, {self.ssl_keyfile}"
-            raise ConfigError("kafka.ssl_*", files, f"must be readable PEM files ({error})") from error
-        return context
+
+def _ssl_context(
+    key: str, files: tuple[Path | None, Path | None, Path | None], key_password: SecretStr | None = None
+) -> ssl.SSLContext:
+    """A client's context by the files of authorities, certificate and its key."""
+    authorities, certificate, private = files
+    password = key_password.get_secret_value() if key_password else ""  # None would ask at the terminal
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        if certificate is not None:
+            context.load_cert_chain(certificate, private, password)
+    except OSError as error:
+        shown = ", ".join(str(file) for file in files if file is not None)
+        bound = f"must be readable PEM files, the key without a password or with its own ({error})"
+        raise ConfigError(key, shown, bound) from error
+    return context
 
 
 class ClickHouseConfig(BaseModel):
@@ -129,6 +136,14 @@ class ClickHouseConfig(BaseModel):
         if self.client_key_file is not None and self.client_cert_file is None:
             raise ValueError("client_key_file needs client_cert_file")
         return self
+
+    def ssl_context(self) -> ssl.SSLContext | bool:
+        """What a client of HTTP verifies the server by, and shows it; True where the server speaks no TLS. Raises
+        ConfigError for a file that cannot be read."""
+        if not self.url.startswith("https:"):
+            return True
+        files = (self.ca_file, self.client_cert_file, self.client_key_file)
+        return _ssl_context("clickhouse.*_file", files)
 
     def client_settings(self) -> dict[str, Any]:
         """Keyword arguments for ``clickhouse_connect.get_client``."""

@@ -8,19 +8,21 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from runtime.config import KafkaConfig
-from schemas.errors import ContractError, UnavailableError
+from runtime.kafka_access import explained
+from schemas.errors import ContractError
 from schemas.topics import CONTRACT
 
 READ_WITHIN_S = 20.0
 
 
 async def read_log_ids(kafka: KafkaConfig) -> dict[str, str]:
-    """Log id by topic. Raises ``ContractError`` where nobody migrated yet, ``UnavailableError`` without a broker."""
+    """Log id by topic. Raises ``ContractError`` where nobody migrated yet, ``UnavailableError`` without a broker,
+    ``ConfigError`` where it turns us away."""
     try:
         async with asyncio.timeout(READ_WITHIN_S):
             return await _read(kafka)
     except (KafkaError, TimeoutError) as error:
-        raise UnavailableError(f"Kafka at {kafka.bootstrap} does not tell its log ids: {error!r}") from error
+        raise await explained(kafka, error, "does not tell its log ids") from error
 
 
 async def _read(kafka: KafkaConfig) -> dict[str, str]:

@@ -10,8 +10,9 @@ import clickhouse_connect
 import orjson
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from runtime.clickhouse_access import first_line, refused
 from runtime.config import ClickHouseConfig
-from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+from schemas.errors import ContractError, FleetpulseError, UnavailableError
 from sinks.landing import Insert
 
 T = TypeVar("T")
@@ -25,14 +26,6 @@ INSERT_SETTINGS: dict[str, Any] = {
     "max_partitions_per_insert_block": 1_000,
 }
 SECONDS_MAX = 60
-LOGIN = {
-    192: "UNKNOWN_USER",
-    193: "WRONG_PASSWORD",
-    194: "REQUIRED_PASSWORD",
-    497: "ACCESS_DENIED",
-    516: "AUTHENTICATION_FAILED",
-}
-"""Error codes that a change of ``clickhouse.user`` or ``clickhouse.password`` (or of grants) mends."""
 FINAL = {
     6: "CANNOT_PARSE_TEXT",
     7: "INCORRECT_NUMBER_OF_COLUMNS",
@@ -63,17 +56,16 @@ FINAL = {
 """Error codes that trying again cannot mend: the tables or the rows are not as this version expects."""
 
 
-def explained(error: Exception, url: str) -> FleetpulseError:
-    """The error as what the caller can do about it: change the login, migrate, or try again."""
-    code = getattr(error, "code", None)
-    line = (str(error).splitlines() or [repr(error)])[0]
-    if code in LOGIN:
-        return ConfigError(
-            "clickhouse.user", LOGIN[code], f"must be a login that {url} takes and that may write: {line}"
-        )
+def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
+    """The error as what the caller can do about it: change the settings, migrate, or try again."""
+    if (why := refused(error, config)) is not None:
+        return why
+    code, line = getattr(error, "code", None), first_line(error)
     if code in FINAL:
-        return ContractError(f"ClickHouse at {url} refuses ({FINAL[code]}); does it need `fleetpulse migrate`? {line}")
-    return UnavailableError(f"ClickHouse at {url}: {line}")
+        return ContractError(
+            f"ClickHouse at {config.url} refuses ({FINAL[code]}); does it need `fleetpulse migrate`? {line}"
+        )
+    return UnavailableError(f"ClickHouse at {config.url}: {line}")
 
 
 class SinkDatabase:
@@ -121,7 +113,7 @@ class SinkDatabase:
             return work(self._client)
         except (ClickHouseError, OSError) as error:
             self.close()
-            raise explained(error, self._config.url) from error
+            raise explained(error, self._config) from error
 
 
 def _insert(one: Insert, client: Any) -> None:

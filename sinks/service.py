@@ -21,6 +21,7 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
+from runtime.kafka_access import explained
 from runtime.log_ids import read_log_ids
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
@@ -225,8 +226,9 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             _log.info("sink group reads", extra={"group": group.name, "topics": ",".join(group.topics)})
             await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
-            _log.warning("sink group begins again; nothing is lost", extra={"group": group.name, "why": repr(error)})
-            group.not_joined(f"begins again: {error!r}")
+            why = str(await explained(kafka, error))
+            _log.warning("sink group begins again; nothing is lost", extra={"group": group.name, "why": why})
+            group.not_joined(f"begins again: {why}")
             await _sleep(1.0, stop)
         finally:
             await consumer.stop()

@@ -6,8 +6,9 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.backtest.history import Fetch
+from runtime.clickhouse_access import unreachable
 from runtime.config import ClickHouseConfig
-from schemas.errors import FleetpulseError, UnavailableError
+from schemas.errors import FleetpulseError
 
 
 def fetch_from(config: ClickHouseConfig) -> Fetch:
@@ -15,7 +16,7 @@ def fetch_from(config: ClickHouseConfig) -> Fetch:
     try:
         client = clickhouse_connect.get_client(**config.client_settings(), autogenerate_session_id=False)
     except (ClickHouseError, OSError) as error:
-        raise UnavailableError(f"ClickHouse at {config.url} does not answer; is the stack up? ({error})") from error
+        raise unreachable(error, config) from error
 
     def fetch(sql: str) -> bytes:
         try:

@@ -115,7 +115,9 @@ async def _answer(
     limits = httpx.Timeout(SECONDS_MAX + 5.0, connect=_CONNECT_S)
     try:
         async with (
-            httpx.AsyncClient(timeout=limits, trust_env=False, transport=transport) as client,
+            httpx.AsyncClient(
+                verify=login.ssl_context(), timeout=limits, trust_env=False, transport=transport
+            ) as client,
             client.stream("POST", login.url, params=settings(login, values), content=body, headers=headers) as answer,
         ):
             if answer.status_code != httpx.codes.OK:

@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 from fleetpulse.doctor.examine import READS
 from fleetpulse.doctor.facts import Place
 from fleetpulse.doctor.judge_kafka import behind
-from fleetpulse.doctor.look_kafka import committed, once_there, plain
+from fleetpulse.doctor.look_kafka import committed, learn_leaders, once_there, plain
 from runtime.config import KafkaConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
@@ -87,6 +87,7 @@ class LagOfGroups:
             names = {job: f"{self._kafka.deployment}-{job}" for job in READS}
             offsets = await asyncio.gather(*(once_there(partial(committed, admin, name)) for name in names.values()))
             places = await _places(admin)
+            await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
         finally:
             await asyncio.gather(admin.close(), consumer.stop())

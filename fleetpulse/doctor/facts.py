@@ -45,12 +45,13 @@ class GroupFacts:
 @dataclass(frozen=True, slots=True)
 class KafkaFacts:
     """``addresses``: why an address takes no connection, None where it does. ``error``: why the cluster gives no answer
-    although one does. ``held_up``: partitions whose readers wait for an open transaction, with the records behind it.
-    ``skew_ms``: the broker's clock minus this host's."""
+    although one does; ``key``: the setting behind that. ``held_up``: partitions whose readers wait for an open
+    transaction, with the records behind it. ``skew_ms``: the broker's clock minus this host's."""
 
     bootstrap: str
     addresses: Mapping[str, str | None]
     error: str | None = None
+    key: str | None = None
     brokers: int = 0
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, TopicFacts] | None = None
@@ -66,12 +67,14 @@ class KafkaFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoginFacts:
-    """One login to ClickHouse. ``error``: why it is refused or not answered. ``can``: rights on the database."""
+    """One login to ClickHouse. ``error``: why it is refused or not answered; ``key``: the setting behind it, within its
+    section. ``can``: rights on the database."""
 
     user: str
     database: str
     error: str | None = None
     error_code: int | None = None
+    key: str | None = None
     readonly: int | None = None
     can: Mapping[str, bool] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from fleetpulse.doctor.facts import Bounds, DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
-from fleetpulse.doctor.judge_kafka import judge_clock
+from fleetpulse.doctor.judge_kafka import judge_clock, setting
 from schemas.ddl import Migration
 
 WRITER_NEEDS = ("SELECT", "INSERT", "CREATE TABLE", "CREATE VIEW", "ALTER UPDATE")
@@ -56,6 +56,9 @@ def _login(section: str, url: str, login: LoginFacts) -> Iterator[Finding]:
             f"is refused at {url}: {login.error}",
             f"FLEETPULSE_{section.upper()}__USER=... FLEETPULSE_{section.upper()}__PASSWORD_FILE=/path/to/password",
         )
+        return
+    if login.key is not None:
+        yield wrong(f"{section}.answer", url, f"is not trusted: {login.error}", setting(f"{section}.{login.key}"))
         return
     says = f"{url} does not answer: {login.error}"
     mend = "fleetpulse up" if "127.0.0.1" in url else f"FLEETPULSE_{section.upper()}__URL=https://host:8443"

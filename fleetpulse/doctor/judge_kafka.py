@@ -28,7 +28,7 @@ def judge_kafka(
     the configuration says differ from the contract's."""
     yield from _addresses(facts)
     if facts.error is not None:
-        yield wrong("kafka.answer", facts.bootstrap, facts.error, _reach(facts))
+        yield wrong("kafka.answer", facts.bootstrap, facts.error, setting(facts.key) if facts.key else _reach(facts))
     if facts.topics is None:
         yield unknown("topic.exists", facts.bootstrap, "topics cannot be checked while Kafka does not answer")
         return
@@ -39,6 +39,12 @@ def judge_kafka(
     yield from _transactions(facts)
     yield from judge_lag(facts, groups, bounds)
     yield from judge_clock("clock.kafka", "the broker's clock", facts.skew_ms, bounds)
+
+
+def setting(key: str) -> str:
+    """The variable to set for this key."""
+    variable = f"FLEETPULSE_{key.upper().replace('.', '__')}=..."
+    return f"{variable} FLEETPULSE_KAFKA__SASL_PASSWORD_FILE=..." if key == "kafka.sasl_username" else variable
 
 
 def _reach(facts: KafkaFacts) -> str:

@@ -12,9 +12,11 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
+from runtime.clickhouse_access import refused
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
 from schemas.ddl_tables import HISTORY
+from schemas.errors import ConfigError
 
 _WORLD = (ClickHouseError, OSError)
 
@@ -54,6 +56,9 @@ def _login(config: ClickHouseConfig, within_s: float) -> LoginFacts:
 def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
     said = (str(error).splitlines() or [""])[0] or type(error).__name__
     code = getattr(error, "code", None)
+    why = refused(error, config)
+    if code is None and isinstance(why, ConfigError):
+        return LoginFacts(config.user, config.database, error=why.bound, key=why.key.partition(".")[2])
     return LoginFacts(config.user, config.database, error=said, error_code=code)
 
 

@@ -23,6 +23,7 @@ from aiokafka.errors import KafkaError
 from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, Place, TopicFacts
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
+from runtime.kafka_access import is_untold, why_refused
 from runtime.log_ids import read_log_ids
 from schemas.errors import ConfigError, FleetpulseError
 from schemas.topics import Topic
@@ -81,14 +82,21 @@ async def look_at_kafka(
         await admin.start()
     except _WORLD as error:
         await admin._client.close()
-        said = f"takes connections and does not speak as told ({kafka.security_protocol}): {error!r}"
-        return replace(facts, error=said)
+        return await _turned_away(look, facts, error)
     try:
         facts = await _cluster(admin, look, facts, topics)
         facts = await _logs(look, facts, topics)
         return await _others(admin, look, facts, groups, probe=probe)
     finally:
         await admin.close()
+
+
+async def _turned_away(look: _Look, facts: KafkaFacts, error: Exception) -> KafkaFacts:
+    refused = await look.at(why_refused(look.kafka)) if is_untold(error) else None
+    if refused is None:
+        said = f"takes connections and does not speak as told ({look.kafka.security_protocol}): {error!r}"
+        return replace(facts, error=said)
+    return replace(facts, error=str(refused), key=getattr(refused, "key", None))
 
 
 async def _addresses(bootstrap: str) -> dict[str, str | None]:
@@ -171,9 +179,12 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
     async with _consumer(look, "read_uncommitted") as every, _consumer(look, "read_committed") as committed:
         if every is None or committed is None:
             return facts
+        for consumer in (every, committed):
+            await look.at(learn_leaders(consumer, places))
         begins = await look.at(every.beginning_offsets(places))
         stable = await look.at(committed.end_offsets(places))
         skew_ms = await look.at(_clock(every, look, [place for place in places if place.topic in stamped]))
+        await look.at(learn_leaders(every, places))  # the clock's assignment made it forget the others
         ends = await look.at(every.end_offsets(places))
         held_up = await look.at(_held_up(committed, every, stable or {}))
     return replace(
@@ -184,6 +195,12 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         held_up=held_up,
         skew_ms=skew_ms,
     )
+
+
+async def learn_leaders(consumer: Any, places: Sequence[TopicPartition]) -> None:
+    """Have the consumer know who leads these partitions. One that is asked for their offsets first finds out by itself,
+    at 0.1 s a topic."""
+    await consumer._client.set_topics({place.topic for place in places})
 
 
 def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[Place, int]:

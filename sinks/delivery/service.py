@@ -24,6 +24,7 @@ from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
+from runtime.kafka_access import demand_entry, explained
 from schemas.errors import ContractError, RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.record import Record
@@ -86,14 +87,17 @@ class Delivery:
 
 
 async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Run until ``stop``. Kafka away: waits and begins again, for ever. Raises ``ContractError`` without the topics."""
+    """Run until ``stop``. Kafka away: waits and begins again, for ever. Raises ``ContractError`` without the topics,
+    ``ConfigError`` where the brokers turn us away from the first."""
     bound_fetches(limits)
+    await demand_entry(delivery.kafka)
     while not delivery.stop.is_set():
         try:
             await _consume(delivery)
         except (KafkaError, OSError) as error:
-            delivery.readiness.hold("group", f"Kafka is away: {error!r}")
-            _log.warning("delivery begins again; nothing is lost", extra={"why": repr(error)})
+            why = str(await explained(delivery.kafka, error))
+            delivery.readiness.hold("group", why)
+            _log.warning("delivery begins again; nothing is lost", extra={"why": why})
             await _sleep(_AGAIN_S, delivery.stop)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from runtime.config import KafkaConfig
-from schemas.errors import ContractError, UnavailableError
+from runtime.kafka_access import explained, no_right
+from schemas.errors import ContractError
 from stream_jobs.host.job import HostedJob
 from stream_jobs.host.names import Names
 
@@ -27,18 +28,23 @@ async def check_topics(kafka: KafkaConfig, job: HostedJob, names: Names, outputs
     try:
         await admin.start()
         try:
-            counts = await _partition_counts(admin, job, names, outputs)
+            counts = await _partition_counts(kafka, admin, job, names, outputs)
             _check_counts(counts, job, names, outputs)
             await _check_settings(admin, job, names)
         finally:
             await admin.close()
     except KafkaError as error:
-        raise UnavailableError(f"{kafka.bootstrap}: {error!r}") from error
+        raise await explained(kafka, error) from error
 
 
-async def _partition_counts(admin: Any, job: HostedJob, names: Names, outputs: Mapping[str, int]) -> dict[str, int]:
+async def _partition_counts(
+    kafka: KafkaConfig, admin: Any, job: HostedJob, names: Names, outputs: Mapping[str, int]
+) -> dict[str, int]:
     topics = [*job.topics, *(names.state_topic(topic) for topic in job.topics), *outputs]
     told = await admin.describe_topics(topics)
+    for each in told:
+        if each["error_code"] == TopicAuthorizationFailedError.errno:
+            raise no_right(kafka, f"topic {each['topic']} is not for it")
     return {each["topic"]: len(each["partitions"]) for each in told if each["error_code"] == 0}
 
 
@@ -68,7 +74,9 @@ async def _check_settings(admin: Any, job: HostedJob, names: Names) -> None:
     for response in await admin.describe_configs(resources):
         for code, message, _kind, topic, entries in response.resources:
             if code:
-                raise ContractError(f"settings of topic {topic} cannot be read: {message}")
+                raise ContractError(
+                    f"settings of topic {topic} cannot be read ({message}): the login needs DescribeConfigs"
+                )
             found = {entry[0]: entry[1] for entry in entries}
             for name, key, value in wanted:
                 if name == topic and found.get(key) != value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,12 +85,14 @@ def fine(_: Request) -> tuple[int, dict[str, str]]:
 
 @dataclass(slots=True)
 class Receiver:
-    """An HTTP server for POST alone. ``answers`` decides; what came is in ``requests``."""
+    """An HTTP server for POST alone, behind TLS where ``tls`` is given. ``answers`` decides; what came is in
+    ``requests``."""
 
     answers: Answers = fine
     requests: list[Request] = field(default_factory=list)
     came: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
+    tls: ssl.SSLContext | None = None
 
     @property
     def url(self) -> str:
@@ -101,7 +104,7 @@ class Receiver:
 
     @contextlib.asynccontextmanager
     async def standing(self) -> AsyncIterator[Receiver]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self

@@ -263,6 +263,22 @@ def test_every_group_reads_topics_of_the_contract() -> None:
     assert {name for topics in READS.values() for name in topics} <= {one.name for one in TOPICS}
 
 
+@pytest.mark.parametrize(
+    ("key", "mend"),
+    [
+        ("kafka.ssl_cafile", "FLEETPULSE_KAFKA__SSL_CAFILE=..."),
+        ("kafka.sasl_username", "FLEETPULSE_KAFKA__SASL_USERNAME=... FLEETPULSE_KAFKA__SASL_PASSWORD_FILE=..."),
+    ],
+)
+def test_a_broker_that_turns_us_away_names_the_variable(key: str, mend: str) -> None:
+    """The setting behind it, and not that a stack be started."""
+    facts = KafkaFacts("localhost:1", {"localhost:1": None}, error="must be so", key=key)
+
+    (found,) = (one for one in judge_kafka(facts, (), {}, BOUNDS, DEFAULT_LIMITS, {}) if one.check == "kafka.answer")
+
+    assert (found.state, found.says, found.mend) == (State.WRONG, "must be so", mend)
+
+
 MIGRATIONS = (
     Migration(1, "functions", ("CREATE OR REPLACE FUNCTION fp AS (q) -> q",)),
     Migration(2, "raw", ("CREATE TABLE IF NOT EXISTS llm_requests (x UInt8) ENGINE = Memory",)),
@@ -294,6 +310,11 @@ def test_a_database_as_it_should_be_has_nothing_to_mend() -> None:
 
 
 DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
+    "an authority that is not trusted": (
+        replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", error="must hold the authority", key="ca_file")),
+        ("clickhouse_reader.answer", "https://db:8443", "wrong"),
+        "FLEETPULSE_CLICKHOUSE_READER__CA_FILE=",
+    ),
     "the reader's password": (
         replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", error="no", error_code=516)),
         ("clickhouse_reader.login", "reader", "wrong"),

@@ -1,3 +1,4 @@
+import ssl
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,16 @@ def test_clickhouse_over_tls_has_its_files(tmp_path: Path) -> None:
     assert [name for name in plain if "ca_" in name or "cert" in name] == []
     with pytest.raises(ValueError, match="client_key_file needs client_cert_file"):
         ClickHouseConfig(client_key_file=tmp_path / "key")
+
+
+def test_a_client_of_http_verifies_by_the_same_files(tmp_path: Path) -> None:
+    """A file that cannot be read is a wrong setting; plain http reads none."""
+    none = tmp_path / "none.pem"
+
+    assert ClickHouseConfig(url="http://h", ca_file=none).ssl_context() is True
+    assert isinstance(ClickHouseConfig(url="https://h").ssl_context(), ssl.SSLContext)
+    with pytest.raises(ConfigError, match=r"clickhouse\.\*_file = '.*none\.pem': must be readable PEM"):
+        ClickHouseConfig(url="https://h", ca_file=none).ssl_context()
 
 
 def test_layers_say_what_each_source_says_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

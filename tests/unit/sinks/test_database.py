@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
+from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from sinks.database import explained
 
@@ -26,7 +27,7 @@ from sinks.database import explained
 )
 def test_an_error_says_whether_trying_again_helps(error: Exception, kind: type[FleetpulseError]) -> None:
     """What a person must mend stops the sink loudly; everything else is tried again."""
-    found = explained(error, "http://127.0.0.1:1")
+    found = explained(error, ClickHouseConfig(url="http://127.0.0.1:1"))
 
     assert type(found) is kind
     assert found.retriable is (kind is UnavailableError)

@@ -1,0 +1,445 @@
+"""TLS, logins and rights on real servers: the whole way through them, and what is said to who is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from fleetpulse.dashboard import console
+from fleetpulse.dashboard.consumer_lag import LagOfGroups
+from fleetpulse.dashboard.data import Data
+from fleetpulse.edge_simulate import TRACES
+from runtime.config import ClickHouseConfig, KafkaConfig
+from runtime.kafka_access import why_refused
+from schemas.errors import UnavailableError
+from schemas.topics import BOOKS_TOPIC, SOURCE_TOPICS, TOPICS
+from tests.conftest import ROOT
+from tests.integration import secured_rig as rig
+from tests.integration.delivery_rig import Receiver
+from tests.integration.secured_rig import Authority, Right, Secured, secured
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+Environment = dict[str, str]
+DEPLOYMENT = "local"
+KEY_PASSWORD = "key-Pa55-of-the-test"
+SECRETS = (*rig.SECRETS, KEY_PASSWORD, "wrong-Pa55")
+RIGHTS: list[Right] = [
+    *((rig.TOPIC, topic.name, rig.LITERAL, right) for topic in TOPICS for right in (rig.READ, rig.WRITE)),
+    *((rig.TOPIC, topic.name, rig.LITERAL, right) for topic in TOPICS for right in (rig.CREATE, rig.DESCRIBE_CONFIGS)),
+    *((rig.TRANSACTIONAL_ID, f"{DEPLOYMENT}-", rig.PREFIXED, right) for right in (rig.WRITE, rig.DESCRIBE)),
+    (rig.GROUP, f"{DEPLOYMENT}-", rig.PREFIXED, rig.READ),
+]
+"""What docs/operations.md asks for, and nothing more."""
+EDGE_RIGHTS: list[Right] = [
+    (rig.TOPIC, name, rig.LITERAL, rig.WRITE) for name in (*(topic.name for topic in SOURCE_TOPICS), BOOKS_TOPIC)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The servers, and the variables by which every command finds and enters them."""
+
+    servers: Secured
+    folder: Path
+    good: Environment
+    edge: Environment
+    """For who comes with a certificate, and may only write what an edge writes."""
+    other_authority: Path
+    """An authority that has vouched for nobody here."""
+
+    def file(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.write_text(f"{text}\n")
+        return str(path)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("secured")
+    with secured(folder) as servers:
+        rig.grant(servers.plain_port, rig.USER, RIGHTS)
+        rig.grant(servers.plain_port, "CN=edge", EDGE_RIGHTS)
+        good = _variables(servers, folder)
+        certificate = servers.authority.issue("edge", key_password=KEY_PASSWORD)
+        (folder / "key-password").write_text(f"{KEY_PASSWORD}\n")
+        edge = {
+            "FLEETPULSE_KAFKA__BOOTSTRAP": f"{rig.HOST}:{servers.certificate_port}",
+            "FLEETPULSE_KAFKA__SECURITY_PROTOCOL": "SSL",
+            "FLEETPULSE_KAFKA__SSL_CAFILE": str(servers.authority.certificate),
+            "FLEETPULSE_KAFKA__SSL_CERTFILE": str(certificate),
+            "FLEETPULSE_KAFKA__SSL_KEY_PASSWORD_FILE": str(folder / "key-password"),
+        }
+        stranger = Authority(folder / "other")
+        stranger.issue("stranger")
+        yield World(servers, folder, good, edge, stranger.certificate)
+
+
+def _variables(servers: Secured, folder: Path) -> Environment:
+    """The example of docs/operations.md; passwords from files."""
+    authority = str(servers.authority.certificate)
+    variables = {
+        "KAFKA__BOOTSTRAP": f"{rig.HOST}:{servers.login_port}",
+        "KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+        "KAFKA__SASL_MECHANISM": "SCRAM-SHA-512",
+        "KAFKA__SASL_USERNAME": rig.USER,
+        "KAFKA__SASL_PASSWORD_FILE": str(folder / "kafka-password"),
+        "KAFKA__SSL_CAFILE": authority,
+    }
+    (folder / "kafka-password").write_text(f"{rig.PASSWORD}\n")
+    for section, user, password in (("", "fleetpulse", rig.WRITER), ("_READER", "reader", rig.READER)):
+        secret = folder / f"{user}-password"
+        secret.write_text(f"{password}\n")
+        variables |= {
+            f"CLICKHOUSE{section}__URL": f"https://{rig.HOST}:{servers.https_port}",
+            f"CLICKHOUSE{section}__USER": user,
+            f"CLICKHOUSE{section}__PASSWORD_FILE": str(secret),
+            f"CLICKHOUSE{section}__CA_FILE": authority,
+        }
+    return {f"FLEETPULSE_{name}": value for name, value in variables.items()}
+
+
+def _environment(variables: Mapping[str, str], data_dir: Path) -> Environment:
+    given = {name: value for name, value in os.environ.items() if not name.startswith(("FLEETPULSE_KAFKA", "SSL_"))}
+    return {**given, "PYTHONPATH": str(ROOT), "COLUMNS": "300", **variables, "FLEETPULSE_DATA_DIR": str(data_dir)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a command said, both streams together, and how it ended."""
+
+    code: int
+    said: str
+
+
+def fleetpulse(variables: Mapping[str, str], folder: Path, *words: str) -> Ended:
+    """Run a command in a folder of its own; no secret may be in what it says."""
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fleetpulse", *words],
+        env=_environment(variables, folder),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    _demand_no_secrets(done.stdout)
+    return Ended(done.returncode, done.stdout)
+
+
+def _demand_no_secrets(text: str) -> None:
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+@contextlib.contextmanager
+def service(variables: Mapping[str, str], folder: Path, *words: str) -> Iterator[Path]:
+    """A service that runs meanwhile, then is asked to end and ends with 0; its log."""
+    log = folder / f"{'-'.join(words)}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fleetpulse", *words],
+            env=_environment(variables, folder / "data"),
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+    try:
+        yield log
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    _demand_no_secrets(log.read_text())
+
+
+@pytest.fixture(scope="module")
+def migrated(world: World) -> World:
+    """With topics and tables, by two runs: the second finds all as it must be."""
+    first = fleetpulse(world.good, world.folder / "migrate", "migrate")
+    again = fleetpulse(world.good, world.folder / "migrate", "migrate")
+
+    assert first.code == 0, first.said
+    assert (again.code, again.said.strip()) == (0, "topics and tables are up to date")
+    return world
+
+
+def test_the_whole_way_is_exact_behind_tls(migrated: World, tmp_path: Path) -> None:
+    """An edge by certificate and one by password; jobs in both shells, and the sink; reconcile finds nothing."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text("".join(_lines_of_a_trace(400)))
+    good, data = migrated.good, tmp_path / "data"
+    simulate = ("simulate", "--gpus", "8", "--seconds", "3")
+    replay = ("replay", str(trace), "--format", "azure", "--speed", "max")
+
+    with (
+        service(good, tmp_path, "jobs", "windows", "--name", "worker-0"),
+        service(good, tmp_path, "jobs", "finals", "--name", "worker-0", "--shell", "bare") as bare,
+        service(good, tmp_path, "sink"),
+        ThreadPoolExecutor() as pool,
+    ):
+        edges = [
+            pool.submit(fleetpulse, migrated.edge, tmp_path / "edge", *simulate),
+            pool.submit(fleetpulse, good, tmp_path / "replay", *replay),
+        ]
+        sent = [edge.result() for edge in edges]
+        books = fleetpulse(good, data, "reconcile", "--wait", "60")
+        asked = "SELECT count() AS rows FROM llm_requests FINAL WHERE model = 'replayed'"
+        rows = fleetpulse(good, data, "query", asked, "--json")
+
+    assert [one.code for one in (*sent, books, rows)] == [0, 0, 0, 0], (*sent, books, rows)
+    assert json.loads(rows.said)[0]["rows"] == 400
+    assert "partitions are live" in bare.read_text()
+
+
+def _lines_of_a_trace(requests: int) -> list[str]:
+    path = ROOT / "fleetpulse" / "data" / "azure_llm_2023" / TRACES["conversation"]
+    with path.open() as file:
+        return [next(file) for _ in range(requests + 1)]
+
+
+async def test_the_dashboard_asks_behind_tls(migrated: World) -> None:
+    """Its pool of connections, the page of people's own SQL, and the lag of groups."""
+    servers = migrated.servers
+    url, ca_file = f"https://{rig.HOST}:{servers.https_port}", servers.authority.certificate
+    login = ClickHouseConfig(url=url, user="reader", password=SecretStr(rig.READER), ca_file=ca_file)
+    data = Data(login)
+
+    try:
+        pooled = await data.sql("SELECT 1 AS one", {}, {})
+    finally:
+        await data.close()
+    own = await console.table(login, "SELECT 2 AS two", {})
+    lags = await LagOfGroups(_kafka(servers)).ask()
+
+    assert (pooled.rows, own.rows) == (((1,),), ((2,),))
+    assert {lag.topic for lag in lags} >= {topic.name for topic in SOURCE_TOPICS}
+
+
+def _kafka(servers: Secured, **other: Any) -> KafkaConfig:
+    """How to enter by the login, or in another way."""
+    usual = {
+        "bootstrap": f"{rig.HOST}:{servers.login_port}",
+        "security_protocol": "SASL_SSL",
+        "sasl_username": rig.USER,
+        "sasl_password": rig.PASSWORD,
+        "ssl_cafile": servers.authority.certificate,
+    }
+    return KafkaConfig(**(usual | other))
+
+
+# --- turned away
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A command whose settings differ from the good ones, how it must end and what it must say."""
+
+    words: str
+    other: Callable[[World], Environment]
+    code: int
+    says: str
+
+
+def _wrong_password(section: str, name: str = "PASSWORD_FILE") -> Callable[[World], Environment]:
+    return lambda world: {f"FLEETPULSE_{section}__{name}": world.file("wrong", "wrong-Pa55")}
+
+
+def _other_authority(key: str) -> Callable[[World], Environment]:
+    return lambda world: {f"FLEETPULSE_{key}": str(world.other_authority)}
+
+
+_KAFKA_PASSWORD = _wrong_password("KAFKA", "SASL_PASSWORD_FILE")
+_KAFKA_LOGIN = r"kafka\.sasl_username = 'fleetpulse': must be a login that localhost:\d+ takes, with its sasl_password"
+_READER_URL = "FLEETPULSE_CLICKHOUSE_READER__URL"
+REFUSALS = {
+    "migrate, a wrong password": Refusal("migrate", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "migrate, an unknown authority": Refusal(
+        "migrate",
+        _other_authority("KAFKA__SSL_CAFILE"),
+        2,
+        r"kafka\.ssl_cafile = '.*ca\.crt': must hold the authority behind the certificate of localhost:\d+",
+    ),
+    "migrate, another host name": Refusal(
+        "migrate",
+        lambda world: {"FLEETPULSE_KAFKA__BOOTSTRAP": f"127.0.0.1:{world.servers.login_port}"},
+        2,
+        r"kafka\.bootstrap = '127\.0\.0\.1:\d+': must be a name that the server's certificate holds",
+    ),
+    "migrate, without the rights": Refusal("migrate", lambda world: world.edge, 1, "the login needs DescribeConfigs"),
+    "jobs in Faust": Refusal("jobs windows --name w", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "jobs on the bare loop": Refusal("jobs finals --name w --shell bare", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "sink": Refusal("sink", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "deliver": Refusal(
+        "deliver",
+        lambda world: (
+            _KAFKA_PASSWORD(world)
+            | {
+                "FLEETPULSE_DELIVERY__DEFAULT__KIND": "webhook",
+                "FLEETPULSE_DELIVERY__DEFAULT__ENDPOINT_URL": "http://127.0.0.1:1/hook",
+            }
+        ),
+        2,
+        _KAFKA_LOGIN,
+    ),
+    "reconcile": Refusal("reconcile", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "tail": Refusal("tail books", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "simulate": Refusal("simulate --gpus 8 --seconds 1", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
+    "the agent goes on, its records wait": Refusal(
+        "agent --seconds 2",
+        lambda world: _KAFKA_PASSWORD(world) | {"FLEETPULSE_AGENT__DRAIN_MS": "200"},
+        0,
+        f"Kafka turns us away; records wait in the spool.*{_KAFKA_LOGIN}",
+    ),
+    "doctor": Refusal("doctor --within 5", _KAFKA_PASSWORD, 1, "FLEETPULSE_KAFKA__SASL_PASSWORD_FILE="),
+    "query, a wrong password": Refusal(
+        "query 'SELECT 1'",
+        _wrong_password("CLICKHOUSE_READER"),
+        2,
+        r"clickhouse\.user = 'reader': must be a login that https",
+    ),
+    "query, an unknown authority": Refusal(
+        "query 'SELECT 1'",
+        _other_authority("CLICKHOUSE_READER__CA_FILE"),
+        2,
+        r"clickhouse\.ca_file = '.*ca\.crt': must hold the authority behind the certificate of https",
+    ),
+    "query, another host name": Refusal(
+        "query 'SELECT 1'",
+        lambda world: {_READER_URL: f"https://127.0.0.1:{world.servers.https_port}"},
+        2,
+        r"clickhouse\.url = 'https://127\.0\.0\.1:\d+': must be a name that the server's certificate holds",
+    ),
+    "migrate, a wrong password of ClickHouse": Refusal(
+        "migrate --dry-run", _wrong_password("CLICKHOUSE"), 2, r"clickhouse\.user = 'fleetpulse': must be a login"
+    ),
+    "sink, an unknown authority of ClickHouse": Refusal(
+        "sink", _other_authority("CLICKHOUSE__CA_FILE"), 2, r"clickhouse\.ca_file = '.*': must hold the authority"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(migrated: World) -> Iterator[dict[str, Future[Ended]]]:
+    """All commands that are turned away, some at a time."""
+    with ThreadPoolExecutor(4) as pool:
+        yield {
+            name: pool.submit(
+                fleetpulse,
+                migrated.good | one.other(migrated),
+                migrated.folder / f"refused-{number}",
+                *shlex.split(one.words),
+            )
+            for number, (name, one) in enumerate(REFUSALS.items())
+        }
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_who_is_turned_away_is_told_what_to_change(ended: dict[str, Future[Ended]], name: str) -> None:
+    """One sentence with the setting, the documented exit code, no secret and no traceback."""
+    expected, found = REFUSALS[name], ended[name].result()
+
+    assert found.code == expected.code, found.said
+    assert re.search(expected.says, found.said), found.said
+    assert "Traceback" not in found.said
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        pytest.param({"sasl_username": "nobody"}, "kafka.sasl_username = 'nobody': must be a login", id="no such user"),
+        pytest.param(
+            {"sasl_mechanism": "PLAIN"}, "kafka.sasl_mechanism = 'PLAIN': must be one", id="no such mechanism"
+        ),
+        pytest.param(
+            {"ssl_cafile": None}, 'kafka.ssl_cafile = "the system\'s authorities"', id="the system's authorities"
+        ),
+        pytest.param({"security_protocol": "PLAINTEXT"}, "'PLAINTEXT': must be that of localhost", id="no TLS"),
+        pytest.param({"security_protocol": "SASL_PLAINTEXT"}, "speaks TLS alone", id="a login without TLS"),
+    ],
+)
+async def test_the_broker_turns_away(migrated: World, other: dict[str, Any], says: str) -> None:
+    """Every other way of coming by the wrong door is told by the setting too."""
+    assert says in str(await why_refused(_kafka(migrated.servers, **other)))
+
+
+@pytest.mark.parametrize(
+    ("certificate", "says"),
+    [
+        pytest.param(None, "kafka.ssl_certfile = None: must be a certificate that localhost", id="none"),
+        pytest.param("stranger.pem", "stranger.pem': must be a certificate that localhost", id="of a stranger"),
+    ],
+)
+async def test_the_broker_turns_away_a_certificate(migrated: World, certificate: str | None, says: str) -> None:
+    """It wants one of its own authority."""
+    folder = migrated.other_authority.parent
+    by = {"bootstrap": f"{rig.HOST}:{migrated.servers.certificate_port}", "security_protocol": "SSL"}
+    file = None if certificate is None else folder / certificate
+
+    assert says in str(await why_refused(_kafka(migrated.servers, **by, ssl_certfile=file)))
+
+
+async def test_a_certificate_that_has_run_out_is_waited_for(migrated: World) -> None:
+    """The server's affair: services try again, and the sentence says what is to be renewed."""
+    authority = migrated.servers.authority
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(authority.issue("old", host=rig.HOST, days=-1))
+    receiver = Receiver(tls=server)
+
+    async with receiver.standing():
+        found = await why_refused(_kafka(migrated.servers, bootstrap=f"{rig.HOST}:{receiver.port}"))
+
+    assert isinstance(found, UnavailableError)
+    assert f"{rig.HOST}:{receiver.port} shows a certificate out of its time" in str(found)
+
+
+async def test_alerts_are_delivered_over_https(migrated: World, tmp_path: Path) -> None:
+    """To targets whose authority ``ca_file`` names; without it the check fails and says why."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(migrated.servers.server)
+    receiver = Receiver(tls=server)
+
+    async with receiver.standing():
+        targets = [
+            {"name": "pager", "kind": "alertmanager", "ca_file": str(migrated.servers.authority.certificate)},
+            {"name": "hook", "kind": "webhook", "ca_file": str(migrated.servers.authority.certificate)},
+            {"name": "blind", "kind": "webhook"},
+        ]
+        url = {"endpoint_url": f"https://{rig.HOST}:{receiver.port}", "bearer_token": "wrong-Pa55"}
+        variables = migrated.good | {"FLEETPULSE_DELIVERY__TARGETS": json.dumps([url | one for one in targets])}
+        words = ("deliver", "--check", "--json", "--target")
+        known = await asyncio.to_thread(fleetpulse, variables, tmp_path / "known", *words, "pager", "--target", "hook")
+        blind = await asyncio.to_thread(fleetpulse, variables, tmp_path / "blind", *words, "blind")
+
+    assert (known.code, [row["status"] for row in json.loads(known.said)]) == (0, [200] * 4), known.said
+    assert {request.headers["authorization"] for request in receiver.requests} == {"Bearer wrong-Pa55"}
+    assert blind.code == 1
+    assert "certificate verify failed" in blind.said
+
+
+def test_a_good_set_up_satisfies_the_doctor(migrated: World) -> None:
+    """The rights that the documentation lists are enough for all it looks at."""
+    found = fleetpulse(migrated.good, migrated.folder / "doctor", "doctor")
+
+    assert found.code == 0, found.said
+    assert " 0 are wrong" in found.said
