@@ -116,6 +116,10 @@ def budgets_check(
     )
 
 
+_NO_BILL = "there is no bill in this range"
+_NO_BILL_YET = f"{_NO_BILL} up to two minutes ago, and what is younger may still change: ask again in two minutes"
+
+
 def audit_cost(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="A simulated day in a database of its own instead of the live tables.")
@@ -153,7 +157,8 @@ def audit_cost(
         for line in found.lines():
             out.print(line, markup=False, highlight=False, soft_wrap=True)
     if not found.exact:
-        said = "bills differ; the lines above name them" if found.bills else "there is no bill in this range"
+        none = _NO_BILL if simulate or to else _NO_BILL_YET
+        said = "bills differ; the lines above name them" if found.bills else none
         err.print(said, style="red", markup=False, highlight=False)
         raise typer.Exit(1)
 

@@ -54,6 +54,7 @@ PROMISED = {
     "fleetpulse query": ("model", "requests", "ttft_p99_ms", "llama-3.1-8b"),
 }
 """What a line must print, by how it begins."""
+TWO_MINUTES_S = 120
 LINE_S, SERVES_S, ENDS_S = 600.0, 180.0, 60.0
 
 
@@ -138,6 +139,14 @@ class Stranger:
             )  # fmt: skip
         return Started(line, process, log)
 
+    def _patient(self, started: Started) -> Ran:
+        """Whoever is told to ask again in two minutes does so, once."""
+        ran = started.ended()
+        if ran.status == 0 or "ask again in two minutes" not in ran.said:
+            return ran
+        time.sleep(TWO_MINUTES_S)
+        return self.paste(ran.line).ended()
+
     def follow(self, text: str) -> list[Ran]:
         """Paste all lines, one when the other has ended; what goes on ends last."""
         found: list[Ran] = []
@@ -148,7 +157,7 @@ class Stranger:
                 started.wait_until_it_serves()
                 going_on.append(started)
             else:
-                found.append(started.told_to_end() if line in SERVES else started.ended())
+                found.append(started.told_to_end() if line in SERVES else self._patient(started))
         return found + [started.told_to_end() for started in going_on]
 
 
