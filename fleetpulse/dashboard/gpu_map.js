@@ -66,41 +66,52 @@ export default {
       const ratio = window.devicePixelRatio || 1;
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
-      this.index = new Map(this.places.split(" ").map((place, number) => [Number(place), number]));
-      const pen = this.canvas.getContext("2d"), shades = this.shades.split(" "), colours = this.colours();
-      for (const flagged of [false, true]) {
-        // Cells with a border are drawn last, so that no neighbour covers it.
-        for (const [place, number] of this.index) {
-          const state = this.states[number];
-          if ((state !== ".") === flagged) this.cell(pen, place, ratio, this.fill(number, shades, colours), colours[state]);
-        }
+      this.at_place = this.places.split(" ").map(Number);
+      this.index = new Map(this.at_place.map((place, number) => [place, number]));
+      const pen = this.canvas.getContext("2d");
+      const lefts = this.edges(this.columns, this.canvas.width), tops = this.edges(this.rows, this.canvas.height);
+      for (const draw of [this.fills(), this.borders(ratio)]) {
+        // Borders are drawn last, so that no neighbour covers them.
+        this.at_place.forEach((place, number) => {
+          const x = place % this.columns, y = (place - x) / this.columns;
+          draw(pen, number, lefts[x], tops[y], lefts[x + 1] - lefts[x], tops[y + 1] - tops[y]);
+        });
       }
       this.$el.dataset.drawn = this.index.size;
       if (this.at >= 0) this.look(this.at);
+    },
+    edges(count, length) {
+      return Array.from({ length: count + 1 }, (_, number) => Math.round((number * length) / count));
+    },
+    fills() {
+      const { gone, unknown } = this.colours(), shades = this.shades.split(" "), { states, levels } = this;
+      return (pen, number, left, top, width, height) => {
+        const known = levels[number] === " " ? unknown : shades[levels.charCodeAt(number) - 48], gap = height > 9 ? 2 : 1;
+        pen.fillStyle = states[number] === "m" ? gone : known;
+        pen.fillRect(left, top, width - gap, height - gap);
+      };
+    },
+    borders(ratio) {
+      const colours = this.colours(), { states } = this;
+      return (pen, number, left, top, width, height) => {
+        const colour = colours[states[number]];
+        if (!colour) return;
+        const gap = height > 9 ? 2 : 1, line = height > 9 * ratio ? 2 * ratio : ratio;
+        pen.strokeStyle = colour;
+        pen.lineWidth = line;
+        pen.strokeRect(left + line / 2, top + line / 2, width - gap - line, height - gap - line);
+      };
     },
     colours() {
       const style = getComputedStyle(this.$el), of = (name) => style.getPropertyValue(`--${name}`).trim();
       return { m: of("bad"), w: of("warn"), gone: of("gone"), unknown: of("line") };
     },
-    fill(number, shades, colours) {
-      if (this.states[number] === "m") return colours.gone;
-      return this.levels[number] === " " ? colours.unknown : shades[this.levels.charCodeAt(number) - 48];
-    },
-    box(place, ratio = 1) {
-      const across = (this.area.clientWidth * ratio) / this.columns, down = (this.area.clientHeight * ratio) / this.rows;
+    box(place) {
+      // Left, top, width and height of a cell in CSS pixels.
+      const across = this.area.clientWidth / this.columns, down = this.area.clientHeight / this.rows;
       const x = place % this.columns, y = Math.floor(place / this.columns);
       const left = Math.round(x * across), top = Math.round(y * down);
       return [left, top, Math.round((x + 1) * across) - left, Math.round((y + 1) * down) - top];
-    },
-    cell(pen, place, ratio, fill, border) {
-      const [left, top, width, height] = this.box(place, ratio), gap = height > 9 * ratio ? 2 : 1;
-      pen.fillStyle = fill;
-      pen.fillRect(left, top, width - gap, height - gap);
-      if (!border) return;
-      const line = height > 9 * ratio ? 2 * ratio : ratio;
-      pen.strokeStyle = border;
-      pen.lineWidth = line;
-      pen.strokeRect(left + line / 2, top + line / 2, width - gap - line, height - gap - line);
     },
     place(event) {
       const { left, top, width, height } = this.area.getBoundingClientRect();
@@ -121,7 +132,7 @@ export default {
       if (!(event.key in STEP) || !this.index?.size) return;
       event.preventDefault();
       const [x, y] = STEP[event.key];
-      const from = this.at < 0 ? undefined : Number(this.places.split(" ")[this.at]);
+      const from = this.at < 0 ? undefined : this.at_place[this.at];
       this.mark(from === undefined ? 0 : this.next(from, x, y));
     },
     next(from, x, y) {
@@ -134,7 +145,7 @@ export default {
     },
     mark(number) {
       this.at = number;
-      const [left, top, width, height] = this.box(Number(this.places.split(" ")[number]));
+      const [left, top, width, height] = this.box(this.at_place[number]);
       Object.assign(this.$refs.mark.style, { left: `${left - 1}px`, top: `${top - 1}px`, width: `${width + 1}px`, height: `${height + 1}px` });
       this.$refs.mark.hidden = false;
       this.$refs.tip.hidden = true;

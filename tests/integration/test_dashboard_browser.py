@@ -38,6 +38,8 @@ PAGES = {
     "/pipeline": "llm.requests",
     "/sql": "rows in",
 }
+# Pages that stand in no menu, and one of a single thing.
+SINGLE = {"/gpu?gpu=GPU-00000003-3f5a-11ef": "host-0000", "/request": "Where its time went"}
 
 
 FORBIDDEN = (
@@ -75,6 +77,17 @@ def row(page: Page, panel: str, text: str) -> Locator:
     return page.get_by_role("region", name=panel, exact=True).locator("tbody tr", has_text=text)
 
 
+def open_last_hours(running: Rig, page: Page, path: str) -> None:
+    """A page over two hours; that of a request by way of the newest one's link."""
+    if path != "/request":
+        running.open(page, f"{path}{'&' if '?' in path else '?'}last=2h")
+        return
+    running.open(page, "/requests?last=2h")
+    page.get_by_role("region", name="Requests", exact=True).locator("tbody a").first.click()
+    page.wait_for_url(re.compile(r"/request\?"))
+    settled(page)
+
+
 def dragged(page: Page, chart: str) -> bool:
     """Mark a stretch of a chart with the mouse; whether it became the range (a chart not drawn yet takes none)."""
     box = page.get_by_role("img", name=chart).bounding_box()
@@ -102,11 +115,13 @@ def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig
     running.seen.clear()
     grave: dict[str, list[tuple[str, str]]] = {}
     with running.page(look) as page:
-        for path, text in PAGES.items():
-            running.open(page, f"{path}?last=2h")
+        for path, text in (PAGES | SINGLE).items():
+            open_last_hours(running, page, path)
             expect(page.get_by_role("main").last).to_contain_text(text)
             expect(page.locator(".fp-notice[role=alert]:visible")).to_have_count(0)
-            page.screenshot(path=SHOTS / f"{path[1:]}-{look}.png", full_page=True)
+            page.screenshot(
+                path=SHOTS / f"{path[1:].partition('?')[0]}{'-one' * ('?' in path)}-{look}.png", full_page=True
+            )
             found = Axe().run(page, options=RULES[look])["violations"]
             grave |= {path: [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in GRAVE]}
             assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), path
@@ -145,6 +160,39 @@ def test_a_stretch_marked_in_a_chart_becomes_the_range(running: Rig, page: Page)
     assert page.url == address
     expect(page.get_by_role("button", name="Custom")).to_have_count(0)
     expect(page.get_by_role("group", name="Time range").locator("[aria-pressed=true]")).to_have_count(0)
+
+
+def test_the_map_of_gpus_is_reached_by_mouse_and_by_keys(running: Rig, page: Page) -> None:
+    """Every GPU has a cell of its colour. The one under the mouse or chosen by arrow keys is told of; a click or Enter
+    opens it."""
+    running.open(page, "/fleet?last=2h")
+    area = page.get_by_role("application", name="Heat map of all GPUs")
+    told = area.get_by_role("status")
+    expect(page.locator(".fp-map[data-drawn='16']")).to_be_visible()
+    box = area.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 2.5 / 8 * box["height"])
+    expect(told).to_contain_text("host-0001 · GPU-0000000a")
+    expect(told).to_contain_text("engine host-0001-engine-0")
+    colours = page.evaluate(_COLOURS)
+
+    area.focus()
+    for key in ("ArrowLeft", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(told).to_contain_text("host-0000 · GPU-00000004")
+    page.keyboard.press("Escape")
+    expect(told).to_be_hidden()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/gpu\?.*gpu=GPU-00000008"))
+    page.go_back()
+    settled(page)
+    expect(page.locator(".fp-map[data-drawn='16']")).to_be_visible()
+    area.click(position={"x": 5, "y": box["height"] - 5})
+    page.wait_for_url(re.compile(r"/gpu\?.*gpu=GPU-00000007"))
+
+    assert len(colours) > 4
 
 
 def test_the_console_refuses_to_write_and_to_reach_out(running: Rig, page: Page) -> None:
@@ -265,6 +313,14 @@ def test_an_outage_of_the_database_is_said_and_passes(running: Rig, page: Page) 
     expect(row(page, "Tenants", "acme")).to_have_count(1)
 
 
+_COLOURS = """() => {
+  const canvas = document.querySelector('.fp-map canvas'), {width, height} = canvas;
+  const {data} = canvas.getContext('2d').getImageData(0, 0, width, height);
+  const at = (x, y) => 4 * (width * Math.floor(height * (y + .5) / 8) + Math.floor(width * (x + .5) / 2));
+  const cells = [0, 1].flatMap((x) => [0, 1, 2, 3, 4, 5, 6, 7].map((y) => at(x, y)));
+  return [...new Set(cells.map((first) => data.slice(first, first + 4).join()))];
+}"""
+"""The colours in the middle of all sixteen cells, each once."""
 _FAULTS = "SELECT at_ms FROM gpu_events WHERE host = 'gpu-001' AND kind = 'gpu_lost' LIMIT 1"
 _ALERTS = "SELECT 1 FROM alerts WHERE position(record, 'gpu-001') > 0 LIMIT 1"
 

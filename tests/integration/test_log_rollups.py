@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.queries.dashboard import query
+from fleetpulse.queries.dashboard import Value, query
 from runtime.config import ClickHouseConfig
 from schemas import book_rollups, cost_rollups
 from schemas.costs import COSTS
@@ -169,7 +169,8 @@ def test_what_was_there_before_the_tables_is_noted_by_the_migration(scene: Scene
 def asked(scene: Scene, name: str, from_ms: int, to_ms: int) -> list[dict[str, Any]]:
     """What the dashboard's query says of a range."""
     found = query(name)
-    given = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": 1, "region": "", "tenant": "", "model": ""}
+    given: dict[str, Value] = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": 1}
+    given |= dict.fromkeys(("region", "tenant", "model"), "")
     return list(scene.clickhouse.query(found.sql, found.values(given, to_ms - from_ms)).named_results())
 
 
