@@ -128,7 +128,7 @@ async def test_the_id_of_a_topic_is_written_before_the_topic_is_made(
         order.append("ids " + " ".join(topics))
         return {}
 
-    async def create(_: Any, topics: Any) -> None:
+    async def create(_kafka: Any, _admin: Any, topics: Any) -> None:
         order.append("topics " + " ".join(topic.name for topic in topics))
 
     async def nothing(*_: Any) -> dict[str, str]:
