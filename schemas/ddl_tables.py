@@ -172,8 +172,8 @@ def rollups(limits: Limits) -> list[str]:
 
 
 def sketch_codecs() -> list[str]:
-    """Sketches of rollups are packed by LZ4: charts of six hours read most of a table's sketches, and unpacking ZSTD was
-    three quarters of their time. Parts that are there are packed anew when they merge."""
+    """Sketches of rollups are packed by LZ4: charts of six hours read most of a table's sketches, and unpacking ZSTD
+    was three quarters of their time. Parts that are there are packed anew when they merge."""
     return [
         f"ALTER TABLE {rollup_table(event, level.name)} "
         + ", ".join(f"MODIFY COLUMN {one.name} CODEC(LZ4)" for one in measures_of(event) if one.type == SKETCH)
