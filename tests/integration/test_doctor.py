@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from pydantic import SecretStr
 
+from fleetpulse import migrate as migrate_module
 from fleetpulse.doctor.examine import Subject, examine_world
 from fleetpulse.doctor.facts import Bounds
 from fleetpulse.doctor.finding import Finding, State
@@ -27,7 +29,7 @@ from fleetpulse.stack import ports
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, Config, KafkaConfig
 from runtime.local_stack import StackState, write_state
-from schemas.topics import BY_NAME, Topic
+from schemas.topics import BY_NAME, CONTRACT, Topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -95,6 +97,17 @@ async def behind(kafka: KafkaConfig, topic: str) -> None:
         await consumer.stop()
 
 
+async def keeps_log_ids(kafka: KafkaConfig) -> None:
+    """The topic that keeps them is there, also where nobody has migrated this broker yet."""
+    admin = AIOKafkaAdminClient(**kafka.client_settings())
+    await admin.start()
+    try:
+        await migrate_module._create(kafka, admin, (CONTRACT,))
+        await migrate_module._visible(admin, CONTRACT.name)
+    finally:
+        await admin.close()
+
+
 async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..., str]) -> None:
     """Ten faults at once, each found beside the others: topics, their settings, lag, an open transaction, clocks."""
     source, state = BY_NAME["gpu.events"], BY_NAME["state.windows.gpu.events"]
@@ -111,6 +124,7 @@ async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..
     small = made("small", source, {"max.message.bytes": "1000000"})
     forgetful = made("forgetful", state, {"cleanup.policy": "delete"})
     topics = (good, orphan, missing, few, stamped, short, small, forgetful)
+    await keeps_log_ids(bare.kafka)
     await give_log_ids(bare.kafka, [one.name for one in topics if one is not orphan])
     await behind(bare.kafka, good.name)
     subject = Subject(topics=topics, reads={"windows": (good.name,)}, clock=FastClock())
