@@ -126,14 +126,16 @@ WRONG = {
     " arrayEnumerate(part_gpu_ms))",
 }
 """By the check that must find it, how a bill is made wrong by one nano-dollar, millisecond or request."""
+ALONE = "(owner, minute_ms) IN (SELECT owner, minute_ms FROM costs GROUP BY owner, minute_ms HAVING count() = 1)"
+"""An owner whose GPUs changed their group within a minute has a bill for each."""
 PICK = (
     "SELECT owner, minute_ms FROM costs WHERE use = 'engine' AND length(line_requests) > 1 AND estimated_gpu_ms = 0"
-    " AND total_nusd IS NOT NULL AND part_kind[1] != 'startup' AND minute_ms >= {}"
+    f" AND total_nusd IS NOT NULL AND part_kind[1] != 'startup' AND {ALONE} AND minute_ms >= {{}}"
     " ORDER BY minute_ms, owner LIMIT 1 BY minute_ms LIMIT 4"
 )
 PICK_STARTED = (
     "SELECT owner, minute_ms FROM costs WHERE use = 'engine' AND part_kind[1] = 'startup' AND length(part_kind) > 1"
-    " AND minute_ms >= {} LIMIT 1"
+    f" AND {ALONE} AND minute_ms >= {{}} LIMIT 1"
 )
 
 
