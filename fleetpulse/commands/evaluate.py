@@ -35,7 +35,9 @@ def seeds_of(seed: int, seeds: str | None) -> list[int]:
 def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the day: faults, places, times, load.")] = 1,
     seeds: Annotated[str | None, typer.Option(help="Several: 1-5 or 1,4,7.")] = None,
-    hours: Annotated[float, typer.Option(min=0.5, help="Simulated hours of each seed.")] = 24.0,
+    hours: Annotated[
+        float | None, typer.Option(min=0.5, help="Simulated hours of each seed. Default: 24; of --healthy azure 6.")
+    ] = None,
     faults: Annotated[str | None, typer.Option(help="Only these kinds, separated by commas.")] = None,
     rules: Annotated[Path | None, typer.Option(help="Rules to judge by. Default: those that are shipped.")] = None,
     processes: Annotated[int, typer.Option(min=1, max=64, help="Seeds at one time.")] = 2,
@@ -58,6 +60,8 @@ def evaluate(
     from fleetpulse.evaluate.run import evaluate as run_evaluate
 
     numbers = seeds_of(seed, seeds)
+    if budgets and (hours, faults, rules, healthy, whole) != (None, None, None, None, False):
+        raise ConfigError("--budgets", True, "goes with --seed, --seeds, --processes and --json alone")
     options = Options(hours, tuple(faults.split(",")) if faults else (), rules, processes, whole, healthy, budgets)
     with Progress() as progress, progress.task(f"{len(numbers)} simulated days") as tell:
         ran = run_evaluate(numbers, options, tell)

@@ -47,5 +47,5 @@ def _quiet(seed: int, hours: float, load: PoissonLoad | TraceLoad) -> Scenario:
     return Scenario(seed, BEGIN_MS, BEGIN_MS + round(hours * 3_600_000), plan_of(load), ())
 
 
-HEALTHY: dict[str, Callable[[int], Scenario]] = {"azure": azure, "thousand": thousand}
-"""By name, from a seed."""
+HEALTHY: dict[str, Callable[..., Scenario]] = {"azure": azure, "thousand": thousand}
+"""By name, from a seed and, unless it is to be as long as usual, hours."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from fleetpulse.evaluate.log import Log, Stage
 from fleetpulse.evaluate.pipeline import ONE_EACH, Spent, Told, Windows, alerts_of
 from fleetpulse.evaluate.scenario import BEGIN_MS, STEP_MS, Scenario, Trouble, daily_load, plan_of
 from fleetpulse.evaluate.table import OVERRUN
+from fleetpulse.services import EXAMPLE_PRICES
 from producers.fleet.faults import Fault
 from producers.fleet.plan import DEFAULT_TENANTS
 from schemas import native
@@ -34,7 +34,6 @@ from stream_jobs.costs.step import CostStep
 from stream_jobs.finals.spend import SpendStep
 from stream_jobs.prices.load import load as load_prices
 
-PRICES = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
 USUAL_USD = {"acme": 653, "globex": 391, "initech": 261, "umbrella": 131, "hooli": 131}
 """What a tenant spends on a day without trouble: of seed 1, rounded. Budgets are a tenth above it."""
 ABOVE_PPM = 1_100_000
@@ -55,15 +54,18 @@ def budgets() -> Budgets:
     )
 
 
-def overrun(seed: int, *, healthy: bool = False) -> Scenario:
-    """The day of a seed and an hour more; ``healthy``: the same without its fault."""
+def overrun(seed: int) -> Scenario:
+    """The day of a seed and an hour more."""
     random = np.random.default_rng([seed, 8])
     tenant = DEFAULT_TENANTS[int(random.integers(len(DEFAULT_TENANTS)))].name
     from_ms = BEGIN_MS + round(random.uniform(*BEGINS_H) * HOUR_MS / MINUTE_MS) * MINUTE_MS
-    fault = Fault(OVERRUN.fault, "tenant", tenant, from_ms, from_ms + OVERRUN.lasts_s * 1_000, OVERRUN.strength)
-    plan = plan_of(daily_load(), () if healthy else (fault,))
-    troubles = () if healthy else (Trouble(OVERRUN, fault, tenant, frozenset({("tenant", tenant)})),)
-    return Scenario(seed, BEGIN_MS, BEGIN_MS + DAY_MS + AFTER_MS, plan, troubles)
+    trouble = _trouble(tenant, from_ms, from_ms + OVERRUN.lasts_s * 1_000)
+    return Scenario(seed, BEGIN_MS, BEGIN_MS + DAY_MS + AFTER_MS, plan_of(daily_load(), (trouble.fault,)), (trouble,))
+
+
+def _trouble(tenant: str, from_ms: int, to_ms: int) -> Trouble:
+    fault = Fault(OVERRUN.fault, "tenant", tenant, from_ms, to_ms, OVERRUN.strength)
+    return Trouble(OVERRUN, fault, tenant, frozenset({("tenant", tenant)}))
 
 
 @dataclass(slots=True)
@@ -93,15 +95,8 @@ class Truth:
 
     def troubles(self, hit: Sequence[Trouble]) -> tuple[Trouble, ...]:
         """Every budget that was crossed, until its day ends, and whoever was hit without crossing any."""
-        found = [
-            Trouble(
-                OVERRUN,
-                Fault(OVERRUN.fault, "tenant", tenant, at_ms, day_ms + DAY_MS, OVERRUN.strength),
-                tenant,
-                frozenset({("tenant", tenant)}),
-            )
-            for (tenant, day_ms), at_ms in sorted(self.crossed.items())
-        ]
+        crossed = sorted(self.crossed.items())
+        found = [_trouble(tenant, at_ms, day_ms + DAY_MS) for (tenant, day_ms), at_ms in crossed]
         return (*found, *(one for one in hit if one.value not in {tenant for tenant, _ in self.crossed}))
 
 
@@ -117,7 +112,7 @@ class Money:
     """The cost job and the finals job's part that turns its bills into spend; ``truth`` hears every bill."""
 
     def __init__(self, truth: Truth) -> None:
-        prices = load_prices(PRICES)
+        prices = load_prices(EXAMPLE_PRICES)
         step = CostStep(DEFAULT_LIMITS, ONE_EACH, Pricing(prices), prices.version, ledger_limits=LedgerLimits())
         self._costs, self._spend, self._log = Stage(step), Stage(SpendStep()), Log()
         self._truth = truth

@@ -24,10 +24,11 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `fleetpulse evaluate` was asked for. ``cases`` empty: all. ``whole``: through every job and codec.
-    ``healthy``: a day of that name instead, without faults. ``budgets``: a day on which one is crossed instead."""
+    """What `fleetpulse evaluate` was asked for. ``hours`` None: as many as that day has. ``cases`` empty: all.
+    ``whole``: through every job and codec. ``healthy``: a day of that name instead, without faults. ``budgets``: a day
+    on which one is crossed instead, of its own length."""
 
-    hours: float = 24.0
+    hours: float | None = None
     cases: tuple[str, ...] = ()
     rules: Path | None = None
     processes: int = 2
@@ -79,13 +80,17 @@ def short_path(case: Scenario, rules: Path | None, spent: Spent) -> Iterator[Tol
 
 def run_seed(seed: int, options: Options) -> Ran:
     """The day of a seed."""
-    if options.budgets:
-        return _run_overrun(seed)
+    return _run_overrun(seed) if options.budgets else run(case_of(seed, options), options)
+
+
+def case_of(seed: int, options: Options) -> Scenario:
+    """What is simulated. Raises ``ConfigError`` for a name there is not, and for hours too short for the faults."""
+    make: Callable[..., Scenario] = partial(scenario, cases=chosen(options.cases))
     if options.healthy is not None:
         if options.healthy not in HEALTHY:
             raise ConfigError("--healthy", options.healthy, f"must be one of {', '.join(HEALTHY)}")
-        return run(HEALTHY[options.healthy](seed), options)
-    return run(scenario(seed, options.hours, chosen(options.cases)), options)
+        make = HEALTHY[options.healthy]
+    return make(seed) if options.hours is None else make(seed, hours=options.hours)
 
 
 def _run_overrun(seed: int) -> Ran:

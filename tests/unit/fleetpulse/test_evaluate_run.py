@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
+from fleetpulse.cli import app
 from fleetpulse.commands.evaluate import seeds_of
 from fleetpulse.evaluate.batches import block_of, records_of
 from fleetpulse.evaluate.pipeline import Spent
 from fleetpulse.evaluate.report import Report
-from fleetpulse.evaluate.run import Options, chosen, run, run_seed, short_path, whole_path
+from fleetpulse.evaluate.run import Options, case_of, chosen, run, run_seed, short_path, whole_path
 from fleetpulse.evaluate.scenario import BEGIN_MS, CHAT, Scenario, Trouble
 from fleetpulse.evaluate.table import BY_NAME
 from producers.fleet.faults import Fault
@@ -137,6 +139,30 @@ def test_wrong_seeds_are_refused(text: str) -> None:
     """The text says what they must be."""
     with pytest.raises(ConfigError, match="must be numbers or ranges"):
         seeds_of(9, text)
+
+
+@pytest.mark.parametrize(
+    ("options", "hours"),
+    [
+        (Options(), 24),
+        (Options(hours=30), 30),
+        (Options(healthy="thousand"), 24),
+        (Options(healthy="azure"), 6),
+        (Options(healthy="azure", hours=24), 24),
+    ],
+)
+def test_a_day_is_as_long_as_it_was_asked_for(options: Options, hours: int) -> None:
+    """A healthy one too; else as long as such a day is."""
+    case = case_of(1, options)
+
+    assert case.end_ms - case.begin_ms == hours * 60 * MINUTE_MS
+
+
+@pytest.mark.parametrize("more", [["--hours", "6"], ["--faults", "gpu_lost"], ["--healthy", "azure"], ["--whole"]])
+def test_days_of_budgets_take_no_other_shape(more: list[str]) -> None:
+    """What would be passed over is refused."""
+    with pytest.raises(ConfigError, match="goes with --seed, --seeds"):
+        typer.main.get_command(app)(["evaluate", "--budgets", *more], standalone_mode=False)
 
 
 def test_unknown_names_are_refused() -> None:
