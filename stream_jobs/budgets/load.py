@@ -160,13 +160,18 @@ def _unusual(node: Node | None, told: Problems) -> tuple[Unusual, ...]:
 def _rule(node: Table, told: Problems) -> Unusual:
     _no_others(node, "a rule of unusual days", ("each", "above", "at_least"), told)
     above = required(node, "above")
-    text = word(above, "above")
-    found = _SHARE.fullmatch(text)
-    share = int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0")) if found else 0
+    text, share = _share(above, "above")
     if not PPM < share <= 10 * PPM:
         raise WrongError(above.at, f"above {quoted(text)} must be like 200%: of the usual, above 100%, at most 1000%")
     each = choice(required(node, "each"), "each", EACH)
     return Unusual(each, share, dollars_nusd(required(node, "at_least"), "at_least"))
+
+
+def _share(node: Node, what: str) -> tuple[str, int]:
+    """A share as it is written, and in ppm: ``80%``; 0 where it is none."""
+    text = word(node, what)
+    found = _SHARE.fullmatch(text)
+    return text, int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0")) if found else 0
 
 
 def dollars_nusd(node: Node, what: str = "amount") -> int:
@@ -201,9 +206,7 @@ def _level(node: Node, told: Problems) -> Level:
     level = table(node, "a level")
     _no_others(level, "a level", ("at", "kind", "ahead"), told)
     at, kind, ahead = required(level, "at"), level.get("kind"), level.get("ahead")
-    text = word(at, "at")
-    found = _SHARE.fullmatch(text)
-    share = int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0")) if found else 0
+    text, share = _share(at, "at")
     if not 0 < share <= 10 * PPM:
         raise WrongError(at.at, f"at {quoted(text)} must be a share of the budget like 80%, above 0, at most 1000%")
     return Level(
