@@ -182,9 +182,7 @@ async def check_topics(admin: Any, existing: Sequence[Topic], partitions: Mappin
     for response in await admin.describe_configs(resources) if resources else ():
         for code, message, _kind, name, entries in response.resources:
             if code:
-                raise ContractError(
-                    f"settings of topic {name} cannot be read ({message}): the login needs DescribeConfigs"
-                )
+                raise kafka_access.untold_settings(name, message)
             found = {entry[0]: entry[1] for entry in entries}.get("message.timestamp.type")
             if found != "LogAppendTime":
                 raise ContractError(

@@ -20,7 +20,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse import queries
 from fleetpulse.database import Answer
-from runtime.clickhouse_access import unreachable
+from runtime.clickhouse_access import first_line, unreachable
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, FleetpulseError
 
@@ -142,4 +142,4 @@ class _Connection:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._client.close()
         if isinstance(error, ClickHouseError):
-            raise FleetpulseError((str(error).splitlines() or [repr(error)])[0]) from error
+            raise FleetpulseError(first_line(error)) from error

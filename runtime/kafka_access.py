@@ -21,7 +21,7 @@ from aiokafka.errors import (
 
 from runtime.config import KafkaConfig
 from runtime.tls import alert_of, untrusted
-from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 
 WITHIN_S = 5.0
 """For each address."""
@@ -56,6 +56,11 @@ def no_right(kafka: KafkaConfig, said: str) -> ConfigError:
     """That the brokers know us and forbid what we need."""
     user = kafka.sasl_username or "the certificate's subject"
     return ConfigError("kafka.sasl_username", user, f"must have the rights that docs/operations.md lists ({said})")
+
+
+def untold_settings(topic: str, said: str) -> ContractError:
+    """That a topic may be as the contract says, and nobody lets us see whether it is."""
+    return ContractError(f"settings of topic {topic} cannot be read ({said}): the login needs DescribeConfigs")
 
 
 async def demand_entry(kafka: KafkaConfig) -> None:

@@ -12,7 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
-from runtime.clickhouse_access import refused
+from runtime.clickhouse_access import first_line, refused
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
 from schemas.ddl_tables import HISTORY
@@ -54,12 +54,11 @@ def _login(config: ClickHouseConfig, within_s: float) -> LoginFacts:
 
 
 def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
-    said = (str(error).splitlines() or [""])[0] or type(error).__name__
     code = getattr(error, "code", None)
     why = refused(error, config)
     if code is None and isinstance(why, ConfigError):
         return LoginFacts(config.user, config.database, error=why.bound, key=why.key.partition(".")[2])
-    return LoginFacts(config.user, config.database, error=said, error_code=code)
+    return LoginFacts(config.user, config.database, error=first_line(error), error_code=code)
 
 
 def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:

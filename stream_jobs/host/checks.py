@@ -10,7 +10,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from runtime.config import KafkaConfig
-from runtime.kafka_access import explained, no_right
+from runtime.kafka_access import explained, no_right, untold_settings
 from schemas.errors import ContractError
 from stream_jobs.host.job import HostedJob
 from stream_jobs.host.names import Names
@@ -74,9 +74,7 @@ async def _check_settings(admin: Any, job: HostedJob, names: Names) -> None:
     for response in await admin.describe_configs(resources):
         for code, message, _kind, topic, entries in response.resources:
             if code:
-                raise ContractError(
-                    f"settings of topic {topic} cannot be read ({message}): the login needs DescribeConfigs"
-                )
+                raise untold_settings(topic, message)
             found = {entry[0]: entry[1] for entry in entries}
             for name, key, value in wanted:
                 if name == topic and found.get(key) != value:
