@@ -76,8 +76,7 @@ def _again(table: Table, record: Record) -> bytes:
     try:
         return native.encode(table.fields, native.decode(record.value or b"", table.fields))
     except RejectedError as error:
-        where = record.where
-        raise ContractError(f"{where} cannot be read as {table.schema}: {error}") from error
+        raise ContractError(f"{record.where} cannot be read as {table.schema}: {error}") from error
 
 
 @lru_cache(maxsize=64)

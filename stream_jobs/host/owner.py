@@ -408,8 +408,9 @@ class PartitionOwner:
         assert found is not None, "the first commit carries a whole snapshot"
         await self._commit_offset(Committed(plan.offset_to, Pointer(plan.number, found.offset).encode()))
         self._committed, self._number = plan.offset_to, plan.number
-        self.output_bytes += _bytes(plan.outputs)
-        self._rests_ms = 1_000 * (_bytes(plan.outputs) + _bytes(plan.pieces)) / self._policy.commit_bytes_per_s
+        written = _bytes(plan.outputs)
+        self.output_bytes += written
+        self._rests_ms = 1_000 * (written + _bytes(plan.pieces)) / self._policy.commit_bytes_per_s
         if plan.spans is not None:
             plan.spans.committed(len(plan.outputs), self._clock.now_ms())
         if found is not self._snapshot:
