@@ -22,7 +22,16 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from schemas import book_rollups, cost_rollups, ddl_alerts, ddl_costs, ddl_rerated, ddl_tables, ddl_views
+from schemas import (
+    book_rollups,
+    cost_rollups,
+    ddl_alerts,
+    ddl_costs,
+    ddl_rerated,
+    ddl_tables,
+    ddl_views,
+    gpu_history,
+)
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.tables import GROUPED
@@ -80,6 +89,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("book_rollups", (*book_rollups.tables(limits), book_rollups.by_time(), book_rollups.note_before())),
         ("cost_rollups", (*cost_rollups.tables(limits), cost_rollups.note_before())),
         ("sketch_codecs", tuple(ddl_tables.sketch_codecs())),
+        ("gpu_history", tuple(gpu_history.statements(limits))),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

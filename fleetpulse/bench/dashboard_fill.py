@@ -32,6 +32,7 @@ ROWS_PER_INSERT = 100_000
 FRESH_MS = 10 * MINUTE_MS
 """Rows of ten seconds of what only *Pipeline* looks at."""
 FILLED = (catalogue.FINEST, "1m", "1h")
+_SORTED_ANEW = {"gpu.history": "gpu.samples"}
 REQUESTS = Profile("history", hosts=25, requests_per_record=40, gpus_per_host=0, seconds=1)
 """A second of raw requests: a thousand."""
 
@@ -63,7 +64,7 @@ def reach_ms(grouping: GroupingSet, level: str) -> int | None:
         for query in map(catalogue.query, catalogue.names())
         if f"grouping = '{grouping.name}'" in query.sql
         for source in query.sources.values()
-        if source.topic == grouping.topic
+        if _SORTED_ANEW.get(source.topic, source.topic) == grouping.topic
         for at, most_ms in source.levels
         if at == level
     ]

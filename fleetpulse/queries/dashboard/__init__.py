@@ -11,7 +11,8 @@
 
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Identifier}``: the finest
 table of that topic whose bound the range keeps, ``*_partials`` for 10s, else a rollup; both have the same columns.
-Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way.
+Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way; ``gpu.history`` is gpu.samples
+sorted by GPU, for what is asked of one.
 ``rows`` and ``seconds`` are what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from schemas import book_rollups, cost_rollups
+from schemas import book_rollups, cost_rollups, gpu_history
 from schemas.events import BY_TOPIC
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.merging import BY_LEVEL, labels_of, measures_of, rollup_table
@@ -42,8 +43,12 @@ STANDARD = {
 }
 FINEST, WINDOW_MS = "10s", 10_000
 _LEVELS = (FINEST, "1m", "1h", "1d")
-_OF_LOGS: Mapping[str, Callable[[str], str]] = {"books": book_rollups.table_of, "costs": cost_rollups.table_of}
-"""What is rolled up beside topics of events: by the name that ``reads`` has for it, the table of a level."""
+_OWN: Mapping[str, Callable[[str], str]] = {
+    "books": book_rollups.table_of,
+    "costs": cost_rollups.table_of,
+    "gpu.history": gpu_history.table_of,
+}
+"""Tables beside those of topics of events: by the name that ``reads`` has for them, the table of a level."""
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
@@ -72,9 +77,9 @@ class Source:
 
     def table(self, level: str) -> str:
         """The table of a level."""
-        of_log = _OF_LOGS.get(self.topic)
-        if of_log is not None:
-            return of_log(level)
+        own = _OWN.get(self.topic)
+        if own is not None:
+            return own(level)
         return PARTIALS[self.topic].name if level == FINEST else rollup_table(BY_TOPIC[self.topic], level)
 
 
@@ -177,12 +182,12 @@ def _take(line: str, meanings: dict[str, str], sources: dict[str, Source], limit
 
 def _source(text: str) -> Source:
     found = _READS.fullmatch(text)
-    if found is None or found[1] not in {*_OF_LOGS, *(event.topic for event in GROUPED)}:
-        raise ValueError(f"reads must name an aggregated topic, books or costs, and its levels, not {text!r}")
+    if found is None or found[1] not in {*_OWN, *(event.topic for event in GROUPED)}:
+        raise ValueError(f"reads must name an aggregated topic, {', '.join(_OWN)}, and its levels, not {text!r}")
     levels: list[tuple[str, int | None]] = []
     for part in found[2].split(","):
         level, _, most = (piece.strip() for piece in part.partition("<="))
-        known = _LEVELS[1:] if found[1] in _OF_LOGS else _LEVELS
+        known = _LEVELS[1:] if found[1] in ("books", "costs") else _LEVELS
         if level not in known:
             raise ValueError(f"a level of {found[1]} must be one of {', '.join(known)}, not {level!r}")
         levels.append((level, int(most[:-1]) * _UNIT_MS[most[-1]] if most else None))

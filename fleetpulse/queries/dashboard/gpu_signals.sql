@@ -1,6 +1,6 @@
 -- One GPU over time: everything it told, as means, and what it did, as sums.
 -- param gpu_uuid: the GPU
--- reads gpu: gpu.samples 10s <= 30m, 1m <= 6h, 1h <= 60d, 1d
+-- reads gpu: gpu.history 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000
 -- seconds: 10
 SELECT
@@ -24,8 +24,8 @@ SELECT
     1000 * sum(nvlink_rx_bytes_sum) / nullIf(sum(interval_ms_sum), 0) AS nvlink_rx,
     sum(energy_mj_sum) / 1000 AS energy_j
 FROM {gpu:Identifier} FINAL
-PREWHERE gpu_uuid = {gpu_uuid:String}
-WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+WHERE grouping = 'gpu' AND gpu_uuid = {gpu_uuid:String}
+    AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY at_ms
 ORDER BY at_ms
 LIMIT 5000

@@ -19,7 +19,7 @@ from schemas.stored import LANDED, RAW, kept_of
 
 def is_table(statement: str) -> bool:
     """Whether it makes a table or a view."""
-    return statement.startswith("CREATE") and " FUNCTION " not in statement
+    return statement.startswith(("CREATE TABLE", "CREATE OR REPLACE VIEW"))
 
 
 CREATES = [text for migration in migrations() for text in migration.statements if is_table(text)]
