@@ -20,6 +20,8 @@ from fleetpulse.dashboard.view import AGAIN_S, View, wall_ms
 THEME_COOKIE = "fleetpulse_theme"
 FIRST_ANSWER_S = 0.6
 """How long the first page waits for its figures, so that quick ones come with it; slower ones follow."""
+_SHOW_WHERE = "document.querySelector('.fp-nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'})"
+"""On a phone the menu is wider than the screen."""
 _HEAD = """<meta name="referrer" content="no-referrer"><script>
 window.addEventListener('popstate', () => location.reload());
 function fpTheme(name) {
@@ -60,6 +62,7 @@ class Shell:
         client.on_disconnect(view.stop)
         ui.timer(self._spec.live_s, lambda: view.tick() if view.state.live else None)
         ui.timer(AGAIN_S, lambda: view.tick() if view.failed else None)
+        ui.run_javascript(_SHOW_WHERE)
         await asyncio.wait({view.begin(refresh)}, timeout=FIRST_ANSWER_S)
 
     def _side(self) -> None:

@@ -125,6 +125,8 @@ def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig
             found = Axe().run(page, options=RULES[look])["violations"]
             grave |= {path: [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in GRAVE]}
             assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), path
+            if path in PAGES:
+                expect(page.locator(".fp-nav [aria-current]")).to_be_in_viewport(ratio=0.9)
 
     assert {path: found for path, found in grave.items() if found} == {}
     assert running.seen == []
