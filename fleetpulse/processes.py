@@ -2,7 +2,7 @@
 
 ``demo``, ``chaos`` and ``bench`` run the same commands that production runs (``fleetpulse jobs windows`` and so on),
 as children of this process. A child that dies is restarted after ``restart_after_s`` unless told otherwise; children
-end with their parent.
+end with their parent. Who nobody waits for steps back on a machine that has too little for all (``BACK``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from runtime import priority
+
+BACK = {
+    ("sink",): priority.BULK,
+    ("simulate",): priority.BULK,
+    ("jobs", "windows"): priority.BEHIND,
+    ("jobs", "costs"): priority.BEHIND,
+}
+"""Niceness by the words that a child's arguments begin with; all others have their parent's. Finals and alerts are
+what somebody waits for."""
 RESTART_AFTER_S = 2.0
 STOP_WITHIN_S = 15.0
 _PR_SET_PDEATHSIG = 1
@@ -33,6 +43,11 @@ class Command:
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     restart: bool = True
+
+    @property
+    def nice(self) -> int:
+        """How far it steps back, 0: not at all."""
+        return next((nice for words, nice in BACK.items() if self.arguments[: len(words)] == words), 0)
 
 
 @dataclass(slots=True)
@@ -80,6 +95,7 @@ class Processes:
             stderr=subprocess.STDOUT,
             env={**os.environ, _CHILD_OF: str(os.getpid()), **command.environment},
         )
+        priority.step_back(process.pid, command.nice)
         before = self._children.get(command.name)
         child = _Child(command, process, log, time.monotonic())
         if before is not None:

@@ -6,6 +6,9 @@ Two delays, by the observer's clock, which is the machine's:
   spool; the simulated fleet tells a second at once, at its end, so its own lost GPUs say nothing of this;
 - *rules*: from the moment all of a window's finals could be read to the alert of a rule that judged it.
 
+*finals* says whether the machine keeps up with the fleet at all: from a window's end by the clock until all of its
+finals could be read, while the fleet ran. A fleet that is too large is sent late, and its windows end ever later.
+
 GPUs of ever other hosts are lost, others are throttled, all through the run, so that every delay is measured many times
 and on every phase of the commits.
 """
@@ -61,6 +64,8 @@ class Seen:
     through: dict[int, int] = field(default_factory=dict)
     final_ms: dict[int, int] = field(default_factory=dict)
     newest_end_ms: int = 0
+    begun_ms: int = 0
+    """When the observer began, which is when the fleet was started."""
     trail: Trail = field(default_factory=Trail)
 
     def finals(self, now_ms: int, headers: FinalsHeaders, upstreams: int) -> None:
@@ -91,6 +96,12 @@ def delays_s(seen: Seen, rules: frozenset[str]) -> tuple[list[float], list[float
         elif alert.rule in rules and alert.opened_ms in seen.final_ms:
             judged.append((at_ms - seen.final_ms[alert.opened_ms]) / 1_000)
     return events, judged
+
+
+def finals_s(seen: Seen, from_ms: int, to_ms: int) -> list[float]:
+    """Seconds from the end of each window that ended between the two times to its last finals."""
+    ended = ((end_ms, at_ms) for end_ms, at_ms in sorted(seen.final_ms.items()) if from_ms < end_ms <= to_ms)
+    return [(at_ms - end_ms) / 1_000 for end_ms, at_ms in ended]
 
 
 def schedule(hosts: int, seconds: int) -> list[dict[str, Any]]:
@@ -134,6 +145,7 @@ def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress
 def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[str, float]) -> dict[str, Any]:
     events, judged = delays_s(seen, frozenset(rule.name for rule in load_set(None).rules))
     found = {"events": _quantiles(events), "rules": _quantiles(judged)}
+    while_it_ran = finals_s(seen, seen.begun_ms + SETTLE_S * 1_000, seen.begun_ms + seconds * 1_000)
     p99 = {f"{name}_p99_s": figures["p99_s"] for name, figures in found.items()}
     return {
         "gpus": hosts * live.GPUS_PER_HOST,
@@ -143,6 +155,7 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
         "alerts_resolved": seen.resolved,
         "by_rule": {name: sum(a.rule == name for _, a in seen.opened) for name in sorted(_rules(seen))},
         **found,
+        "finals": _quantiles(while_it_ran),
         "legs": {leg: _quantiles(delays) for leg, delays in seen.trail.legs_s().items()},
         "slowest": seen.trail.slowest(SLOWEST),
         **p99,
@@ -177,7 +190,8 @@ async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
     """Read both topics until the fleet has ended and some time after."""
     from aiokafka import AIOKafkaConsumer
 
-    seen, clock, upstreams = Seen(), SystemClock(), BY_NAME[WINDOW_PARTIALS].partitions
+    clock, upstreams = SystemClock(), BY_NAME[WINDOW_PARTIALS].partitions
+    seen = Seen(begun_ms=clock.now_ms())
     events = asyncio.create_task(_tell_events(config, clock))
     consumer = AIOKafkaConsumer(
         WINDOW_FINALS,

@@ -36,5 +36,6 @@ def _show(result: dict[str, Any]) -> None:
     from fleetpulse.commands.output import table
 
     columns = ("by", "p50_s", "p99_s", "max_s", "count")
-    rows = [(name, *(result[name][key] for key in columns[1:])) for name in ("events", "rules")]
-    out.print(table("From a GPU's loss, and from a window's last finals, to the alert", columns, rows))
+    rows = [(name, *(result[name][key] for key in columns[1:])) for name in ("events", "rules", "finals")]
+    title = "From a GPU's loss, and from a window's last finals, to the alert; from a window's end to its last finals"
+    out.print(table(title, columns, rows))

@@ -23,6 +23,7 @@ import psutil
 
 from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
 from fleetpulse.stack.report import PartStatus, StackStatus
+from runtime import priority
 from runtime.local_stack import DATABASE, Process, StackState, read_state, write_state
 from schemas.errors import StackError
 
@@ -47,6 +48,7 @@ class _Part:
     ports: Callable[[StackState], tuple[int, ...]]
     address: Callable[[StackState], str]
     logs: Callable[[Path], Sequence[Path]]
+    nice: int = 0
 
 
 def _prepare_kafka(state: StackState, on_progress: Progress) -> list[str]:
@@ -72,6 +74,7 @@ _PARTS = {
         lambda state: (state.ports.clickhouse_http, state.ports.clickhouse_native),
         lambda state: state.clickhouse_url,
         clickhouse.log_files,
+        nice=priority.BULK,
     ),
     KAFKA: _Part(
         KAFKA,
@@ -238,7 +241,7 @@ def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackStat
             tell(f"starting {part.name}")
             _demand_disk(state.data_dir)
             ports.demand_free(part.ports(state), part.name)
-            process = daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part))
+            process = daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part), nice=part.nice)
         state = replace(state, wanted=True, processes={**state.processes, part.name: process})
         write_state(state)
         started.append((part, process))

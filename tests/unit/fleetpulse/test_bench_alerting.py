@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleetpulse.bench.alerting import LASTS_S, PREFIX, SETTLE_S, Seen, delays_s, schedule
+from fleetpulse.bench.alerting import LASTS_S, PREFIX, SETTLE_S, Seen, delays_s, finals_s, schedule
 from producers.fleet.faults import faults_of
 from schemas.alerts import Alert
 from schemas.finals import PROGRESS_SCHEMA, FinalsHeaders
@@ -45,6 +45,14 @@ def test_delays_are_told_apart_by_who_opened() -> None:
 
     assert delays_s(seen, frozenset({"gpu_hot"})) == ([0.25], [0.1])
     assert (len(seen.opened), seen.resolved) == (4, 1)
+
+
+def test_finals_count_from_the_end_of_their_window_while_the_fleet_ran() -> None:
+    """Windows before and behind it are left out."""
+    seen = Seen(final_ms={end_ms: end_ms + 1_500 for end_ms in range(1_000_000, 1_050_001, 10_000)})
+    seen.final_ms[1_030_000] = 1_042_000
+
+    assert finals_s(seen, 1_010_000, 1_030_000) == [1.5, 12.0]
 
 
 def test_faults_hit_other_hosts_and_end_before_the_run_does() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from fleetpulse.processes import Command, Processes
+from runtime import priority
 
 
 def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
@@ -53,3 +57,35 @@ def test_a_child_that_is_struck_off_stays_down(tmp_path: Path) -> None:
 
         assert processes.names() == ()
         assert processes.tend() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nice"),
+    [
+        (("sink", "--raw"), priority.BULK),
+        (("simulate", "--load", "bulk"), priority.BULK),
+        (("jobs", "windows", "--name", "a"), priority.BEHIND),
+        (("jobs", "costs"), priority.BEHIND),
+        (("jobs", "finals"), 0),
+        (("jobs", "alerts"), 0),
+        (("agent",), 0),
+    ],
+)
+def test_what_nobody_waits_for_steps_back(arguments: tuple[str, ...], nice: int) -> None:
+    """Finals, alerts and edges are what somebody waits for."""
+    assert Command("a", arguments).nice == nice
+
+
+def test_a_child_steps_back_when_it_is_started_and_started_again(tmp_path: Path) -> None:
+    """The parent does not."""
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    with Processes(tmp_path) as processes:
+        first = os.getpriority(os.PRIO_PROCESS, processes.start(Command("a", ("sink", "--help"))))
+        processes._children["a"].process.wait(30)
+        processes._children["a"].started_s -= 10
+        processes.tend()
+        pid = processes.pid("a")
+        assert pid is not None
+
+        assert (first, os.getpriority(os.PRIO_PROCESS, pid)) == (max(mine, priority.BULK),) * 2
+        assert os.getpriority(os.PRIO_PROCESS, 0) == mine

@@ -1,0 +1,45 @@
+"""Who goes first on a machine that has too little for all: work that nobody waits for steps back.
+
+The kernel shares a core by weights that follow from niceness: against 0, a process of 5 gets a quarter, one of 10 a
+tenth, and all of it while nobody else wants it. Linux may weigh whole sessions instead of processes (*autogroups*);
+niceness then counts among the processes of a session, and a session has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+BEHIND = 5
+"""What alerts do not come from alone: the windows job, costs."""
+BULK = 10
+"""What nobody waits for second by second: sinks, the database, a simulated fleet."""
+_SESSION_TRIES = 5
+_SESSION_PAUSE_S = 0.1
+
+
+def step_back(pid: int, nice: int) -> None:
+    """Give a process that was just started, and what it will start, this niceness; also its session, if it leads one.
+    One that has more keeps it, 0 changes nothing: nobody is put before others. Who is gone is passed over."""
+    if nice <= 0:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpriority(os.PRIO_PROCESS, pid, max(nice, os.getpriority(os.PRIO_PROCESS, pid)))
+        if os.getsid(pid) == pid:
+            _session(pid, nice)
+
+
+def _session(pid: int, nice: int) -> None:
+    """Linux with autogroups; elsewhere there is no such file, and where it may not be written the processes' own
+    niceness has to do. Of who is not root the kernel takes a change every tenth of a second."""
+    for _ in range(_SESSION_TRIES):
+        try:
+            Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
+        except BlockingIOError:
+            time.sleep(_SESSION_PAUSE_S)
+        except OSError:
+            return
+        else:
+            return
