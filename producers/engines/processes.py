@@ -69,9 +69,9 @@ def read_gpu_processes() -> tuple[dict[str, dict[int, str]], dict[str, str]]:
         return {}, {}
     try:
         gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        divided = {gpu: _mig_devices(gpu) for gpu in gpus}
-        handles = [handle for gpu, devices in divided.items() for handle in devices or [gpu]]
-        gpu_of = {_uuid(each): _uuid(gpu) for gpu, devices in divided.items() for each in devices}
+        divided = [(gpu, _mig_devices(gpu)) for gpu in gpus]  # handles of the driver cannot be keys
+        handles = [handle for gpu, devices in divided for handle in devices or [gpu]]
+        gpu_of = {_uuid(each): _uuid(gpu) for gpu, devices in divided for each in devices}
         return dict(found for handle in handles if (found := _on_gpu(handle)) is not None), gpu_of
     except pynvml.NVMLError:
         return {}, {}

@@ -8,6 +8,7 @@ import psutil
 import pynvml
 import pytest
 
+from fleetpulse.bench import nvml_stub
 from producers.engines import processes
 from producers.engines.processes import (
     COMMAND_CHARS_MAX,
@@ -111,6 +112,18 @@ def test_compute_processes_are_told_by_gpu(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert read_gpu_processes() == ({"G0": {os.getpid(): command_of(os.getpid())}}, {})
     assert nvml.open == 0
+
+
+def test_processes_are_told_through_the_driver_s_own_handles() -> None:
+    """Those are pointers: they have no hash, so they are no keys of anything."""
+    gpus = nvml_stub.gpus(2)
+    gpus[0].processes = [(os.getpid(), 2**30)]
+
+    with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
+        told, gpu_of = read_gpu_processes()
+
+    assert told[gpus[0].uuid] == {os.getpid(): command_of(os.getpid())}
+    assert (set(told), gpu_of) == ({gpu.uuid for gpu in gpus}, {})
 
 
 def test_a_divided_gpu_is_told_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
