@@ -31,6 +31,8 @@ from schemas.native_reader import parse
 
 _DICTIONARY_VERSION = (1).to_bytes(8, "little")
 _DICTIONARY_FLAGS = 0x600  # additional keys follow, and they are the whole dictionary
+_SHORT = tuple(bytes((size,)) for size in range(0x80))
+"""Whole numbers as varints of one byte."""
 
 
 def encode(fields: Sequence[Field], block: Block) -> bytes:
@@ -79,6 +81,8 @@ def column_prefix(field: Field) -> bytes:
 
 def varint(value: int) -> bytes:
     """Unsigned LEB128."""
+    if 0 <= value < len(_SHORT):
+        return _SHORT[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -130,7 +134,12 @@ def _append_labels(parts: list[bytes], column: Labels, rows: int) -> None:
     width = 0 if len(words) <= 0x100 else 1 if len(words) <= 0x10000 else 2
     parts += ((_DICTIONARY_FLAGS | width).to_bytes(8, "little"), _u64(len(words)))
     for word in words:
-        parts += (varint(len(word)), word) if word else (b"\0",)
+        if not word:
+            parts.append(_SHORT[0])
+        elif (size := len(word)) < len(_SHORT):  # nearly all; a fleet's names are many
+            parts += (_SHORT[size], word)
+        else:
+            parts += (varint(size), word)
     parts += (_u64(rows), codes.astype(INDEX_DTYPES[width]).tobytes())
 
 

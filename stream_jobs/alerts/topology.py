@@ -161,14 +161,15 @@ class Topology:
         if known is None:
             if self._full(self.gpus):
                 return
-            known = self.gpus[uuid] = Gpu(host, None, None, cluster, region, at_ms)
-        if known.host != host and known.host is not None:
-            self._gpus_on.get(known.host, set()).discard(uuid)
-        known.host, known.cluster, known.region = host, cluster or known.cluster, region or known.region
+            known = self.gpus[uuid] = Gpu(None, None, None, cluster, region, at_ms)
+        if known.host != host:
+            _move(self._gpus_on, uuid, known.host, host)
+            known.host = host
+        known.cluster, known.region = cluster or known.cluster, region or known.region
         known.engine, known.group = engine or known.engine, group or known.group
-        known.seen_ms = max(known.seen_ms, at_ms)
+        if known.seen_ms < at_ms:
+            known.seen_ms = at_ms
         if host is not None:
-            self._gpus_on.setdefault(host, set()).add(uuid)
             self._learn_host((host, cluster, region), at_ms)
 
     def _learn_engine(self, told: Sequence[Word], at_ms: int) -> None:
@@ -179,15 +180,16 @@ class Topology:
         if known is None:
             if self._full(self.engines):
                 return
-            known = self.engines[name] = Engine(host, None, cluster, region, at_ms)
-        if host is not None and known.host is not None and known.host != host:
-            self._on_host.get(known.host, set()).discard(name)
-        known.host, known.cluster, known.region = host or known.host, cluster or known.cluster, region or known.region
+            known = self.engines[name] = Engine(None, None, cluster, region, at_ms)
+        if host is not None and known.host != host:
+            _move(self._on_host, name, known.host, host)
+            known.host = host or known.host
+        known.cluster, known.region = cluster or known.cluster, region or known.region
         known.group = group or known.group
-        known.seen_ms = max(known.seen_ms, at_ms)
+        if known.seen_ms < at_ms:
+            known.seen_ms = at_ms
         self._serves(name, model, version, at_ms)
         if host is not None:
-            self._on_host.setdefault(host, set()).add(name)
             self._learn_host((host, cluster, region), at_ms)
 
     def _learn_served(self, told: Sequence[Word], at_ms: int) -> None:
@@ -209,10 +211,12 @@ class Topology:
                 self._versions.pop(served, None)
         if model is None:
             return
-        if model not in known.models:
+        before_ms = known.models.get(model)
+        if before_ms is None:
             self._versions.pop(model, None)
-        known.models[model] = max(known.models.get(model, 0), at_ms)
-        self._serving.setdefault(model, set()).add(name)
+            self._serving.setdefault(model, set()).add(name)
+        if before_ms is None or before_ms < at_ms:
+            known.models[model] = at_ms
 
     def _learn_host(self, told: Sequence[Word], at_ms: int) -> None:
         name, cluster, region = told
@@ -224,7 +228,8 @@ class Topology:
                 return
             known = self.hosts[name] = Host(cluster, region, at_ms)
         known.cluster, known.region = cluster or known.cluster, region or known.region
-        known.seen_ms = max(known.seen_ms, at_ms)
+        if known.seen_ms < at_ms:
+            known.seen_ms = at_ms
 
     def _learn_tenant(self, told: Sequence[Word], at_ms: int) -> None:
         name, model = told
@@ -357,6 +362,14 @@ _OF: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
 """Fields of an entry by kind."""
 
 
+def _move(index: dict[str, set[str]], name: str, before: Word, now: Word) -> None:
+    """``name`` stands at ``now``, no longer at ``before``."""
+    if before is not None:
+        index.get(before, set()).discard(name)
+    if now is not None:
+        index.setdefault(now, set()).add(name)
+
+
 def _add(found: dict[str, Word], **more: Word) -> None:
     for name, value in more.items():
         if value is not None:
@@ -375,11 +388,19 @@ def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:
     columns = [column for name in reading.names if isinstance(column := block.columns[name], Labels)]
     codes = [column.codes[rows] for column in columns]
     first = _first_of_each(codes, [len(column.words) for column in columns])
-    words = [[None if word is None else word.decode() for word in column.words] for column in columns]
-    for row in first.tolist():
-        found = tuple(of[code[row]] for of, code in zip(words, codes, strict=True))
+    texts = [_texts(column.words, code[first]) for column, code in zip(columns, codes, strict=True)]
+    for found in zip(*texts, strict=True):
         if found[0] != OTHER:
             yield found
+
+
+def _texts(words: Sequence[bytes | None], codes: npt.NDArray[Any]) -> list[Word]:
+    """The word of each code, as text."""
+    used = np.unique(codes).tolist()
+    found = np.empty(len(words), np.object_)
+    found[used] = [None if (word := words[code]) is None else word.decode() for code in used]
+    texts: list[Word] = found[codes].tolist()
+    return texts
 
 
 def _first_of_each(codes: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> npt.NDArray[np.int64]:

@@ -81,9 +81,11 @@ def _unpacked(part: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def _rule_part(judge: RuleJudge) -> bytes:
-    head, arrays = judge.dump()
-    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    return _packed({**head, "arrays": shapes}, b"".join(array.tobytes() for array in arrays.values()))
+    if judge.packed is None:
+        head, arrays = judge.dump()
+        shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+        judge.packed = _packed({**head, "arrays": shapes}, b"".join(array.tobytes() for array in arrays.values()))
+    return judge.packed
 
 
 def _arrays(head: Mapping[str, Any], data: memoryview) -> dict[str, npt.NDArray[Any]]:

@@ -55,6 +55,8 @@ class RuleJudge:
         self.firing = Firing(rule.m, rule.n, rule.clear_after, rule.window_ms)
         self.tally = Tally()
         self.last_ms: int | None = None
+        self.packed: bytes | None = None
+        """The state as it was dumped last, until it changes: one with a longer window does so rarely."""
         self._idle_ms = round(1_000 * rule.options.get("forget_after_s", IDLE_MS / 1_000))
 
     @property
@@ -71,7 +73,7 @@ class RuleJudge:
     def judge(self, window_ms: int, rows_of: Rows, *, learn: bool = True) -> list[Finding]:
         """Findings of a window that is complete. Without ``learn`` of one that is not: nothing is trained, and series
         that are missing are not taken for empty."""
-        rule = self.rule
+        rule, self.packed = self.rule, None
         self._sweep(window_ms)
         window, fill = (window_ms, rule.window_ms), learn and not self._judges_absence
         made = make(self.asked, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
@@ -103,7 +105,7 @@ class RuleJudge:
 
     def ended(self) -> list[Finding]:
         """A clearing for all that fires: the rule is given up."""
-        firing = np.flatnonzero(self.firing.firing)
+        firing, self.packed = np.flatnonzero(self.firing.firing), None
         self.firing.notes = dict.fromkeys(firing.tolist(), CHANGED)
         return self._findings(self.last_ms or 0, firing)
 
@@ -127,7 +129,7 @@ class RuleJudge:
 
     def load(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], *, learned: bool = True) -> None:
         """What was dumped; without what the detector ``learned`` when it is only to be ended."""
-        self.last_ms = head["last_ms"]
+        self.last_ms, self.packed = head["last_ms"], None
         self.registry.load(_part(arrays, "series"))
         self.firing.load(_part(arrays, "firing"))
         self.firing.notes = {int(slot): note for slot, note in head["notes"].items()}

@@ -64,6 +64,8 @@ class Registry:
         self.seen_ms: Whole = np.zeros(0, np.int64)
         self._index = an_index(0)
         self._is_packed = True
+        self._texts: dict[str, npt.NDArray[Any]] = {}
+        """The words as they are dumped, until there are others."""
 
     @property
     def room(self) -> int:
@@ -116,15 +118,8 @@ class Registry:
     def dump(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays; equal for equal series."""
         self._pack()
-        words = [word or b"" for one in self.words for word in one.words[1:]]
-        return {
-            "lines": self.lines,
-            "alive": self.alive,
-            "seen_ms": self.seen_ms,
-            "words": np.frombuffer(b"".join(words), np.uint8),
-            "word_lengths": np.array([len(word) for word in words], np.int32),
-            "word_counts": np.array([len(one.words) - 1 for one in self.words], np.int64),
-        }
+        self._texts = self._texts or self._words_dumped()
+        return {"lines": self.lines, "alive": self.alive, "seen_ms": self.seen_ms, **self._texts}
 
     def load(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Takes over what was dumped."""
@@ -132,6 +127,7 @@ class Registry:
         words = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         stops = np.cumsum(arrays["word_counts"], dtype=np.int64).tolist()
         self.words = [Words(words[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
+        self._texts = {}
         self.lines, self.alive, self.seen_ms = arrays["lines"], arrays["alive"], arrays["seen_ms"]
         self.count = int(self.alive.sum())
         self._reindex()
@@ -185,8 +181,16 @@ class Registry:
             ours[[code for _, code in kept]] = np.arange(1, len(kept) + 1, dtype=np.int32)
             self.lines[:, place] = ours[self.lines[:, place]]
             self.words[place] = Words([word for word, _ in kept])
-        self._is_packed = True
+        self._is_packed, self._texts = True, {}
         self._reindex()
+
+    def _words_dumped(self) -> dict[str, npt.NDArray[Any]]:
+        words = [word or b"" for one in self.words for word in one.words[1:]]
+        return {
+            "words": np.frombuffer(b"".join(words), np.uint8),
+            "word_lengths": np.array([len(word) for word in words], np.int32),
+            "word_counts": np.array([len(one.words) - 1 for one in self.words], np.int64),
+        }
 
 
 def _in_order(labels: Sequence[Labels], rows: Whole) -> Whole:

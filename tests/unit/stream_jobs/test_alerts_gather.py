@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -92,6 +93,39 @@ def test_what_waits_is_bounded() -> None:
     for one in (gather, again):
         assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),))]
         assert one.waiting_bytes == 15
+
+
+def dumped(gather: Gather) -> tuple[dict[str, Any], bytes]:
+    return gather.head(), b"".join(gather.values())
+
+
+def test_what_waits_is_kept_compressed() -> None:
+    """A dump of much that waits is small, the same after more came and after it was loaded, and holds all of it."""
+    gather = Gather([0, 0])
+    tell(gather, 0, 0, 1)
+    dumped(gather)
+    gather.add(FinalsHeaders("x/1", 0, at(1), 0, True, 0, 1), bytes(100_000))
+    again = Gather([0, 0])
+    again.load(*dumped(gather))
+
+    assert len(b"".join(gather.values())) < 1_000
+    assert dumped(again) == dumped(gather)
+    assert again.waiting == gather.waiting
+    assert again.waiting_bytes == gather.waiting_bytes == 100_003
+
+
+def test_what_the_release_before_kept_is_taken_over() -> None:
+    """It did not compress."""
+    gather, again = Gather([0, 0]), Gather([0, 0])
+    tell(gather, 0, 0, 1)
+    head = gather.head() | {"waiting": [[at(0), True, [[0, "x/1", 3]]]]}
+    del head["packed"]
+
+    again.load(head, b"0:0")
+
+    assert again.waiting == gather.waiting
+    assert again.waiting_bytes == gather.waiting_bytes == 3
+    assert dumped(again) == dumped(gather)
 
 
 @pytest.mark.parametrize(("upstreams", "judged"), [(2, 13), (3, 13)])

@@ -137,6 +137,29 @@ def test_a_dump_in_between_does_not_show_in_a_later_one() -> None:
     assert len(seen.dump()[1]) < 300
 
 
+NAMES = st.sampled_from([None, "a", "b", "c"])
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(NAMES, NAMES, NAMES, NAMES, NAMES), max_size=30))
+def test_what_moves_is_where_it_was_told_last(told: list[tuple[str | None, ...]]) -> None:
+    """Who is on a host and who serves a model is what entries say, one by one: GPUs and engines come, move and go."""
+    topology, entries = Topology(AlertPolicy()), Topology(AlertPolicy())
+    for number, values in enumerate(told):
+        names = ("gpu_uuid", "host", "engine_id", "model", "model_version")
+        topology.learn_row(dict(zip(names, values, strict=True)), at(number))
+    entries.gpus, entries.engines, entries.hosts = topology.gpus, topology.engines, topology.hosts
+    entries.forget(0)
+
+    for name in "abc":
+        assert topology.gpus_on(name) == entries.gpus_on(name)
+        assert topology.engines_on(name) == entries.engines_on(name)
+        assert topology.engines_of(name) == entries.engines_of(name)
+        assert [topology.peers_with(name, version) for version in "abc"] == [
+            entries.peers_with(name, version) for version in "abc"
+        ]
+
+
 def _column(values: list[Any]) -> Labels:
     words = [None, *sorted({value for value in values if value is not None})]
     return Labels(np.array([words.index(value) for value in values], np.int32), words)

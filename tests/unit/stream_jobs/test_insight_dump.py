@@ -55,6 +55,28 @@ def test_a_judge_split_at_any_window_is_the_undisturbed_one(seen: list[dict[str,
     assert second.dump() == whole.dump()
 
 
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(
+        st.none() | st.dictionaries(st.sampled_from("abcd"), st.none() | st.integers(40, 99), max_size=4), max_size=25
+    )
+)
+def test_dumps_in_between_do_not_show_in_a_later_one(seen: list[dict[str, int | None] | None]) -> None:
+    """What is packed once for several dumps is what it would be if it were packed anew, whatever came meanwhile."""
+    dumped, whole = Judge(RULES, series_max=3), Judge(RULES, series_max=3)
+    for window in run_of(seen):
+        dumped.judge(window)
+        whole.judge(window)
+        fresh = Judge(RULES, series_max=3)
+        fresh.load(dumped.dump())
+        for one in fresh.judges.values():
+            one.packed = None  # nor is it what it was loaded from
+
+        assert fresh.dump() == dumped.dump()
+
+    assert dumped.dump() == whole.dump()
+
+
 def test_a_judge_split_while_windows_are_incomplete_is_the_undisturbed_one() -> None:
     """How long it has been so is state, and so is whether a longer window was heard from its beginning."""
     windows = [temperatures(n, {"a": 90 - n % 3, "b": 40 + n}, n < 4 or n > 44) for n in range(3, 50)]
