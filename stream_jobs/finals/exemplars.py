@@ -18,7 +18,8 @@ from stream_jobs.finals.merge import Merged, groups_of, sorted_labels
 
 Whole = npt.NDArray[np.int64]
 
-_UNKNOWN = np.iinfo(np.int64).min
+_LENGTH_MAX = 128
+"""Ids are shorter; longer ones would take too much room."""
 
 
 def merge_exemplars(blocks: Sequence[Block]) -> Merged:
@@ -47,10 +48,22 @@ def _places(block: Block, metric: Labels) -> Whole:
 
 
 def _ranks(column: Column) -> Whole:
-    """Numbers that compare as the texts do."""
-    texts = _texts(column)
-    places = {text: place for place, text in enumerate(sorted(set(texts)))}
-    return np.array([places[text] for text in texts], np.int64)
+    """Numbers that compare as the texts do. All texts are filled up with zeros to the longest, as numpy wants them;
+    where that makes two equal, the shorter is less. Texts of unusual length are compared one by one."""
+    assert isinstance(column, Texts)
+    lengths = np.diff(column.ends, prepend=0)
+    longest = int(lengths.max(initial=1))
+    if longest > _LENGTH_MAX:
+        texts = _texts(column)
+        places = {text: place for place, text in enumerate(sorted(set(texts)))}
+        return np.array([places[text] for text in texts], np.int64)
+    room = np.zeros((len(lengths), longest), np.uint8)
+    room[np.arange(longest) < lengths[:, None]] = np.frombuffer(column.data, np.uint8)
+    texts_filled = room.view(f"S{longest}").ravel()
+    order = np.lexsort((lengths, texts_filled))
+    line, sizes, ranks = texts_filled[order], lengths[order], np.zeros(len(order), np.int64)
+    ranks[order[1:]] = np.cumsum((line[1:] != line[:-1]) | (sizes[1:] != sizes[:-1]))
+    return ranks
 
 
 def _texts(column: Column) -> list[bytes]:

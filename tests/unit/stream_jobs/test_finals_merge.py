@@ -166,6 +166,25 @@ def test_exemplars_keep_the_greatest(found: list[tuple[str, str | None, int | No
     assert native.encode(EXEMPLARS.fields, merge_exemplars(parts).block) == native.encode(EXEMPLARS.fields, whole)
 
 
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.text("a\0ä", max_size=3) | st.sampled_from(["b" * 128, "b" * 129, "b" * 128 + "\0"]),
+        max_size=12,
+        unique=True,
+    )
+)
+def test_ids_are_compared_as_bytes_whatever_is_in_them(ids: list[str]) -> None:
+    """A zero at the end counts, a prefix is less, long ones are ids too; the greatest come first."""
+    rows = [an_exemplar(metric="failed", request_id=one) for one in ids] + [an_exemplar()]
+
+    kept = rows_of(EXEMPLARS.fields, merge_exemplars([block_from_rows(EXEMPLARS.fields, rows)]).block)
+
+    assert [row["request_id"] for row in kept if row["metric"] == "failed"] == (
+        sorted(ids, key=str.encode, reverse=True)[: EXEMPLARS_MAX["failed"]]
+    )
+
+
 def _greatest(rows: list[Row]) -> list[tuple[str | None, str, str]]:
     """What must be kept, by brute force."""
     groups: dict[tuple[str, str, str], list[tuple[int, str, Row]]] = {}
