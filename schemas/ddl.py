@@ -31,6 +31,7 @@ from schemas import (
     ddl_tables,
     ddl_views,
     gpu_history,
+    slowest_hours,
 )
 from schemas.events import EVENTS
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -90,6 +91,8 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("cost_rollups", (*cost_rollups.tables(limits), cost_rollups.note_before())),
         ("sketch_codecs", tuple(ddl_tables.sketch_codecs())),
         ("gpu_history", tuple(gpu_history.statements(limits))),
+        ("slowest_hours", tuple(slowest_hours.statements(limits))),
+        ("request_ids", (ddl_tables.request_ids(),)),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -21,6 +21,7 @@ from schemas.tables import (
     ALERT_HISTORY,
     BOOKS,
     EXEMPLARS,
+    EXEMPLARS_OF,
     GROUPED,
     PARTIALS,
     PRODUCER_BOOKS,
@@ -70,6 +71,15 @@ def raw(event: Event, limits: Limits) -> str:
         _kept(table.name, limits),
     )
     return create("CREATE TABLE IF NOT EXISTS", table.name, columns, behind, f"{table.meaning}; read with FINAL")
+
+
+def request_ids() -> str:
+    """Requests are looked for by id among millions of an hour; parts that are there are indexed when they merge."""
+    added = ", ".join(
+        f"ADD INDEX IF NOT EXISTS by_{name} {name} TYPE bloom_filter(0.01) GRANULARITY 1"
+        for name in ("request_id", "trace_id")
+    )
+    return f"ALTER TABLE {RAW[EXEMPLARS_OF].name} {added}"
 
 
 def partials(event: Event, limits: Limits) -> str:

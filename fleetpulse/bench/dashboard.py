@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 import orjson
 
+from fleetpulse.bench.dashboard_alerts import fill_alerts
+from fleetpulse.bench.dashboard_asked import RANGES_MS, Examples, examples_of, ranges_of, tables_of, values_of
 from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
-from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, TENANTS, Fleet, gpu_uuid
+from fleetpulse.bench.dashboard_history import GPUS_PER_HOST, Fleet
+from fleetpulse.bench.dashboard_raw import fill_raw
 from fleetpulse.bench.dashboard_sums import fill_sums
 from fleetpulse.bench.progress import Progress
 from fleetpulse.bench.stand import Stand, filled_stand
@@ -34,7 +37,6 @@ from sinks.database import SinkDatabase
 
 QUERY_P95_MS = 300
 PAGE_P95_MS = 2_000
-RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
 RAW_SECONDS = 60
 _READY_WITHIN_S = 60.0
 _MERGED_WITHIN_S = 300.0
@@ -45,26 +47,6 @@ _SHOWN = """() => window.socket && window.socket.connected && !document.querySel
 """
 NOTE = "filled.json"
 """What the tables hold, beside them."""
-_GIVEN: dict[str, catalogue.Value] = {
-    "total": "util_gpu_pct_sum",
-    "known": "util_gpu_pct_count",
-    "dimension": "tenant",
-    "bins": "ttft_us_bins",
-    "gpu_uuid": gpu_uuid(0),
-    "top": 50,
-    "kept_ms": 60 * 24 * HOUR_MS,
-    "bytes_max": 2_048,
-    "row": -1,
-    "metric": "ttft",
-    "slo_classes": ["interactive", "standard"],
-    "slo_ttft_us": [500_000, None],
-    "slo_tpot_us": [50_000, None],
-    "slo_e2e_us": [None, 30_000_000],
-    "names": [*TENANTS, None],
-}
-_OF_GPUS: dict[str, catalogue.Value] = {"dimension": "host"}
-_EMPTY: dict[str, catalogue.Value] = {"String": ""}
-"""What a place takes that no page fills: a filter that takes all; numbers are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +68,18 @@ def measure(data_dir: Path | None, asked: Asked, progress: Progress) -> dict[str
     with filled_stand(data_dir, progress.say, keep=keep, kept=asked.kept) as stand:
         filling = _kept(stand, asked) if asked.kept else _filled(stand, asked, progress)
         _merged(stand, progress)
-        queries = _queries(stand.config.reading, filling.span, asked.times, progress) if asked.ask else {}
-        pages = _pages(stand, filling.span, asked.times, progress) if asked.ask else None
+        empty = _empty_tables(stand, asked.hours * HOUR_MS)
+        with _reader(stand.config.reading) as client:
+            examples = examples_of(client, filling.span.to_ms)
+            queries = _queries(client, filling.span, examples, asked.times, progress) if asked.ask else {}
+        pages = _pages(stand, filling.span, examples, asked.times, progress) if asked.ask else None
     beyond = [name for name, one in queries.items() if one["p95_ms"] is None or one["p95_ms"] > QUERY_P95_MS]
     slow = [path for path, one in (pages or {}).items() if one["p95_ms"] is None or one["p95_ms"] > PAGE_P95_MS]
     return {
         "gpus": asked.gpus, "hours": asked.hours, "times": asked.times, "rows": filling.rows,
         "queries": queries, "pages": pages,
         "bounds": {"query_p95_ms": QUERY_P95_MS, "page_p95_ms": PAGE_P95_MS}, "beyond": beyond + slow,
+        "empty_tables": empty, "found_nothing": found_nothing(queries),
     }  # fmt: skip
 
 
@@ -136,8 +122,9 @@ def _fill(database: SinkDatabase, fleet: Fleet, span: Span, progress: Progress) 
             said[0] = f"{what}{10 * done // of}"
             progress.say(f"{what}: {done:,} of {of:,}")
 
-    rows = fill_sums(database, fleet, (span.from_ms, span.to_ms), tell)
-    return rows + fill_requests(database, span, RAW_SECONDS, fleet.seed) + fill(database, fleet, span, tell)
+    rows = fill_sums(database, fleet, (span.from_ms, span.to_ms), tell) + fill_alerts(database, fleet, span)
+    rows += fill_requests(database, span, RAW_SECONDS, fleet.seed) + fill_raw(database, fleet, span, RANGES_MS, tell)
+    return rows + fill(database, fleet, span, tell)
 
 
 def _merged(stand: Stand, progress: Progress) -> None:
@@ -152,19 +139,6 @@ def _merged(stand: Stand, progress: Progress) -> None:
         database.close()
 
 
-def values_of(query: catalogue.Query, from_ms: int, to_ms: int) -> dict[str, catalogue.Value]:
-    """A value for every place of a query: the range, no filter, and what a page would choose."""
-    range_ms = to_ms - from_ms
-    known = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": range_ms // 120, **_GIVEN}
-    known |= _OF_GPUS if query.name == "values_of_gpus" else {}
-    given = {
-        name: known.get(name, _EMPTY.get(kind, 0))
-        for name, kind in query.parameters.items()
-        if name not in query.sources
-    }
-    return query.values(given, to_ms - from_ms)
-
-
 def percentiles(took_ms: list[float]) -> dict[str, float | None]:
     """The median and the 95th percentile; null when nothing was measured."""
     if not took_ms:
@@ -172,34 +146,62 @@ def percentiles(took_ms: list[float]) -> dict[str, float | None]:
     return {f"p{q}_ms": round(float(np.percentile(took_ms, q)), 1) for q in (50, 95)}
 
 
-def _queries(login: ClickHouseConfig, span: Span, times: int, progress: Progress) -> dict[str, dict[str, Any]]:
-    """By query and range: percentiles, or why it was refused."""
+def _empty_tables(stand: Stand, history_ms: int) -> list[str]:
+    """Tables that a query of the catalogue reads and that hold nothing: what is asked of them proves nothing."""
+    every = map(catalogue.query, catalogue.names())
+    read = {table for query in every for one in ranges_of(query, history_ms) for table in tables_of(query, one)}
+    database = SinkDatabase(stand.config.clickhouse)
+    try:
+        filled = database.rows("SELECT name FROM system.tables WHERE database = currentDatabase() AND total_rows > 0")
+    finally:
+        database.close()
+    return sorted(read - {name for (name,) in filled})
+
+
+def found_nothing(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Names of queries that were answered with no row over any range; keys are name and range."""
+    rows: dict[str, int] = {}
+    for key, one in queries.items():
+        name = key.partition("/")[0]
+        rows[name] = rows.get(name, 0) + (one.get("rows") or 0)
+    return [name for name, count in rows.items() if not count]
+
+
+@contextlib.contextmanager
+def _reader(login: ClickHouseConfig) -> Iterator[Any]:
     import clickhouse_connect
 
-    found: dict[str, dict[str, Any]] = {}
     client = clickhouse_connect.get_client(**login.client_settings(), autogenerate_session_id=False)
     with contextlib.closing(client):
-        for name in catalogue.names():
-            with progress.task(f"asking {name}"):
-                for range_ms in (one for one in RANGES_MS if one <= span.to_ms - span.from_ms):
-                    asked = _asked(client, catalogue.query(name), span.to_ms - range_ms, span.to_ms, times)
-                    found[f"{name}/{range_ms // MINUTE_MS}m"] = asked
+        yield client
+
+
+def _queries(client: Any, span: Span, examples: Examples, times: int, progress: Progress) -> dict[str, dict[str, Any]]:
+    """By query and range: percentiles, or why it was refused."""
+    found: dict[str, dict[str, Any]] = {}
+    for query in map(catalogue.query, catalogue.names()):
+        with progress.task(f"asking {query.name}"):
+            for range_ms in ranges_of(query, span.to_ms - span.from_ms):
+                bound = values_of(query, span.to_ms - range_ms, span.to_ms, examples)
+                found[f"{query.name}/{range_ms // MINUTE_MS}m"] = _asked(client, query, bound, times)
     return found
 
 
-def _asked(client: Any, query: catalogue.Query, from_ms: int, to_ms: int, times: int) -> dict[str, Any]:
-    bound, took_ms = values_of(query, from_ms, to_ms), []
+def _asked(client: Any, query: catalogue.Query, bound: dict[str, catalogue.Value], times: int) -> dict[str, Any]:
+    took_ms, rows = [], 0
     for _ in range(times + 1):
         begun_s = time.perf_counter()
         try:
-            client.query(query.sql, parameters=bound, settings=query.settings())
+            rows = len(client.query(query.sql, parameters=bound, settings=query.settings()).result_rows)
         except Exception as error:  # of the driver's many: a query that fails is a result, and told as one
             return percentiles([]) | {"refused": str(error).splitlines()[0][:200]}
         took_ms.append(1_000 * (time.perf_counter() - begun_s))
-    return percentiles(took_ms[1:])  # the first reads the disk
+    return percentiles(took_ms[1:]) | {"rows": rows}  # the first reads the disk
 
 
-def _pages(stand: Stand, span: Span, times: int, progress: Progress) -> Mapping[str, dict[str, float | None]] | None:
+def _pages(
+    stand: Stand, span: Span, examples: Examples, times: int, progress: Progress
+) -> Mapping[str, dict[str, float | None]] | None:
     """By path: how long a page takes to show its figures; None where there is no browser to ask."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     try:
@@ -212,13 +214,14 @@ def _pages(stand: Stand, span: Span, times: int, progress: Progress) -> Mapping[
     with _served(stand) as address, sync_playwright() as playwright, progress.task("loading pages"):
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
         context = browser.new_context(viewport={"width": 1_280, "height": 900})
-        return {path: percentiles(_loads(context, address + path, span, times)) for path in _paths()}
+        return {path: percentiles(_loads(context, address + path, span, times)) for path in _paths(examples)}
 
 
-def _paths() -> list[str]:
+def _paths(examples: Examples) -> list[str]:
+    """All pages of the menu, and those of one thing."""
     from fleetpulse.dashboard.registry import PAGES
 
-    return [page.path for page in PAGES if page.in_menu]
+    return [*(page.path for page in PAGES if page.in_menu), *examples.addresses()]
 
 
 @contextlib.contextmanager
@@ -243,7 +246,7 @@ def _served(stand: Stand) -> Iterator[str]:
 
 def _loads(context: Any, address: str, span: Span, times: int) -> list[float]:
     """How long each load took [ms], the first left out: it also fills the browser's cache."""
-    return [_load(context, f"{address}?{hour}") for hour in hours(span, times + 1)][1:]
+    return [_load(context, f"{address}{'&' if '?' in address else '?'}{hour}") for hour in hours(span, times + 1)][1:]
 
 
 def hours(span: Span, times: int) -> list[str]:

@@ -24,7 +24,8 @@ def dashboard(
     results: Results = None,
     data_dir: DataDir = None,
 ) -> None:
-    """How long every query of the dashboard and every page takes over a big fleet. Exit 1 beyond a bound.
+    """How long every query of the dashboard and every page takes over a big fleet. Exit 1 beyond a bound,
+    or when a query finds nothing.
 
     Filling takes minutes. To ask another time: [bold]--keep --no-ask[/bold], then [bold]--kept[/bold].
 
@@ -40,8 +41,15 @@ def dashboard(
         err.print(f"filled with {result['rows']:,} rows; ask them with --kept", style="dim", highlight=False)
         return
     finish("dashboard", result, seed, json=json, results=results, show=lambda: _show(result))
-    if result["beyond"]:
-        err.print(f"beyond its bound: {', '.join(result['beyond'])}", style="red", highlight=False)
+    wrong = {
+        "beyond its bound": result["beyond"],
+        "tables that queries read and nothing was filled into": result["empty_tables"],
+        "found nothing, so their time says nothing": result["found_nothing"],
+    }
+    for what, names in wrong.items():
+        if names:
+            err.print(f"{what}: {', '.join(names)}", style="red", highlight=False)
+    if any(wrong.values()):
         raise typer.Exit(1)
 
 

@@ -58,7 +58,7 @@ def _lines(fleet: Fleet, from_ms: int, to_ms: int) -> str:
 INSERT INTO {BOOKS.name} (committed_ms, partition, offset_from, offset_to, boot, verdict, records, events, job, topic,
     source, log_id, log_partition, log_offset, log_row)
 SELECT at_ms, host % 16, at_ms, at_ms + 1, 1, if(cityHash64(number, at_ms) % 1000 = 0, 3, 0), 5,
-    20 + cityHash64(number) % 40, 'windows', {_words(BOOKED)}[1 + number % {len(BOOKED)}],
+    20 + cityHash64(number) % 40, 'windows', {words(BOOKED)}[1 + number % {len(BOOKED)}],
     concat('host-', toString(host)), 'bench', 0, at_ms, number
 FROM
 (
@@ -74,7 +74,7 @@ def _books(level: str, first_ms: int, count: int) -> str:
 INSERT INTO {book_rollups.table_of(level)}
     (window_ms, job, topic, verdict, identified, records, events, last_commit_ms, version)
 SELECT {first_ms} + {width_ms} * intDiv(number, {len(BOOKED)}) AS at_ms, 'windows',
-    {_words(BOOKED)}[1 + number % {len(BOOKED)}], 0, 1, {width_ms // 10}, {width_ms} + cityHash64(number) % 1000,
+    {words(BOOKED)}[1 + number % {len(BOOKED)}], 0, 1, {width_ms // 10}, {width_ms} + cityHash64(number) % 1000,
     at_ms + {width_ms} - 1, 1
 FROM numbers({count * len(BOOKED)})"""
 
@@ -97,7 +97,7 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> str:
     def of_regions(value: str) -> str:
         return f"arrayMap(i -> {value}, range({regions}))"
 
-    region = f"{_words(REGIONS)}[1 + i % {regions}]"
+    region = f"{words(REGIONS)}[1 + i % {regions}]"
     bill = f"toInt64({engines // regions * minutes} * (1000000 + cityHash64(i, number) % 1000))"
     columns = {
         "window_ms": f"{first_ms} + {width_ms} * number",
@@ -108,11 +108,11 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> str:
         "bill_region": of_regions(region),
         "bill_count": of_regions(f"{engines // regions * minutes}"),
         "part_name": label("if(i % 2 = 0, 'request', '__overhead__')", "'__wasted__'"),
-        "part_kind": label(f"{_words(KINDS)}[1 + intDiv(i, 2) % {len(KINDS)}]", "'held'"),
-        "part_tenant": label(f"{_words(fleet.tenants)}[1 + intDiv(i, {2 * len(KINDS)}) % {tenants}]", "NULL"),
-        "part_model": label(f"{_words(fleet.models)}[1 + intDiv(i, {2 * len(KINDS) * tenants}) % {models}]", "NULL"),
+        "part_kind": label(f"{words(KINDS)}[1 + intDiv(i, 2) % {len(KINDS)}]", "'held'"),
+        "part_tenant": label(f"{words(fleet.tenants)}[1 + intDiv(i, {2 * len(KINDS)}) % {tenants}]", "NULL"),
+        "part_model": label(f"{words(fleet.models)}[1 + intDiv(i, {2 * len(KINDS) * tenants}) % {models}]", "NULL"),
         "part_status": label("if(i % 2 = 0, 'ok', 'error')", "NULL"),
-        "part_region": label(f"{_words(REGIONS)}[1 + intDiv(i, {paid // regions})]", region),
+        "part_region": label(f"{words(REGIONS)}[1 + intDiv(i, {paid // regions})]", region),
         "part_use": label("NULL", "'engine'"),
         "part_owner": label("NULL", f"concat('engine-', toString(i - {paid}))"),
         "part_gpu_model": label("NULL", "'NVIDIA H100 80GB HBM3'"),
@@ -126,7 +126,7 @@ def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)})\nSELECT\n    {picked}\nFROM numbers({count})"
 
 
-def _words(words: Sequence[str]) -> str:
-    """A list of texts that hold no quotes."""
-    assert not any(mark in word for word in words for mark in "'\\")
-    return f"[{', '.join(map(repr, words))}]"
+def words(names: Sequence[str]) -> str:
+    """A list of texts that hold no quotes, as SQL."""
+    assert not any(mark in name for name in names for mark in "'\\")
+    return f"[{', '.join(map(repr, names))}]"

@@ -15,10 +15,12 @@ from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 
 _VALUE = "(e) => emit(e.target.value)"
-_CELL = """<q-td :props="props" :title="props.row[props.col.name + '__title']">
+_CELL = """<q-td :props="props"
+  :title="props.row[props.col.name + '__title'] ?? (typeof props.value === 'string' ? props.value : null)">
 <a v-if="props.row[props.col.name + '__href']" :href="props.row[props.col.name + '__href']">{{
-  props.row[props.col.name + '__text'] }}</a>
-<span v-else :class="props.row[props.col.name + '__class']">{{ props.row[props.col.name + '__text'] }}</span></q-td>"""
+  props.row[props.col.name + '__text'] ?? props.value }}</a>
+<span v-else :class="props.row[props.col.name + '__class']">{{
+  props.row[props.col.name + '__text'] ?? props.value }}</span></q-td>"""
 _MARKED = (
     "(e) => { const marked = (e.batch || [e])[0];"
     " if (marked.startValue !== undefined) emit([marked.startValue, marked.endValue]); }"
@@ -189,12 +191,16 @@ class Table:
         self._table._props["hide-pagination"] = len(records) <= 10
 
     def _row(self, number: int, record: Mapping[str, Any]) -> dict[str, Any]:
+        """What differs from the value alone: a table is sent whole."""
         row: dict[str, Any] = {"__key": number}
         for column in self._columns:
             value = record.get(column.name)
+            text = column.text(value)
             row[column.name] = value if isinstance(value, int | float | None) else clean(value)
-            row[f"{column.name}__text"] = column.text(value)
-            row[f"{column.name}__title"] = clean(value) if isinstance(value, str) else None
+            if text != row[column.name]:
+                row[f"{column.name}__text"] = text
+                if isinstance(value, str):
+                    row[f"{column.name}__title"] = clean(value)
             if column.href is not None:
                 row[f"{column.name}__href"] = column.href(record)
             if column.mood is not None:

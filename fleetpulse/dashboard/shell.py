@@ -60,10 +60,11 @@ class Shell:
                     refresh = self._spec.build(view)
         view.on_notice, view.on_busy, view.on_state = self._notice, self._show_busy, self._show_state
         client.on_disconnect(view.stop)
-        ui.timer(self._spec.live_s, lambda: view.tick() if view.state.live else None)
-        ui.timer(AGAIN_S, lambda: view.tick() if view.failed else None)
         ui.run_javascript(_SHOW_WHERE)
         await asyncio.wait({view.begin(refresh)}, timeout=FIRST_ANSWER_S)
+        # A timer waits for the browser, and with the first that does the page is sent: with its figures, so after them.
+        ui.timer(self._spec.live_s, lambda: view.tick() if view.state.live else None)
+        ui.timer(AGAIN_S, lambda: view.tick() if view.failed else None)
 
     def _side(self) -> None:
         with tag("aside", "fp-side"):

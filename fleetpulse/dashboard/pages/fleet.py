@@ -116,8 +116,9 @@ class _Fleet:
             self._show_map(self._health)
             self._show_lines(series.records())
             self._show_worst(self._health)
-        self._show_figures(self._health, series.records(), len(faults.rows))
-        self._show_faults(faults.records())
+        told = faults.records()
+        self._show_figures(self._health, series.records(), told[0]["faults"] if told else 0)
+        self._show_faults(told)
 
     def _show_map(self, health: Health) -> None:
         if not health.gpus:

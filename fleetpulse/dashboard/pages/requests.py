@@ -6,15 +6,21 @@ from fleetpulse.dashboard.page import PageSpec, Refresh
 from fleetpulse.dashboard.parts import Panel, choices, search_field
 from fleetpulse.dashboard.requests_table import newest, requests_table
 from fleetpulse.dashboard.view import View
+from schemas.slowest_hours import WINDOWS_UP_TO_MS
 
 TOP = 200
 ORDERS = {"newest": "newest", "failed": "newest failed", "ttft": "slowest first token", "e2e": "slowest end to end"}
 _HINTS = {
     "newest": f"the newest {TOP} of the range",
     "failed": f"the newest {TOP} that did not end well",
-    "ttft": "from the slowest two of every 10 s, engine and model",
-    "e2e": "from the slowest two of every 10 s, engine and model",
 }
+
+
+def slowest_hint(span_ms: int) -> str:
+    """Among which requests the slowest of a range of this length are looked for."""
+    if span_ms <= WINDOWS_UP_TO_MS:
+        return "from the slowest two of every 10 s, engine and model"
+    return "from the slowest of every hour, engine, model and tenant"
 
 
 def build(view: View) -> Refresh:
@@ -37,7 +43,7 @@ def build(view: View) -> Refresh:
             where = "with this id in this range" if wanted else "in this range"
             panel.empty(f"No request {where}", "Choose a longer range or fewer filters; raw requests go after days.")
             return
-        panel.hint(_HINTS[shown] if not wanted else "with this id")
+        panel.hint("with this id" if wanted else _HINTS.get(shown) or slowest_hint(view.range.span_ms))
         panel.show()
         table.show(answer.records())
 

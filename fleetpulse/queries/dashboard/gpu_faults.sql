@@ -1,8 +1,8 @@
--- What happened to GPUs over a range, the newest first.
+-- What happened to GPUs over a range, the newest first, and how often anything did.
 -- param gpu_uuid: only this GPU; an empty text takes all
--- rows: 500
+-- rows: 200
 -- seconds: 10
-SELECT at_ms, severity, kind, code, host, gpu_uuid, message, action
+SELECT at_ms, severity, kind, code, host, gpu_uuid, message, action, count() OVER () AS faults
 FROM gpu_events FINAL
 WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
     AND intDiv(at_ms, 60000) >= intDiv({from_ms:Int64}, 60000) AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64}, 60000)
@@ -13,4 +13,4 @@ WHERE at_ms >= {from_ms:Int64} AND at_ms < {to_ms:Int64}
     AND ({host:String} = '' OR host = {host:String})
     AND ({gpu_model:String} = '' OR gpu_model = {gpu_model:String})
 ORDER BY at_ms DESC, gpu_uuid
-LIMIT 500
+LIMIT 200

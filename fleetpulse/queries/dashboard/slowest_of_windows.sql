@@ -1,19 +1,53 @@
 -- The slowest requests of a range, from the slowest two of every window, engine and model.
+-- Beyond two hours: of whole hours from the slowest of every hour, engine, model, tenant and status, around them as before.
 -- param metric: ttft or e2e
 -- param top: how many at most
 -- rows: 1000
 -- seconds: 10
 SELECT
-    window_ms AS at_ms, request_id, model, tenant, status, error_kind, engine_id,
+    at_ms, request_id, model, tenant, status, error_kind, engine_id,
     if({metric:String} = 'ttft', value_us, NULL) AS ttft_us,
     if({metric:String} = 'e2e', value_us, NULL) AS e2e_us
-FROM exemplars FINAL
-WHERE metric = {metric:String} AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-    AND ({model:String} = '' OR model = {model:String})
-    AND ({tenant:String} = '' OR tenant = {tenant:String})
-    AND ({status:String} = '' OR status = {status:String})
-    AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
-    AND ({host:String} = '' OR host = {host:String})
+FROM
+(
+    SELECT at_ms, request_id, model, tenant, status, error_kind, engine_id, value_us
+    FROM
+    (
+        SELECT
+            hour_ms, host, engine_id, model, tenant, status,
+            slowest.value_us AS value_us,
+            slowest.window_ms AS at_ms,
+            slowest.request_id AS request_id,
+            slowest.error_kind AS error_kind
+        FROM exemplars_slowest_1h
+        WHERE metric = {metric:String} AND {to_ms:Int64} - {from_ms:Int64} > 7200000
+            AND hour_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+            AND hour_ms < intDiv({to_ms:Int64}, 3600000) * 3600000
+            AND ({model:String} = '' OR model = {model:String})
+            AND ({tenant:String} = '' OR tenant = {tenant:String})
+            AND ({status:String} = '' OR status = {status:String})
+            AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
+            AND ({host:String} = '' OR host = {host:String})
+        ORDER BY value_us DESC
+        LIMIT 4 * {top:UInt32}
+    )
+    LIMIT 1 BY hour_ms, host, engine_id, model, tenant, status
+    UNION ALL
+    SELECT window_ms AS at_ms, request_id, model, tenant, status, error_kind, engine_id, assumeNotNull(value_us) AS value_us
+    FROM exemplars
+    WHERE metric = {metric:String} AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND exemplars.value_us IS NOT NULL
+        AND ({to_ms:Int64} - {from_ms:Int64} <= 7200000
+            OR window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
+            OR window_ms >= intDiv({to_ms:Int64}, 3600000) * 3600000)
+        AND ({model:String} = '' OR model = {model:String})
+        AND ({tenant:String} = '' OR tenant = {tenant:String})
+        AND ({status:String} = '' OR status = {status:String})
+        AND ({engine_id:String} = '' OR engine_id = {engine_id:String})
+        AND ({host:String} = '' OR host = {host:String})
+    ORDER BY value_us DESC
+    LIMIT 4 * {top:UInt32}
+)
 ORDER BY value_us DESC, request_id
 LIMIT 1 BY request_id
 LIMIT {top:UInt32}

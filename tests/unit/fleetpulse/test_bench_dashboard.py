@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleetpulse.bench.dashboard import percentiles, values_of
+from fleetpulse.bench.dashboard import found_nothing, percentiles
+from fleetpulse.bench.dashboard_alerts import ALERTS, OPEN, transitions
+from fleetpulse.bench.dashboard_asked import AROUND_MS, RANGES_MS, Examples, ranges_of, tables_of, values_of
 from fleetpulse.bench.dashboard_fill import FRESH_MS, Span, reach_ms, width_of
 from fleetpulse.bench.dashboard_history import BINS_PER_SKETCH, FATES, Fleet
 from fleetpulse.queries import dashboard as catalogue
@@ -89,3 +91,50 @@ def test_percentiles_are_of_all_and_null_of_none() -> None:
 
     assert percentiles(took_ms) == {"p50_ms": 50.0, "p95_ms": 95.0}
     assert percentiles([]) == {"p50_ms": None, "p95_ms": None}
+
+
+def test_what_a_query_reads_is_told_from_its_text() -> None:
+    """Tables by the range's level, those behind a join and in the parts of a union; names of parts of it are none."""
+
+    def tables(name: str, range_ms: int) -> set[str]:
+        return tables_of(catalogue.query(name), range_ms)
+
+    assert tables("fleet_gpus", MINUTE_MS) == {"gpu_samples_partials"}
+    assert tables("fleet_gpus", HOUR_MS) == {"gpu_samples_rollup_1m"}
+    assert tables("gpus", HOUR_MS) == {"gpu_samples_rollup_1h", "gpu_samples_rollup_1m"}
+    assert tables("slowest_of_windows", HOUR_MS) == {"exemplars", "exemplars_slowest_1h"}
+    assert tables("cost_idle_hosts", HOUR_MS) == {"token_costs_rollup_1h", "token_costs_rollup_1m"}
+    assert tables("goodput_over_time", HOUR_MS) == {"llm_requests"}
+    assert tables("tenants_over_time", 24 * HOUR_MS) == {"llm_requests_rollup_1h"}
+
+
+def test_a_query_that_never_finds_a_row_is_named() -> None:
+    """Over one range nothing may be found, over all of them it proves nothing; one that was refused found nothing."""
+    told = {"a/15m": {"rows": 0}, "a/60m": {"rows": 3}, "b/15m": {"rows": 0}, "b/60m": {"rows": 0}, "c/15m": {}}
+
+    assert found_nothing(told) == ["b", "c"]
+
+
+def test_things_are_asked_for_that_are_there() -> None:
+    """A request and a refused event by the names they have in the tables; seconds around a request are a minute."""
+    examples = Examples("req-1", AT_MS, {"topic": "gpu.samples", "partition": 3, "offset": 9, "row": -1})
+
+    def given(name: str) -> dict[str, catalogue.Value]:
+        return values_of(catalogue.query(name), AT_MS - HOUR_MS, AT_MS, examples)
+
+    assert given("request")["id"] == "req-1"
+    assert given("requests")["id"] == ""
+    assert (given("pipeline_rejected_bytes")["partition"], given("pipeline_rejected_bytes")["row"]) == (3, -1)
+    assert ranges_of(catalogue.query("request_gpus"), 24 * HOUR_MS) == [AROUND_MS]
+    assert ranges_of(catalogue.query("request"), HOUR_MS) == list(RANGES_MS[:2])
+
+
+def test_alerts_are_told_in_order_and_the_newest_are_open() -> None:
+    """Three transitions of each but of those that go on; none after the end."""
+    span = Span(AT_MS - HOUR_MS, AT_MS)
+    told = list(transitions(Fleet(3, 1), span))
+
+    assert len(told) == 3 * ALERTS - OPEN
+    assert len({alert.fingerprint for alert in told}) == ALERTS
+    assert {alert.transition for alert in told[-2 * OPEN :]} == {"opened", "updated"}
+    assert all(span.from_ms <= alert.opened_ms <= alert.at_ms < span.to_ms for alert in told)

@@ -1,0 +1,293 @@
+"""Single events of a big fleet, drawn by the database itself: readings, requests, slowest ones, faults, refusals.
+
+Readings at 1 Hz are those of the last minutes, as single requests are looked at with their seconds around them.
+Requests of an hour are the drawn ones once more, under other ids. The slowest of windows stand where a query reads
+windows one by one; where it reads hours there are hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleetpulse.bench.dashboard_fill import Span
+from fleetpulse.bench.dashboard_history import (
+    ENGINES_PER_HOST,
+    EVENT_KINDS,
+    EVENTS_PER_WINDOW,
+    GPUS_PER_HOST,
+    HOSTS_PER_CLUSTER,
+    LEVELS,
+    REGIONS,
+    Fleet,
+)
+from fleetpulse.bench.dashboard_sums import BOOKED, Tell, words
+from schemas import slowest_hours
+from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.tables import EXEMPLARS_MAX
+from schemas.verdicts import REASONS
+from sinks.database import SinkDatabase
+
+READINGS_MS = 10 * MINUTE_MS
+"""So much of the raw readings of GPUs and engines."""
+TIMES_REQUESTS = 60
+"""Each drawn request stands for so many, in as many seconds."""
+REFUSED = 5_000
+_CHUNK_MS = 10 * MINUTE_MS
+_TOPICS = words(BOOKED)
+_FAULTS_MS = WINDOW_MS // EVENTS_PER_WINDOW
+_NOTED = "{ 'host': 'host-0001', 'power_mw': -1, 'note': '', 'bytes': '"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Rows for a table, drawn by the server: ``columns`` in terms of ``number``, which counts to ``rows``."""
+
+    table: str
+    columns: Mapping[str, str]
+    rows: int
+
+    def sql(self) -> str:
+        """The statement."""
+        picked = ",\n    ".join(self.columns.values())
+        return f"INSERT INTO {self.table} ({', '.join(self.columns)})\nSELECT\n    {picked}\nFROM numbers({self.rows})"
+
+
+def fill_raw(database: SinkDatabase, fleet: Fleet, span: Span, spans_ms: Sequence[int], tell: Tell) -> int:
+    """Insert all of it; the rows inserted. ``spans_ms`` are the ranges that end with ``span`` and are asked about."""
+    rows = 0
+    for what, each in _all(fleet, span, spans_ms).items():
+        for number, one in enumerate(each, 1):
+            database.command(one.sql())
+            rows += one.rows
+            tell(what, number, len(each))
+    database.command(_more_requests(fleet))
+    return rows
+
+
+def _all(fleet: Fleet, span: Span, spans_ms: Sequence[int]) -> dict[str, list[Drawn]]:
+    recent = range(max(span.from_ms, span.to_ms - READINGS_MS), span.to_ms, MINUTE_MS)
+    return {
+        "readings of GPUs": [_gpu_samples(fleet, at_ms) for at_ms in recent],
+        "readings of engines": [_engine_samples(fleet, at_ms) for at_ms in recent],
+        "faults": [_faults(fleet, span)],
+        "slowest of windows": [
+            _slowest(fleet, metric, at_ms)
+            for at_ms in sorted(_windows_read(span, spans_ms))
+            for metric in ("ttft", "e2e")
+        ],
+        "slowest of hours": list(_slowest_hours(fleet, span)),
+        "refused": [_refused(span)],
+        "books of producers": [_producers(fleet, span)],
+    }
+
+
+def _windows_read(span: Span, spans_ms: Sequence[int]) -> set[int]:
+    """Chunks whose windows a query over one of these ranges reads, rather than their hours."""
+    found: set[int] = set()
+    for span_ms in spans_ms:
+        from_ms = max(span.from_ms, span.to_ms - span_ms)
+        whole_ms = -(-from_ms // HOUR_MS) * HOUR_MS if span_ms > slowest_hours.WINDOWS_UP_TO_MS else span.to_ms
+        found |= {at_ms - at_ms % _CHUNK_MS for at_ms in range(from_ms, whole_ms, MINUTE_MS)}
+        found |= {
+            at_ms - at_ms % _CHUNK_MS for at_ms in range(span.to_ms - span.to_ms % HOUR_MS, span.to_ms, MINUTE_MS)
+        }
+    return found
+
+
+def host_of(index: str) -> dict[str, str]:
+    """Labels of the host of a number, as ``Fleet`` names them."""
+    cluster = f"intDiv({index}, {HOSTS_PER_CLUSTER})"
+    return {
+        "cluster": f"concat('cluster-', toString({cluster}))",
+        "region": f"{words(REGIONS)}[1 + {cluster} % {len(REGIONS)}]",
+        "host": f"concat('host-', leftPad(toString({index}), 4, '0'))",
+    }
+
+
+def engine_of(fleet: Fleet, index: str) -> dict[str, str]:
+    """Labels of the engine of a number, with those of its host."""
+    place = host_of(f"intDiv({index}, {ENGINES_PER_HOST})")
+    return {
+        **place,
+        "engine_id": f"concat({place['host']}, '-engine-', toString({index} % {ENGINES_PER_HOST}))",
+        "model": f"{words(fleet.models)}[1 + {index} % {len(fleet.models)}]",
+    }
+
+
+def gpu_of(fleet: Fleet, index: str) -> dict[str, str]:
+    """Labels of the GPU of a number, with those of its host and engine."""
+    engine = f"intDiv({index} * {ENGINES_PER_HOST}, {GPUS_PER_HOST})"
+    labels = engine_of(fleet, engine)
+    del labels["model"]
+    uuid = f"concat('GPU-', leftPad(lower(hex(toUInt32({index}))), 8, '0'), '-3f5a-11ef')"
+    return {**labels, "gpu_uuid": uuid, "gpu_model": "'NVIDIA H100 80GB HBM3'"}
+
+
+def _between(low: float, high: float, salt: str) -> str:
+    return f"{int(low)} + cityHash64(number, '{salt}') % {int(high - low) + 1}"
+
+
+def _sent(sender: str, at_ms: str) -> dict[str, str]:
+    """Identity of raw rows: a record a second of each sender, ``number`` its row."""
+    return {
+        "source": sender,
+        "boot": "1",
+        "seq": f"intDiv({at_ms}, 1000)",
+        "row": "toUInt32(number)",
+        "appended_ms": f"{at_ms} + 1000",
+        "verdict": "'accepted'",
+        "origin": "'simulated'",
+    }
+
+
+def _gpu_samples(fleet: Fleet, minute_ms: int) -> Drawn:
+    gpus = fleet.hosts * GPUS_PER_HOST
+    labels, at_ms = gpu_of(fleet, f"(number % {gpus})"), f"{minute_ms} + 1000 * intDiv(number, {gpus})"
+    told = ("util_gpu_pct", "util_memory_pct", "power_mw", "temperature_c", "clock_sm_mhz", "memory_used_bytes")
+    drawn = {name: _between(*LEVELS[name], name) for name in told}
+    moved = {"interval_ms": "1000", "energy_mj": _between(180e3, 690e3, "energy"), "throttled_us": "number % 20000"}
+    columns = {"at_ms": at_ms, **labels, **drawn, **moved, **_sent(labels["host"], at_ms)}
+    return Drawn("gpu_samples", columns, gpus * MINUTE_MS // 1_000)
+
+
+def _engine_samples(fleet: Fleet, minute_ms: int) -> Drawn:
+    engines = fleet.hosts * ENGINES_PER_HOST
+    labels, at_ms = engine_of(fleet, f"(number % {engines})"), f"{minute_ms} + 1000 * intDiv(number, {engines})"
+    drawn = {name: _between(*LEVELS[name], name) for name in ("running", "waiting", "kv_used_ppm")}
+    columns = {"at_ms": at_ms, **labels, **drawn, **_sent(labels["host"], at_ms)}
+    return Drawn("engine_samples", columns, engines * MINUTE_MS // 1_000)
+
+
+def _faults(fleet: Fleet, span: Span) -> Drawn:
+    gpus = fleet.hosts * GPUS_PER_HOST
+    labels = gpu_of(fleet, f"(cityHash64(number, {fleet.seed}) % {gpus})")
+    at_ms = f"{span.from_ms} + {_FAULTS_MS} * number"
+    kind = f"1 + number % {len(EVENT_KINDS)}"
+    told = {
+        "kind": f"{words([kind for kind, _ in EVENT_KINDS])}[{kind}]",
+        "severity": f"{words([severity for _, severity in EVENT_KINDS])}[{kind}]",
+        "code": "if(number % 4 = 0, 31, NULL)",
+        "message": "concat('Xid 31: GPU memory page fault, engine ', toString(number % 64))",
+        "action": "'restart the application'",
+    }
+    columns = {"at_ms": at_ms, **labels, **told, **_sent(labels["host"], at_ms)}
+    return Drawn("gpu_events", columns, (span.to_ms - span.from_ms) // _FAULTS_MS)
+
+
+def _request(salt: str) -> dict[str, str]:
+    return {
+        "request_id": f"concat('req-', lower(hex(sipHash128(number, {salt}))))",
+        "trace_id": f"lower(hex(sipHash128({salt}, number)))",
+        "status": "if(number % 50 = 0, 'timeout', 'ok')",
+        "error_kind": "if(number % 50 = 0, 'timeout', NULL)",
+    }
+
+
+def _slow_us(salt: str) -> str:
+    """Few are very slow: 0.3 s over a share that is evenly drawn."""
+    return f"toInt64(300000 / (0.0002 + cityHash64(number, {salt}) % 100000 / 100000))"
+
+
+def _slowest(fleet: Fleet, metric: str, chunk_ms: int) -> Drawn:
+    """So many of every window and engine of a chunk as the windows job sends."""
+    engines, each = fleet.hosts * ENGINES_PER_HOST, EXEMPLARS_MAX[metric]
+    columns = {
+        "window_ms": f"{chunk_ms} + {WINDOW_MS} * intDiv(number, {engines * each})",
+        "value_us": _slow_us(str(chunk_ms)),
+        "metric": f"'{metric}'",
+        **engine_of(fleet, f"(intDiv(number, {each}) % {engines})"),
+        "tenant": f"{words(fleet.tenants)}[1 + cityHash64(number) % {len(fleet.tenants)}]",
+        **_request(str(chunk_ms)),
+        "origin": "'simulated'",
+        "log_id": "'bench'",
+        "log_offset": str(chunk_ms),
+        "log_row": "toUInt32(number)",
+    }
+    return Drawn("exemplars", columns, engines * each * (_CHUNK_MS // WINDOW_MS))
+
+
+def _slowest_hours(fleet: Fleet, span: Span) -> Iterator[Drawn]:
+    """Of every hour, engine and tenant the slowest, as the table makes it of windows that are not drawn here."""
+    engines, tenants = fleet.hosts * ENGINES_PER_HOST, len(fleet.tenants)
+    for hour_ms in range(-(-span.from_ms // HOUR_MS) * HOUR_MS, span.to_ms // HOUR_MS * HOUR_MS, HOUR_MS):
+        for metric in slowest_hours.METRICS:
+            told = _request(str(hour_ms))
+            at_ms = f"toInt64({hour_ms} + {WINDOW_MS} * (number % {HOUR_MS // WINDOW_MS}))"
+            slowest = (
+                _slow_us(str(hour_ms)),
+                at_ms,
+                told.pop("request_id"),
+                f"CAST({told.pop('error_kind')}, 'Nullable(String)')",
+            )
+            del told["trace_id"]
+            columns = {
+                "hour_ms": str(hour_ms),
+                "metric": f"'{metric}'",
+                **{
+                    name: text
+                    for name, text in engine_of(fleet, f"intDiv(number, {tenants})").items()
+                    if name in slowest_hours.LABELS
+                },
+                "tenant": f"{words(fleet.tenants)}[1 + number % {tenants}]",
+                **told,
+                "slowest": f"tuple({', '.join(slowest)})",
+            }
+            yield Drawn(slowest_hours.TABLE, columns, engines * tenants)
+
+
+def _refused(span: Span) -> Drawn:
+    step_ms = max(1, (span.to_ms - span.from_ms) // REFUSED)
+    columns = {
+        "appended_ms": f"{span.to_ms} - 1 - {step_ms} * number",
+        "partition": "number % 16",
+        "offset": "number",
+        "row": "if(number % 3 = 0, NULL, toUInt32(number % 200))",
+        "events": "if(number % 3 = 0, 20 + number % 200, 1)",
+        "bytes_total": "length(bytes)",
+        "topic": f"{_TOPICS}[1 + number % {len(BOOKED)}]",
+        "source": "concat('host-', leftPad(toString(number % 300), 4, '0'))",
+        "reason": f"{words(list(REASONS))}[1 + number % {len(REASONS) - 1}]",
+        "schema": "'gpu_samples/1'",
+        "content_type": "'application/json'",
+        "detail": "concat('power_mw in row ', toString(number % 200), ': -1, must be 0 or more')",
+        "bytes": f"concat('{_NOTED.replace(chr(39), chr(34))}', repeat('x', 400 + number % 2000), '\"}}') AS bytes",
+        "log_id": "'bench'",
+        "log_offset": "number",
+    }
+    return Drawn("rejected", columns, REFUSED)
+
+
+def _producers(fleet: Fleet, span: Span) -> Drawn:
+    """What the producers of every host have written of each topic since they began."""
+    host = f"intDiv(number, {len(BOOKED)})"
+    columns = {
+        "at_ms": f"{span.to_ms} - 1000 - number % 9000",
+        "source": host_of(host)["host"],
+        "host": host_of(host)["host"],
+        "boot": "1",
+        "topic": f"{_TOPICS}[1 + number % {len(BOOKED)}]",
+        "records": "100000",
+        "events": "4000000 + number",
+        "acknowledged_events": "4000000 + number - number % 50",
+        "shed_events": "if(number % 500 = 0, 40, 0)",
+        "first_at_ms": str(span.from_ms),
+    }
+    return Drawn("producer_books", columns, fleet.hosts * len(BOOKED))
+
+
+def _more_requests(fleet: Fleet) -> str:
+    """Every drawn request again in each of the seconds that follow it, served by engines of the fleet."""
+    moved = {
+        "at_ms": "at_ms + 1000 * more",
+        "appended_ms": "appended_ms + 1000 * more",
+        "seq": f"seq * {TIMES_REQUESTS} + more",
+        "request_id": "concat(substring(request_id, 1, 20), lower(hex(cityHash64(request_id, more))))",
+        "trace_id": "lower(hex(sipHash128(request_id, more)))",
+        **engine_of(fleet, f"(cityHash64(request_id, more) % {fleet.hosts * ENGINES_PER_HOST})"),
+    }
+    replaced = ",\n    ".join(f"{text} AS {name}" for name, text in moved.items())
+    return f"""
+INSERT INTO llm_requests
+SELECT * REPLACE ({replaced}) EXCEPT (more)
+FROM llm_requests CROSS JOIN (SELECT 1 + number AS more FROM numbers({TIMES_REQUESTS - 1})) AS times"""

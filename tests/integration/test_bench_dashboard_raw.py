@@ -1,0 +1,81 @@
+"""What ``bench dashboard`` fills in, in real tables: nothing that the catalogue reads is left empty."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from fleetpulse.bench.dashboard import _fill
+from fleetpulse.bench.dashboard_asked import examples_of, ranges_of, tables_of, values_of
+from fleetpulse.bench.dashboard_fill import Span
+from fleetpulse.bench.dashboard_history import Fleet
+from fleetpulse.bench.progress import Progress
+from fleetpulse.queries import dashboard as catalogue
+from runtime.config import ClickHouseConfig
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from sinks.database import SinkDatabase
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+FLEET = Fleet(3, 1, models=("m", "n"), tenants=("a", "b", "c"))
+
+
+def test_every_query_of_the_catalogue_finds_something(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """Over a day of three hosts no table that is read is empty, and no query is answered with nothing."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    to_ms = now_ms - now_ms % MINUTE_MS
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database, Progress() as progress:
+        _fill(database, FLEET, Span(to_ms - DAY_MS, to_ms), progress)
+
+    examples = examples_of(clickhouse, to_ms)
+    nothing, empty = [], set[str]()
+    for query in map(catalogue.query, catalogue.names()):
+        for range_ms in ranges_of(query, DAY_MS):
+            bound = values_of(query, to_ms - range_ms, to_ms, examples)
+            found = clickhouse.query(query.sql, parameters=bound).result_rows
+            nothing += [] if found else [(query.name, range_ms // MINUTE_MS)]
+            empty |= {
+                table for table in tables_of(query, range_ms) if not clickhouse.command(f"SELECT count() FROM {table}")
+            }
+
+    assert empty == set()
+    assert nothing == []
+
+
+@pytest.mark.parametrize("wanted", [{}, {"tenant": "a"}, {"model": "n", "status": "timeout"}, {"host": "host-0001"}])
+def test_the_slowest_of_hours_are_the_greatest_of_their_windows(
+    clickhouse: Any, clickhouse_config: ClickHouseConfig, wanted: dict[str, str]
+) -> None:
+    """Of a range with broken ends: of its whole hours the slowest of each engine, model, tenant and status, and all of
+    what lies around them; up to two hours all of it. The same sent again changes nothing."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    hour_ms = now_ms // HOUR_MS * HOUR_MS - 6 * HOUR_MS
+    for again in range(2):
+        clickhouse.command(f"""INSERT INTO exemplars (window_ms, value_us, metric, host, engine_id, model, tenant,
+            status, request_id, log_id, log_offset, log_row)
+            SELECT {hour_ms} + 10000 * (number % 1800), cityHash64(number) % 1000000,
+            ['ttft', 'e2e'][1 + number % 2], concat('host-000', toString(number % 3)),
+            concat('e', toString(number % 5)), ['m', 'n'][1 + intDiv(number, 7) % 2],
+            ['a', 'b', 'c'][1 + intDiv(number, 11) % 3], ['ok', 'timeout'][1 + intDiv(number, 13) % 2],
+            concat('r', toString(number)), 'l', {again}, number FROM numbers(20000)""")
+    key = "intDiv(window_ms, 3600000), host, engine_id, model, tenant, status"
+
+    def both(from_ms: int, to_ms: int, whole: str) -> tuple[list[Any], list[Any]]:
+        query = catalogue.query("slowest_of_windows")
+        bound = values_of(query, from_ms, to_ms) | {"top": 100, **wanted}
+        kept = " AND ".join(["metric = 'ttft'", *(f"{name} = '{value}'" for name, value in wanted.items())])
+        expected = clickhouse.query(f"""SELECT window_ms, request_id, value_us FROM
+            (SELECT *, if({whole}, row_number() OVER (PARTITION BY {key} ORDER BY value_us DESC), 1) AS nth
+            FROM exemplars FINAL WHERE {kept} AND window_ms >= {from_ms} AND window_ms < {to_ms} AND log_offset = 0)
+            WHERE nth = 1 ORDER BY value_us DESC, request_id LIMIT 100""").result_rows
+        found = clickhouse.query(query.sql, parameters=bound).named_results()
+        return [(row["at_ms"], row["request_id"], row["ttft_us"]) for row in found], expected
+
+    short, long = hour_ms + 20 * MINUTE_MS, 170 * MINUTE_MS
+    found, expected = both(short, short + 100 * MINUTE_MS, "false")
+    assert found == expected != []
+    whole = f"window_ms >= {hour_ms + HOUR_MS} AND window_ms < {(short + long) // HOUR_MS * HOUR_MS}"
+    found, expected = both(short, short + long, whole)
+    assert found == expected != []
