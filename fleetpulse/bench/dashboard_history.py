@@ -46,7 +46,7 @@ LEVELS: Mapping[str, tuple[float, float]] = {
     "util_memory_pct": (10, 70),
     "power_mw": (180e3, 690e3),
     "power_limit_mw": (700e3, 700e3),
-    "temperature_c": (38, 84),
+    "temperature_c": (38, 80.3),
     "temperature_memory_c": (45, 92),
     "clock_sm_mhz": (1_400, 1_980),
     "clock_memory_mhz": (2_619, 2_619),
