@@ -14,6 +14,8 @@ from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 
+FIGURE_MAX = 12
+"""Longer figures, such as names of engines, are written smaller and in several lines."""
 _VALUE = "(e) => emit(e.target.value)"
 _CELL = """<q-td :props="props"
   :title="props.row[props.col.name + '__title'] ?? (typeof props.value === 'string' ? props.value : null)">
@@ -102,7 +104,7 @@ class Stats:
         cell, figure, line = self._cells[name]
         set_text(figure, value)
         set_text(line, below)
-        cell.classes(replace=f"fp-stat {mood}")
+        cell.classes(replace=f"fp-stat {mood} {'long' if len(value) > FIGURE_MAX else ''}")
 
 
 class Chart:

@@ -180,7 +180,7 @@ def _or_dash(text: Any) -> str:
 
 
 _WRAPPED = "fp-wrapped"
-_CSS = f".{_WRAPPED} .q-table td a {{ display: inline-block; white-space: normal; max-width: 540px; }}"
+_CSS = f".{_WRAPPED} .q-table td a {{ display: inline-block; white-space: normal; max-width: min(540px, 60vw); }}"
 _QUIET = "Alerts come from the alert job (fleetpulse jobs alerts); rules: fleetpulse rules."
 
 PAGE = PageSpec(
