@@ -7,6 +7,7 @@ interval that reaches over the edge of a window is split there, and its amounts 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -103,10 +104,10 @@ def share_ppm(part: float, whole: float) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Of one number of an event: [low, high]; ``high`` None is no bound."""
+    """Of one number of an event: [low, high]; infinity is no bound."""
 
     low: int
-    high: int | None
+    high: float
 
 
 Bounds = Mapping[str, Bound]
@@ -116,7 +117,10 @@ def bounds(event: Event) -> Bounds:
     """Of every number that is measured, by name. Take them once: it walks the whole event."""
     numbers = event.of(Role.GAUGE, Role.DIFFERENCE, Role.SKETCH)
     kept = [field for field in event.of(Role.ATTRIBUTE) if field.high is not None]
-    return {field.name: Bound(0 if field.low is None else field.low, field.high) for field in [*numbers, *kept]}
+    return {
+        field.name: Bound(0 if field.low is None else field.low, math.inf if field.high is None else field.high)
+        for field in [*numbers, *kept]
+    }
 
 
 def within(limits: Bounds, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -124,14 +128,12 @@ def within(limits: Bounds, row: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
     A device that answers nonsense for one figure would otherwise cost the whole sample.
     """
-    out, wrong = dict(row), []
+    wrong = []
     for name, value in row.items():
-        bound = limits.get(name)
-        if bound is None or value is None or (bound.low <= value and (bound.high is None or value <= bound.high)):
-            continue
-        out[name] = None
-        wrong.append(name)
-    return out, wrong
+        bound = None if value is None else limits.get(name)
+        if bound is not None and not bound.low <= value <= bound.high:
+            wrong.append(name)
+    return {**row, **dict.fromkeys(wrong)}, wrong
 
 
 def plausible(event: Event, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

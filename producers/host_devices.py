@@ -17,7 +17,7 @@ import psutil
 
 from producers.collector import Collected, Identity, Row
 from producers.differences import INTERVAL_MS_MAX, bounds, since, within
-from producers.host_sampler import LOOPBACK, STACKED_DISKS
+from producers.host_files import LOOPBACK, STACKED_DISKS
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events import HOST_DEVICES

@@ -1,4 +1,4 @@
-"""This host's processors, memory, disks and network once a second, by psutil.
+"""This host's processors, memory, disks and network once a second: from the kernel's files, elsewhere by psutil.
 
 Levels are told as they are; counters become differences to the reading before, so the first sample has none, and
 shares of time need two readings as well. What the system does not tell is null: pressure, for one, on kernels before
@@ -9,68 +9,40 @@ from __future__ import annotations
 
 import logging
 import os
-import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psutil
 
-from producers.differences import INTERVAL_MS_MAX, plausible, share_ppm, since, summed
+from producers.differences import INTERVAL_MS_MAX, bounds, share_ppm, since, summed, within
+from producers.host_files import LOOPBACK, STALLED, CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events import HOST_SAMPLES
 
 _log = logging.getLogger(__name__)
 
-PRESSURE = Path("/proc/pressure")
-STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "cpu_pressure_ppm": ("cpu", "some"),
-        "memory_pressure_ppm": ("memory", "some"),
-        "memory_full_pressure_ppm": ("memory", "full"),
-        "io_pressure_ppm": ("io", "some"),
-    }
-)
-"""Figure -> file below ``PRESSURE`` and its line (Linux, Documentation/accounting/psi.rst)."""
-_STALLED_US = re.compile(r"^(some|full) .*\btotal=([0-9]+)$", re.MULTILINE)
-
-LOOPBACK = ("lo", "lo0")
-STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
-"""Block devices that are not disks, or whose traffic is counted again on the disks below (Linux names)."""
+_BOUNDS = bounds(HOST_SAMPLES)
 
 Value = TypeVar("Value")
-ByDevice = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
-    """Seconds since start of the machine, all processors together."""
+class Tells(Protocol):
+    """What a system tells of itself; each method raises what it likes where it does not."""
 
-    busy_s: float
-    iowait_s: float
-    total_s: float
+    def cpu(self) -> CpuTimes: ...
 
+    def memory(self) -> Memory: ...
 
-@dataclass(frozen=True, slots=True)
-class NetworkCounters:
-    """By interface, loopback left out."""
+    def swapped(self) -> Swapped: ...
 
-    tx_bytes: ByDevice
-    rx_bytes: ByDevice
-    errors: ByDevice
+    def network(self) -> NetworkCounters: ...
 
+    def disks(self) -> DiskCounters: ...
 
-@dataclass(frozen=True, slots=True)
-class DiskCounters:
-    """By disk. ``busy_ms`` is empty where the system does not tell; ``waited_ms`` sums the time of all requests."""
-
-    read_bytes: ByDevice
-    write_bytes: ByDevice
-    busy_ms: ByDevice
-    waited_ms: ByDevice
+    def stalled_us(self) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,46 +112,53 @@ class HostSampler:
     """Reads and remembers the last reading. ``labels`` go into every row: host, cluster, region."""
 
     def __init__(
-        self, labels: Mapping[str, str | None], *, clock: Clock | None = None, counters: Counters = COUNTERS
+        self,
+        labels: Mapping[str, str | None],
+        *,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+        system: Tells | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
-        self._labels = dict(labels)
+        self._labels = {"origin": "measured", **labels}
         self._counters = counters
+        self._system = system or (HostFiles() if sys.platform == "linux" else ByPsutil())
         self._before: HostReading | None = None
         self._told: set[str] = set()
 
     def sample(self, at_ms: int) -> dict[str, Any]:
-        """One row of ``host.samples``; takes about a millisecond."""
+        """One row of ``host.samples``; takes a fifth of a millisecond."""
         now = self._read()
-        row, wrong = plausible(HOST_SAMPLES, host_row(self._before, now))
+        row, wrong = within(_BOUNDS, host_row(self._before, now))
         self._before = now
         for name in wrong:
             self._note(name, "it lies outside its bounds")
-        return {"at_ms": at_ms, "origin": "measured"} | self._labels | row
+        return {"at_ms": at_ms, **self._labels, **row}
 
     def _read(self) -> HostReading:
-        memory = self._try("memory", psutil.virtual_memory)
-        swap = self._try("swap", psutil.swap_memory)
+        system = self._system
+        memory = self._try("memory", system.memory)
+        swapped = self._try("swap", system.swapped)
         load = self._try("load_1m_milli", os.getloadavg)
         return HostReading(
             moment_ms=round(self._clock.monotonic_s() * 1_000),
-            cpu=self._try("cpu", _read_cpu),
+            cpu=self._try("cpu", system.cpu),
             load_1m=load[0] if load else None,
-            processors=self._try("processors", psutil.cpu_count),
-            memory_used_bytes=memory.total - memory.available if memory else None,
-            memory_total_bytes=memory.total if memory else None,
-            swap_used_bytes=swap.used if swap else None,
-            swap_in_bytes=swap.sin if swap else None,
-            swap_out_bytes=swap.sout if swap else None,
-            stalled_us=read_stalled_us(PRESSURE),
-            network=self._try("network", _read_network),
-            disks=self._try("disks", _read_disks),
+            processors=self._try("processors", os.cpu_count),
+            memory_used_bytes=memory.used_bytes if memory else None,
+            memory_total_bytes=memory.total_bytes if memory else None,
+            swap_used_bytes=memory.swap_used_bytes if memory else None,
+            swap_in_bytes=swapped.in_bytes if swapped else None,
+            swap_out_bytes=swapped.out_bytes if swapped else None,
+            stalled_us=self._try("pressure", system.stalled_us) or {},
+            network=self._try("network", system.network),
+            disks=self._try("disks", system.disks),
         )
 
     def _try(self, name: str, read: Callable[[], Value]) -> Value | None:
         try:
             return read()
-        except (OSError, RuntimeError, RuntimeWarning, NotImplementedError, AttributeError, psutil.Error) as error:
+        except _REFUSALS as error:
             self._note(name, f"{type(error).__name__}: {error}")
             return None
 
@@ -190,43 +169,57 @@ class HostSampler:
             _log.warning("a figure of this host is null", extra={"field": name, "why": why})
 
 
-def read_stalled_us(folder: Path) -> dict[str, int]:
-    """By figure; without those that this kernel does not tell."""
-    told: dict[tuple[str, str], int] = {}
-    for resource in dict.fromkeys(resource for resource, _ in STALLED.values()):
-        try:
-            text = (folder / resource).read_text()
-        except OSError:
-            continue
-        told |= {(resource, line): int(total) for line, total in _STALLED_US.findall(text)}
-    return {figure: told[line] for figure, line in STALLED.items() if line in told}
+_REFUSALS = (
+    OSError,
+    ValueError,
+    LookupError,
+    RuntimeError,
+    RuntimeWarning,
+    NotImplementedError,
+    AttributeError,
+    psutil.Error,
+)
 
 
-def _read_cpu() -> CpuTimes:
-    times = psutil.cpu_times()._asdict()
-    # Linux counts the time of guests in user and nice as well.
-    total_s = sum(times.values()) - times.get("guest", 0.0) - times.get("guest_nice", 0.0)
-    iowait_s = times.get("iowait", 0.0)
-    return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s)
+class ByPsutil:
+    """Systems other than Linux."""
 
+    def cpu(self) -> CpuTimes:
+        """Time of all processors."""
+        times = psutil.cpu_times()._asdict()
+        total_s, iowait_s = sum(times.values()), times.get("iowait", 0.0)
+        return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s)
 
-def _read_network() -> NetworkCounters:
-    found = psutil.net_io_counters(pernic=True, nowrap=False)
-    interfaces = {name: each for name, each in found.items() if name not in LOOPBACK}
-    return NetworkCounters(
-        {name: each.bytes_sent for name, each in interfaces.items()},
-        {name: each.bytes_recv for name, each in interfaces.items()},
-        {name: each.errin + each.errout + each.dropin + each.dropout for name, each in interfaces.items()},
-    )
+    def memory(self) -> Memory:
+        """Memory and swap in use."""
+        found = psutil.virtual_memory()
+        return Memory(found.total - found.available, found.total, psutil.swap_memory().used)
 
+    def swapped(self) -> Swapped:
+        """What went to and came from the swap."""
+        found = psutil.swap_memory()
+        return Swapped(found.sin, found.sout)
 
-def _read_disks() -> DiskCounters:
-    found = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
-    whole = {path.name for path in Path("/sys/block").glob("*")} or set(found)
-    disks = {name: each for name, each in found.items() if name in whole and not name.startswith(STACKED_DISKS)}
-    return DiskCounters(
-        {name: each.read_bytes for name, each in disks.items()},
-        {name: each.write_bytes for name, each in disks.items()},
-        {name: each.busy_time for name, each in disks.items() if hasattr(each, "busy_time")},
-        {name: each.read_time + each.write_time for name, each in disks.items()},
-    )
+    def network(self) -> NetworkCounters:
+        """Traffic by interface."""
+        found = psutil.net_io_counters(pernic=True, nowrap=False)
+        interfaces = {name: each for name, each in found.items() if name not in LOOPBACK}
+        return NetworkCounters(
+            {name: each.bytes_sent for name, each in interfaces.items()},
+            {name: each.bytes_recv for name, each in interfaces.items()},
+            {name: each.errin + each.errout + each.dropin + each.dropout for name, each in interfaces.items()},
+        )
+
+    def disks(self) -> DiskCounters:
+        """Traffic by disk."""
+        found = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+        return DiskCounters(
+            {name: each.read_bytes for name, each in found.items()},
+            {name: each.write_bytes for name, each in found.items()},
+            {name: each.busy_time for name, each in found.items() if hasattr(each, "busy_time")},
+            {name: each.read_time + each.write_time for name, each in found.items()},
+        )
+
+    def stalled_us(self) -> dict[str, int]:
+        """Nothing: pressure is Linux' own."""
+        return {}

@@ -99,6 +99,8 @@ class Publisher:
         self._told: Books = {}
         self._books_failure: Exception | None = None
         self._puts = 0
+        self._saved_low = spool.low
+        self._kept_s = self._clock.monotonic_s()
         self._caught_up = False  # a save of this boot knows what it and older ones had acknowledged
         self._next_books_s = 0.0
         self._disk = asyncio.Lock()  # one sync or save at a time
@@ -303,7 +305,13 @@ class Publisher:
     async def _keep_forever(self) -> None:
         while True:
             await asyncio.sleep(self._save_pause_s())
-            await self._keep()
+            if self._is_to_keep():
+                await self._keep()
+
+    def _is_to_keep(self) -> bool:
+        """Where nothing was acknowledged since, as while Kafka is away, there is nothing to remember in a hurry."""
+        overdue = self._clock.monotonic_s() - self._kept_s >= self._settings.save_every_s
+        return overdue or self.spool.low != self._saved_low
 
     def _save_pause_s(self) -> float:
         """Short until a save knows all that older boots left and something of this one: who is killed again and again
@@ -312,9 +320,11 @@ class Publisher:
         return often_s if self._caught_up else min(_FIRST_SAVES_EVERY_S, often_s)
 
     async def _keep(self) -> None:
+        self._kept_s = self._clock.monotonic_s()
         await self._sync()
         low = self.spool.low
         if await self._save():
+            self._saved_low = low
             self._caught_up |= low > (self.spool.boot, 0)
         self._counters.set("edge_spool_bytes", self.spool.size_bytes)
         oldest_ms = next((record.at_ms for record in self.spool.taken), None)

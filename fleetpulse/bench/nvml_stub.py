@@ -130,6 +130,7 @@ class NvmlStub:
         self._delay_s = delay_us / 1_000_000
         self._spin = spin
         self._handed: list[StubGpu] = []
+        self._known: dict[int, tuple[Any, StubGpu]] = {}
         self._samples: list[StubGpu | None] = []
 
     def entered(self, name: str, _gpu: StubGpu | None) -> int:
@@ -164,7 +165,9 @@ class NvmlStub:
         code = self.entered(name, gpu)
         if code:
             return code
-        value = _now(gpu.calls.get(_KNOWN_AS.get(name, name), Code(NOT_SUPPORTED)))
+        value = gpu.calls.get(_KNOWN_AS.get(name, name), _NOTHING)
+        if callable(value):
+            value = value()
         if isinstance(value, Code):
             return value.code
         _fill(arguments, value)
@@ -178,9 +181,10 @@ class NvmlStub:
         return OK
 
     def _gpu(self, handle: Any) -> StubGpu:
-        address = ctypes.cast(handle, ctypes.c_void_p).value
-        assert address is not None
-        return self._handed[address - 1]
+        known = self._known.get(id(handle))
+        if known is None:
+            known = self._known[id(handle)] = (handle, self._handed[_address(handle) - 1])
+        return known[1]
 
     def _nvmlInitWithFlags(self, _flags: int) -> int:
         return OK
@@ -326,10 +330,6 @@ def _raw(kind: int, value: float) -> int:
     if kind == pynvml.NVML_VALUE_TYPE_DOUBLE:
         return int.from_bytes(struct.pack("<d", value), "little")
     return int(value) & (2**64 - 1)
-
-
-def _now(value: Any) -> Any:
-    return value() if callable(value) else value
 
 
 def _address(sample: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,11 @@ class Device:
         self._settings: Values = {}
         self._slow_slot: int | None = None
         self._asked = self._calls()
+        self._every = tuple(call for call in self._asked if call.pace == "every")
+        made = {call.name: call.prepared(found.handle) for call in self._asked} if not stale else {}
+        self._prepared = {name: prepared for name, prepared in made.items() if prepared is not None}
         self._fields = FieldValues(self.plan.values)
+        self._gpm_keys = {id: Gpm(id).key for id in self.plan.gpms}
         self._gpm: GpmReader | None = None
         self._gpm_opened = False
         self._probed = False
@@ -94,17 +98,27 @@ class Device:
     def _once(self, at_ms: int, monotonic_ms: int) -> Values:
         values: Values = {}
         for call in self._due(at_ms):
-            values |= self._call(call)
+            self._ask(call, values)
         values |= self._settings
         values |= self._read_fields()
         values |= self._read_gpm(monotonic_ms)
         return values
 
-    def _due(self, at_ms: int) -> Iterator[NvmlCall]:
+    def _due(self, at_ms: int) -> tuple[NvmlCall, ...]:
         slot = (at_ms + self.found.number * STAGGER_MS) // SLOW_MS
         slow = slot != self._slow_slot
         self._slow_slot = slot
-        return (call for call in self._asked if slow or call.pace == "every")
+        return self._asked if slow else self._every
+
+    def _ask(self, call: NvmlCall, values: Values) -> None:
+        """By the call made ready; a driver that refuses it may know an older way."""
+        prepared = self._prepared.get(call.name)
+        code = pynvml.NVML_ERROR_NOT_SUPPORTED if prepared is None else prepared.into(values)
+        if code in REFUSED:
+            self._prepared.pop(call.name, None)
+            values |= self._call(call)
+        elif code:
+            self._judge(call.keys, code)
 
     def _call(self, call: NvmlCall) -> Values:
         try:
@@ -112,7 +126,7 @@ class Device:
         except pynvml.NVMLError as error:
             self._judge(call.keys, error.value)
             return {}
-        for key in call.keys:
+        for key in call.keys if len(values) < len(call.keys) else ():
             if key not in values:
                 self.refused[key] = "not told by this driver's version of the call"
         if call.pace == "setting":
@@ -135,15 +149,16 @@ class Device:
             self._gpm_opened = True
             self._gpm = open_gpm(self.found.parent_handle or self.found.handle, self.found.instance_id)
         if self._gpm is None:
-            self._judge(tuple(Gpm(id).key for id in self.plan.gpms), pynvml.NVML_ERROR_NOT_SUPPORTED)
+            self._judge(tuple(self._gpm_keys.values()), pynvml.NVML_ERROR_NOT_SUPPORTED)
             return {}
         try:
             means, failed = self._gpm.read(self.plan.gpms, monotonic_ms)
         except pynvml.NVMLError as error:
-            self._judge(tuple(Gpm(id).key for id in self.plan.gpms), error.value)
+            self._judge(tuple(self._gpm_keys.values()), error.value)
             return {}
-        self._judge_parts({Gpm(id).key: code for id, code in failed.items()})
-        return {Gpm(id).key: mean for id, mean in means.items()}
+        keys = self._gpm_keys
+        self._judge_parts({keys[id]: code for id, code in failed.items()})
+        return {keys[id]: mean for id, mean in means.items()}
 
     def _judge_parts(self, failed: Mapping[str, int]) -> None:
         """Parts of a call that went well as a whole: of their codes only the plainest says that the GPU is gone."""
@@ -168,7 +183,9 @@ class Device:
             return False
         self.plan, self.shape = plan, shape_of(plan.parts)
         self._asked = self._calls()
+        self._every = tuple(call for call in self._asked if call.pace == "every")
         self._fields = FieldValues(plan.values)
+        self._gpm_keys = {id: Gpm(id).key for id in plan.gpms}
         return True
 
     def _calls(self) -> tuple[NvmlCall, ...]:

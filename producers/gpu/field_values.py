@@ -15,9 +15,10 @@ import pynvml
 
 from producers.gpu.sources import Value
 
-_ENTRY = struct.Struct("<IIqqIIQ")
+_ENTRY = "IIqqIIQ"
 """nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value (nvml.h). Little-endian, as
 every machine with such a driver is."""
+_KIND, _CODE, _VALUE, _MEMBERS = 4, 5, 6, 7
 _MARKERS_FROM = 2**62
 """Values from here on are words for "not available" (nvml.h and DCGM use several), never amounts."""
 _NOT_AVAILABLE_32 = 0xFFFF_FFFF
@@ -28,8 +29,12 @@ class FieldValues:
 
     def __init__(self, values: Sequence[Value]) -> None:
         self.keys = tuple(value.key for value in values)
-        self._scales = tuple((value.times, value.per) for value in values)
+        self._scaled = tuple((value.key, value.times, value.per) for value in values if value.times != value.per)
+        self._layout = struct.Struct("<" + _ENTRY * len(values))
         self._array = (pynvml.c_nvmlFieldValue_t * len(values))()
+        self._arguments = (ctypes.c_int(len(values)), ctypes.byref(self._array))
+        self._kinds: tuple[int, ...] = ()
+        self._odd: tuple[tuple[str, int], ...] = ()
         for entry, value in zip(self._array, values, strict=True):
             entry.fieldId, entry.scopeId = value.id, value.scope
 
@@ -37,23 +42,41 @@ class FieldValues:
         """Amounts in our units by key, and the codes of those that failed; what the driver has not to tell is in
         neither. ``NVMLError`` when the call as a whole fails.
         """
-        values: dict[str, int] = {}
-        failed: dict[str, int] = {}
         if not self.keys:
-            return values, failed
-        call = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")
-        code = call(handle, ctypes.c_int(len(self.keys)), ctypes.byref(self._array))
+            return {}, {}
+        code = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")(handle, *self._arguments)
         if code != pynvml.NVML_SUCCESS:
             raise pynvml.NVMLError(code)
-        entries = _ENTRY.iter_unpack(self._array)
-        for key, (times, per), (_, _, _, _, kind, code, raw) in zip(self.keys, self._scales, entries, strict=True):
-            if code:
-                failed[key] = code
-                continue
-            amount = raw if kind == pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG else _amount(kind, raw)
-            if amount is not None and amount < _MARKERS_FROM:
-                values[key] = amount * times // per
+        told = self._layout.unpack(self._array)
+        codes, raws = told[_CODE::_MEMBERS], told[_VALUE::_MEMBERS]
+        values, failed = dict(zip(self.keys, raws, strict=True)), dict[str, int]()
+        if any(codes):
+            failed = {key: code for key, code in zip(self.keys, codes, strict=True) if code}
+            values = {key: raw for key, raw in values.items() if key not in failed}
+        self._take_kinds(told[_KIND::_MEMBERS])
+        for key, kind in self._odd:
+            if key in values:
+                _put(values, key, _amount(kind, values[key]))
+        if any(raw >= _MARKERS_FROM for raw in raws):
+            values = {key: value for key, value in values.items() if value < _MARKERS_FROM}
+        for key, times, per in self._scaled:
+            if key in values:
+                values[key] = values[key] * times // per
         return values, failed
+
+    def _take_kinds(self, kinds: tuple[int, ...]) -> None:
+        """Which values are no plain 64 bits; a driver hardly ever changes its mind about that."""
+        if kinds != self._kinds:
+            self._kinds = kinds
+            pairs = zip(self.keys, kinds, strict=True)
+            self._odd = tuple((key, kind) for key, kind in pairs if kind != pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
+
+
+def _put(values: dict[str, int], key: str, amount: int | None) -> None:
+    if amount is None:
+        del values[key]
+    else:
+        values[key] = amount
 
 
 def _amount(kind: int, raw: int) -> int | None:

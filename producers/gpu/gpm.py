@@ -57,7 +57,9 @@ class GpmReader:
 
     def _take(self, sample: Any) -> None:
         if self._instance_id is None:
-            pynvml.nvmlGpmSampleGet(self._handle, sample)
+            code = pynvml._nvmlGetFunctionPointer("nvmlGpmSampleGet")(self._handle, sample)
+            if code != pynvml.NVML_SUCCESS:
+                raise pynvml.NVMLError(code)
         else:
             pynvml.nvmlGpmMigSampleGet(self._handle, self._instance_id, sample)
 

@@ -1,9 +1,9 @@
 """The readings before, in a small file, so that what GPUs count over a restart of the agent is not lost.
 
-Written after every reading (a rename, so that a reader never sees half a file) and before its rows are handed on: a
-process that is killed between the two loses the differences of that one reading and never counts any twice. It is
-ignored when the machine or the driver was started since (counters began anew), and when it is older than a minute (the
-difference would be smeared over windows in which nobody looked).
+Written after every reading (into two slots in turn, so that a kill leaves one of them whole) and before its rows are
+handed on: a process that is killed between the two loses the differences of that one reading, never counts any twice.
+It is ignored when the machine or the driver was started since (counters began anew), and when it is older than a
+minute (the difference would be smeared over windows in which nobody looked).
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from pathlib import Path
 import orjson
 
 from producers.gpu.rows import Reading
+from producers.slots import Slots
 
 _log = logging.getLogger(__name__)
 
 AGE_MS_MAX = 60_000
-BYTES_MAX = 4 * 1024 * 1024
+SLOT_BYTES = 512 * 1024
+"""More than 128 devices take whose 18 links are counted one by one."""
 VERSION = 1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -92,25 +94,35 @@ class CounterFile:
 
     def __init__(self, path: Path, era: Era) -> None:
         self._path = path
-        self._next = path.with_name(path.name + ".next")
         self._era = era
+        self._slots: Slots | None = None
         self._told = False
 
     def load(self, monotonic_ms: int) -> Remembered:
         """As ``decoded``; nothing when there is no file."""
         with contextlib.suppress(OSError):
-            if self._path.stat().st_size <= BYTES_MAX:
-                return decoded(self._path.read_bytes(), self._era, monotonic_ms)
+            if self._path.exists() and (told := self._opened().read()) is not None:
+                return decoded(told, self._era, monotonic_ms)
         return Remembered({}, None)
 
     def save(self, readings: Mapping[str, Reading]) -> None:
         """Replace what is remembered."""
         try:
-            self._next.write_bytes(encoded(self._era, readings))
-            self._next.replace(self._path)
+            self._opened().write(encoded(self._era, readings), durable=False)
         except OSError as error:
             if not self._told:
                 self._told = True
                 _log.warning(
                     "GPU counters are not remembered over a restart", extra={"path": str(self._path), "why": str(error)}
                 )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._slots is not None:
+            self._slots.close()
+            self._slots = None
+
+    def _opened(self) -> Slots:
+        if self._slots is None:
+            self._slots = Slots.open(self._path, SLOT_BYTES)
+        return self._slots

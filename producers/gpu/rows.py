@@ -9,9 +9,9 @@ last hold differences only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from producers.differences import INTERVAL_MS_MAX, Figures, since, split
+from producers.differences import INTERVAL_MS_MAX, Figures, split
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS
 
 Parts = Mapping[str, tuple[str, ...]]
@@ -32,17 +32,19 @@ class Reading:
 def counters(before: Reading | None, now: Reading) -> Reading:
     """What to compare the next reading with: the newest known value of every counter."""
     kept = {key: value for key, value in now.values.items() if key in COUNTER_KEYS}
-    return replace(now, values={**before.values, **kept} if before is not None else kept)
+    return Reading(now.at_ms, now.monotonic_ms, {**before.values, **kept} if before is not None else kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the figures of a plan are made of, ready to be walked eight times a second.
 
-    ``levels``: name, keys, the driver's word for unknown. ``counts``: name, keys, the most it may grow in a second, and
-    whether it is cut to the interval.
+    ``plain``: name and key of levels that are one value as it stands. ``levels``, those that are sums or have a word
+    for unknown: name, keys, that word. ``counts``: name, keys, the most it may grow in a second, and whether it is cut
+    to the interval.
     """
 
+    plain: tuple[tuple[str, str], ...]
     levels: tuple[tuple[str, tuple[str, ...], int | None], ...]
     counts: tuple[tuple[str, tuple[str, ...], int, bool], ...]
 
@@ -50,8 +52,12 @@ class Shape:
 def shape_of(parts: Parts) -> Shape:
     """From the keys that add up to each figure."""
     fields = [(BY_NAME[name], keys) for name, keys in parts.items()]
+    gauges = [(field, keys) for field, keys in fields if field.nature == "gauge"]
+    plain = [(field.name, keys[0]) for field, keys in gauges if len(keys) == 1 and field.unknown is None]
+    known = dict(plain)
     return Shape(
-        levels=tuple((field.name, keys, field.unknown) for field, keys in fields if field.nature == "gauge"),
+        plain=tuple(plain),
+        levels=tuple((field.name, keys, field.unknown) for field, keys in gauges if field.name not in known),
         counts=tuple(
             (field.name, keys, field.most_per_s, field.name in CUT_TO_INTERVAL)
             for field, keys in fields
@@ -72,7 +78,7 @@ def sample_rows(shape: Shape, before: Reading | None, now: Reading) -> list[Figu
 
 def _levels(shape: Shape, values: Mapping[str, int]) -> Figures:
     """Each the sum of its parts; None when any is not known."""
-    levels: Figures = {}
+    levels: Figures = {name: values.get(key) for name, key in shape.plain}
     for name, keys, unknown in shape.levels:
         total: int | None = 0
         for key in keys:
@@ -88,10 +94,10 @@ def _grown(shape: Shape, before: Mapping[str, int], now: Mapping[str, int], inte
     for name, keys, most_per_s, cut in shape.counts:
         total: int | None = None
         for key in keys:
-            part = since(before.get(key), now.get(key))
-            if part is not None:
-                total = part + (total or 0)
-        if total is not None and total * 1_000 > most_per_s * max(interval_ms, 1_000):
+            old, new = before.get(key), now.get(key)
+            if old is not None and new is not None:  # as ``since``, which is called a hundred times a second too often
+                total = (new - old if new >= old else new) + (total or 0)
+        if total and total * 1_000 > most_per_s * max(interval_ms, 1_000):
             total = None
-        grown[name] = min(total, interval_ms * 1_000) if cut and total is not None else total
+        grown[name] = min(total, interval_ms * 1_000) if cut and total else total
     return grown

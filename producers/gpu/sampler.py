@@ -124,6 +124,8 @@ class NvmlSampler:
     def close(self) -> None:
         """Let the reading thread end. NVML stays open for the life of the process."""
         self._watchdog.close()
+        if self._memory is not None:
+            self._memory.close()
 
     def _find(self) -> bool:
         """List the devices and take up what is remembered of them; False, with no thread left, when there is none."""
@@ -276,6 +278,8 @@ class NvmlSampler:
             _log.debug("the driver does not answer", extra={"why": str(error)})
             return False
         self._gone = False
+        if self._memory is not None:
+            self._memory.close()
         self._memory = self._open_memory()
         self._restarts = _restarted(before, self._driver)
         for tracked in self._tracked.values():

@@ -132,7 +132,7 @@ def _rows(watch: Watch, figures: Mapping[str, int | None], values: Mapping[str, 
 
 
 def _throttles(watch: Watch, at_ms: int, reasons: int | None) -> Seen:
-    if reasons is None or not (reasons & THROTTLED or watch.bits):
+    if reasons is None or _as_told(reasons & THROTTLED, watch.bits):
         return watch, []
     events, bits = [], dict(watch.bits)
     for throttle in THROTTLES:
@@ -143,6 +143,16 @@ def _throttles(watch: Watch, at_ms: int, reasons: int | None) -> Seen:
         if happening is not None:
             events.append(happening)
     return (watch if bits == watch.bits else replace(watch, bits=bits)), events
+
+
+def _as_told(held: int, bits: Mapping[int, BitState]) -> bool:
+    """Whether exactly those reasons hold that were told, and none is about to change."""
+    for bit, state in bits.items():
+        if state.on:
+            held ^= bit
+        if state.differs_since_ms is not None:
+            return False
+    return held == 0
 
 
 def _bit(state: BitState, now: bool, at_ms: int, throttle: Throttle) -> tuple[BitState, Happening | None]:

@@ -27,7 +27,7 @@ from producers.log_tail.position import decode, encode
 from producers.log_tail.settings import LogTailSettings
 from producers.log_tail.tail import Chunk, Tail
 from producers.publisher import Publisher
-from producers.spool.slots import Slots
+from producers.slots import Slots
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import ConfigError

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from producers.slots import Slots
 from producers.spool.books import BookKey, Books, copy_of, from_plain, tally_of, to_plain
 from producers.spool.segment import Segment
-from producers.spool.slots import Slots
 
 _CHECKPOINT_BYTES = 256 * 1024
 _SHED_BYTES = 4 * 1024

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -10,15 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.differences import plausible, share_ppm, since, summed
-from producers.host_sampler import (
-    CpuTimes,
-    DiskCounters,
-    HostReading,
-    HostSampler,
-    NetworkCounters,
-    host_row,
-    read_stalled_us,
-)
+from producers.host_files import CpuTimes, DiskCounters, HostFiles, NetworkCounters
+from producers.host_sampler import ByPsutil, HostReading, HostSampler, Tells, host_row
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.build import block_from_rows
@@ -152,25 +143,11 @@ def test_numbers_outside_their_bounds_are_unknown() -> None:
     assert wrong == ["cpu_busy_ppm", "disk_busy_ms"]
 
 
-def test_pressure_is_read_as_the_kernel_writes_it(tmp_path: Path) -> None:
-    """Totals in microseconds; a file or a line that the kernel does not have is left out."""
-    (tmp_path / "cpu").write_text("some avg10=0.12 avg60=0.05 avg300=0.01 total=123456789\n")
-    (tmp_path / "memory").write_text(
-        "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-    )
-
-    assert read_stalled_us(tmp_path) == {
-        "cpu_pressure_ppm": 123_456_789,
-        "memory_pressure_ppm": 7,
-        "memory_full_pressure_ppm": 0,
-    }
-    assert read_stalled_us(tmp_path / "absent") == {}
-
-
-def test_this_host_can_be_sampled() -> None:
+@pytest.mark.parametrize("system", [HostFiles(), ByPsutil()], ids=["the kernel's files", "psutil"])
+def test_this_host_can_be_sampled(system: Tells) -> None:
     """Real figures fit the field table; the second sample covers the time since the first."""
     clock = VirtualClock()
-    sampler = HostSampler({"host": "here", "cluster": None, "region": None}, clock=clock, counters=Counters())
+    sampler = HostSampler({"host": "here", "region": None}, clock=clock, counters=Counters(), system=system)
     first = sampler.sample(1_000)
     clock.advance(1_000)
     second = sampler.sample(2_000)
@@ -183,15 +160,18 @@ def test_this_host_can_be_sampled() -> None:
     assert block_from_rows(HOST_SAMPLES.fields, [first, second]).rows == 2
 
 
-def test_a_figure_the_system_refuses_is_null_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told once, counted every time; the others are there."""
-    counters = Counters()
+class WithoutNetwork(HostFiles):
+    """A system that refuses one figure."""
 
-    def refuse(**_options: Any) -> None:
+    def network(self) -> NetworkCounters:
+        """Never."""
         raise PermissionError("no")
 
-    monkeypatch.setattr(psutil, "net_io_counters", refuse)
-    sampler = HostSampler({"host": "here"}, clock=VirtualClock(), counters=counters)
+
+def test_a_figure_the_system_refuses_is_null_and_counted() -> None:
+    """Told once, counted every time; the others are there."""
+    counters = Counters()
+    sampler = HostSampler({"host": "here"}, clock=VirtualClock(), counters=counters, system=WithoutNetwork())
     sampler.sample(0)
 
     row = sampler.sample(0)

@@ -8,8 +8,9 @@ import pytest
 
 from producers.batch import Batch
 from producers.publisher import Publisher, PublisherSettings
-from producers.spool.slots import Slots
+from producers.slots import Slots
 from producers.spool.spool import Spool
+from runtime.clock import VirtualClock
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
 
@@ -122,3 +123,24 @@ async def test_a_disk_that_takes_no_save_is_tried_soon_again(tmp_path: Path, mon
     publisher.spool.abandon()
 
     assert (failed, written) == (1.0, 5.0)
+
+
+async def test_without_an_acknowledgement_the_disk_is_left_alone(tmp_path: Path) -> None:
+    """While Kafka is away; at the usual interval what was spooled is synced all the same."""
+    clock = VirtualClock()
+    publisher = Publisher(
+        Spool.open(tmp_path), KafkaConfig(), host="h", settings=RARELY, counters=Counters(), clock=clock
+    )
+    try:
+        await publisher.put("llm.requests", b"h", ONE)
+        clock.advance(4_999)
+        before = publisher._is_to_keep()
+        clock.advance(1)
+        at_the_interval = publisher._is_to_keep()
+        await publisher._keep()
+        after = publisher._is_to_keep()
+        await spooled(publisher, 1)
+
+        assert (before, at_the_interval, after, publisher._is_to_keep()) == (False, True, False, True)
+    finally:
+        publisher.spool.abandon()

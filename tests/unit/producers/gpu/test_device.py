@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterator
 
 import pynvml
@@ -37,7 +38,7 @@ def test_an_entry_has_the_size_of_the_driver_s() -> None:
     """It is read as bytes: the layout must be that of nvml.h."""
     assert _METRIC.size == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t)
     assert (pynvml.c_nvmlGpmMetric_t.nvmlReturn.offset, pynvml.c_nvmlGpmMetric_t.value.offset) == (4, 8)
-    assert _ENTRY.size == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
+    assert struct.calcsize(f"<{_ENTRY}") == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
     for name, offset in (("scopeId", 4), ("valueType", 24), ("nvmlReturn", 28), ("value", 32)):
         assert getattr(pynvml.c_nvmlFieldValue_t, name).offset == offset
 

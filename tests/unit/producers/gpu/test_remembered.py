@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.gpu.remembered import AGE_MS_MAX, BYTES_MAX, CounterFile, Era, Remembered, boot_id, decoded, encoded
+from producers.gpu.remembered import AGE_MS_MAX, SLOT_BYTES, CounterFile, Era, Remembered, boot_id, decoded, encoded
 from producers.gpu.rows import Reading
 
 ERA = Era("boot-1", "580.65.06")
@@ -97,12 +97,41 @@ def test_a_file_is_replaced_and_read_again(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["counters.json"]
 
 
-def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
-    """It is bounded by what we write."""
-    path = tmp_path / "counters.json"
-    path.write_bytes(encoded(ERA, READINGS) + b" " * BYTES_MAX)
+def test_a_kill_during_the_writing_leaves_the_reading_before(tmp_path: Path) -> None:
+    """Its rows were not handed on: what they would have told is in the next difference."""
+    path = tmp_path / "counters"
+    file = CounterFile(path, ERA)
+    file.save(READINGS)
+    file.save({"GPU-1": Reading(1_001_000, 51_000, {"field 83": 2**41})})
+    file.close()
+    with path.open("r+b") as torn:
+        torn.seek(20)  # the second writing went into the first slot
+        torn.write(bytes(30))
 
-    assert CounterFile(path, ERA).load(50_000) == NOTHING
+    assert CounterFile(path, ERA).load(51_000) == Remembered(READINGS, ERA.driver)
+
+
+def test_more_than_a_slot_holds_is_not_remembered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What was remembered before stays; it is told."""
+    file = CounterFile(tmp_path / "counters", ERA)
+    file.save(READINGS)
+
+    file.save({"GPU-1": Reading(1, 1, {"x" * SLOT_BYTES: 1})})
+
+    assert file.load(50_000) == Remembered(READINGS, ERA.driver)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_file_of_an_earlier_format_is_replaced(tmp_path: Path) -> None:
+    """It was one JSON text."""
+    path = tmp_path / "counters"
+    path.write_bytes(encoded(ERA, READINGS))
+    file = CounterFile(path, ERA)
+
+    before = file.load(50_000)
+    file.save(READINGS)
+
+    assert (before, CounterFile(path, ERA).load(50_000)) == (NOTHING, Remembered(READINGS, ERA.driver))
 
 
 def test_a_disk_that_fails_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

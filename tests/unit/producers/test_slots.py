@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.spool.slots import Slots, sync_file
+from producers.slots import Slots, sync_file
 
 SLOT_BYTES = 64
 

@@ -1,0 +1,242 @@
+"""This host's counters as Linux writes them below ``/proc``: files kept open, read anew each second, parsed here.
+
+psutil opens every file at every reading and makes objects of all that stands there; a sample a second needs a tenth of
+it. Formats: Linux, Documentation/filesystems/proc.rst, admin-guide/iostats.rst, accounting/psi.rst. Parsers are pure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+ByDevice = Mapping[str, int]
+
+LOOPBACK = ("lo", "lo0")
+STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
+"""Block devices that are not disks, or whose traffic is counted again on the disks below (Linux names)."""
+STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "cpu_pressure_ppm": ("cpu", "some"),
+        "memory_pressure_ppm": ("memory", "some"),
+        "memory_full_pressure_ppm": ("memory", "full"),
+        "io_pressure_ppm": ("io", "some"),
+    }
+)
+"""Figure -> file of pressure and its line (Linux, Documentation/accounting/psi.rst)."""
+
+_BLOCK_BYTES = 64 * 1024
+_KIB, _PAGE, _SECTOR = 1_024, os.sysconf("SC_PAGE_SIZE"), 512
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Seconds since start of the machine, all processors together."""
+
+    busy_s: float
+    iowait_s: float
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of this moment, in bytes."""
+
+    used_bytes: int
+    total_bytes: int
+    swap_used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Bytes since start of the machine."""
+
+    in_bytes: int
+    out_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCounters:
+    """By interface, loopback left out."""
+
+    tx_bytes: ByDevice
+    rx_bytes: ByDevice
+    errors: ByDevice
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCounters:
+    """By disk. ``busy_ms`` is empty where the system does not tell; ``waited_ms`` sums the time of all requests."""
+
+    read_bytes: ByDevice
+    write_bytes: ByDevice
+    busy_ms: ByDevice
+    waited_ms: ByDevice
+
+
+def cpu_times(stat: bytes) -> CpuTimes:
+    """From the first line of ``/proc/stat``. ValueError when it is another."""
+    name, *ticks = stat[: stat.index(b"\n")].split()
+    if name != b"cpu" or len(ticks) < 5:
+        raise ValueError("no line of all processors")
+    times = [int(tick) for tick in ticks]
+    # Linux counts the time of guests (the ninth and tenth figure) in user and nice as well.
+    total, idle, iowait = sum(times[:8]), times[3], times[4]
+    return CpuTimes((total - idle - iowait) / _TICKS_PER_S, iowait / _TICKS_PER_S, total / _TICKS_PER_S)
+
+
+def memory(meminfo: bytes) -> Memory:
+    """From ``/proc/meminfo``. ValueError on kernels before 3.14, which do not tell what is available."""
+    total = _after(meminfo, b"MemTotal:")
+    available = _after(meminfo, b"MemAvailable:")
+    if available > total:  # in some containers, where the one is the machine's and the other the container's
+        available = _after(meminfo, b"MemFree:")
+    swap = _after(meminfo, b"SwapTotal:") - _after(meminfo, b"SwapFree:")
+    return Memory((total - available) * _KIB, total * _KIB, swap * _KIB)
+
+
+def swapped(vmstat: bytes) -> Swapped:
+    """From ``/proc/vmstat``. ValueError without swapping."""
+    return Swapped(_after(vmstat, b"pswpin ") * _PAGE, _after(vmstat, b"pswpout ") * _PAGE)
+
+
+def _after(text: bytes, name: bytes) -> int:
+    """The number behind the name. ValueError when there is none."""
+    begin = text.index(name) + len(name)
+    return int(text[begin : text.index(b"\n", begin)].split()[0])
+
+
+def network(dev: bytes) -> NetworkCounters:
+    """From ``/proc/net/dev``."""
+    sent, received, errors = {}, {}, {}
+    for line in dev.splitlines()[2:]:
+        label, _, figures = line.rpartition(b":")
+        name, told = label.strip().decode(), figures.split()
+        if name not in LOOPBACK:
+            received[name], sent[name] = int(told[0]), int(told[8])
+            errors[name] = int(told[2]) + int(told[3]) + int(told[10]) + int(told[11])
+    return NetworkCounters(sent, received, errors)
+
+
+def disks(diskstats: bytes, wanted: Mapping[bytes, str | None]) -> DiskCounters:
+    """From ``/proc/diskstats``: devices to which ``wanted`` gives a name. KeyError for one that it lacks."""
+    read, written, busy, waited = {}, {}, {}, {}
+    for line in diskstats.splitlines():
+        told = line.split(None, 13)
+        name = wanted[told[2]]
+        if name is not None:
+            read[name], written[name] = int(told[5]) * _SECTOR, int(told[9]) * _SECTOR
+            busy[name], waited[name] = int(told[12]), int(told[6]) + int(told[10])
+    return DiskCounters(read, written, busy, waited)
+
+
+def disk_names(diskstats: bytes, whole: Iterable[str]) -> dict[bytes, str | None]:
+    """Every device of ``/proc/diskstats``, and its name where it is one of the ``whole`` disks and not stacked on one.
+
+    Where the system lists no whole disks, every device counts as one.
+    """
+    found, known = [line.split(None, 3)[2] for line in diskstats.splitlines()], set(whole)
+    return {name: _if_disk(name.decode(), known) for name in found}
+
+
+def _if_disk(name: str, whole: set[str]) -> str | None:
+    return name if (name in whole or not whole) and not name.startswith(STACKED_DISKS) else None
+
+
+def stalled_us(line: str, pressure: bytes) -> int | None:
+    """The total of a line of a file of pressure; None when it is not there."""
+    begin = pressure.find(line.encode() + b" ")
+    if begin < 0:
+        return None
+    end = pressure.index(b"\n", begin)
+    return int(pressure[pressure.index(b"total=", begin, end) + 6 : end])
+
+
+class KernelFile:
+    """A file that the kernel writes at each reading: opened once. OSError while it is not there."""
+
+    def __init__(self, path: Path, *, first_bytes: int | None = None) -> None:
+        """``first_bytes``: so many are enough."""
+        self._path = path
+        self._first_bytes = first_bytes
+        self._descriptor: int | None = None
+
+    def read(self) -> bytes:
+        """All of it, as it is now."""
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if self._first_bytes is not None:
+                return os.pread(self._descriptor, self._first_bytes, 0)
+            parts = [os.pread(self._descriptor, _BLOCK_BYTES, 0)]
+            while parts[-1]:  # the kernel hands out lists in pieces of a page, and an empty one at the end
+                parts.append(os.pread(self._descriptor, _BLOCK_BYTES, sum(map(len, parts))))
+            return b"".join(parts)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it; the next reading opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class HostFiles:
+    """The files of one host. Every method raises OSError or ValueError where the system does not tell."""
+
+    def __init__(self, proc: Path = Path("/proc"), blocks: Path = Path("/sys/block")) -> None:
+        self._stat = KernelFile(proc / "stat", first_bytes=512)
+        self._meminfo = KernelFile(proc / "meminfo")
+        self._vmstat = KernelFile(proc / "vmstat")
+        self._dev = KernelFile(proc / "net" / "dev")
+        self._diskstats = KernelFile(proc / "diskstats")
+        resources = dict.fromkeys(resource for resource, _ in STALLED.values())
+        self._pressure = {resource: KernelFile(proc / "pressure" / resource) for resource in resources}
+        self._blocks = blocks
+        self._disks: dict[bytes, str | None] = {}
+
+    def cpu(self) -> CpuTimes:
+        """Time of all processors."""
+        return cpu_times(self._stat.read())
+
+    def memory(self) -> Memory:
+        """Memory and swap in use."""
+        return memory(self._meminfo.read())
+
+    def swapped(self) -> Swapped:
+        """What went to and came from the swap."""
+        return swapped(self._vmstat.read())
+
+    def network(self) -> NetworkCounters:
+        """Traffic by interface."""
+        return network(self._dev.read())
+
+    def disks(self) -> DiskCounters:
+        """Traffic by disk. Which devices are disks is looked up when there is one more."""
+        text = self._diskstats.read()
+        try:
+            return disks(text, self._disks)
+        except KeyError:
+            self._disks = disk_names(text, [path.name for path in self._blocks.glob("*")])
+            return disks(text, self._disks)
+
+    def stalled_us(self) -> dict[str, int]:
+        """Time lost to pressure by figure; without those that this kernel does not tell."""
+        texts = {}
+        for resource, file in self._pressure.items():
+            try:
+                texts[resource] = file.read()
+            except OSError:
+                continue
+        told = {figure: stalled_us(line, texts.get(resource, b"")) for figure, (resource, line) in STALLED.items()}
+        return {figure: total for figure, total in told.items() if total is not None}
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for file in (self._stat, self._meminfo, self._vmstat, self._dev, self._diskstats, *self._pressure.values()):
+            file.close()

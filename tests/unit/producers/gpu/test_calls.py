@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pynvml
+import pytest
+
+from fleetpulse.bench import nvml_stub
+from producers.gpu.calls import CALLS, NvmlCall, Values
+from producers.gpu.device import Device, Found
+
+READY = [call for call in CALLS if call.raw is not None]
+
+
+def handle_and_found() -> Found:
+    pynvml.nvmlInit()
+    return Found("GPU-1", "H100", pynvml.nvmlDeviceGetHandleByIndex(0), 0)
+
+
+@pytest.mark.parametrize("call", READY, ids=[call.name for call in READY])
+def test_a_call_made_ready_tells_what_pynvml_tells(call: NvmlCall) -> None:
+    """Its buffer is read as bytes: the layout must be that of nvml.h, and it must be told anew each time."""
+    gpus = nvml_stub.gpus(1)
+    with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
+        handle = handle_and_found().handle
+        prepared = call.prepared(handle)
+        assert prepared is not None
+        assert call.raw is not None
+        values: Values = {"kept": 1}
+
+        assert call.raw.layout.size == ctypes.sizeof(call.raw.made())
+        assert (prepared.into(values), values) == (0, {"kept": 1, **call.read(handle)})
+        gpus[0].calls["nvmlDeviceGetUtilizationRates"] = {"gpu": 7, "memory": 3}
+        gpus[0].calls["nvmlDeviceGetTemperature"] = -5
+        assert (prepared.into(values), values) == (0, {"kept": 1, **call.read(handle)})
+
+
+class OlderDriver(nvml_stub.NvmlStub):
+    """Has none of the newest calls for temperature and memory, and refuses that for clock reasons."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetMemoryInfo_v2"):
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+    def _nvmlDeviceGetCurrentClocksEventReasons(self, _handle: Any, _reasons: Any) -> int:
+        return nvml_stub.NOT_SUPPORTED
+
+
+def test_an_older_driver_is_asked_in_its_own_way() -> None:
+    """What cannot be made ready, or is refused, is asked as before; what the older way lacks is null."""
+    with nvml_stub.installed(OlderDriver(nvml_stub.gpus(1))):
+        device = Device(handle_and_found())
+        device.read(1_000, 1_000)
+        values = device.read(2_000, 2_000).values
+
+    assert (values["temperature"], values["memory_used"], values["clock_reasons"]) == (58, 80 * 10**9, 4)
+    assert "memory_reserved" not in values
+    assert "memory_reserved_bytes" in device.missing()
+
+
+def test_a_call_that_fails_now_and_then_stays_ready() -> None:
+    """An error that is no refusal is told, and the figure missing this once."""
+    gpus = nvml_stub.gpus(1)
+    with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
+        device = Device(handle_and_found())
+        device.read(1_000, 1_000)
+        gpus[0].calls["nvmlDeviceGetClockInfo"] = nvml_stub.Code(pynvml.NVML_ERROR_UNKNOWN)
+        without, errors = device.read(2_000, 2_000).values, device.errors
+        gpus[0].calls["nvmlDeviceGetClockInfo"] = 1_500
+
+        assert ("clock_sm" in without, set(errors) & {"clock_sm"}) == (False, {"clock_sm"})
+        assert device.read(3_000, 3_000).values["clock_sm"] == 1_500
