@@ -23,7 +23,7 @@ from fleetpulse.bench.dashboard_history import (
 )
 from fleetpulse.bench.dashboard_sums import BOOKED, Tell, words
 from schemas import slowest_hours
-from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.limits import HOUR_MS, MINUTE_MS, SECOND_MS, WINDOW_MS
 from schemas.tables import EXEMPLARS_MAX
 from schemas.verdicts import REASONS
 from sinks.database import SinkDatabase
@@ -31,9 +31,12 @@ from sinks.database import SinkDatabase
 READINGS_MS = 10 * MINUTE_MS
 """So much of the raw readings of GPUs and engines."""
 TIMES_REQUESTS = 60
-"""Each drawn request stands for so many, in as many seconds."""
+"""Each drawn request stands for so many, in as many seconds; no more seconds than these are drawn."""
 REFUSED = 5_000
 _CHUNK_MS = 10 * MINUTE_MS
+_READ_MS = 10 * SECOND_MS
+_COPIES = 6
+"""A statement is short enough to be answered in time by a busy machine."""
 _TOPICS = words(BOOKED)
 _FAULTS_MS = WINDOW_MS // EVENTS_PER_WINDOW
 _NOTED = "{ 'host': 'host-0001', 'power_mw': -1, 'note': '', 'bytes': '"
@@ -61,12 +64,14 @@ def fill_raw(database: SinkDatabase, fleet: Fleet, span: Span, spans_ms: Sequenc
             database.command(one.sql())
             rows += one.rows
             tell(what, number, len(each))
-    database.command(_more_requests(fleet))
+    for first in range(1, TIMES_REQUESTS, _COPIES):
+        database.command(_more_requests(fleet, first, min(_COPIES, TIMES_REQUESTS - first)))
+        tell("requests", first, TIMES_REQUESTS)
     return rows
 
 
 def _all(fleet: Fleet, span: Span, spans_ms: Sequence[int]) -> dict[str, list[Drawn]]:
-    recent = range(max(span.from_ms, span.to_ms - READINGS_MS), span.to_ms, MINUTE_MS)
+    recent = range(max(span.from_ms, span.to_ms - READINGS_MS), span.to_ms, _READ_MS)
     return {
         "readings of GPUs": [_gpu_samples(fleet, at_ms) for at_ms in recent],
         "readings of engines": [_engine_samples(fleet, at_ms) for at_ms in recent],
@@ -141,22 +146,22 @@ def _sent(sender: str, at_ms: str) -> dict[str, str]:
     }
 
 
-def _gpu_samples(fleet: Fleet, minute_ms: int) -> Drawn:
+def _gpu_samples(fleet: Fleet, from_ms: int) -> Drawn:
     gpus = fleet.hosts * GPUS_PER_HOST
-    labels, at_ms = gpu_of(fleet, f"(number % {gpus})"), f"{minute_ms} + 1000 * intDiv(number, {gpus})"
+    labels, at_ms = gpu_of(fleet, f"(number % {gpus})"), f"{from_ms} + 1000 * intDiv(number, {gpus})"
     told = ("util_gpu_pct", "util_memory_pct", "power_mw", "temperature_c", "clock_sm_mhz", "memory_used_bytes")
     drawn = {name: _between(*LEVELS[name], name) for name in told}
     moved = {"interval_ms": "1000", "energy_mj": _between(180e3, 690e3, "energy"), "throttled_us": "number % 20000"}
     columns = {"at_ms": at_ms, **labels, **drawn, **moved, **_sent(labels["host"], at_ms)}
-    return Drawn("gpu_samples", columns, gpus * MINUTE_MS // 1_000)
+    return Drawn("gpu_samples", columns, gpus * _READ_MS // SECOND_MS)
 
 
-def _engine_samples(fleet: Fleet, minute_ms: int) -> Drawn:
+def _engine_samples(fleet: Fleet, from_ms: int) -> Drawn:
     engines = fleet.hosts * ENGINES_PER_HOST
-    labels, at_ms = engine_of(fleet, f"(number % {engines})"), f"{minute_ms} + 1000 * intDiv(number, {engines})"
+    labels, at_ms = engine_of(fleet, f"(number % {engines})"), f"{from_ms} + 1000 * intDiv(number, {engines})"
     drawn = {name: _between(*LEVELS[name], name) for name in ("running", "waiting", "kv_used_ppm")}
     columns = {"at_ms": at_ms, **labels, **drawn, **_sent(labels["host"], at_ms)}
-    return Drawn("engine_samples", columns, engines * MINUTE_MS // 1_000)
+    return Drawn("engine_samples", columns, engines * _READ_MS // SECOND_MS)
 
 
 def _faults(fleet: Fleet, span: Span) -> Drawn:
@@ -276,8 +281,8 @@ def _producers(fleet: Fleet, span: Span) -> Drawn:
     return Drawn("producer_books", columns, fleet.hosts * len(BOOKED))
 
 
-def _more_requests(fleet: Fleet) -> str:
-    """Every drawn request again in each of the seconds that follow it, served by engines of the fleet."""
+def _more_requests(fleet: Fleet, first: int, count: int) -> str:
+    """Every drawn request again, so many seconds later, served by engines of the fleet. Drawn ones have low ``seq``."""
     moved = {
         "at_ms": "at_ms + 1000 * more",
         "appended_ms": "appended_ms + 1000 * more",
@@ -290,4 +295,5 @@ def _more_requests(fleet: Fleet) -> str:
     return f"""
 INSERT INTO llm_requests
 SELECT * REPLACE ({replaced}) EXCEPT (more)
-FROM llm_requests CROSS JOIN (SELECT 1 + number AS more FROM numbers({TIMES_REQUESTS - 1})) AS times"""
+FROM llm_requests CROSS JOIN (SELECT {first} + number AS more FROM numbers({count})) AS times
+WHERE seq <= {TIMES_REQUESTS}"""
