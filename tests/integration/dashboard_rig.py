@@ -156,6 +156,7 @@ def rig(folder: Path) -> Iterator[Rig]:
         _history(config, time.time_ns() // 1_000_000)
         browser = ending.enter_context(_browser())
         eventually(lambda: _answers(port), READY_WITHIN_S, f"the dashboard answers: {processes.tail('dashboard')}")
+        eventually(lambda: _summed(config), READY_WITHIN_S, f"bills are summed: {processes.tail('sink')}")
         yield Rig(config, processes, folder, port, {look: _context(browser, look, port) for look in SIZES})
 
 
@@ -185,6 +186,16 @@ def _answers(port: int) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _summed(config: Config) -> bool:
+    """Whether the sink has summed every bill by minute: a page that is not live asks but once."""
+    database = SinkDatabase(config.clickhouse)
+    try:
+        bills = database.rows("SELECT count() FROM token_costs FINAL")
+        return bills == database.rows("SELECT sum(arraySum(bill_count)) FROM token_costs_rollup_1m FINAL")
+    finally:
+        database.close()
 
 
 def _history(config: Config, now_ms: int) -> None:
