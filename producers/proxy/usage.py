@@ -39,19 +39,27 @@ def with_usage_asked(body: bytes, wanted: Wanted) -> bytes | None:
 class UsageFilter:
     """Takes the usage chunk out of a stream of server-sent events that comes in pieces cut anywhere."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "_line_feed")
 
     def __init__(self) -> None:
         self._held = b""
+        self._line_feed: bytes | None = None  # what a line feed becomes that comes next: it ends the event before
 
     def feed(self, piece: bytes) -> bytes:
         """What of the bytes so far may go on: whole events, but for the usage."""
         data = self._held + piece if self._held else piece
         out, start = [], 0
-        for end in _END_OF_EVENT.finditer(data):
-            if not is_usage(data[start : end.start()]):
+        if self._line_feed is not None and data:
+            if data.startswith(b"\n"):
+                out, start = [self._line_feed], 1
+            self._line_feed = None
+        for end in _END_OF_EVENT.finditer(data, start):
+            kept = not is_usage(data[start : end.start()])
+            if kept:
                 out.append(data[start : end.end()])
             start = end.end()
+            if start == len(data) and data.endswith(b"\r"):
+                self._line_feed = b"\n" if kept else b""
         self._held = data[start:]
         if len(self._held) > HELD_BYTES_MAX:
             out.append(self._held)

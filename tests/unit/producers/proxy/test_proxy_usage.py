@@ -100,6 +100,17 @@ def test_the_chunk_is_gone_wherever_the_stream_is_cut(events: list[bytes], end: 
     assert out.replace(b"\r\n", b"\n") == expected.replace(b"\r\n", b"\n")
 
 
+@pytest.mark.parametrize(("event", "kept"), [(USAGE, b""), (KEPT[0], KEPT[0] + b"\r\n\r\n")], ids=["usage", "kept"])
+def test_a_line_end_that_is_cut_in_two_belongs_to_its_event(event: bytes, kept: bytes) -> None:
+    """The event goes on at once; its last line feed comes, or goes, with it and opens no other."""
+    filtering = UsageFilter()
+
+    begun = filtering.feed(event + b"\r\n\r")
+    rest = filtering.feed(b"\n" + USAGE + b"\r\n\r\n" + KEPT[0] + b"\n\n")
+
+    assert (begun, begun + rest + filtering.finish()) == (kept[:-1], kept + KEPT[0] + b"\n\n")
+
+
 def test_whole_events_are_not_held_back() -> None:
     """What ends with an event is through at once; the rest when its end comes, or when it is too long."""
     filtering = UsageFilter()
