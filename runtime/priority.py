@@ -13,22 +13,31 @@ import time
 from pathlib import Path
 
 BEHIND = 5
-"""What alerts do not come from alone: the windows job, costs."""
+"""What alerts do not come from alone: the windows job, costs; and the database, which people's questions wait for."""
 BULK = 10
-"""What nobody waits for second by second: sinks, the database, a simulated fleet."""
+"""What nobody waits for second by second: sinks, a simulated fleet."""
 _SESSION_TRIES = 5
 _SESSION_PAUSE_S = 0.1
 
 
 def step_back(pid: int, nice: int) -> None:
-    """Give a process that was just started, and what it will start, this niceness; also its session, if it leads one.
-    One that has more keeps it, 0 changes nothing: nobody is put before others. Who is gone is passed over."""
+    """Give a process, with its threads and what these will start, this niceness; also its session, if it leads one.
+    What has more keeps it, 0 changes nothing: nobody is put before others. Who is gone is passed over."""
     if nice <= 0:
         return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.setpriority(os.PRIO_PROCESS, pid, max(nice, os.getpriority(os.PRIO_PROCESS, pid)))
+    for thread in _threads(pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
+    with contextlib.suppress(ProcessLookupError):
         if os.getsid(pid) == pid:
             _session(pid, nice)
+
+
+def _threads(pid: int) -> list[int]:
+    """Linux has a niceness for each thread; elsewhere the process has it."""
+    with contextlib.suppress(OSError):
+        return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    return [pid]
 
 
 def _session(pid: int, nice: int) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import psutil
 
-from runtime import priority
 from runtime.local_stack import Process
 from schemas.errors import StackError
 
@@ -23,9 +22,8 @@ _LOOK_EVERY_S = 0.03
 _INHERITED = ("PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR")
 
 
-def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None, *, nice: int = 0) -> Process:
-    """Start ``command`` in a session of its own, its output appended to ``log``, without this process' secrets.
-    ``nice``: how far it steps back on a busy machine."""
+def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Process:
+    """Start ``command`` in a session of its own, its output appended to ``log``, without this process' secrets."""
     passed = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -44,7 +42,6 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str] | No
         raise StackError(f"{command[0]} cannot be run: {error}") from error
     finally:
         os.close(output)
-    priority.step_back(pid, nice)
     return Process(pid, started(pid) or "unknown")
 
 

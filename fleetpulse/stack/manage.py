@@ -38,7 +38,8 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """How one part is made, recognised and asked. ``prepare`` returns the command line."""
+    """How one part is made, recognised and asked. ``prepare`` returns the command line; once it runs it steps back by
+    ``nice`` (``runtime.priority``)."""
 
     name: str
     mark: Callable[[Path], str]
@@ -74,7 +75,7 @@ _PARTS = {
         lambda state: (state.ports.clickhouse_http, state.ports.clickhouse_native),
         lambda state: state.clickhouse_url,
         clickhouse.log_files,
-        nice=priority.BULK,
+        nice=priority.BEHIND,
     ),
     KAFKA: _Part(
         KAFKA,
@@ -241,7 +242,7 @@ def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackStat
             tell(f"starting {part.name}")
             _demand_disk(state.data_dir)
             ports.demand_free(part.ports(state), part.name)
-            process = daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part), nice=part.nice)
+            process = daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part))
         state = replace(state, wanted=True, processes={**state.processes, part.name: process})
         write_state(state)
         started.append((part, process))
@@ -276,6 +277,7 @@ def _await_ready(state: StackState, part: _Part, process: Process, tell: Progres
     ready = daemons.wait_until(lambda: part.is_ready(state) or not daemons.alive(process), READY_WITHIN_S)
     if ready and daemons.alive(process):
         part.finish(state)
+        priority.step_back(process.pid, part.nice)
         return
     said = "\n".join(text for log in part.logs(state.data_dir) if (text := daemons.tail(log)))
     what = f"does not answer after {READY_WITHIN_S:.0f} s" if daemons.alive(process) else "ended while starting"

@@ -27,15 +27,6 @@ def test_a_daemon_lives_in_a_session_of_its_own(sleeper: Process) -> None:
     assert os.getsid(sleeper.pid) == sleeper.pid
 
 
-def test_a_daemon_may_step_back(tmp_path: Path) -> None:
-    """Bulk work leaves a busy machine to others."""
-    process = daemons.spawn([sys.executable, "-c", SLEEP, str(tmp_path)], tmp_path / "log", nice=7)
-    try:
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == max(os.getpriority(os.PRIO_PROCESS, 0), 7)
-    finally:
-        daemons.kill(process)
-
-
 def test_a_running_daemon_is_recognised(sleeper: Process) -> None:
     """By id and moment of start."""
     assert daemons.alive(sleeper)

@@ -53,6 +53,20 @@ def test_nobody_steps_forward(child: subprocess.Popen[bytes]) -> None:
     assert niceness(child.pid) == max(niceness(0), 15)
 
 
+def test_threads_step_back_too() -> None:
+    """Those that there are, where each has a niceness of its own."""
+    code = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); print(1, flush=True)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        priority.step_back(process.pid, priority.BULK)
+        found = [niceness(thread) for thread in priority._threads(process.pid)]
+        process.kill()
+
+    expected = 2 if Path("/proc/self/task").exists() else 1
+    assert found == [max(niceness(0), priority.BULK)] * expected
+
+
 def test_who_is_gone_is_passed_over() -> None:
     """A child may end before it is looked at."""
     process = subprocess.Popen([sys.executable, "-c", ""])
