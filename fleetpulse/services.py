@@ -112,14 +112,14 @@ def _finals(config: Config) -> Hosting:
 
 def _alerts(config: Config, files: Files) -> Hosting:
     from fleetpulse.observed_alerts import ObservedAlertStep
-    from stream_jobs.host.policy import PROMPT_POLICY
+    from stream_jobs.host.policy import PROMPT_POLICY_OF_ONE
     from stream_jobs.insight.warm import warm
     from stream_jobs.rules.load import load_set
 
     ruleset = load_set(files.get("rules"))
     step = ObservedAlertStep(partitions_of(config)[WINDOW_PARTIALS], ruleset, budgets=_budgets(config, files))
     return Hosting(
-        {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY, partial(warm, ruleset.rules)
+        {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules)
     )
 
 

@@ -53,6 +53,7 @@ TARGETS = {"events_p99_s": 1.0, "rules_p99_s": 1.0}
 SLOWEST = 5
 """Events whose way is told leg by leg."""
 _READY_WITHIN_S = 90.0
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass(slots=True)
@@ -188,28 +189,17 @@ def _cpu(stand: Stand, processes: Processes) -> dict[str, float]:
 
 async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
     """Read both topics until the fleet has ended and some time after."""
-    from aiokafka import AIOKafkaConsumer
-
-    clock, upstreams = SystemClock(), BY_NAME[WINDOW_PARTIALS].partitions
-    seen = Seen(begun_ms=clock.now_ms())
-    events = asyncio.create_task(_tell_events(config, clock))
-    consumer = AIOKafkaConsumer(
-        WINDOW_FINALS,
-        ALERTS_TOPIC,
-        **config.kafka.client_settings(),
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=20,
-        max_partition_fetch_bytes=16 * 1024 * 1024,
-    )
-    await consumer.start()
-    begun_s, ended_s = time.monotonic(), None
+    clock = SystemClock()
+    seen, ended_s = Seen(begun_ms=clock.now_ms()), None
+    begun_s = time.monotonic()
+    readers = [_follow(config, topic, seen, clock) for topic in (WINDOW_FINALS, ALERTS_TOPIC)]
+    tasks = [asyncio.create_task(one) for one in (*readers, _tell_events(config, clock))]
     try:
         while ended_s is None or time.monotonic() - ended_s < TAIL_S:
-            for records in (await consumer.getmany(timeout_ms=50)).values():
-                now_ms = clock.now_ms()
-                for record in records:
-                    _take(seen, now_ms, record, upstreams)
+            await asyncio.sleep(_LOOK_EVERY_S)
+            for task in tasks:
+                if task.done():
+                    task.result()
             processes.tend()
             if ended_s is None and processes.exit_code("simulate") is not None:
                 _check_ended(processes)
@@ -218,10 +208,34 @@ async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:
                 raise FleetpulseError(f"no final came in {_READY_WITHIN_S:.0f} s:\n{processes.tail('finals')}")
             tell(int(time.monotonic() - begun_s))
     finally:
-        events.cancel()
-        await asyncio.gather(events, return_exceptions=True)
-        await consumer.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     return seen
+
+
+async def _follow(config: Config, topic: str, seen: Seen, clock: SystemClock) -> None:
+    """Take every record as it comes. A reader for each topic: one of both waits for the one before it asks again for
+    the other, or asks so often that it is load."""
+    from aiokafka import AIOKafkaConsumer
+
+    upstreams = BY_NAME[WINDOW_PARTIALS].partitions
+    consumer = AIOKafkaConsumer(
+        topic,
+        **config.kafka.client_settings(),
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=16 * 1024 * 1024,
+    )
+    await consumer.start()
+    try:
+        while True:
+            for records in (await consumer.getmany(timeout_ms=1_000)).values():
+                now_ms = clock.now_ms()
+                for record in records:
+                    _take(seen, now_ms, record, upstreams)
+    finally:
+        await consumer.stop()
 
 
 async def _tell_events(config: Config, clock: SystemClock) -> None:

@@ -55,13 +55,15 @@ class Pile:
         self.base, self.rows, self.packed, self.parts = found.block, found.block.rows, b"", []
         return select(found.block, found.newest >= first_new)
 
-    def settle(self) -> None:
-        """Merge and pack; little that came to much is left for later."""
+    def settle(self) -> int:
+        """Merge and pack; little that came to much is left for later. Returns how many rows were packed."""
         if self.parts and sum(block.rows for block in self.parts) * _RARE >= self.rows:
             self.whole()
-        if self.base is not None:
-            compressed = zstandard.ZstdCompressor(level=_LEVEL).compress(native.encode(self.table.fields, self.base))
-            self.packed, self.base = compressed, None
+        if self.base is None:
+            return 0
+        compressed = zstandard.ZstdCompressor(level=_LEVEL).compress(native.encode(self.table.fields, self.base))
+        self.packed, self.base = compressed, None
+        return self.rows
 
     def _base(self) -> list[Block]:
         if self.base is None and self.packed:
@@ -84,7 +86,11 @@ class Held:
         """Keep these rows."""
         self.piles.setdefault(table.schema, Pile(table)).parts.append(block)
 
-    def settle(self) -> None:
-        """Merge and pack what came."""
+    def settle(self, rows: int) -> int:
+        """Merge and pack what came, table by table, until it was ``rows`` or all; returns how many it was."""
+        done = 0
         for pile in self.piles.values():
-            pile.settle()
+            if done >= rows:
+                break
+            done += pile.settle()
+        return done

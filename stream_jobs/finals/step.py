@@ -32,6 +32,8 @@ LOST_BEYOND_MS = HOUR_MS
 """Of event time, that records may tell of between a snapshot and the last commit: some seconds, more in a backlog."""
 SETTLED_AFTER_MS = 3 * WINDOW_MS
 """Rows of a window so much older than the newest are merged and packed, though it is open."""
+SETTLED_AT_ONCE = 2_000
+"""Rows that a fold merges and packs beside as many as it brought, so that never more wait than came."""
 VERSION = 1
 
 
@@ -68,14 +70,17 @@ class FinalsStep:
             records = [record for record in records if record.offset not in state.rejected]
         heads = [read(record) for record in records]
         decoded = decode(records, [head.schema for head in heads])
-        self._settle(state, changes)
+        self._settle(state, changes, SETTLED_AT_ONCE + sum(one.block.rows for one in decoded))
         Intake(self, state, changes, decoded).take(records, heads)
 
-    def _settle(self, state: State, changes: Changes) -> None:
+    def _settle(self, state: State, changes: Changes, rows: int) -> None:
+        """Some tables at a time: what waits for the fold to end does not wait for all of a window."""
         old_ms = state.progress.newest_ms - SETTLED_AFTER_MS
         for window_ms, held in state.windows.items():
             if (held.closed or window_ms < old_ms) and not changes.holds(window_ms):
-                held.settle()
+                rows -= held.settle(rows)
+            if rows <= 0:
+                return
 
     def hear(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> None:
         """Take what the record says of its source's progress, and close what it lets pass."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.errors import ConfigError
 
@@ -84,3 +84,6 @@ What is urgent waits for a fold of half a MiB, some 50 ms, however large the fle
 alerts carries the job's whole state (5 MiB at 10,000 GPUs): in a storm of events one every 0.2 s, not every 50 ms.
 ``fetch_wait_ms`` is short because a partition that has just brought something is left out of the next fetch, which
 waits so long."""
+
+PROMPT_POLICY_OF_ONE = replace(PROMPT_POLICY, fetch_wait_ms=DEFAULT_POLICY.fetch_wait_ms)
+"""The same for a job that reads a single partition, as alerts do: a fetch that waits keeps no other from being made."""

@@ -14,7 +14,7 @@ from schemas.block import Block
 from schemas.build import block_from_rows, rows_of
 from schemas.tables import EXEMPLARS, EXEMPLARS_MAX, PARTIALS
 from stream_jobs.finals.exemplars import merge_exemplars
-from stream_jobs.finals.held import Pile, merged
+from stream_jobs.finals.held import Held, Pile, merged
 from stream_jobs.finals.merge import merge
 from stream_jobs.windows.merge import merge_rows
 from tests.unit.stream_jobs.finals_cases import an_exemplar, request_rows, sample_rows
@@ -137,6 +137,17 @@ def test_a_packed_pile_is_the_same_pile() -> None:
     assert packed == (None, True, [])
     assert [(row["gpu_uuid"], row["event_count"]) for row in changed] == [("b", 2)]
     assert [row["event_count"] for row in rows_of(GPU.fields, pile.whole())] == [1, 2]
+
+
+def test_a_window_is_packed_table_by_table() -> None:
+    """So many rows at a time, at least a table; in the end all of it, and then nothing more."""
+    held = Held(BASE_MS, 0)
+    held.add(GPU, block_from_rows(GPU.fields, [*sample_rows(gpu_uuid="a"), *sample_rows(gpu_uuid="b")]))
+    held.add(LLM, block_from_rows(LLM.fields, request_rows()))
+
+    packed = [(held.settle(1), [len(pile.packed) > 0 for pile in held.piles.values()]) for _ in range(3)]
+
+    assert packed == [(2, [True, False]), (held.piles[LLM.schema].rows, [True, True]), (0, [True, True])]
 
 
 @settings(max_examples=30)
