@@ -56,7 +56,7 @@ def test_thresholds_leave_room_to_leave() -> None:
 
 def test_a_fault_that_begins_at_once_fires_at_the_second_window() -> None:
     """The rules that find step faults of GPUs, engines and requests."""
-    quick = ("gpu_throttled", "gpu_straggler_clock", "vram_full", "kv_pressure", "errors_server", "tpot_given_load")
+    quick = ("gpu_throttled", "gpu_straggler_clock", "vram_full", "kv_pressure", "errors_server", "itl_given_load")
 
     assert {RULES[name].m for name in quick} == {2}
 
