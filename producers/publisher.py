@@ -181,18 +181,9 @@ class Publisher:
         return batches_of(BY_TOPIC[topic], key, batch, limits=self._limits)
 
     def _spool(self, batch: Batch) -> bool:
-        partition = place(batch.key, self._partitions[batch.topic])
+        partition, at_ms = place(batch.key, self._partitions[batch.topic]), self._clock.now_ms()
         record = Spooled(
-            0,
-            0,
-            self._clock.now_ms(),
-            batch.topic,
-            partition,
-            batch.schema,
-            batch.content_type,
-            batch.key,
-            batch.count,
-            batch.value,
+            0, 0, at_ms, batch.topic, partition, batch.schema, batch.content_type, batch.key, batch.count, batch.value
         )
         if self.spool.append(record) is None:
             self._counters.add("edge_events_shed", batch.count, topic=batch.topic)
@@ -227,14 +218,9 @@ class Publisher:
             await self._pause()
 
     def _sender(self, producer: AIOKafkaProducer) -> Sender:
+        spool = self.spool
         return Sender(
-            producer,
-            self.spool.source,
-            lambda: self.spool.low,
-            self._delivered,
-            self._held_now,
-            self._alone,
-            self._spans,
+            producer, spool.source, lambda: spool.low, self._delivered, self._held_now, self._alone, self._spans
         )
 
     async def _feed(self, sender: Sender) -> None:
