@@ -1,7 +1,7 @@
 """Books and bills of a big fleet, drawn by the database itself: what *Pipeline* and *Cost* are asked of.
 
-Lines of books are those of an hour (a commit every five seconds, a line for each host and topic); sums of a minute and
-of an hour, of books and of bills, are those of the whole history. In a minute each engine stands idle for a part of
+Lines of books are those of an hour (a commit every five seconds, a line for each host and topic); sums of a minute, of
+an hour and of a day, of books and of bills, are those of the whole history. In a minute each engine stands idle for a part of
 its bill, every tenant has requests to every model in every region, and some of them fail.
 """
 
@@ -18,7 +18,7 @@ from sinks.database import SinkDatabase
 
 COMMIT_MS = 5_000
 BOOKED = ("llm.requests", "gpu.samples", "host.samples", "engine.samples")
-LEVELS = ("1m", "1h")
+LEVELS = ("1m", "1h", "1d")
 KINDS = ("prefill", "decode", "kv")
 Tell = Callable[[str, int, int], None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -84,10 +85,12 @@ class _Tenants:
     async def refresh(self) -> None:
         """Ask and show."""
         view = self._view
-        listed, series, failed = await view.gather(
-            view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
+        (listed, series, failed), costs = await asyncio.gather(
+            view.gather(
+                view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
+            ),
+            self._costs(),
         )
-        costs = await self._costs()
         latencies = await latency_cells(view, "tenant", [row["tenant"] for row in listed.records()])
         rows = [
             row
