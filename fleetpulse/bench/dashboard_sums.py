@@ -1,8 +1,8 @@
 """Books and bills of a big fleet, drawn by the database itself: what *Pipeline* and *Cost* are asked of.
 
 Lines of books are those of an hour (a commit every five seconds, a line for each host and topic); sums of a minute, of
-an hour and of a day, of books and of bills, are those of the whole history. In a minute each engine stands idle for a part of
-its bill, every tenant has requests to every model in every region, and some of them fail.
+an hour and of a day, of books and of bills, are those of the whole history. In a minute each engine stands idle for a
+part of its bill, every tenant has requests to every model in every region, and some of them fail.
 """
 
 from __future__ import annotations
