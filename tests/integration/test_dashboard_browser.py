@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from fleetpulse.stack import manage
-from tests.integration.dashboard_rig import HOSTILE, PATIENCE_S, SIZES, Rig, eventually, rig, settled
+from tests.integration.dashboard_rig import HOSTILE, PATIENCE_S, SIZES, Rig, address_of, eventually, rig, settled
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(400)]
 
@@ -130,6 +131,16 @@ def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig
 
     assert {path: found for path, found in grave.items() if found} == {}
     assert running.seen == []
+
+
+def test_a_page_comes_with_its_first_figures(running: Rig) -> None:
+    """What is answered at once stands in the page itself, before any script of it runs."""
+
+    def figures() -> bool:
+        with urllib.request.urlopen(f"{address_of(running.port)}/fleet?last=2h", timeout=PATIENCE_S) as answer:
+            return "16 GPUs on 2 hosts" in answer.read().decode()
+
+    eventually(figures, PATIENCE_S, "figures in the page's own text")
 
 
 def test_filters_and_options_are_in_the_address_and_survive_a_reload(running: Rig, page: Page) -> None:
