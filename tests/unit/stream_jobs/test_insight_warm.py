@@ -51,6 +51,7 @@ def window(number: int) -> Window:
     sketches: Row = {}
     for name in ("ttft_us", "tpot_us", "e2e_us"):
         sketches |= {f"{name}_bins": {100: 60, 101: 40}, f"{name}_count": 100}
+    sketches["itl_bins"] = {90: 600, 91: 400}
     groupings = [one.name for one in sets_of(REQUESTS)]
     rows = {
         GPU: [a_gpu(f"g{n}", 50 + n, engine_id="e") for n in range(3)],
