@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ import orjson
 import psutil
 
 RESULTS = Path("bench") / "results"
+_FOLDERS = ("--data-dir", "--results")
 _PACKAGES = ("aiokafka", "chdb-core", "clickhouse-connect", "faust-streaming", "numba", "numpy", "orjson")
 
 
@@ -23,7 +25,7 @@ def surroundings(seed: int) -> dict[str, Any]:
     """What a figure depends on beside the code."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": "fleetpulse " + " ".join(sys.argv[1:]),
+        "command": command_of(sys.argv[1:]),
         "seed": seed,
         "commit": _commit(),
         "machine": {
@@ -35,6 +37,17 @@ def surroundings(seed: int) -> dict[str, Any]:
         },
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
     }
+
+
+def command_of(arguments: Sequence[str]) -> str:
+    """The command as another machine would give it: without the folders of this one."""
+    kept, left = [], iter(arguments)
+    for one in left:
+        if one in _FOLDERS:
+            next(left, None)
+        elif not one.startswith(tuple(f"{name}=" for name in _FOLDERS)):
+            kept.append(one)
+    return " ".join(("fleetpulse", *kept))
 
 
 def _processor() -> str:
