@@ -14,7 +14,7 @@ from producers.gpu.field_values import FieldValues
 from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
-from producers.gpu.plan import plan_for
+from producers.gpu.plan import Plan, plan_for
 from producers.gpu.rows import Reading, shape_of
 from producers.gpu.sources import Call, Gpm
 
@@ -48,17 +48,12 @@ class Device:
         self.stale = stale
         self.refused: dict[str, str] = _refused_by_mig() if found.parent_uuid else {}
         self.errors: dict[str, str] = {}
-        self.plan = plan_for(self.refused)
-        self.shape = shape_of(self.plan.parts)
         self._planned_with = len(self.refused)
         self._settings: Values = {}
         self._slow_slot: int | None = None
-        self._asked = self._calls()
-        self._every = tuple(call for call in self._asked if call.pace == "every")
+        self._follow(plan_for(self.refused))
         made = {call.name: call.prepared(found.handle) for call in self._asked} if not stale else {}
         self._prepared = {name: prepared for name, prepared in made.items() if prepared is not None}
-        self._fields = FieldValues(self.plan.values)
-        self._gpm_keys = {id: Gpm(id).key for id in self.plan.gpms}
         self._gpm: GpmReader | None = None
         self._gpm_opened = False
         self._probed = False
@@ -181,15 +176,15 @@ class Device:
         plan = plan_for(self.refused)
         if plan == self.plan:
             return False
+        self._follow(plan)
+        return True
+
+    def _follow(self, plan: Plan) -> None:
         self.plan, self.shape = plan, shape_of(plan.parts)
-        self._asked = self._calls()
+        self._asked = tuple(call for call in CALLS if plan.calls.intersection(call.keys))
         self._every = tuple(call for call in self._asked if call.pace == "every")
         self._fields = FieldValues(plan.values)
         self._gpm_keys = {id: Gpm(id).key for id in plan.gpms}
-        return True
-
-    def _calls(self) -> tuple[NvmlCall, ...]:
-        return tuple(call for call in CALLS if self.plan.calls.intersection(call.keys))
 
 
 def _refused_by_mig() -> dict[str, str]:
