@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from producers.differences import INTERVAL_MS_MAX, Figures, split
+from producers.differences import INTERVAL_MS_MAX, Figures, since, split
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS
 
 Parts = Mapping[str, tuple[str, ...]]
@@ -94,9 +94,9 @@ def _grown(shape: Shape, before: Mapping[str, int], now: Mapping[str, int], inte
     for name, keys, most_per_s, cut in shape.counts:
         total: int | None = None
         for key in keys:
-            old, new = before.get(key), now.get(key)
-            if old is not None and new is not None:  # as ``since``, which is called a hundred times a second too often
-                total = (new - old if new >= old else new) + (total or 0)
+            part = since(before.get(key), now.get(key))
+            if part is not None:
+                total = part + (total or 0)
         if total and total * 1_000 > most_per_s * max(interval_ms, 1_000):
             total = None
         grown[name] = min(total, interval_ms * 1_000) if cut and total else total
