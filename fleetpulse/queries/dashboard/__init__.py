@@ -43,12 +43,13 @@ STANDARD = {
 }
 FINEST, WINDOW_MS = "10s", 10_000
 _LEVELS = (FINEST, "1m", "1h", "1d")
-_OWN: Mapping[str, Callable[[str], str]] = {
-    "books": book_rollups.table_of,
-    "costs": cost_rollups.table_of,
-    "gpu.history": gpu_history.table_of,
+_OWN: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
+    "books": (book_rollups.table_of, _LEVELS[1:]),
+    "costs": (cost_rollups.table_of, _LEVELS[1:]),
+    "gpu.history": (gpu_history.table_of, _LEVELS),
 }
-"""Tables beside those of topics of events: by the name that ``reads`` has for them, the table of a level."""
+"""Tables beside those of topics of events: by the name that ``reads`` has for them, the table of a level, and which
+levels there are."""
 _UNIT_MS = {"s": 1_000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 _PLACE = re.compile(r"\{(\w+):([^{}]+)\}")
 _HEADER = re.compile(r"-- (param (\w+)|reads (\w+)|rows|seconds|kept): (.+)")
@@ -77,9 +78,9 @@ class Source:
 
     def table(self, level: str) -> str:
         """The table of a level."""
-        own = _OWN.get(self.topic)
-        if own is not None:
-            return own(level)
+        if self.topic in _OWN:
+            table_of, _ = _OWN[self.topic]
+            return table_of(level)
         return PARTIALS[self.topic].name if level == FINEST else rollup_table(BY_TOPIC[self.topic], level)
 
 
@@ -185,9 +186,9 @@ def _source(text: str) -> Source:
     if found is None or found[1] not in {*_OWN, *(event.topic for event in GROUPED)}:
         raise ValueError(f"reads must name an aggregated topic, {', '.join(_OWN)}, and its levels, not {text!r}")
     levels: list[tuple[str, int | None]] = []
+    _, known = _OWN.get(found[1], (None, _LEVELS))
     for part in found[2].split(","):
         level, _, most = (piece.strip() for piece in part.partition("<="))
-        known = _LEVELS[1:] if found[1] in ("books", "costs") else _LEVELS
         if level not in known:
             raise ValueError(f"a level of {found[1]} must be one of {', '.join(known)}, not {level!r}")
         levels.append((level, int(most[:-1]) * _UNIT_MS[most[-1]] if most else None))
