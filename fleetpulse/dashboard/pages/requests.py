@@ -20,7 +20,7 @@ def slowest_hint(span_ms: int) -> str:
     """Among which requests the slowest of a range of this length are looked for."""
     if span_ms <= WINDOWS_UP_TO_MS:
         return "from the slowest two of every 10 s, engine and model"
-    return "from the slowest of every hour, engine, model and tenant"
+    return "from the slowest of every hour, engine, model, tenant and status"
 
 
 def build(view: View) -> Refresh:

@@ -8,6 +8,7 @@ import pytest
 
 from fleetpulse.queries.dashboard import Source, Value, names, query, read
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.slowest_hours import WINDOWS_UP_TO_MS
 
 TEXT = """-- What it says.
 -- param top: how many at most
@@ -64,6 +65,13 @@ def test_books_and_costs_have_levels_too(topic: str, table: str) -> None:
     source = Source(topic, (("1m", HOUR_MS), ("1h", None)))
 
     assert source.table(source.level(HOUR_MS + 1)) == table
+
+
+def test_the_slowest_are_read_by_hours_beyond_the_range_of_which_pages_say_so() -> None:
+    """A page tells people from which requests they are."""
+    bounds = re.findall(r"\{from_ms:Int64\} (<=|>) (\d+)", query("slowest_of_windows").sql)
+
+    assert bounds == [(">", str(WINDOWS_UP_TO_MS)), ("<=", str(WINDOWS_UP_TO_MS))]
 
 
 def test_points_are_never_closer_than_rows() -> None:
