@@ -1,9 +1,11 @@
 """What the agent costs a GPU host: its share of one core and its memory, second by second, as a process of its own.
 
-The driver is a stub below ``pynvml`` (``nvml_stub``): as many calls as the collector makes, each with a driver's delay.
-What the stub computes is part of the figure, and so is falling asleep and waking for every delay (a driver that waits
-costs that too, one that works costs the delay itself); the latter is told beside it. Processor time comes from the
-process' own clock (CLOCK_PROCESS_CPUTIME_ID, nanoseconds), so that a second of little work is not rounded to a tick.
+The driver is a stub below ``pynvml``: as many calls as the collector makes, each with a driver's delay. It is compiled,
+as a driver is (``nvml_compiled``); where there is no C compiler, the one in Python (``nvml_stub``) stands in, and what
+it computes is part of the figure: ``nvml_stub`` in the result says which it was. Falling asleep and waking for every
+delay is part of it in any case (a driver that waits costs that too, one that works costs the delay itself), and is told
+beside it. Processor time comes from the process' own clock (CLOCK_PROCESS_CPUTIME_ID, nanoseconds), so that a second of
+little work is not rounded to a tick.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fleetpulse.bench.nvml_compiled import CompiledNvml, compiled
 from schemas.errors import FleetpulseError
 
 GPUS = 8
@@ -36,8 +39,8 @@ Tell = Callable[[str], None]
 def measure(seconds: int, tell: Tell, kafka: str | None = None, gpus: int = GPUS) -> dict[str, Any]:
     """Run the agent at 1 Hz for ``seconds`` and watch it. ``kafka``: None leaves everything in the spool."""
     with tempfile.TemporaryDirectory(prefix="fleetpulse-bench-agent-") as folder:
-        report = Path(folder) / "report.json"
-        process = _start(Path(folder), report, kafka or NOWHERE, gpus, WARM_UP_S + seconds + 5)
+        report, library = Path(folder) / "report.json", compiled(Path(folder))
+        process = _start(Path(folder), report, kafka or NOWHERE, library, gpus, WARM_UP_S + seconds + 5)
         try:
             tell(f"the agent warms up for {WARM_UP_S:g} s")
             time.sleep(WARM_UP_S)
@@ -84,8 +87,11 @@ def _result(
     }
 
 
-def _start(folder: Path, report: Path, kafka: str, gpus: int, seconds: float) -> subprocess.Popen[bytes]:
-    code = f"from fleetpulse.bench.agent import child; child({str(folder)!r}, {str(report)!r}, {gpus}, {seconds})"
+def _start(
+    folder: Path, report: Path, kafka: str, library: Path | None, gpus: int, seconds: float
+) -> subprocess.Popen[bytes]:
+    told = (str(folder), str(report), None if library is None else str(library), gpus, seconds)
+    code = f"from fleetpulse.bench.agent import child; child{told!r}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
     environment |= {
         "FLEETPULSE_KAFKA__BOOTSTRAP": kafka,
@@ -115,16 +121,22 @@ def _memory(pid: int) -> dict[str, int]:
     return memory_bytes(pid)
 
 
-def child(folder: str, report: str, gpus: int, seconds: float) -> None:
-    """The agent of this process, on stub GPUs, until SIGTERM; then what it did, as JSON."""
-    from fleetpulse.bench import nvml_stub
+def child(folder: str, report: str, library: str | None, gpus: int, seconds: float) -> None:
+    """The agent of this process, on stub GPUs, until SIGTERM; then what it did, as JSON.
+
+    ``library``: the compiled stub; None: the one in Python.
+    """
+    from fleetpulse.bench.nvml_stub import NvmlStub, installed
+    from fleetpulse.bench.nvml_stub import gpus as made
     from fleetpulse.edge import run_agent_service
 
-    with nvml_stub.installed(nvml_stub.NvmlStub(nvml_stub.gpus(gpus), delay_us=DELAY_US)) as stub:
+    stub = CompiledNvml(Path(library), gpus, DELAY_US) if library else NvmlStub(made(gpus), delay_us=DELAY_US)
+    with installed(stub.library if isinstance(stub, CompiledNvml) else stub):
         begun_s = time.monotonic()
         reports = run_agent_service(Path(folder) / "spool", seconds)
         ran_s = time.monotonic() - begun_s
     told = {
+        "nvml_stub": "compiled" if library else "python",
         "delay_cpu_us": _delay_cpu_us(),
         "nvml_calls_per_s": sum(stub.calls.values()) / ran_s,
         "collectors": [

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from fleetpulse.bench import nvml_compiled, nvml_stub
+from fleetpulse.bench.nvml_compiled import CompiledNvml, compiled
+from fleetpulse.bench.nvml_stub import NvmlStub, gpus, installed
+from producers.collector import Identity
+from producers.gpu.collector import GpuProcessCollector
+from producers.gpu.sampler import NvmlSampler
+from runtime.clock import VirtualClock
+from schemas.errors import FleetpulseError
+
+LABELS: dict[str, str | None] = {"host": "h", "cluster": None, "region": None}
+
+
+def told_by(library: Any, counted_s: Any) -> list[Any]:
+    """What the agent has of a library: twelve seconds of samples and events, and the processes on the GPUs."""
+    clock, told = VirtualClock(), list[Any]()
+    with installed(library):
+        sampler = NvmlSampler.open(LABELS, clock=clock, limit_s=10.0)
+        assert sampler is not None
+        for second in range(12):
+            counted_s(float(second))
+            told.append(sampler.sample(1_000 * second))
+            clock.advance(1_000)
+        sampler.close()
+        processes = GpuProcessCollector(Identity(LABELS, {}), 1_000)
+        told.append(processes.collect(12_000))
+    return told
+
+
+def test_it_answers_as_the_stub_in_python_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole rows of two GPUs, and as many calls of every function. (Without a C compiler there is only that one.)"""
+    now = SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr(nvml_stub, "time", now)
+    python = NvmlStub(gpus(2))
+    expected = told_by(python, lambda at_s: setattr(now, "monotonic", lambda: at_s))
+    path = compiled(tmp_path)
+    assert (path is None) == (nvml_compiled.shutil.which("cc") is None)
+    if path is not None:
+        stub = CompiledNvml(path, 2)
+
+        assert told_by(stub.library, stub.set_counted_s) == expected
+        assert stub.calls == python.calls
+
+
+def test_every_call_takes_its_delay(tmp_path: Path) -> None:
+    """At least; and is counted."""
+    path = compiled(tmp_path)
+    if path is not None:
+        stub = CompiledNvml(path, 3, delay_us=2_000)
+        with installed(stub.library):
+            begun_s = nvml_stub.time.perf_counter()
+            counted = [pynvml.nvmlDeviceGetCount() for _ in range(5)]
+            took_s = nvml_stub.time.perf_counter() - begun_s
+
+        assert took_s >= 0.01
+        assert counted == [3] * 5
+        assert stub.calls == {"nvmlDeviceGetCount_v2": 5}
+
+
+def test_without_a_compiler_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stub in Python has to do."""
+    monkeypatch.setattr(nvml_compiled.shutil, "which", lambda _name: None)
+
+    assert compiled(tmp_path) is None
+
+
+def test_a_compiler_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it said."""
+    failing = tmp_path / "cc"
+    failing.write_text("#!/bin/sh\necho no headers here >&2\nexit 1\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(nvml_compiled.shutil, "which", lambda _name: str(failing))
+
+    with pytest.raises(FleetpulseError, match="no headers here"):
+        compiled(tmp_path)
