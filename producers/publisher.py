@@ -22,7 +22,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError
 
 from producers.batch import Batch, BatchLimits, batches_of
+from producers.beat import until_beat_s
 from producers.publish_spans import PublishSpans
+from producers.reach import Away, demand_listener
 from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make_producer, tell_why
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
@@ -30,7 +32,6 @@ from producers.spool.spool import Spool
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS, Counters
-from runtime.retry import RetryPolicy
 from runtime.tracing import Tracer
 from schemas import headers
 from schemas.block import Block
@@ -41,8 +42,6 @@ from schemas.topics import BOOKS_TOPIC, BY_NAME
 
 _log = logging.getLogger(__name__)
 
-RECONNECT = RetryPolicy("reconnect", None, None, 0.1, 3.0, 0.5)
-"""Like NEVER_LOSE, but a source that comes back late makes windows incomplete: so it asks more often."""
 HOLD_MIN_S, HOLD_MAX_S = 1.0, 60.0
 """Pauses of a lane whose batches the broker refuses; others go on. Doubled each time."""
 _LOOK_EVERY_S = 2.0
@@ -93,7 +92,7 @@ class Publisher:
         self._closing = False
         self._producer: AIOKafkaProducer | None = None
         self._sent_once: tuple[int, int] = (0, 0)  # everything below was handed to Kafka before
-        self._failures = 0
+        self._away = Away()
         self._held: dict[LaneKey, tuple[float, float]] = {}  # until when, and how long
         self._alone: set[LaneKey] = set()
         self._told: Books = {}
@@ -201,21 +200,28 @@ class Publisher:
 
     async def _send_forever(self) -> None:
         while True:
-            producer = make_producer(self._kafka.client_settings() | {"client_id": f"edge-{self._host}"})
             try:
-                async with asyncio.timeout(self._settings.connect_within_s):
-                    await producer.start()
-                self._producer = producer
-                await self._sender(producer).run(self._feed)
+                if self._away.failures:
+                    await demand_listener(self._kafka.bootstrap)
+                await self._send_until_it_fails()
             except LaneError as error:
                 self._failed(error.cause, error.lane)
             except FAILURES as error:
                 self._failed(error, None)
-                await tell_why(self._kafka, error, self._failures)
-            finally:
-                self._producer = None
-                await abandon(producer, self._settings.close_within_s)
-            await self._pause()
+                if self._away.is_to_be_told:
+                    await tell_why(self._kafka, error)
+            await asyncio.sleep(self._away.pause_s(self._clock.monotonic_s(), random.random()))
+
+    async def _send_until_it_fails(self) -> None:
+        producer = make_producer(self._kafka.client_settings() | {"client_id": f"edge-{self._host}"})
+        try:
+            async with asyncio.timeout(self._settings.connect_within_s):
+                await producer.start()
+            self._producer = producer
+            await self._sender(producer).run(self._feed)
+        finally:
+            self._producer = None
+            await abandon(producer, self._settings.close_within_s)
 
     def _sender(self, producer: AIOKafkaProducer) -> Sender:
         spool = self.spool
@@ -254,7 +260,7 @@ class Publisher:
 
     def _delivered(self, records: Sequence[Spooled]) -> None:
         new = self.spool.acknowledge(records)
-        self._failures = 0
+        self._away.answered()
         topic, partition = records[0].topic, records[0].partition
         self._held.pop((topic, partition), None)
         self._counters.add("edge_records_sent", new, topic=topic)
@@ -263,12 +269,13 @@ class Publisher:
         self._settled.set()
 
     def _failed(self, error: Exception, lane: LaneKey | None) -> None:
-        self._failures += 1
+        self._away.failed(error, self._clock.monotonic_s())
         topic = lane[0] if lane else ""
         self._counters.add("edge_send_errors", topic=topic, error=type(error).__name__)
         facts = {"topic": topic, "error": f"{type(error).__name__}: {error}", "records": len(self.spool.taken)}
         if lane is None or getattr(error, "retriable", True):
-            _log.warning("Kafka does not take records; they wait in the spool", extra=facts)
+            if self._away.is_to_be_told:
+                _log.warning("Kafka does not take records; they wait in the spool", extra=facts)
             return
         _log.error("Kafka refuses a batch; it is kept and tried again", extra=facts | {"partition": lane[1]})
         if isinstance(error, MessageSizeTooLargeError) and lane not in self._alone:
@@ -281,16 +288,11 @@ class Publisher:
         now_s = self._clock.monotonic_s()
         return frozenset(lane for lane, (until_s, _) in self._held.items() if until_s > now_s)
 
-    async def _pause(self) -> None:
-        if self._failures:
-            growth_s = RECONNECT.wait_initial_s * 2 ** min(self._failures, 16)
-            await asyncio.sleep(min(RECONNECT.wait_max_s, growth_s) + random.uniform(0, RECONNECT.jitter_s))
-
     # Keeping
 
     async def _keep_forever(self) -> None:
         while True:
-            await asyncio.sleep(self._save_pause_s())
+            await asyncio.sleep(until_beat_s(self._clock.now_ms(), self._save_pause_s()))
             if self._is_to_keep():
                 await self._keep()
 

@@ -30,9 +30,6 @@ _log = logging.getLogger(__name__)
 BATCH_BYTES_MAX = 1024 * 1024
 """Bytes of records put into one request for a partition, before compression; a larger record travels alone."""
 
-WHY_EVERY_FAILURES = 20
-"""About once a minute."""
-
 LaneKey = tuple[str, int]
 Low = Callable[[], tuple[int, int]]
 Delivered = Callable[[Sequence[Spooled]], None]
@@ -63,12 +60,9 @@ def make_producer(client_settings: dict[str, Any]) -> AIOKafkaProducer:
     )
 
 
-async def tell_why(kafka: KafkaConfig, error: Exception, failures: int) -> None:
-    """Say what somebody must change, where the brokers turn us away: nothing is lost until the spool is full.
-    ``failures`` in a row: of many, some are told."""
-    if not is_untold(error) or failures % WHY_EVERY_FAILURES != 1:
-        return
-    if (why := await why_refused(kafka)) is not None:
+async def tell_why(kafka: KafkaConfig, error: Exception) -> None:
+    """Say what somebody must change, where the brokers turn us away: nothing is lost until the spool is full."""
+    if is_untold(error) and (why := await why_refused(kafka)) is not None:
         _log.error("Kafka turns us away; records wait in the spool", extra={"why": str(why)})
 
 

@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 Give = Callable[[Parcel], None]
 Make = Callable[[], Collector | Waiter]
-WAIT_S = 1.0
-"""A waiter is asked again so often: that long it may take to notice the end."""
+WAIT_S = 5.0
+"""A waiter is asked again so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Surroundings:
 
 
 class Life:
-    """Starts at once. ``readings`` counts the good ones; ``error`` is why it ended, None while it lives or stopped."""
+    """Starts at once. ``readings`` counts the good ones; ``error`` is why it ended, None while it lives or stopped.
+    ``waiting``: for something to happen; it notices the end only when it does, or the wait is over."""
 
     def __init__(self, name: str, make: Make, around: Surroundings) -> None:
         self.name = name
@@ -48,6 +49,7 @@ class Life:
         self.interval_ms: int | None = None
         self.error: BaseException | None = None
         self.abandoned = False
+        self.waiting = False
         self._make = make
         self._around = around
         self._busy_since_s: float | None = around.clock.monotonic_s()
@@ -121,8 +123,15 @@ class Life:
         return not self._stop.is_set()
 
     def _watch(self, waiter: Waiter) -> None:
+        def wait() -> Sequence[Collected]:
+            self.waiting = True
+            try:
+                return waiter.wait(WAIT_S)
+            finally:
+                self.waiting = False
+
         while not self._stop.is_set():
-            self._spend(lambda: waiter.wait(WAIT_S), None)
+            self._spend(wait, None)
 
     def _read(self, collector: Collector) -> int:
         """Collect once and hand it over; the processor time it took, in microseconds."""

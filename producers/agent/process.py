@@ -58,7 +58,7 @@ async def run_agent(
         await search.run(stop, config.probe_period_ms / 1_000, start)
 
     services = [*services_of(setting, publisher, handover), Service("search", search_on)]
-    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock)
+    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock, on_beat=handover.beat)
     if watched is not None:
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())

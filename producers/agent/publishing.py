@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,10 @@ async def publish_rows(publisher: Publisher, event: Event, rows: list[Row]) -> N
     await publish_parcel(publisher, packed([Collected(event, rows)]))
 
 
+BEAT_SOON_S = 0.15
+"""A parcel waits for the beat that is so near, instead of waking the loop."""
+
+
 class Handover:
     """Parcels on their way from the collectors' threads to the publisher, at most ``parcels_max`` of them.
 
@@ -72,6 +77,7 @@ class Handover:
         self._loop = asyncio.get_running_loop()
         self._arrived = asyncio.Event()
         self._finished = False
+        self._beat_s = 0.0  # when the loop looks next without being woken, monotonic
 
     def give(self, parcel: Parcel) -> None:
         """Take a parcel, from any thread."""
@@ -90,7 +96,16 @@ class Handover:
         self._wake()
         return True
 
+    def beat(self, next_s: float) -> None:
+        """Called on the loop, which looks by itself; it will again in ``next_s`` seconds."""
+        self._beat_s = time.monotonic() + next_s
+        if self._waiting or self._shed:
+            self._arrived.set()
+
     def _wake(self) -> None:
+        # What was put there before the time of the beat was read is seen by that beat, or the time is already the next.
+        if 0 < self._beat_s - time.monotonic() <= BEAT_SOON_S and not self._finished:
+            return
         try:
             self._loop.call_soon_threadsafe(self._arrived.set)
         except RuntimeError:  # the loop has ended: what comes now was measured after the last round

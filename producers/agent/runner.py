@@ -85,14 +85,16 @@ class Runner:
             self._begin()
 
     def stop(self) -> None:
-        """Ask the life to end; nothing is begun any more."""
+        """Ask the life to end; nothing is begun any more. One that waits for something to happen is given up."""
         self._stopped = True
-        if self._life is not None:
+        if self._life is not None and self._life.waiting:
+            self._life.abandon()
+        elif self._life is not None:
             self._life.stop()
 
     def join(self, within_s: float) -> bool:
         """Wait for the life's end; False when it takes longer."""
-        if self._life is not None:
+        if self._life is not None and not self._life.abandoned:
             self._life.join(within_s)
             return not self._life.alive
         return True

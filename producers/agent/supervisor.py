@@ -1,4 +1,5 @@
 """All collectors of a host side by side: each in a thread of its own, watched once a second, none waiting for another.
+The look at them is the beat of the process: what else can wait a moment is done with it.
 
 Beside them run services (the receiver, OTLP): coroutines that end only by a failure, begun again after a rest.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from producers.agent.runner import Report, Runner
 from producers.agent.schedule import restart_pause_s
+from producers.beat import until_beat_s
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 
@@ -46,12 +48,15 @@ class Supervisor:
         *,
         chance: Callable[[], float] = random.random,
         counters: Counters = COUNTERS,
+        on_beat: Callable[[float], None] = lambda _next_s: None,
     ) -> None:
+        """``on_beat`` is called with each look, and told in how many seconds the next will be."""
         self._runners = runners
         self._services = services
         self._clock = clock
         self._chance = chance
         self._counters = counters
+        self._on_beat = on_beat
         self._down: dict[str, str] = {}
         self._looked_s = clock.monotonic_s()
 
@@ -59,10 +64,12 @@ class Supervisor:
         """Until ``stop``; then every collector may finish what it is doing, for a bounded time."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._keep_going(service, stop)) for service in self._services]
+            stopping = group.create_task(stop.wait())
             while not stop.is_set():
                 self._look()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), LOOK_EVERY_S)
+                next_s = until_beat_s(self._clock.now_ms(), LOOK_EVERY_S)
+                self._on_beat(next_s)
+                await asyncio.wait((stopping,), timeout=next_s)
             await self._wind_up()
             if tasks:
                 _, late = await asyncio.wait(tasks, timeout=JOIN_WITHIN_S)

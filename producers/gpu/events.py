@@ -136,6 +136,11 @@ class RateLimit:
         self._seen[(device.uuid, event)] = _Repeats(device, at_ms)
         return _counted(event, repeats.held) if repeats is not None else event
 
+    @property
+    def holds(self) -> bool:
+        """Whether anything is held back."""
+        return any(repeats.held for repeats in self._seen.values())
+
     def overdue(self, at_ms: int) -> list[tuple[Found, Happening]]:
         """Events held back whose time to be told has come, each once, with how many they were."""
         told = []
@@ -192,7 +197,8 @@ class EventSource:
         ``DriverGoneError`` when the driver is no more, ``GpuLostError`` when a GPU of the set is: make a new one then.
         """
         rows = [self._row(device, event, now_ms()) for device, event in self._limit.overdue(now_ms())]
-        timeout_ms = 0 if rows else max(0, round(timeout_s * 1_000))
+        longest_s = min(timeout_s, REPEAT_MS / 1_000) if self._limit.holds else timeout_s
+        timeout_ms = 0 if rows else max(0, round(longest_s * 1_000))
         for _ in range(DRAINED_MAX):
             data = self._next(timeout_ms)
             if data is None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
+from producers import publisher as publisher_module
 from producers.batch import Batch
 from producers.publisher import Publisher, PublisherSettings
+from producers.reach import Away
 from producers.slots import Slots
 from producers.spool.spool import Spool
 from runtime.clock import VirtualClock
@@ -144,3 +148,40 @@ async def test_without_an_acknowledgement_the_disk_is_left_alone(tmp_path: Path)
         assert (before, at_the_interval, after, publisher._is_to_keep()) == (False, True, False, True)
     finally:
         publisher.spool.abandon()
+
+
+async def test_while_nobody_listens_no_producer_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failure it is looked first whether anybody does; here at the third look."""
+    looks, made = list[str](), list[int]()
+    second = asyncio.Event()
+
+    class Refused:
+        def __init__(self) -> None:
+            made.append(len(looks))
+
+        async def start(self) -> None:
+            if len(made) == 2:
+                second.set()
+                await asyncio.Event().wait()
+            raise KafkaConnectionError("Unable to bootstrap")
+
+    async def look(bootstrap: str) -> None:
+        looks.append(bootstrap)
+        if len(looks) < 3:
+            raise ConnectionRefusedError
+
+    async def nothing(*_arguments: object) -> None:
+        return None
+
+    monkeypatch.setattr(publisher_module, "make_producer", lambda _settings: Refused())
+    monkeypatch.setattr(publisher_module, "demand_listener", look)
+    monkeypatch.setattr(publisher_module, "abandon", nothing)
+    monkeypatch.setattr(publisher_module, "tell_why", nothing)
+    monkeypatch.setattr(Away, "pause_s", lambda _self, _now_s, _chance: 0.0)
+    publisher = publisher_on(tmp_path)
+    await publisher.start()
+    async with asyncio.timeout(20):
+        await second.wait()
+    await publisher.close(0.0)
+
+    assert (made, looks) == ([0, 3], [KafkaConfig().bootstrap] * 3)

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 from typing import Any
 
-from producers.agent.publishing import Handover, Parcel, packed, publish_rows
+import pytest
+
+from producers.agent import publishing
+from producers.agent.publishing import BEAT_SOON_S, Handover, Parcel, packed, publish_rows
 from producers.batch import Batch
 from producers.collector import Collected
 from schemas.events import GPU_EVENTS, HOST_SAMPLES
@@ -84,3 +88,40 @@ async def test_what_finds_no_room_is_declared_when_the_loop_moves_again() -> Non
 
     assert [(batch.key, batch.count) for batch in publisher.batches] == [(b"a", 1)]
     assert publisher.shed_events == [("host.samples", 2), ("gpu.events", 3)]
+
+
+class Loop:
+    """Counts how often it is woken."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def call_soon_threadsafe(self, _call: object) -> None:
+        self.woken += 1
+
+
+@pytest.mark.parametrize(
+    ("since_beat_s", "woken"),
+    [(0.0, 1), (1.0 - BEAT_SOON_S - 0.01, 1), (1.0 - BEAT_SOON_S + 0.01, 0), (0.99, 0), (1.0, 1), (60.0, 1)],
+)
+async def test_a_parcel_waits_for_the_beat_that_is_near(
+    since_beat_s: float, woken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next beat comes a second after the last; one that is overdue is not waited for."""
+    now = SimpleNamespace(monotonic=lambda: 5_000.0)
+    monkeypatch.setattr(publishing, "time", now)
+    publisher, loop = RecordingPublisher(), Loop()
+    handover = Handover(publisher)  # type: ignore[arg-type]
+    running = asyncio.create_task(handover.run())
+    handover.beat(1.0)
+    now.monotonic = lambda: 5_000.0 + since_beat_s
+
+    monkeypatch.setattr(handover, "_loop", loop)
+    handover.give(packed([Collected(HOST_SAMPLES, [host_row("a")])]))
+    handover.beat(1.0)
+    async with asyncio.timeout(20):
+        await publisher.came.wait()
+    handover.finish()
+    await running
+
+    assert (loop.woken, len(publisher.batches)) == (woken, 1)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from producers.agent.runner import Plan, Report, Runner
+from producers.collector import Collected
 from runtime.counters import Counters
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
 
@@ -165,3 +167,24 @@ def test_failures_are_forgiven_after_healthy_readings() -> None:
     ended(runner)
 
     assert (resting, begun in ("starting", "running")) == ("resting", True)
+
+
+def test_one_that_waits_for_something_to_happen_does_not_hold_up_the_end() -> None:
+    """It is given up: what it still tells is thrown away."""
+    given, happens, waits = Given(), threading.Event(), threading.Event()
+
+    class Waiting(Plain):
+        def wait(self, timeout_s: float) -> Sequence[Collected]:
+            waits.set()
+            assert happens.wait(PATIENCE_S)
+            return self.collect(5)
+
+    waiting = Waiting()
+    runner, _ = runner_of(lambda: waiting, given, QuickClock())
+    runner.tend(0.0)
+    assert waits.wait(PATIENCE_S)
+    runner.stop()
+    at_once = runner.join(0.0)
+    happens.set()
+
+    assert (at_once, waiting.closed.wait(PATIENCE_S), given.parcels) == (True, True, [])

@@ -3,8 +3,11 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from producers.agent.runner import Plan, Runner
 from producers.agent.supervisor import Service, Supervisor
+from producers.beat import BEAT_MS
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
@@ -98,3 +101,16 @@ async def test_what_is_added_is_tended_like_the_others() -> None:
         ("first", "stopped", 0),
         ("second", "stopped", 0),
     ]
+
+
+async def test_each_look_is_a_beat() -> None:
+    """Who is told knows when the next comes: nearly a second, at the same moment of every second."""
+    beats, stop = list[float](), asyncio.Event()
+
+    def on_beat(next_s: float) -> None:
+        beats.append(next_s)
+        stop.set()
+
+    await Supervisor([], [], VirtualClock(7_000 + BEAT_MS + 20), on_beat=on_beat).run(stop)
+
+    assert beats == [pytest.approx(0.98)]

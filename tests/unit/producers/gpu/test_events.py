@@ -145,6 +145,23 @@ def test_what_was_held_back_comes_with_the_next_wait(library: FakeNvml) -> None:
     assert waited(events, NOW_MS + 5 * REPEAT_MS) == []
 
 
+def test_while_something_is_held_back_a_wait_is_short(library: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is to be told after a second, however long the caller would wait."""
+    events, timeouts = source(), list[int]()
+
+    def nothing(timeout_ms: int) -> None:
+        timeouts.append(timeout_ms)
+
+    for _ in range(2):
+        library.events.put((library.gpus[0], XID, 31))
+    waited(events)
+    monkeypatch.setattr(events, "_next", nothing)
+    for at_ms in (NOW_MS, NOW_MS + REPEAT_MS, NOW_MS + REPEAT_MS):
+        events.wait(7.5, lambda at_ms=at_ms: at_ms)  # type: ignore[misc]
+
+    assert timeouts == [REPEAT_MS, 0, 7_500]
+
+
 def test_a_clock_set_back_holds_nothing_back() -> None:
     """What was told in the future is told again."""
     limit = RateLimit()
