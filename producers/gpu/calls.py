@@ -8,48 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pynvml
 
 from producers.gpu.library import REFUSED
+from producers.gpu.ready import Raw, Together, function_of
 
 Values = dict[str, int]
 Read = Callable[[Any], Values]
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """The C function behind a call, and where its answer lies. ``made`` makes the buffer it fills; ``before`` stands
-    between handle and buffer. ``layout``: of the buffer (nvml.h), as ``struct`` reads it, a number for every key.
-    """
-
-    function: str
-    made: Callable[[], Any]
-    layout: struct.Struct
-    before: tuple[Any, ...] = ()
-
-
-class Prepared:
-    """A call of one device, made ready: what pynvml makes anew each time is made once. For one thread at a time."""
-
-    __slots__ = ("_arguments", "_buffer", "_function", "_keys", "_unpack")
-
-    def __init__(self, raw: Raw, keys: tuple[str, ...], handle: Any) -> None:
-        """``NVMLError`` where the driver lacks the function."""
-        self._function = pynvml._nvmlGetFunctionPointer(raw.function)
-        self._buffer = raw.made()
-        self._arguments = (handle, *raw.before, ctypes.byref(self._buffer))
-        self._keys, self._unpack = keys, raw.layout.unpack
-
-    def into(self, values: Values) -> int:
-        """Ask, and put what it tells into ``values``; the driver's code."""
-        code = int(self._function(*self._arguments))
-        if code == 0:
-            values.update(zip(self._keys, self._unpack(self._buffer), strict=True))
-        return code
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +34,17 @@ class NvmlCall:
     pace: Literal["every", "slow", "setting"] = "every"
     raw: Raw | None = None
 
-    def prepared(self, handle: Any) -> Prepared | None:
-        """Made ready for a device; None where there is only ``read``."""
+    def is_ready(self) -> bool:
+        """Whether the driver has the function of ``raw``."""
         try:
-            return None if self.raw is None else Prepared(self.raw, self.keys, handle)
+            return self.raw is not None and function_of(self.raw.function) is not None
         except pynvml.NVMLError:
-            return None
+            return False
+
+
+def together(calls: Sequence[NvmlCall], handle: Any) -> Together:
+    """Calls that are ready, of one device."""
+    return Together([(call.raw, call.keys) for call in calls if call.raw is not None], handle)
 
 
 def _newest(*reads: Read) -> Read:
@@ -122,6 +96,19 @@ def _margin_by_threshold(handle: Any) -> Values:
     return {"temperature_margin": slowdown_c - now_c}
 
 
+def _margin_buffer() -> Any:
+    return pynvml.c_nvmlMarginTemperature_v1_t(version=pynvml.nvmlMarginTemperature_v1)
+
+
+def _number(function: str, *before: Any, after: tuple[Any, ...] = ()) -> Raw:
+    """A function that tells one number of 32 bits."""
+    return Raw(function, ctypes.c_uint, struct.Struct("=I"), before, after)
+
+
+_SAMPLING_PERIOD = (ctypes.byref(ctypes.c_uint()),)
+"""What video engines tell beside their utilisation; nobody reads it."""
+
+
 def _first_of(key: str, function: Callable[[Any], list[int]]) -> Read:
     return lambda handle: {key: function(handle)[0]}
 
@@ -166,7 +153,7 @@ CALLS: tuple[NvmlCall, ...] = (
         "nvmlDeviceGetClockInfo(SM)",
         ("clock_sm",),
         _one("clock_sm", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        raw=Raw("nvmlDeviceGetClockInfo", ctypes.c_uint, struct.Struct("=I"), (ctypes.c_uint(pynvml.NVML_CLOCK_SM),)),
+        raw=_number("nvmlDeviceGetClockInfo", ctypes.c_uint(pynvml.NVML_CLOCK_SM)),
     ),
     NvmlCall(
         "nvmlDeviceGetCurrentClocksEventReasons",
@@ -188,30 +175,35 @@ CALLS: tuple[NvmlCall, ...] = (
         ("clock_memory",),
         _one("clock_memory", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
         "slow",
+        _number("nvmlDeviceGetClockInfo", ctypes.c_uint(pynvml.NVML_CLOCK_MEM)),
     ),
     NvmlCall(
         "nvmlDeviceGetPerformanceState",
         ("performance_state",),
         _one("performance_state", pynvml.nvmlDeviceGetPerformanceState),
         "slow",
+        _number("nvmlDeviceGetPerformanceState"),
     ),
     NvmlCall(
         "nvmlDeviceGetMarginTemperature",
         ("temperature_margin",),
         _newest(_one("temperature_margin", pynvml.nvmlDeviceGetMarginTemperature), _margin_by_threshold),
         "slow",
+        Raw("nvmlDeviceGetMarginTemperature", _margin_buffer, struct.Struct("=4xi")),
     ),
     NvmlCall(
         "nvmlDeviceGetEncoderUtilization",
         ("util_encoder",),
         _first_of("util_encoder", pynvml.nvmlDeviceGetEncoderUtilization),
         "slow",
+        _number("nvmlDeviceGetEncoderUtilization", after=_SAMPLING_PERIOD),
     ),
     NvmlCall(
         "nvmlDeviceGetDecoderUtilization",
         ("util_decoder",),
         _first_of("util_decoder", pynvml.nvmlDeviceGetDecoderUtilization),
         "slow",
+        _number("nvmlDeviceGetDecoderUtilization", after=_SAMPLING_PERIOD),
     ),
     NvmlCall(
         "nvmlDeviceGetPcieReplayCounter",
@@ -241,6 +233,7 @@ CALLS: tuple[NvmlCall, ...] = (
         ("power_limit",),
         _one("power_limit", pynvml.nvmlDeviceGetEnforcedPowerLimit),
         "setting",
+        _number("nvmlDeviceGetEnforcedPowerLimit"),
     ),
 )
 """In the order they are made. The figures made of them stand in ``producers.gpu.fields``."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
-from producers.gpu.calls import CALLS, NvmlCall, Values
+from producers.gpu.calls import CALLS, NvmlCall, Values, together
 from producers.gpu.field_values import FieldValues
 from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
 from producers.gpu.plan import Plan, plan_for
+from producers.gpu.ready import Ask, Together, asked
 from producers.gpu.rows import Reading, shape_of
 from producers.gpu.sources import Call, Gpm
 
@@ -39,6 +40,16 @@ class Found:
     instance_id: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Calls of one reading: those that are made together, and those that pynvml makes. ``settings``: keys to keep."""
+
+    ready: tuple[NvmlCall, ...]
+    together: Together
+    unready: tuple[NvmlCall, ...]
+    settings: tuple[str, ...]
+
+
 class Device:
     """Reads one device. For one thread at a time; ``errors`` are those of the last reading, by key."""
 
@@ -51,9 +62,8 @@ class Device:
         self._planned_with = len(self.refused)
         self._settings: Values = {}
         self._slow_slot: int | None = None
+        self._ready = frozenset[str]() if stale else frozenset(call.name for call in CALLS if call.is_ready())
         self._follow(plan_for(self.refused))
-        made = {call.name: call.prepared(found.handle) for call in self._asked} if not stale else {}
-        self._prepared = {name: prepared for name, prepared in made.items() if prepared is not None}
         self._gpm: GpmReader | None = None
         self._gpm_opened = False
         self._probed = False
@@ -91,29 +101,49 @@ class Device:
                 self._gpm.close()
 
     def _once(self, at_ms: int, monotonic_ms: int) -> Values:
+        """All calls that are ready come first, one after another; then what they told."""
         values: Values = {}
-        for call in self._due(at_ms):
-            self._ask(call, values)
+        due = self._due(at_ms)
+        fields, gpm = self._asks_of_fields(), self._asks_of_gpm(monotonic_ms)
+        codes = asked((*due.together.asks, *fields, *gpm))
+        if gpm and not codes[-1] and self._gpm is not None:
+            codes += asked(self._gpm.compares())
+        of_calls, of_fields = len(due.ready), len(due.ready) + len(fields)
+        self._take_calls(due, codes[:of_calls], values)
         values |= self._settings
-        values |= self._read_fields()
-        values |= self._read_gpm(monotonic_ms)
+        if fields:
+            self._take_fields(codes[of_calls], values)
+        if gpm:
+            self._take_gpm(codes[of_fields:], values)
         return values
 
-    def _due(self, at_ms: int) -> tuple[NvmlCall, ...]:
+    def _due(self, at_ms: int) -> Due:
         slot = (at_ms + self.found.number * STAGGER_MS) // SLOW_MS
         slow = slot != self._slow_slot
         self._slow_slot = slot
-        return self._asked if slow else self._every
+        return self._all if slow else self._every
 
-    def _ask(self, call: NvmlCall, values: Values) -> None:
-        """By the call made ready; a driver that refuses it may know an older way."""
-        prepared = self._prepared.get(call.name)
-        code = pynvml.NVML_ERROR_NOT_SUPPORTED if prepared is None else prepared.into(values)
-        if code in REFUSED:
-            self._prepared.pop(call.name, None)
+    def _take_calls(self, due: Due, codes: list[int], values: Values) -> None:
+        """What they told; a driver that refuses one may know an older way, as it may for those that are not ready."""
+        values |= due.together.told()
+        unready = list(due.unready)
+        for call, code in zip(due.ready, codes, strict=True) if any(codes) else ():
+            if not code:
+                continue
+            for key in call.keys:
+                del values[key]
+            if code in REFUSED:
+                unready.append(call)
+            else:
+                self._judge(call.keys, code)
+        if len(unready) > len(due.unready):
+            self._ready -= {call.name for call in unready}
+            self._sort_calls()
+        for call in unready:
             values |= self._call(call)
-        elif code:
-            self._judge(call.keys, code)
+        for key in due.settings:
+            if key in values:
+                self._settings[key] = values[key]
 
     def _call(self, call: NvmlCall) -> Values:
         try:
@@ -124,36 +154,47 @@ class Device:
         for key in call.keys if len(values) < len(call.keys) else ():
             if key not in values:
                 self.refused[key] = "not told by this driver's version of the call"
-        if call.pace == "setting":
-            self._settings |= values
         return values
 
-    def _read_fields(self) -> Values:
+    def _asks_of_fields(self) -> tuple[Ask, ...]:
         try:
-            values, failed = self._fields.read(self.found.handle)
+            return self._fields.asks(self.found.handle)
         except pynvml.NVMLError as error:
             self._judge(self._fields.keys, error.value)
-            return {}
-        self._judge_parts(failed)
-        return values
+            return ()
 
-    def _read_gpm(self, monotonic_ms: int) -> Values:
+    def _take_fields(self, code: int, values: Values) -> None:
+        if code:
+            self._judge(self._fields.keys, code)
+            return
+        told, failed = self._fields.told()
+        values |= told
+        self._judge_parts(failed)
+
+    def _asks_of_gpm(self, monotonic_ms: int) -> tuple[Ask, ...]:
         if not self.plan.gpms:
-            return {}
+            return ()
         if not self._gpm_opened:
             self._gpm_opened = True
             self._gpm = open_gpm(self.found.parent_handle or self.found.handle, self.found.instance_id)
-        if self._gpm is None:
-            self._judge(tuple(self._gpm_keys.values()), pynvml.NVML_ERROR_NOT_SUPPORTED)
-            return {}
         try:
-            means, failed = self._gpm.read(self.plan.gpms, monotonic_ms)
+            if self._gpm is not None:
+                return self._gpm.asks(self.plan.gpms, monotonic_ms)
+            code = pynvml.NVML_ERROR_NOT_SUPPORTED
         except pynvml.NVMLError as error:
-            self._judge(tuple(self._gpm_keys.values()), error.value)
-            return {}
+            code = error.value
+        self._judge(tuple(self._gpm_keys.values()), code)
+        return ()
+
+    def _take_gpm(self, codes: list[int], values: Values) -> None:
+        assert self._gpm is not None
         keys = self._gpm_keys
+        if any(codes):
+            self._judge(tuple(keys.values()), next(code for code in codes if code))
+            return
+        means, failed = self._gpm.told()
+        values |= {keys[id]: mean for id, mean in means.items()}
         self._judge_parts({keys[id]: code for id, code in failed.items()})
-        return {keys[id]: mean for id, mean in means.items()}
 
     def _judge_parts(self, failed: Mapping[str, int]) -> None:
         """Parts of a call that went well as a whole: of their codes only the plainest says that the GPU is gone."""
@@ -182,9 +223,22 @@ class Device:
     def _follow(self, plan: Plan) -> None:
         self.plan, self.shape = plan, shape_of(plan.parts)
         self._asked = tuple(call for call in CALLS if plan.calls.intersection(call.keys))
-        self._every = tuple(call for call in self._asked if call.pace == "every")
+        self._sort_calls()
         self._fields = FieldValues(plan.values)
         self._gpm_keys = {id: Gpm(id).key for id in plan.gpms}
+
+    def _sort_calls(self) -> None:
+        self._all = self._due_of(self._asked)
+        self._every = self._due_of([call for call in self._asked if call.pace == "every"])
+
+    def _due_of(self, calls: Sequence[NvmlCall]) -> Due:
+        ready = tuple(call for call in calls if call.name in self._ready)
+        return Due(
+            ready=ready,
+            together=together(ready, self.found.handle),
+            unready=tuple(call for call in calls if call.name not in self._ready),
+            settings=tuple(key for call in calls if call.pace == "setting" for key in call.keys),
+        )
 
 
 def _refused_by_mig() -> dict[str, str]:

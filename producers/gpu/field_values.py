@@ -13,12 +13,14 @@ from typing import Any
 
 import pynvml
 
+from producers.gpu.ready import Ask, function_of
 from producers.gpu.sources import Value
 
 _ENTRY = "IIqqIIQ"
 """nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value (nvml.h). Little-endian, as
 every machine with such a driver is."""
-_KIND, _CODE, _VALUE, _MEMBERS = 4, 5, 6, 7
+_HEADS, _RAWS = "24xQ8x", "32xQ"
+"""Of an entry: valueType and nvmlReturn as one number, which hardly ever changes; value."""
 _MARKERS_FROM = 2**62
 """Values from here on are words for "not available" (nvml.h and DCGM use several), never amounts."""
 _NOT_AVAILABLE_32 = 0xFFFF_FFFF
@@ -30,46 +32,45 @@ class FieldValues:
     def __init__(self, values: Sequence[Value]) -> None:
         self.keys = tuple(value.key for value in values)
         self._scaled = tuple((value.key, value.times, value.per) for value in values if value.times != value.per)
-        self._layout = struct.Struct("<" + _ENTRY * len(values))
+        self._heads = struct.Struct("<" + _HEADS * len(values))
+        self._raws = struct.Struct("<" + _RAWS * len(values))
         self._array = (pynvml.c_nvmlFieldValue_t * len(values))()
         self._arguments = (ctypes.c_int(len(values)), ctypes.byref(self._array))
-        self._kinds: tuple[int, ...] = ()
+        self._heads_seen: tuple[int, ...] = ()
         self._odd: tuple[tuple[str, int], ...] = ()
+        self._failed: dict[str, int] = {}
         for entry, value in zip(self._array, values, strict=True):
             entry.fieldId, entry.scopeId = value.id, value.scope
 
-    def read(self, handle: Any) -> tuple[dict[str, int], dict[str, int]]:
+    def asks(self, handle: Any) -> tuple[Ask, ...]:
+        """The call; none where there is nothing to ask for. ``NVMLError`` when the driver lacks it."""
+        return ((function_of("nvmlDeviceGetFieldValues"), (handle, *self._arguments)),) if self.keys else ()
+
+    def told(self) -> tuple[dict[str, int], dict[str, int]]:
         """Amounts in our units by key, and the codes of those that failed; what the driver has not to tell is in
-        neither. ``NVMLError`` when the call as a whole fails.
-        """
-        if not self.keys:
-            return {}, {}
-        code = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")(handle, *self._arguments)
-        if code != pynvml.NVML_SUCCESS:
-            raise pynvml.NVMLError(code)
-        told = self._layout.unpack(self._array)
-        codes, raws = told[_CODE::_MEMBERS], told[_VALUE::_MEMBERS]
-        values, failed = dict(zip(self.keys, raws, strict=True)), dict[str, int]()
-        if any(codes):
-            failed = {key: code for key, code in zip(self.keys, codes, strict=True) if code}
-            values = {key: raw for key, raw in values.items() if key not in failed}
-        self._take_kinds(told[_KIND::_MEMBERS])
+        neither. After a call that went well as a whole."""
+        heads, raws = self._heads.unpack(self._array), self._raws.unpack(self._array)
+        if heads != self._heads_seen:
+            self._take_heads(heads)
+        values = dict(zip(self.keys, raws, strict=True))
+        for key in self._failed:
+            del values[key]
         for key, kind in self._odd:
-            if key in values:
-                _put(values, key, _amount(kind, values[key]))
-        if any(raw >= _MARKERS_FROM for raw in raws):
+            _put(values, key, _amount(kind, values[key]))
+        if max(raws, default=0) >= _MARKERS_FROM:
             values = {key: value for key, value in values.items() if value < _MARKERS_FROM}
         for key, times, per in self._scaled:
             if key in values:
                 values[key] = values[key] * times // per
-        return values, failed
+        return values, self._failed
 
-    def _take_kinds(self, kinds: tuple[int, ...]) -> None:
-        """Which values are no plain 64 bits; a driver hardly ever changes its mind about that."""
-        if kinds != self._kinds:
-            self._kinds = kinds
-            pairs = zip(self.keys, kinds, strict=True)
-            self._odd = tuple((key, kind) for key, kind in pairs if kind != pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
+    def _take_heads(self, heads: tuple[int, ...]) -> None:
+        """Which values failed, and which are no plain 64 bits; a driver hardly ever changes its mind about that."""
+        self._heads_seen = heads
+        told = [(key, head & 0xFFFF_FFFF, head >> 32) for key, head in zip(self.keys, heads, strict=True)]
+        self._failed = {key: code for key, _, code in told if code}
+        plain = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+        self._odd = tuple((key, kind) for key, kind, code in told if not code and kind != plain)
 
 
 def _put(values: dict[str, int], key: str, amount: int | None) -> None:

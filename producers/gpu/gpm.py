@@ -7,11 +7,14 @@ that share one tell the same.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 from typing import Any
 
 import pynvml
+
+from producers.gpu.ready import Ask, function_of
 
 INTERVAL_MS_MIN = 100
 """Samples must be so far apart (NVML API reference, nvmlGpmMetricsGet)."""
@@ -19,8 +22,8 @@ PPM_PER_PERCENT = 10_000
 
 
 _METRICS_AT = pynvml.c_nvmlGpmMetricsGet_t.metrics.offset
-_METRIC = struct.Struct("<IId24x")
-"""nvmlGpmMetric_t (nvml.h): metricId, nvmlReturn, value, and three pointers to names."""
+_METRIC = "4xId24x"
+"""nvmlGpmMetric_t (nvml.h): metricId (skipped), nvmlReturn, value, and three pointers to names (skipped)."""
 
 
 class GpmReader:
@@ -34,49 +37,60 @@ class GpmReader:
         self._taken_ms: int | None = None
         self._newest = 0
         self._metrics: tuple[int, ...] = ()
+        self._layout = struct.Struct("")
         self._requests: tuple[Any, Any] | None = None
+        self._compared: Any = None
+        self._taking: tuple[int, int] | None = None
 
-    def read(self, metrics: tuple[int, ...], now_ms: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Means since the reading before, in ppm by metric, and the codes of those that failed.
+    def asks(self, metrics: tuple[int, ...], now_ms: int) -> tuple[Ask, ...]:
+        """A sample; none less than ``INTERVAL_MS_MIN`` after the one before. ``now_ms`` is monotonic.
 
-        Both are empty at the first reading, and less than ``INTERVAL_MS_MIN`` after the one before. ``now_ms`` is
-        monotonic.
+        ``NVMLError`` when the driver lacks a function.
         """
-        before_ms = self._taken_ms
+        before_ms, self._compared, self._taking = self._taken_ms, None, None
         if before_ms is not None and now_ms - before_ms < INTERVAL_MS_MIN:
-            return {}, {}
+            return ()
         newer = 1 - self._newest
-        self._take(self._samples[newer])
-        self._newest, self._taken_ms = newer, now_ms
-        return ({}, {}) if before_ms is None else self._compare(newer, metrics)
+        self._taking = newer, now_ms
+        if before_ms is not None:
+            if self._requests is None or metrics != self._metrics:
+                self._metrics, self._layout = metrics, struct.Struct(f"<{_METRICS_AT}x" + _METRIC * len(metrics))
+                self._requests = (self._request(0, metrics), self._request(1, metrics))
+            self._compared = self._requests[newer]
+        return (self._sample(self._samples[newer]),)
+
+    def compares(self) -> tuple[Ask, ...]:
+        """The comparison of a sample that was taken with the one before; none at the first time."""
+        if self._compared is None:
+            return ()
+        return ((function_of("nvmlGpmMetricsGet"), (ctypes.byref(self._compared),)),)
+
+    def told(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Means since the reading before, in ppm by metric, and the codes of those that failed; both empty where
+        nothing was compared. After calls that went well as a whole; else the sample before goes on to be the newest."""
+        means: dict[int, int] = {}
+        failed: dict[int, int] = {}
+        if self._taking is not None:
+            self._newest, self._taken_ms = self._taking
+        if self._compared is None:
+            return means, failed
+        told = self._layout.unpack_from(self._compared)
+        for metric, code, mean in zip(self._metrics, told[::2], told[1::2], strict=True):
+            if code != pynvml.NVML_SUCCESS:
+                failed[metric] = code
+            elif math.isfinite(mean):  # a share of nothing is no number
+                means[metric] = min(1_000_000, max(0, round(mean * PPM_PER_PERCENT)))
+        return means, failed
 
     def close(self) -> None:
         """Free what the driver holds for the samples."""
         for sample in self._samples:
             pynvml.nvmlGpmSampleFree(sample)
 
-    def _take(self, sample: Any) -> None:
+    def _sample(self, sample: Any) -> Ask:
         if self._instance_id is None:
-            code = pynvml._nvmlGetFunctionPointer("nvmlGpmSampleGet")(self._handle, sample)
-            if code != pynvml.NVML_SUCCESS:
-                raise pynvml.NVMLError(code)
-        else:
-            pynvml.nvmlGpmMigSampleGet(self._handle, self._instance_id, sample)
-
-    def _compare(self, newer: int, metrics: tuple[int, ...]) -> tuple[dict[int, int], dict[int, int]]:
-        if self._requests is None or metrics != self._metrics:
-            self._metrics = metrics
-            self._requests = (self._request(0, metrics), self._request(1, metrics))
-        request = pynvml.nvmlGpmMetricsGet(self._requests[newer])
-        means: dict[int, int] = {}
-        failed: dict[int, int] = {}
-        for place, metric in enumerate(metrics):
-            _, code, mean = _METRIC.unpack_from(request, _METRICS_AT + place * _METRIC.size)
-            if code != pynvml.NVML_SUCCESS:
-                failed[metric] = code
-            elif math.isfinite(mean):  # a share of nothing is no number
-                means[metric] = min(1_000_000, max(0, round(mean * PPM_PER_PERCENT)))
-        return means, failed
+            return function_of("nvmlGpmSampleGet"), (self._handle, sample)
+        return function_of("nvmlGpmMigSampleGet"), (self._handle, self._instance_id, sample)
 
     def _request(self, newer: int, metrics: tuple[int, ...]) -> Any:
         """Asks for all metrics between the two samples, of which ``newer`` is the later one."""

@@ -7,8 +7,9 @@ import pynvml
 import pytest
 
 from fleetpulse.bench import nvml_stub
-from producers.gpu.calls import CALLS, NvmlCall, Values
+from producers.gpu.calls import CALLS, NvmlCall, together
 from producers.gpu.device import Device, Found
+from producers.gpu.ready import asked
 
 READY = [call for call in CALLS if call.raw is not None]
 
@@ -24,16 +25,30 @@ def test_a_call_made_ready_tells_what_pynvml_tells(call: NvmlCall) -> None:
     gpus = nvml_stub.gpus(1)
     with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
         handle = handle_and_found().handle
-        prepared = call.prepared(handle)
-        assert prepared is not None
+        assert call.is_ready()
         assert call.raw is not None
-        values: Values = {"kept": 1}
+        ready = together([call], handle)
 
         assert call.raw.layout.size == ctypes.sizeof(call.raw.made())
-        assert (prepared.into(values), values) == (0, {"kept": 1, **call.read(handle)})
-        gpus[0].calls["nvmlDeviceGetUtilizationRates"] = {"gpu": 7, "memory": 3}
-        gpus[0].calls["nvmlDeviceGetTemperature"] = -5
-        assert (prepared.into(values), values) == (0, {"kept": 1, **call.read(handle)})
+        assert (asked(ready.asks), ready.told()) == ([0], call.read(handle))
+        gpus[0].calls |= {
+            "nvmlDeviceGetUtilizationRates": {"gpu": 7, "memory": 3},
+            "nvmlDeviceGetTemperature": -5,
+            "nvmlDeviceGetMarginTemperature": {"marginTemperature": -3},
+        }
+        assert (asked(ready.asks), ready.told()) == ([0], call.read(handle))
+
+
+def test_calls_that_are_made_together_are_told_together() -> None:
+    """Each number under its own key, whatever lies before it in memory."""
+    with nvml_stub.installed(nvml_stub.NvmlStub(nvml_stub.gpus(1))) as stub:
+        handle = handle_and_found().handle
+        ready = together(READY, handle)
+        told = {key: value for call in READY for key, value in call.read(handle).items()}
+        stub.calls.clear()
+
+        assert (asked(ready.asks), ready.told()) == ([0] * len(READY), told)
+        assert (sum(stub.calls.values()), len(told)) == (len(READY), 14)
 
 
 class OlderDriver(nvml_stub.NvmlStub):

@@ -10,10 +10,11 @@ import pytest
 from producers.gpu import inventory
 from producers.gpu.calls import CALLS
 from producers.gpu.device import Device, Found
-from producers.gpu.field_values import _ENTRY, FieldValues
+from producers.gpu.field_values import _HEADS, _RAWS, FieldValues
 from producers.gpu.gpm import _METRIC, INTERVAL_MS_MIN, GpmReader, open_gpm
 from producers.gpu.identity import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
+from producers.gpu.ready import asked
 from producers.gpu.sources import Value
 from producers.gpu.transitions import Happening
 from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
@@ -34,12 +35,23 @@ def found() -> Found:
     return inventory.found()[0]
 
 
+def read(values: FieldValues) -> tuple[dict[str, int], dict[str, int]]:
+    assert asked(values.asks(found().handle)) == [0]
+    return values.told()
+
+
+def means(reader: GpmReader, metrics: tuple[int, ...], at_ms: int) -> tuple[dict[int, int], dict[int, int]]:
+    assert not any(asked(reader.asks(metrics, at_ms)))
+    assert not any(asked(reader.compares()))
+    return reader.told()
+
+
 def test_an_entry_has_the_size_of_the_driver_s() -> None:
     """It is read as bytes: the layout must be that of nvml.h."""
-    assert _METRIC.size == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t)
+    assert struct.calcsize(f"<{_METRIC}") == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t)
     assert (pynvml.c_nvmlGpmMetric_t.nvmlReturn.offset, pynvml.c_nvmlGpmMetric_t.value.offset) == (4, 8)
-    assert struct.calcsize(f"<{_ENTRY}") == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
-    for name, offset in (("scopeId", 4), ("valueType", 24), ("nvmlReturn", 28), ("value", 32)):
+    assert struct.calcsize(f"<{_HEADS}") == struct.calcsize(f"<{_RAWS}") == ctypes.sizeof(pynvml.c_nvmlFieldValue_t)
+    for name, offset in (("valueType", 24), ("nvmlReturn", 28), ("value", 32)):
         assert getattr(pynvml.c_nvmlFieldValue_t, name).offset == offset
 
 
@@ -64,7 +76,7 @@ def test_a_value_is_read_by_its_type(gpu: FakeGpu, kind: int, told: float, expec
     """The driver's words for "not available" are no amounts."""
     gpu.fields[82], gpu.field_types[82] = told, kind
 
-    values, failed = FieldValues([Value(82)]).read(found().handle)
+    values, failed = read(FieldValues([Value(82)]))
 
     assert (values.get("field 82"), failed) == (expected, {})
 
@@ -74,22 +86,33 @@ def test_values_are_scaled_and_failures_told(gpu: FakeGpu) -> None:
     gpu.fields |= {74: 5_999, (202, 3): 11, 230: Error(NOT_SUPPORTED)}
     wanted = FieldValues([Value(74, per=1_000), Value(202, 3, times=1_024), Value(202, 4), Value(230)])
 
-    assert wanted.read(found().handle) == (
+    assert read(wanted) == (
         {"field 74": 5, "field 202 link 3": 11_264},
         {"field 202 link 4": NOT_SUPPORTED, "field 230": NOT_SUPPORTED},
     )
 
 
 def test_no_fields_are_no_call(gpu: FakeGpu) -> None:
-    """And a call that fails as a whole raises."""
-    handle = found().handle
-    gpu.asked.clear()
+    """Nor do they tell anything."""
+    assert FieldValues([]).asks(found().handle) == ()
+    assert FieldValues([]).told() == ({}, {})
 
-    assert FieldValues([]).read(handle) == ({}, {})
-    assert gpu.asked == []
-    gpu.lost = LOST
-    with pytest.raises(pynvml.NVMLError):
-        FieldValues([Value(82)]).read(handle)
+
+def test_a_driver_may_change_its_mind_about_a_field(gpu: FakeGpu) -> None:
+    """From one reading to the next: its type, and whether it tells anything."""
+    wanted, kinds = FieldValues([Value(82), Value(83)]), gpu.field_types
+    gpu.fields |= {82: 5, 83: 6}
+    seen = [read(wanted)]
+    gpu.fields[82], kinds[83] = Error(NOT_SUPPORTED), pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+    seen.append(read(wanted))
+    gpu.fields[82], kinds[82] = 7.9, pynvml.NVML_VALUE_TYPE_DOUBLE
+    seen.append(read(wanted))
+
+    assert seen == [
+        ({"field 82": 5, "field 83": 6}, {}),
+        ({"field 83": 6}, {"field 82": NOT_SUPPORTED}),
+        ({"field 82": 7, "field 83": 6}, {}),
+    ]
 
 
 def test_activity_is_the_mean_since_the_sample_before(gpu: FakeGpu) -> None:
@@ -98,7 +121,7 @@ def test_activity_is_the_mean_since_the_sample_before(gpu: FakeGpu) -> None:
     reader = open_gpm(found().handle)
     assert reader is not None
 
-    seen = [reader.read((2, 3, 5, 10, 11, 99), at_ms) for at_ms in (1_000, 1_000 + INTERVAL_MS_MIN - 1, 2_000)]
+    seen = [means(reader, (2, 3, 5, 10, 11, 99), at_ms) for at_ms in (1_000, 1_000 + INTERVAL_MS_MIN - 1, 2_000)]
     reader.close()
 
     assert seen == [({}, {}), ({}, {}), ({2: 832_500, 3: 1_000_000, 5: 0}, {99: NOT_SUPPORTED})]
@@ -108,9 +131,25 @@ def test_an_instance_is_asked_for_through_its_gpu(gpu: FakeGpu) -> None:
     """By its number."""
     mig(gpu, "1g.10gb", "2g.20gb")
     reader = GpmReader(found().handle, gpu.instances[1].instance_id)
-    reader.read((2,), 1_000)
+    means(reader, (2,), 1_000)
 
-    assert reader.read((2,), 2_000) == ({2: 250_000}, {})
+    assert means(reader, (2,), 2_000) == ({2: 250_000}, {})
+
+
+def test_after_a_sample_that_failed_the_one_before_is_compared(gpu: FakeGpu) -> None:
+    """With the next that is taken: the time between belongs to it."""
+    gpu.gpm = {2: 50.0}
+    reader = GpmReader(found().handle, None)
+    means(reader, (2,), 1_000)
+    kept = reader._samples[reader._newest]
+    gpu.gpm = {}
+    failed = asked(reader.asks((2,), 2_000))
+    gpu.gpm = {2: 25.0}
+    reader.asks((2,), 2_050)
+
+    assert failed == [NOT_SUPPORTED]
+    assert reader._compared.sample1.contents is not None
+    assert ctypes.addressof(reader._compared.sample1.contents) == ctypes.addressof(kept.contents)
 
 
 @pytest.mark.parametrize("missing", [(), ("nvmlGpmQueryDeviceSupport",), ("nvmlGpmSampleAlloc",)])

@@ -1,0 +1,71 @@
+"""Calls of the driver made ready: what pynvml makes anew each time is made once, and they are made one after another.
+
+In most calls the driver waits, and a thread that wakes finds its caches cold. So nothing is done between two calls: all
+are made first, and what they told is read together.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+Ask = tuple[Callable[..., int], tuple[Any, ...]]
+"""A C function and its arguments, the buffers that it fills among them."""
+
+_ALIGNED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The C function behind a call, and where its answer lies. ``made`` makes the buffer it fills; ``before`` stands
+    between handle and buffer, ``after`` behind it. ``layout``: of the buffer (nvml.h), as ``struct`` reads it, a number
+    for every key.
+    """
+
+    function: str
+    made: Callable[[], Any]
+    layout: struct.Struct
+    before: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+
+
+def function_of(name: str) -> Callable[..., int]:
+    """The C function; ``NVMLError`` where the driver lacks it."""
+    function: Callable[..., int] = pynvml._nvmlGetFunctionPointer(name)
+    return function
+
+
+def asked(asks: Iterable[Ask]) -> list[int]:
+    """The codes that the driver gives to these, in turn."""
+    return [function(*arguments) for function, arguments in asks]
+
+
+class Together:
+    """Calls of one device that are made together. Their buffers lie in one piece. For one thread at a time."""
+
+    def __init__(self, raws: Sequence[tuple[Raw, tuple[str, ...]]], handle: Any) -> None:
+        """Each with the keys of its numbers. ``NVMLError`` where the driver lacks a function."""
+        self._keys = tuple(key for _, keys in raws for key in keys)
+        sizes = [-(-raw.layout.size // _ALIGNED) * _ALIGNED for raw, _ in raws]
+        padded = [
+            f"{raw.layout.format[1:]}{size - raw.layout.size}x" for (raw, _), size in zip(raws, sizes, strict=True)
+        ]
+        self._layout = struct.Struct("=" + "".join(padded))
+        self._memory = (ctypes.c_char * max(1, sum(sizes)))()
+        asks, at = list[Ask](), 0
+        for (raw, _), size in zip(raws, sizes, strict=True):
+            first = raw.made()
+            buffer = type(first).from_buffer(self._memory, at)
+            ctypes.pointer(buffer)[0] = first
+            asks.append((function_of(raw.function), (handle, *raw.before, ctypes.byref(buffer), *raw.after)))
+            at += size
+        self.asks: tuple[Ask, ...] = tuple(asks)
+
+    def told(self) -> dict[str, int]:
+        """What lies in the buffers, by key: of a call that failed, something old."""
+        return dict(zip(self._keys, self._layout.unpack_from(self._memory), strict=True))
