@@ -184,7 +184,7 @@ def _insert(block: Block, rerate_id: str, number: int) -> Insert:
     }
     fields = LANDED[COSTS.schema].fields
     whole = Block(rows, {**block.columns, **identity})
-    return Insert(COSTS.name, tuple(field.name for field in fields), native.encode(fields, whole), rows)
+    return Insert(COSTS.name, tuple(field.name for field in fields), native.pieces(fields, whole), rows)
 
 
 def _changes(reader: Database, bounds: tuple[int, int], rerate_id: str) -> tuple[Change, ...]:

@@ -219,6 +219,7 @@ def _arguments(job: str, shell: str, worker: str, health_port: int | None, place
 def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
     """Run the sink until SIGTERM. Ready while its groups have joined and nothing holds it up."""
     from sinks.service import Progress, SinkSettings, run_sink
+    from sinks.warm import warm
 
     logs.configure("sink")
     config, progress = load(), Progress()
@@ -233,4 +234,5 @@ def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
             )
 
     with _health(health_port, lambda: progress.waiting_for):
+        warm()
         asyncio.run(body())

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +33,22 @@ _DICTIONARY_VERSION = (1).to_bytes(8, "little")
 _DICTIONARY_FLAGS = 0x600  # additional keys follow, and they are the whole dictionary
 _SHORT = tuple(bytes((size,)) for size in range(0x80))
 """Whole numbers as varints of one byte."""
+_COPIED_BYTES_MAX = 4_096
+"""Arrays up to this are copied into the pieces of a block: that costs less than a view of them."""
+Piece: TypeAlias = bytes | memoryview
 
 
 def encode(fields: Sequence[Field], block: Block) -> bytes:
     """The block as canonical Native bytes; every field must have its column."""
-    parts = [varint(len(fields)), varint(block.rows)]
+    return b"".join(pieces(fields, block))
+
+
+def pieces(fields: Sequence[Field], block: Block) -> list[Piece]:
+    """The same bytes in pieces, the large ones views of the block's own arrays, which must not change meanwhile: what
+    is only sent away need not be copied first."""
+    parts: list[Piece] = [varint(len(fields)), varint(block.rows)]
     _append(parts, fields, block)
-    return b"".join(parts)
+    return parts
 
 
 def decode(data: bytes, fields: Sequence[Field]) -> Block:
@@ -61,7 +70,7 @@ def append_columns(data: bytes, fields: Sequence[Field], block: Block) -> bytes:
     rows, end = read_varint(data, position)
     if rows != block.rows:
         raise RejectedError("column_lengths", f"columns of {block.rows} rows cannot join a block of {rows}")
-    parts = [varint(columns + len(fields)), data[position:end], data[end:]]
+    parts: list[Piece] = [varint(columns + len(fields)), data[position:end], data[end:]]
     _append(parts, fields, block)
     return b"".join(parts)
 
@@ -91,19 +100,19 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _append(parts: list[bytes], fields: Sequence[Field], block: Block) -> None:
+def _append(parts: list[Piece], fields: Sequence[Field], block: Block) -> None:
     for field in fields:
         parts.append(column_prefix(field))
         if block.rows:
             _append_column(parts, field, block.columns[field.name], block.rows)
 
 
-def _append_column(parts: list[bytes], field: Field, column: Column, rows: int) -> None:
+def _append_column(parts: list[Piece], field: Field, column: Column, rows: int) -> None:
     if isinstance(column, Numbers):
         assert len(column.values) == rows, field.name
         if field.kind.optional:
             parts.append(_null_map(column.known, rows))
-        parts.append(np.ascontiguousarray(column.values, dtype=field.kind.numpy).tobytes())
+        parts.append(_piece(np.ascontiguousarray(column.values, dtype=field.kind.numpy)))
     elif isinstance(column, Labels):
         assert len(column.codes) == rows, field.name
         parts.append(_DICTIONARY_VERSION)
@@ -118,16 +127,21 @@ def _append_column(parts: list[bytes], field: Field, column: Column, rows: int) 
         parts.append(_prefixed_texts(column))
     else:
         assert len(column.ends) == rows, field.name
-        parts.append(column.ends.astype("<u8").tobytes())
-        parts.append(column.keys.astype("<i2").tobytes())
-        parts.append(column.counts.astype("<u8").tobytes())
+        parts.append(_piece(np.ascontiguousarray(column.ends, dtype="<i8")))
+        parts.append(_piece(np.ascontiguousarray(column.keys, dtype="<i2")))
+        parts.append(_piece(np.ascontiguousarray(column.counts, dtype="<u8")))
 
 
-def _null_map(known: npt.NDArray[np.bool_] | None, rows: int) -> bytes:
-    return bytes(rows) if known is None else (~known).view(np.uint8).tobytes()
+def _null_map(known: npt.NDArray[np.bool_] | None, rows: int) -> Piece:
+    return bytes(rows) if known is None else _piece((~known).view(np.uint8))
 
 
-def _append_labels(parts: list[bytes], column: Labels, rows: int) -> None:
+def _piece(array: npt.NDArray[Any]) -> Piece:
+    """The bytes of a contiguous array."""
+    return array.tobytes() if array.nbytes <= _COPIED_BYTES_MAX else array.data.cast("B")
+
+
+def _append_labels(parts: list[Piece], column: Labels, rows: int) -> None:
     codes, words = column.codes, column.words
     if len(words) > rows + 1:
         codes, words = _words_in_use(codes, words)
@@ -140,11 +154,11 @@ def _append_labels(parts: list[bytes], column: Labels, rows: int) -> None:
             parts += (_SHORT[size], word)
         else:
             parts += (varint(size), word)
-    parts += (_u64(rows), codes.astype(INDEX_DTYPES[width]).tobytes())
+    parts += (_u64(rows), _piece(codes.astype(INDEX_DTYPES[width])))
 
 
-def _append_lists(parts: list[bytes], field: Field, column: Lists) -> None:
-    ends, items = column.ends.astype("<u8").tobytes(), column.items
+def _append_lists(parts: list[Piece], field: Field, column: Lists) -> None:
+    ends, items = _piece(np.ascontiguousarray(column.ends, dtype="<i8")), column.items
     total = int(column.ends[-1])
     if isinstance(items, Labels):
         assert len(items.codes) == total, field.name
@@ -156,7 +170,7 @@ def _append_lists(parts: list[bytes], field: Field, column: Lists) -> None:
     parts.append(ends)
     if field.kind is Kind.LIST_OPTIONAL_INT64:
         parts.append(_null_map(items.known, total))
-    parts.append(np.ascontiguousarray(items.values, dtype="<i8").tobytes())
+    parts.append(_piece(np.ascontiguousarray(items.values, dtype="<i8")))
 
 
 def _words_in_use(codes: npt.NDArray[Any], words: list[bytes | None]) -> tuple[npt.NDArray[Any], list[bytes | None]]:
@@ -170,7 +184,7 @@ def _u64(value: int) -> bytes:
     return value.to_bytes(8, "little")
 
 
-def _prefixed_texts(column: Texts) -> bytes:
+def _prefixed_texts(column: Texts) -> Piece:
     ends = column.ends
     starts = np.empty_like(ends)
     starts[0], starts[1:] = 0, ends[:-1]
@@ -182,7 +196,7 @@ def _prefixed_texts(column: Texts) -> bytes:
         is_body[heads] = False
         out[heads] = lengths
         out[is_body] = np.frombuffer(column.data, dtype=np.uint8)
-        return out.tobytes()
+        return _piece(out)
     data = column.data
     pieces = (varint(b - a) + data[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True))
     return b"".join(pieces)

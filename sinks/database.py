@@ -13,6 +13,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from runtime.clickhouse_access import first_line, refused
 from runtime.config import ClickHouseConfig
 from schemas.errors import ContractError, FleetpulseError, UnavailableError
+from schemas.native import Piece
 from sinks.landing import Insert
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ INSERT_SETTINGS: dict[str, Any] = {
     "max_partitions_per_insert_block": 1_000,
 }
 SECONDS_MAX = 60
+SENT_BYTES_MIN = 64 * 1024
+"""Smaller pieces of an insert are sent together."""
 FINAL = {
     6: "CANNOT_PARSE_TEXT",
     7: "INCORRECT_NUMBER_OF_COLUMNS",
@@ -78,7 +81,7 @@ class SinkDatabase:
     def insert(self, inserts: Sequence[Insert]) -> None:
         """Land blocks; when it returns they are stored."""
         for one in inserts:
-            self._do(partial(_insert, one))
+            self._do(partial(_insert, one), repeatable=True)
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Insert a few rows of notes; when it returns they are stored."""
@@ -104,7 +107,9 @@ class SinkDatabase:
             self._client.close()
             self._client = None
 
-    def _do(self, work: Callable[[Any], T]) -> T:
+    def _do(self, work: Callable[[Any], T], *, repeatable: bool = False) -> T:
+        """What ``work`` answers; if ``repeatable`` it is done again at once when the server closed a connection kept."""
+        was_open = self._client is not None
         try:
             if self._client is None:
                 self._client = clickhouse_connect.get_client(
@@ -113,10 +118,38 @@ class SinkDatabase:
             return work(self._client)
         except (ClickHouseError, OSError) as error:
             self.close()
+            if repeatable and was_open and _hung_up(error):
+                return self._do(work)
             raise explained(error, self._config) from error
 
 
 def _insert(one: Insert, client: Any) -> None:
+    """Send the pieces as they are: joined they would be copied three times on their way."""
     client.raw_insert(
-        one.table, column_names=one.columns, insert_block=one.body, fmt="Native", settings=INSERT_SETTINGS
+        one.table,
+        column_names=one.columns,
+        insert_block=sent(one.pieces),
+        fmt="Native",
+        settings=INSERT_SETTINGS,
+        transport_settings={"Content-Length": str(one.size)},
     )
+
+
+def sent(pieces: Sequence[Piece]) -> list[Piece]:
+    """The same bytes in pieces that are worth a system call each."""
+    found: list[Piece] = []
+    small: list[Piece] = []
+    for piece in pieces:
+        if len(piece) < SENT_BYTES_MIN:
+            small.append(piece)
+            continue
+        found += (b"".join(small), piece)
+        small = []
+    return [*found, b"".join(small)]
+
+
+def _hung_up(error: BaseException | None) -> bool:
+    """Whether the connection was found closed: one that is kept open may be closed just as it is used."""
+    while error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -55,7 +55,7 @@ def insert_counted(
         counters.add("sink_insert_ms", (now_s() - begun_s) * 1_000, table=one.table)
         counters.add("sink_inserts", table=one.table)
         counters.add("sink_rows", one.rows, table=one.table)
-        counters.add("sink_bytes", len(one.body), table=one.table)
+        counters.add("sink_bytes", one.size, table=one.table)
         counters.set("sink_waiting_rows", 0, table=one.table)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,9 @@ from schemas.block import Block, Column, Labels, Numbers
 from schemas.costs import COSTS
 from schemas.errors import ContractError, RejectedError
 from schemas.events import BY_TOPIC
-from schemas.fields import Field
+from schemas.fields import Event, Field
 from schemas.headers import RecordHeaders
-from schemas.limits import Limits
+from schemas.limits import MINUTE_MS, Limits
 from schemas.merging import LEVELS
 from schemas.record import Record
 from schemas.select import select
@@ -49,12 +50,17 @@ Indexes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """One insert: ``body`` is one Native block for the columns of ``fields``."""
+    """One insert: ``pieces`` together are one Native block of these columns."""
 
     table: str
     columns: tuple[str, ...]
-    body: bytes
+    pieces: Sequence[native.Piece]
     rows: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the block."""
+        return sum(map(len, self.pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,25 +219,22 @@ def _landing(table: str, fields: tuple[Field, ...], block: Block, dirty: frozens
     counted = {table: expired} if expired else {}
     if block.rows == 0:
         return Landing((), dirty, counted)
-    insert = Insert(table, tuple(one.name for one in fields), native.encode(fields, block), block.rows)
+    insert = Insert(table, tuple(one.name for one in fields), native.pieces(fields, block), block.rows)
     return Landing((insert,), dirty, counted)
 
 
 def land_raw(topic: str, records: Sequence[Record], log_ids: Mapping[str, str], now_ms: int, limits: Limits) -> Landing:
     """One insert of all events of one source topic that were not rejected."""
     event, table = BY_TOPIC[topic], RAW[topic]
-    pairs = [
-        (record, head)
-        for record, head in zip(records, read_headers(event, records, limits), strict=True)
-        if not isinstance(head, Reject)
-    ]
-    kept = [record for record, _ in pairs]
-    heads = [head for _, head in pairs]
-    admitted = admit(event, kept, heads, limits)
+    heads = read_headers(event, records, limits)
+    senders = _in_table_order(event, records, heads, f"{LOG_PREFIX}{log_ids.get(topic, topic)}")
+    kept = [records[one.place] for one in senders]
+    readable = [head for one in senders if not isinstance(head := heads[one.place], Reject)]
+    admitted = admit(event, kept, readable, limits)
     if admitted.block.rows == 0:
         return Landing()
     identity: dict[str, Column] = {
-        **_senders(kept, heads, log_ids.get(topic, topic), admitted.record_of),
+        **_identities(kept, senders, admitted.record_of),
         "row": Numbers(admitted.row_of.astype("<u4")),
         "verdict": Labels(np.minimum(admitted.verdicts + 1, len(VERDICT_WORDS)), _VERDICTS),
     }
@@ -244,20 +247,49 @@ def land_raw(topic: str, records: Sequence[Record], log_ids: Mapping[str, str], 
 _VERDICTS: list[bytes | None] = [None, *(word.encode() for word in VERDICT_WORDS)]
 
 
-def _senders(records: Sequence[Record], heads: Sequence[RecordHeaders], log_id: str, of: Indexes) -> dict[str, Column]:
-    """Identity and place; a record without an identity is known by its place in the log."""
+class _Sender(NamedTuple):
+    """A record by what its table is sorted by, and its place among the records given."""
+
+    minute: int
+    source: str
+    boot: int
+    seq: int
+    place: int
+
+
+def _in_table_order(
+    event: Event, records: Sequence[Record], heads: Sequence[RecordHeaders | Reject], log_source: str
+) -> list[_Sender]:
+    """Readable records, sorted as their table is: rows that come in order the server need not sort, a quarter of what
+    an insert costs it. One without an identity is known by its place in the log."""
+    before = 1 + len(native.column_prefix(event.fields[0]))
+    found = []
+    for place, (record, head) in enumerate(zip(records, heads, strict=True)):
+        if isinstance(head, Reject):
+            continue
+        minute = _minute(record.value or b"", before)
+        if (who := head.identity) is not None:
+            found.append(_Sender(minute, who.source, who.boot, who.seq, place))
+        else:
+            found.append(_Sender(minute, log_source, record.partition, record.offset, place))
+    return sorted(found)
+
+
+def _minute(value: bytes, before: int) -> int:
+    """The minute of the first event of a canonical block, which stands ``before`` bytes and the number of rows behind
+    its start; of any other value a number that means nothing, and costs no more than sorting."""
+    at = before + (1 if value[1:2] < b"\x80" else 2)
+    return int.from_bytes(value[at : at + 8], "little") // MINUTE_MS
+
+
+def _identities(records: Sequence[Record], senders: Sequence[_Sender], of: Indexes) -> dict[str, Column]:
+    """Who sent each row, and where it stood in the log."""
     words: dict[bytes | None, int] = {None: 0}
-    codes, boots, seqs = [], [], []
-    for record, head in zip(records, heads, strict=True):
-        who = head.identity
-        name = who.source if who else f"{LOG_PREFIX}{log_id}"
-        codes.append(words.setdefault(name.encode(), len(words)))
-        boots.append(who.boot if who else record.partition)
-        seqs.append(who.seq if who else record.offset)
+    codes = [words.setdefault(one.source.encode(), len(words)) for one in senders]
     return {
         "source": Labels(np.array(codes, np.uint32)[of], list(words)),
-        "boot": _each(boots, "<u8", of),
-        "seq": _each(seqs, "<u8", of),
+        "boot": _each([one.boot for one in senders], "<u8", of),
+        "seq": _each([one.seq for one in senders], "<u8", of),
         "appended_ms": _each([record.timestamp_ms for record in records], "<i8", of),
         "partition": _each([record.partition for record in records], "<u4", of),
         "offset": _each([record.offset for record in records], "<u8", of),

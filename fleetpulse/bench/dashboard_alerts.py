@@ -51,8 +51,8 @@ def fill_alerts(database: SinkDatabase, fleet: Fleet, span: Span) -> int:
         "log_row": Numbers(np.zeros(rows, "<u4")),
     }
     fields = LANDED[ALERT_HISTORY.schema].fields
-    body = native.encode(fields, Block(rows, {**block.columns, **place}))
-    database.insert([Insert(ALERT_HISTORY.name, tuple(field.name for field in fields), body, rows)])
+    pieces = native.pieces(fields, Block(rows, {**block.columns, **place}))
+    database.insert([Insert(ALERT_HISTORY.name, tuple(field.name for field in fields), pieces, rows)])
     return rows
 
 

@@ -111,7 +111,7 @@ def _partials(table: Table, block: Block, number: int) -> Insert:
         "log_row": Numbers(row),
     }
     whole = Block(block.rows, {**block.columns, **place})
-    return Insert(table.name, tuple(one.name for one in fields), native.encode(fields, whole), block.rows)
+    return Insert(table.name, tuple(one.name for one in fields), native.pieces(fields, whole), block.rows)
 
 
 def _rollup(topic: str, block: Block, level: str) -> Insert:
@@ -119,8 +119,8 @@ def _rollup(topic: str, block: Block, level: str) -> Insert:
     event, table = BY_TOPIC[topic], PARTIALS[topic]
     labels = {"grouping", *(one.name for one in labels_of(event))}
     kept = [one for one in table.fields if one.kind is not Kind.LABEL or one.name in labels]
-    body = native.encode(kept, block)
-    return Insert(rollup_table(event, level), tuple(one.name for one in kept), body, block.rows)
+    pieces = native.pieces(kept, block)
+    return Insert(rollup_table(event, level), tuple(one.name for one in kept), pieces, block.rows)
 
 
 def fill_requests(database: SinkDatabase, span: Span, seconds: int, seed: int) -> int:
@@ -133,8 +133,8 @@ def fill_requests(database: SinkDatabase, span: Span, seconds: int, seed: int) -
         at_ms = max(span.from_ms, span.to_ms - HOUR_MS) + number * step_ms
         emissions = next(Workload(REQUESTS, seed + number).steps(at_ms, 1))
         block = native.concat(LLM_REQUESTS.fields, [one.block for one in emissions])
-        body = native.encode(table.fields, Block(block.rows, {**block.columns, **_sent(block.rows, number, at_ms)}))
-        rows += _put(database, [Insert(table.name, columns, body, block.rows)])
+        pieces = native.pieces(table.fields, Block(block.rows, {**block.columns, **_sent(block.rows, number, at_ms)}))
+        rows += _put(database, [Insert(table.name, columns, pieces, block.rows)])
     return rows
 
 

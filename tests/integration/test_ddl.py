@@ -118,7 +118,7 @@ def alert_insert(now_ms: int, offset: int, **change: Any) -> Insert:
     row = {name: value for name, value in asdict(alert).items() if name in {field.name for field in fields}}
     log = {"log_id": "l", "log_partition": 0, "log_offset": offset, "log_row": 0}
     block = block_from_rows(fields, [{**row, **log, "record": encode(alert).decode()}])
-    return Insert("alerts", tuple(field.name for field in fields), native.encode(fields, block), 1)
+    return Insert("alerts", tuple(field.name for field in fields), native.pieces(fields, block), 1)
 
 
 def test_alerts_are_shown_with_what_their_records_say(database: SinkDatabase, clickhouse: Any) -> None:

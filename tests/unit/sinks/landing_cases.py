@@ -70,6 +70,6 @@ def rows_landed(insert: Insert) -> list[Row]:
     tables = {table.name: table for table in (*LANDED.values(), *RAW.values())}
     fields = tables[insert.table].fields
     assert insert.columns == tuple(field.name for field in fields)
-    rows = rows_of(fields, native.decode(insert.body, fields))
+    rows = rows_of(fields, native.decode(b"".join(insert.pieces), fields))
     assert len(rows) == insert.rows
     return rows

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
-from sinks.database import explained
+from sinks.database import SENT_BYTES_MIN, SinkDatabase, explained, sent
+from sinks.landing import Insert
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,72 @@ def test_an_error_says_whether_trying_again_helps(error: Exception, kind: type[F
     assert type(found) is kind
     assert found.retriable is (kind is UnavailableError)
     assert str(error) in str(found)
+
+
+def test_small_pieces_are_sent_together_and_none_is_lost() -> None:
+    """Large ones go as they are, in their place among the others."""
+    large = memoryview(bytes(range(256)) * (SENT_BYTES_MIN // 256))
+    pieces = [b"a", b"bc", large, b"d", large, large, b"", b"e"]
+
+    found = sent(pieces)
+
+    assert b"".join(found) == b"".join(pieces)
+    assert [piece for piece in found if piece] == [b"abc", large, b"d", large, large, b"e"]
+    assert sum(piece is large for piece in found) == 3
+
+
+class _Server:
+    """Answers inserts in turn: an error is raised, None is "stored"."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers)
+        self.bodies: list[bytes] = []
+        self.connections = 0
+
+    def get_client(self, **_settings: Any) -> _Server:
+        self.connections += 1
+        return self
+
+    def raw_insert(self, _table: str, *, insert_block: Any, **_settings: Any) -> None:
+        self.bodies.append(b"".join(insert_block))
+        if (answer := self.answers.pop(0)) is not None:
+            raise answer
+
+    def close(self) -> None:
+        pass
+
+
+def _closed() -> OperationalError:
+    error = OperationalError("Error executing HTTP request")
+    error.__cause__ = ConnectionResetError("reset")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("answers", "stored", "connections"),
+    [
+        pytest.param([None, _closed(), None], True, 2, id="closed while it was kept: once more by a new one"),
+        pytest.param([None, _closed(), _closed()], False, 2, id="closed again: somebody else decides when"),
+        pytest.param([_closed()], False, 1, id="a new one that is closed is no kept one"),
+        pytest.param([None, OperationalError("timed out")], False, 1, id="no answer is not a closed connection"),
+    ],
+)
+def test_an_insert_outlives_a_connection_that_was_kept_too_long(
+    monkeypatch: pytest.MonkeyPatch, answers: list[Exception | None], stored: bool, connections: int
+) -> None:
+    """The server closes what is not used for a while, sometimes just as it is used."""
+    server = _Server(*answers)
+    monkeypatch.setattr(clickhouse_connect, "get_client", server.get_client)
+    database, insert = SinkDatabase(ClickHouseConfig(url="http://127.0.0.1:1")), Insert("t", (), (b"rows",), 1)
+
+    def insert_all() -> None:
+        for _ in range(2 if answers[0] is None else 1):
+            database.insert([insert])
+
+    if stored:
+        insert_all()
+    else:
+        with pytest.raises(UnavailableError):
+            insert_all()
+    assert server.bodies == [b"rows"] * len(answers)
+    assert server.connections == connections

@@ -14,7 +14,7 @@ from sinks.figures import count_landed, count_planned, count_read, insert_counte
 from sinks.landing import Insert, Landing
 
 TOTALS = ("sink_inserts", "sink_rows", "sink_bytes", "sink_insert_ms", "sink_waiting_rows")
-FIRST, SECOND = Insert("a", (), b"12345", 3), Insert("b", (), b"1", 1)
+FIRST, SECOND = Insert("a", (), (b"123", memoryview(b"45")), 3), Insert("b", (), (b"1",), 1)
 
 
 def of_tables(counters: Counters) -> dict[str, list[float]]:

@@ -196,6 +196,32 @@ def test_late_and_future_events_are_kept_and_say_so() -> None:
     assert [row["verdict"] for row in raw(requests(times, 1))] == ["late", "accepted", "future"]
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.sampled_from([NOW_MS - 60_000, NOW_MS]), st.sampled_from(["1" * 32, "0" * 32, ""]), st.integers(1, 2)
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_raw_rows_come_in_the_order_of_their_table(batches: list[tuple[int, str, int]]) -> None:
+    """By minute, sender, boot, number and row, so that the server need not sort; however the records come."""
+    records = [
+        requests([at - 3, at - 2], n, Identity(source, boot, 7 - n, (boot, 0)) if source else None, partition=n % 2)
+        for n, (at, source, boot) in enumerate(batches)
+    ]
+
+    rows = raw(*records)
+
+    keys = [(row["at_ms"] // 60_000, row["source"], row["boot"], row["seq"], row["row"]) for row in rows]
+    assert keys == sorted(keys)
+    assert len(set(keys)) == 2 * len(batches)
+    assert {row["offset"] for row in rows} == set(range(len(batches)))
+    assert raw(*reversed(records)) == rows
+
+
 def test_rejected_events_do_not_land() -> None:
     """They stand in ``rejected``; the others of the same record land with the row they had."""
     record = requests([NOW_MS, -1, NOW_MS + 1], 1)

@@ -65,7 +65,7 @@ class Notebook:
 
 def group(database: Any) -> _Group:
     def plan(records: Sequence[Record]) -> Landing:
-        return Landing((Insert("llm_requests", (), b"", records[-1].offset + 1),))
+        return Landing((Insert("llm_requests", (), (), records[-1].offset + 1),))
 
     return _Group("g", (PLACE.topic,), 1, plan, database, Notebook(), Progress())  # type: ignore[arg-type]
 

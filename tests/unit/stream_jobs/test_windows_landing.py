@@ -94,7 +94,7 @@ def landed(topic: str, records: list[Record], cut: int) -> Events:
     for part in (records[cut:], records[:cut]):  # a table has no order of arrival
         for insert in land_raw(topic, part, {topic: "log"}, BASE_MS, LIMITS).inserts if part else ():
             fields = RAW[topic].fields
-            for row in rows_of(fields, native.decode(insert.body, fields)):
+            for row in rows_of(fields, native.decode(b"".join(insert.pieces), fields)):
                 who = (row["source"], row["boot"], row["seq"], row["row"])
                 first[who] = min(row, first.get(who, row), key=lambda known: known["offset"])
     found: Events = Counter()
