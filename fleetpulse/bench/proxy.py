@@ -1,12 +1,18 @@
 """What the proxy adds: streams of a mock engine, with and without it, in turns of one run.
 
 Engine, client and proxy are processes of their own; the proxy has a core to itself where there are two. Every stream
-goes once straight to the engine and once through the proxy, in rounds that take turns. *Added* is the difference
-within such a pair: of the time to the first token, and of the way of the n-th token from its writing to its reading.
-What machine and loops do to both shows in the quantiles of *direct*; a pair's difference holds the noise of both.
+goes straight to the engine and through the proxy, in rounds that take turns. *Added* is the difference within such a
+pair, noise of both sides included:
 
-The yardstick is a bare relay, which passes bytes on and looks at nothing: every stream goes once through it too, in the
-same rounds. What it adds, any process in between adds on this machine.
+- ``ttft``: of the time from asking to the first token, by the client's clock alone; this is held to the bound. Of it
+  ``ttft_first`` are requests that are their connection's first, which the proxy may have to make a connection for, and
+  ``ttft_later`` those asked as soon as the answer before had ended;
+- ``way``: the same without the time that the engine says it took itself, so that its timers are out of it;
+- ``chunk``: of the way of the n-th token from its writing to its reading.
+
+Two yardsticks go with it in the same rounds. *Null*: every stream goes straight to the engine once more, and what that
+seems to add is what the measurement cannot resolve. *Relay*: a bare relay, which passes bytes on and looks at nothing;
+what it adds, any process in between adds on this machine.
 """
 
 from __future__ import annotations
@@ -28,13 +34,18 @@ from fleetpulse.bench import cpu
 from schemas.errors import UnavailableError
 
 STREAMS = 64
+TIMES = 2
+"""Streams that every connection asks for, one after the other: half of the requests find their way made."""
 TOKENS = 200
 GAP_MS = 10.0
 FIRST_MS = 50.0
-ROUNDS = 4
+ROUNDS = 3
 TARGETS = {"added_ttft_p99_us": 1_000, "added_chunk_p99_us": 1_000, "chunks_per_cpu_s": 20_000}
 """At most, at most, at least (2,000 chunks a second for each tenth of a core)."""
 _QUANTILES = (50, 90, 99)
+
+Seen = dict[str, Any]
+"""One stream, as ``proxy_load.Seen``."""
 
 
 def apart_ms(streams: int, gap_ms: float) -> float:
@@ -49,12 +60,16 @@ def quantiles_us(values_ns: Sequence[int]) -> dict[str, float]:
     return {name: round(value, 1) for name, value in (found | {"max_us": float(values[-1])}).items()}
 
 
-def pairs_of(direct: Sequence[dict[str, Any]], proxied: Sequence[dict[str, Any]]) -> dict[str, list[int]]:
-    """Differences of the n-th stream, and of its n-th token, with and without the proxy. Whole streams only."""
-    both = [pair for pair in zip(direct, proxied, strict=True) if pair[0]["whole"] and pair[1]["whole"]]
+def pairs_of(direct: Sequence[Seen], other: Sequence[Seen]) -> dict[str, list[int]]:
+    """Differences of the n-th stream, and of its n-th token, on two ways. Whole streams only."""
+    both = [pair for pair in zip(direct, other, strict=True) if pair[0]["whole"] and pair[1]["whole"]]
+    ttft = [(via["first"], via["ttft_ns"] - straight["ttft_ns"]) for straight, via in both]
     return {
-        "ttft_ns": [via["ttft_ns"] - straight["ttft_ns"] for straight, via in both],
-        "chunk_ns": [
+        "ttft": [added for _, added in ttft],
+        "ttft_first": [added for first, added in ttft if first],
+        "ttft_later": [added for first, added in ttft if not first],
+        "way": [via["way_ns"] - straight["way_ns"] for straight, via in both],
+        "chunk": [
             added for straight, via in both for added in np.subtract(via["transit_ns"], straight["transit_ns"]).tolist()
         ],
     }
@@ -64,57 +79,58 @@ def pairs_of(direct: Sequence[dict[str, Any]], proxied: Sequence[dict[str, Any]]
 class Way:
     """What was seen of all rounds on one way; ``cpu_s`` of the process in between, ``seconds`` of its rounds."""
 
-    seen: list[dict[str, Any]] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
     cpu_s: float = 0.0
     seconds: float = 0.0
 
     @property
+    def chunks(self) -> int:
+        """Chunks that came."""
+        return sum(len(stream["transit_ns"]) for stream in self.seen)
+
+    @property
     def chunks_per_cpu_s(self) -> int | None:
         """Chunks passed on per second of processor time."""
-        chunks = sum(len(stream["transit_ns"]) for stream in self.seen)
-        return round(chunks / self.cpu_s) if self.cpu_s else None
+        return round(self.chunks / self.cpu_s) if self.cpu_s else None
+
+    def added(self, direct: Way) -> dict[str, dict[str, float]]:
+        """Quantiles of what this way adds to each figure; none for a figure that nothing came of."""
+        return {name: quantiles_us(found) for name, found in pairs_of(direct.seen, self.seen).items() if found}
+
+    def taken(self) -> dict[str, dict[str, float]]:
+        """Quantiles of the figures themselves, without pairs."""
+        whole = [stream for stream in self.seen if stream["whole"]]
+        return {
+            "way": quantiles_us([stream["way_ns"] for stream in whole]),
+            "chunk": quantiles_us([at for stream in whole for at in stream["transit_ns"]]),
+        }
 
 
-def beside_the_relay(direct: Sequence[dict[str, Any]], proxied: Way, relayed: Way) -> dict[str, Any]:
-    """What the bare relay adds and costs, and the proxy's figures as ratios of it."""
-    relay, proxy = pairs_of(direct, relayed.seen), pairs_of(direct, proxied.seen)
-    ttft, chunk = quantiles_us(relay["ttft_ns"]), quantiles_us(relay["chunk_ns"])
-    own, bare = proxied.chunks_per_cpu_s, relayed.chunks_per_cpu_s
+def report(direct: Way, proxied: Way, relayed: Way, again: Way) -> dict[str, Any]:
+    """The figures of all rounds."""
+    added, relay, null = proxied.added(direct), relayed.added(direct), again.added(direct)
+    everything = direct.seen + proxied.seen + relayed.seen + again.seen
     return {
-        "relay_added_ttft": ttft,
-        "relay_added_chunk": chunk,
-        "relay_chunks_per_cpu_s": bare,
-        "added_ttft_p99_to_relay": _ratio(quantiles_us(proxy["ttft_ns"])["p99_us"], ttft["p99_us"]),
-        "added_chunk_p99_to_relay": _ratio(quantiles_us(proxy["chunk_ns"])["p99_us"], chunk["p99_us"]),
-        "chunks_per_cpu_s_to_relay": _ratio(own, bare),
-    }
-
-
-def _ratio(ours: float | None, theirs: float | None) -> float | None:
-    return round(ours / theirs, 2) if ours and theirs else None
-
-
-def report(direct: list[dict[str, Any]], proxied: list[dict[str, Any]], cpu_s: float, seconds: float) -> dict[str, Any]:
-    """The figures of all rounds. ``cpu_s`` of the proxy's process, and ``seconds`` of the rounds it served."""
-    pairs = pairs_of(direct, proxied)
-    chunks = sum(len(stream["transit_ns"]) for stream in proxied)
-    ttft, chunk = quantiles_us(pairs["ttft_ns"]), quantiles_us(pairs["chunk_ns"])
-    straight = quantiles_us([at for stream in direct for at in stream["transit_ns"]])
-    through = quantiles_us([at for stream in proxied for at in stream["transit_ns"]])
-    return {
-        "added_ttft": ttft,
-        "added_chunk": chunk,
-        "direct_chunk": straight,
-        "proxied_chunk": through,
-        "added_ttft_p99_us": ttft["p99_us"],
-        "added_chunk_p99_us": chunk["p99_us"],
-        "difference_of_chunk_p99_us": round(through["p99_us"] - straight["p99_us"], 1),
-        "streams": len(proxied),
-        "streams_identical": sum(stream["whole"] for stream in direct + proxied) == len(direct + proxied),
-        "chunks": chunks,
-        "proxy_cpu_s": round(cpu_s, 3),
-        "proxy_core_share": round(cpu_s / seconds, 4) if seconds else None,
-        "chunks_per_cpu_s": round(chunks / cpu_s) if cpu_s else None,
+        "added_ttft_p99_us": added["ttft"]["p99_us"],
+        "added_way_p99_us": added["way"]["p99_us"],
+        "added_chunk_p99_us": added["chunk"]["p99_us"],
+        "relay_ttft_p99_us": relay["ttft"]["p99_us"],
+        "relay_chunk_p99_us": relay["chunk"]["p99_us"],
+        "null_ttft_p99_us": null["ttft"]["p99_us"],
+        "null_chunk_p99_us": null["chunk"]["p99_us"],
+        "chunks_per_cpu_s": proxied.chunks_per_cpu_s,
+        "relay_chunks_per_cpu_s": relayed.chunks_per_cpu_s,
+        "added": added,
+        "relay_added": relay,
+        "null_added": null,
+        "direct": direct.taken(),
+        "proxied": proxied.taken(),
+        "relayed": relayed.taken(),
+        "streams": len(proxied.seen),
+        "streams_identical": all(stream["whole"] for stream in everything),
+        "chunks": proxied.chunks,
+        "proxy_cpu_s": round(proxied.cpu_s, 3),
+        "proxy_core_share": round(proxied.cpu_s / proxied.seconds, 4) if proxied.seconds else None,
         "targets": TARGETS,
     }
 
@@ -127,7 +143,7 @@ def run(
     *,
     ask_usage: bool = False,
 ) -> dict[str, Any]:
-    """Measure, after one round of each to warm up; some 9 s for each round of the default."""
+    """Measure, after one round of each to warm up; some 20 s for each round of the default."""
     pace = {"tokens": tokens, "first_ms": FIRST_MS, "gap_ms": gap_ms}
     with ExitStack() as running:
         engine, engine_port = _started(running, "proxy_engine", pace)
@@ -135,23 +151,26 @@ def run(
             running, "proxy_served", {"upstream": f"http://127.0.0.1:{engine_port}", "ask_usage": ask_usage}
         )
         relay, relay_port = _started(running, "proxy_relay", {"upstream": f"http://127.0.0.1:{engine_port}"})
-        ports = [engine_port, proxy_port, relay_port]
-        client = _process(
-            running, "proxy_load", {"ports": ports, "streams": streams, "apart_ms": apart_ms(streams, gap_ms)}
-        )
+        told = {"ports": [engine_port, proxy_port, relay_port, engine_port], "streams": streams, "times": TIMES}
+        client = _process(running, "proxy_load", told | {"apart_ms": apart_ms(streams, gap_ms)})
         _give_cores((served.pid, relay.pid), (engine.pid, client.pid))
-        figures = _rounds(client, (None, psutil.Process(served.pid), psutil.Process(relay.pid)), rounds)
+        between = (None, psutil.Process(served.pid), psutil.Process(relay.pid), None)
+        beside = [psutil.Process(process.pid) for process in (engine, client)]
+        before_s, began_s = [_cpu_s(process) for process in beside], time.monotonic()
+        figures = report(*_rounds(client, between, rounds))
+        for name, process, spent_s in zip(("engine", "client"), beside, before_s, strict=True):
+            figures[f"{name}_core_share"] = round((_cpu_s(process) - spent_s) / (time.monotonic() - began_s), 4)
         figures["proxy_memory_mib"] = round(psutil.Process(served.pid).memory_info().rss / 2**20, 1)
         served.terminate()
         assert served.stdout is not None
         figures["events"] = json.loads(served.stdout.readline())["events"]
-        figures["events_expected"] = streams * (rounds + 1)
+        figures["events_expected"] = streams * TIMES * (rounds + 1)
         figures["machine"] = {"cores": os.cpu_count(), "load_1m": round(os.getloadavg()[0], 2)}
         return figures
 
 
-def _rounds(client: subprocess.Popen[str], between: tuple[psutil.Process | None, ...], rounds: int) -> dict[str, Any]:
-    """Direct, through the proxy and through the relay, in an order that turns; ``between`` are their processes."""
+def _rounds(client: subprocess.Popen[str], between: Sequence[psutil.Process | None], rounds: int) -> list[Way]:
+    """Every way once to warm up, then so many rounds in an order that turns; ``between`` are their processes."""
     ways = [Way() for _ in between]
     for which in range(len(ways)):
         _round(client, which)
@@ -163,12 +182,10 @@ def _rounds(client: subprocess.Popen[str], between: tuple[psutil.Process | None,
             way.seen += _round(client, which)
             way.cpu_s += _cpu_s(process) - before_s
             way.seconds += time.monotonic() - began_s
-    direct, proxied, relayed = ways
-    figures = report(direct.seen, proxied.seen, proxied.cpu_s, proxied.seconds)
-    return figures | beside_the_relay(direct.seen, proxied, relayed)
+    return ways
 
 
-def _round(client: subprocess.Popen[str], which: int) -> list[dict[str, Any]]:
+def _round(client: subprocess.Popen[str], which: int) -> list[Seen]:
     assert client.stdin is not None
     assert client.stdout is not None
     client.stdin.write(f"{which}\n")
@@ -176,7 +193,7 @@ def _round(client: subprocess.Popen[str], which: int) -> list[dict[str, Any]]:
     line = client.stdout.readline()
     if not line:
         raise UnavailableError("the load client of the bench ended early; its error stands above")
-    seen: list[dict[str, Any]] = json.loads(line)
+    seen: list[Seen] = json.loads(line)
     return seen
 
 
