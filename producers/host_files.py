@@ -28,6 +28,8 @@ STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Figure -> file of pressure and its line (Linux, Documentation/accounting/psi.rst)."""
 
 _BLOCK_BYTES = 64 * 1024
+_WHOLE_BYTES = 2 * 1024
+"""A shorter piece is all there is: the kernel ends a piece where the next line does not fit into its page of 4 KiB."""
 _KIB, _PAGE, _SECTOR = 1_024, os.sysconf("SC_PAGE_SIZE"), 512
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -96,6 +98,11 @@ def memory(meminfo: bytes) -> Memory:
         available = _after(meminfo, b"MemFree:")
     swap = _after(meminfo, b"SwapTotal:") - _after(meminfo, b"SwapFree:")
     return Memory((total - available) * _KIB, total * _KIB, swap * _KIB)
+
+
+def has_swap(meminfo: bytes) -> bool:
+    """Whether there is any. ValueError without swapping."""
+    return _after(meminfo, b"SwapTotal:") > 0
 
 
 def swapped(vmstat: bytes) -> Swapped:
@@ -172,6 +179,8 @@ class KernelFile:
             if self._first_bytes is not None:
                 return os.pread(self._descriptor, self._first_bytes, 0)
             parts = [os.pread(self._descriptor, _BLOCK_BYTES, 0)]
+            if len(parts[0]) < _WHOLE_BYTES:
+                return parts[0]
             while parts[-1]:  # the kernel hands out lists in pieces of a page, and an empty one at the end
                 parts.append(os.pread(self._descriptor, _BLOCK_BYTES, sum(map(len, parts))))
             return b"".join(parts)
@@ -199,6 +208,8 @@ class HostFiles:
         self._pressure = {resource: KernelFile(proc / "pressure" / resource) for resource in resources}
         self._blocks = blocks
         self._disks: dict[bytes, str | None] = {}
+        self._has_swap = True
+        self._swapped: Swapped | None = None
 
     def cpu(self) -> CpuTimes:
         """Time of all processors."""
@@ -206,11 +217,18 @@ class HostFiles:
 
     def memory(self) -> Memory:
         """Memory and swap in use."""
-        return memory(self._meminfo.read())
+        text = self._meminfo.read()
+        self._has_swap = has_swap(text)
+        return memory(text)
 
     def swapped(self) -> Swapped:
-        """What went to and came from the swap."""
-        return swapped(self._vmstat.read())
+        """What went to and came from the swap; while ``memory`` finds none, what it was when it was found missing."""
+        if self._has_swap:
+            self._swapped = None
+            return swapped(self._vmstat.read())
+        if self._swapped is None:
+            self._swapped = swapped(self._vmstat.read())
+        return self._swapped
 
     def network(self) -> NetworkCounters:
         """Traffic by interface."""

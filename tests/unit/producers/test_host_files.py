@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import psutil
@@ -138,6 +139,23 @@ def test_a_file_is_read_whole_and_anew_each_time(tmp_path: Path) -> None:
     (tmp_path / "figures").write_bytes(b"y")
     assert file.read() == b"y"
     file.close()
+
+
+def test_without_swap_nothing_is_read_of_it(tmp_path: Path) -> None:
+    """What was told when it was found missing goes on to be told; it is read again when there is some."""
+    there, missing = SWAP, SWAP.replace(b"50 kB", b"0 kB").replace(b"20 kB", b"0 kB")
+    files, told = HostFiles(tmp_path), list[Swapped]()
+    try:
+        for second, swap in enumerate((there, missing, missing, there), 1):
+            (tmp_path / "meminfo").write_bytes(MEMINFO % 300 + swap)
+            (tmp_path / "vmstat").write_bytes(b"pswpin %d\npswpout %d\n" % (second, 10 * second))
+            files.memory()
+            told.append(files.swapped())
+    finally:
+        files.close()
+
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert told == [Swapped(pages * page, 10 * pages * page) for pages in (1, 2, 2, 4)]
 
 
 def test_this_host_s_files_tell_what_psutil_tells() -> None:
