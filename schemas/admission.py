@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native_fill, native_walk, wire
+from schemas import native_fill, native_walk, native_words, wire
 from schemas.block import Block, Numbers, Texts
 from schemas.errors import RejectedError
 from schemas.faults import fault_of, word_fault
@@ -100,8 +100,8 @@ def admit(
 
 
 @lru_cache(maxsize=32)
-def _dictionaries(fields: tuple[Field, ...], label_bytes_max: int) -> native_walk.Dictionaries:
-    return native_walk.Dictionaries(fields, lambda field, word: word_fault(field, word, label_bytes_max) is None)
+def _dictionaries(fields: tuple[Field, ...], label_bytes_max: int) -> native_words.Dictionaries:
+    return native_words.Dictionaries(fields, lambda field, word: word_fault(field, word, label_bytes_max) is None)
 
 
 def _whole(index: int, record: Record, events: int, error: RejectedError, limits: Limits) -> Reject:

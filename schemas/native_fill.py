@@ -13,22 +13,22 @@ from numba import njit
 from schemas.native_kernels import read_varint
 from schemas.native_layout import BINS, FIXED, LABEL, NULLABLE, NULLABLE_TEXT
 from schemas.native_loads import load16, load32, load64, store64
+from schemas.native_words import BAD_WORD
 from schemas.sketch import BIN_MAX, ZERO_BIN
 from schemas.verdicts import Verdict
 
+TOGETHER_BYTES = 256 * 1024
+"""Records up to this are filled column by column together; a processor's own cache holds them."""
 BIN_COUNT_MAX = 1 << 32
 """Greatest count of one bin of one event: whatever adds up to a day of events stays below 2^63."""
-BAD_WORD = 1 << 30
-"""Set in ``Words.codes`` for words that may not stand in their column; the bits below are then 0."""
 ACCEPTED, LATE = int(Verdict.ACCEPTED), int(Verdict.LATE)
 FUTURE, REJECTED = int(Verdict.FUTURE), int(Verdict.REJECTED)
 
 
-class Words(NamedTuple):
-    """Codes of all dictionaries' words: those of dictionary ``n`` begin at ``base[n]``; ``which`` from ``survey``."""
+class Codes(NamedTuple):
+    """Codes of all dictionaries' words: those of a label column's record begin at ``starts[label, record]``."""
 
-    which: npt.NDArray[np.int64]
-    base: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int32]
 
 
@@ -132,14 +132,14 @@ def _fill64(
 
 @njit(cache=True, nogil=True)
 def _fill_labels(
-    data: Any, spans: Any, places: Any, column: int, which: Any, base: Any, codes: Any, out: Any, fault: Any
+    data: Any, spans: Any, places: Any, column: int, starts: Any, codes: Any, out: Any, fault: Any
 ) -> None:
     for record in range(len(spans)):
         first, last = spans[record]
         if first == last:
             continue
         position, size = places[record, column, 3] >> 3, places[record, column, 3] & 7
-        start = base[which[record]]
+        start = starts[record]
         seen = 0
         for i in range(last - first):
             if size == 1:
@@ -159,10 +159,9 @@ def _fill_labels(
 
 
 @njit(cache=True, nogil=True)
-def _fill_bins(
-    data: Any, spans: Any, places: Any, column: int, base: int, ends: Any, keys: Any, counts: Any, fault: Any
-) -> None:
-    before = 0
+def _fill_bins(data: Any, spans: Any, places: Any, column: int, base: int, before: int, out: Any, fault: Any) -> int:
+    """Copy sketches behind the ``before`` pairs that are there; how many are there then."""
+    ends, keys, counts = out
     for record in range(len(spans)):
         first, last = spans[record]
         at, pairs = places[record, column, 0], places[record, column, 1]
@@ -184,6 +183,7 @@ def _fill_bins(
             ends[row] = before + end
             start = end
         before += start
+    return before
 
 
 @njit(cache=True, nogil=True)
@@ -204,13 +204,23 @@ def _judge_texts(
 
 @njit(cache=True, nogil=True)
 def _fill_texts(
-    data: Any, spans: Any, places: Any, column: int, nullable: bool, base: int, ends: Any, out: Any, known: Any
-) -> bool:
-    """Copy a column of texts, those of null rows left out; True when there is a null.
+    data: Any,
+    spans: Any,
+    places: Any,
+    column: int,
+    nullable: bool,
+    base: int,
+    end: int,
+    ends: Any,
+    out: Any,
+    known: Any,
+) -> tuple[int, bool]:
+    """Copy texts behind the ``end`` bytes that are there, those of null rows left out; how many are there then, and
+    whether there is a null.
 
     Copies run up to 7 bytes beyond a text; the next one overwrites them.
     """
-    end, any_null = 0, False
+    any_null = False
     for record in range(len(spans)):
         first, last = spans[record]
         nulls = places[record, column, 0]
@@ -227,37 +237,31 @@ def _fill_texts(
                 known[row] = not absent
             ends[row] = end
             position += size
-    return any_null
+    return end, any_null
 
 
 @njit(cache=True, nogil=True)
-def _fill_column(
-    data: Any, spans: Any, places: Any, column: int, shapes: Any, words: Any, target: Any, fault: Any
-) -> None:
-    """Copy and judge a column that is no text."""
-    kind, slot, null_slot = shapes.shape[column], shapes.slot[column], shapes.null_slot[column]
-    if kind == LABEL:
-        which, out = words.which[slot], target.codes[slot]
-        _fill_labels(data, spans, places, column, which, words.base, words.codes, out, fault)
-    elif kind == BINS:
-        base, ends = target.sketch_base[slot], target.sketch_ends[slot]
-        _fill_bins(data, spans, places, column, base, ends, target.keys, target.counts, fault)
+def _fill_numbers(data: Any, spans: Any, places: Any, column: int, shapes: Any, target: Any, fault: Any) -> None:
+    """Copy and judge a column of numbers."""
+    slot, null_slot = shapes.slot[column], shapes.null_slot[column]
+    bounds = (shapes.signed[column], shapes.low[column], shapes.span[column])
+    nullable, known = shapes.shape[column] == NULLABLE, target.known[null_slot]
+    if shapes.width[column] == 4:
+        any_null = _fill32(data, spans, places, column, nullable, bounds, target.n32[slot], known, fault)
     else:
-        bounds = (shapes.signed[column], shapes.low[column], shapes.span[column])
-        nullable, known = kind == NULLABLE, target.known[null_slot]
-        if shapes.width[column] == 4:
-            any_null = _fill32(data, spans, places, column, nullable, bounds, target.n32[slot], known, fault)
-        else:
-            any_null = _fill64(data, spans, places, column, nullable, bounds, target.n64[slot], known, fault)
-        if any_null:
-            target.has_null[null_slot] = True
+        any_null = _fill64(data, spans, places, column, nullable, bounds, target.n64[slot], known, fault)
+    if any_null:
+        target.has_null[null_slot] = True
 
 
 @njit(cache=True, nogil=True)
 def fill(
     data: Any, rows: Any, places: Any, shapes: Any, words: Any, target: Any, text_max: int, keep_texts: bool
 ) -> None:
-    """Copy the columns of every record with rows into ``target``, behind one another."""
+    """Copy the columns of every record with rows into ``target``, behind one another.
+
+    All columns of some records, then of the next: what is read for one column is near to hand for the others.
+    """
     spans = np.empty((len(rows), 2), dtype=np.int64)
     first = 0
     for record in range(len(rows)):
@@ -265,18 +269,39 @@ def fill(
         for row in range(first, spans[record, 1]):
             target.record_of[row], target.row_of[row] = record, row - first
         first = spans[record, 1]
-    fault = target.fault
+    filled = np.zeros(len(shapes.shape), dtype=np.int64)
+    step = max(1, TOGETHER_BYTES * len(rows) // max(len(data), 1))
+    for begin in range(0, len(rows), step):
+        end = min(begin + step, len(rows))
+        some = (spans[begin:end], places[begin:end], words.starts[:, begin:end])
+        _fill_some(data, some, shapes, words.codes, target, filled, text_max, keep_texts)
+
+
+@njit(cache=True, nogil=True)
+def _fill_some(
+    data: Any, some: Any, shapes: Any, codes: Any, target: Any, filled: Any, text_max: int, keep_texts: bool
+) -> None:
+    """All columns of some records. ``filled`` has the pairs or bytes that are there by column."""
+    (spans, places, starts), fault = some, target.fault
     for column in range(len(shapes.shape)):
         kind, slot, null_slot = shapes.shape[column], shapes.slot[column], shapes.null_slot[column]
-        if kind in (FIXED, NULLABLE, LABEL, BINS):
-            _fill_column(data, spans, places, column, shapes, words, target, fault)
-            continue
-        nullable = kind == NULLABLE_TEXT
-        _judge_texts(data, spans, places, column, nullable, shapes.required[column], text_max, fault)
-        if keep_texts:
-            base, ends, known = target.text_base[slot], target.text_ends[slot], target.known[null_slot]
-            if _fill_texts(data, spans, places, column, nullable, base, ends, target.texts, known):
-                target.has_null[null_slot] = True
+        if kind == LABEL:
+            _fill_labels(data, spans, places, column, starts[slot], codes, target.codes[slot], fault)
+        elif kind == BINS:
+            base, out = target.sketch_base[slot], (target.sketch_ends[slot], target.keys, target.counts)
+            filled[column] = _fill_bins(data, spans, places, column, base, filled[column], out, fault)
+        elif kind in (FIXED, NULLABLE):
+            _fill_numbers(data, spans, places, column, shapes, target, fault)
+        else:
+            nullable = kind == NULLABLE_TEXT
+            _judge_texts(data, spans, places, column, nullable, shapes.required[column], text_max, fault)
+            if keep_texts:
+                base, ends, known = target.text_base[slot], target.text_ends[slot], target.known[null_slot]
+                filled[column], any_null = _fill_texts(
+                    data, spans, places, column, nullable, base, filled[column], ends, target.texts, known
+                )
+                if any_null:
+                    target.has_null[null_slot] = True
 
 
 @njit(cache=True, nogil=True)

@@ -1,8 +1,8 @@
 """Compiled loops that prove the structure of canonical Native blocks. The compiler checks no bounds: the code does.
 
-``measure`` proves every record and notes where its columns lie; only what it has proven is read by ``survey`` and by
-``schemas.native_fill``. The buffer must be followed by 8 spare bytes, because texts are hashed and copied eight bytes
-at a time. ``places`` is (record, column, 4):
+``measure`` proves every record and notes where its columns lie; only what it has proven is read by ``survey``, by
+``schemas.native_words`` and by ``schemas.native_fill``. The buffer must be followed by 8 spare bytes, because texts
+are hashed and copied eight bytes at a time. ``places`` is (record, column, 4):
 
 =========  ======================  =======================  ==================  ===================
 shape      0                       1                        2                   3
@@ -31,7 +31,7 @@ from schemas.native_loads import load16, load32, load64
 
 
 @njit(cache=True, nogil=True)
-def _same(left: Any, at: int, right: Any, there: int, size: int) -> bool:
+def same_bytes(left: Any, at: int, right: Any, there: int, size: int) -> bool:
     """Whether ``size`` bytes are equal; reads no byte beyond them."""
     i = 0
     while i + 8 <= size:
@@ -155,7 +155,7 @@ def _measure_record(data: Any, position: int, end: int, shapes: Any, places: Any
     begin = 0
     for column in range(columns):
         size = prefix_ends[column] - begin
-        if position + size > end or not _same(data, position, shapes.prefixes, begin, size):
+        if position + size > end or not same_bytes(data, position, shapes.prefixes, begin, size):
             return -1
         position += size
         begin = prefix_ends[column]
@@ -188,7 +188,8 @@ def measure(data: Any, ends: Any, shapes: Any, rows: Any, places: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _hash(data: Any, position: int, size: int) -> int:
+def hash_bytes(data: Any, position: int, size: int) -> int:
+    """31 bits of these bytes; up to 7 behind them are read and do not count."""
     value = np.uint64(size) * np.uint64(0x9E3779B97F4A7C15)
     i = 0
     while i < size:
@@ -202,48 +203,14 @@ def _hash(data: Any, position: int, size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def survey(data: Any, rows: Any, places: Any, shapes: Any, table: Any, which: Any, found: Any, totals: Any) -> int:
-    """Number the distinct dictionaries of each label column, and add up what ``fill`` will need room for.
-
-    ``which`` (label, record) gets the number; ``found`` (number, 4) label, start, end and words of each; the count of
-    numbers is returned. ``totals`` (column) gets the pairs or text bytes of all records, in its last place the rows.
-    ``table`` is scratch of a power of two above twice the records.
-    """
-    count = 0
+def survey(rows: Any, places: Any, shapes: Any, totals: Any) -> None:
+    """Add up what ``fill`` will need room for: ``totals`` (column) gets the pairs or text bytes of all records, in its
+    last place the rows."""
     totals[:] = 0
     for record in range(len(rows)):
         totals[-1] += max(rows[record], 0)
     for column in range(len(shapes.shape)):
-        if shapes.shape[column] == LABEL:
-            count = _number_dictionaries(data, rows, places, column, shapes.slot[column], table, which, found, count)
-        elif shapes.shape[column] >= BINS:
+        if shapes.shape[column] >= BINS:
             for record in range(len(rows)):
                 if rows[record] > 0:
                     totals[column] += places[record, column, 1]
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _number_dictionaries(
-    data: Any, rows: Any, places: Any, column: int, label: int, table: Any, which: Any, found: Any, count: int
-) -> int:
-    mask = len(table) - 1
-    table[:] = -1
-    for record in range(len(rows)):
-        if rows[record] <= 0:
-            continue
-        begin = places[record, column, 0]
-        size = places[record, column, 1] - begin
-        slot = _hash(data, begin, size) & mask
-        while table[slot] >= 0:
-            there = found[table[slot], 1]
-            if found[table[slot], 2] - there == size and _same(data, begin, data, there, size):
-                break
-            slot = (slot + 1) & mask
-        if table[slot] < 0:
-            table[slot] = count
-            found[count, 0], found[count, 1], found[count, 2] = label, begin, begin + size
-            found[count, 3] = places[record, column, 2]
-            count += 1
-        which[label, record] = table[slot]
-    return count

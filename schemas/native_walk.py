@@ -1,43 +1,28 @@
-"""Many canonical Native blocks into one block, by a compiled walk: no per-record cost in Python but its dictionaries.
+"""Many canonical Native blocks into one block, by a compiled walk: no per-record cost in Python.
 
 The records' bytes are joined into one buffer. ``measure`` proves structure and bounds of each and tells which are no
 canonical blocks; ``fill`` copies all columns of all records behind one another and judges values on the way. Between
-the two Python sees every *distinct* dictionary once per batch, and a cache remembers those of earlier batches: the
-same host sends the same words every second.
+the two ``schemas.native_words`` gives codes to the words of all dictionaries.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, count
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from schemas import native_fill, native_kernels
 from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
-from schemas.fields import Field, Kind
+from schemas.fields import Field
 from schemas.native import concat, encode
-from schemas.native_cursor import read_varint
 from schemas.native_layout import Layout, layout_of
 from schemas.native_reader import parse
+from schemas.native_words import Dictionaries, WordList, any_word
 
 _SPARE = bytes(8)
-_CACHE_ENTRIES_MAX = 32_768
-_CACHE_BYTES_MAX = 16 * 1024 * 1024
-_WORD_BYTES = 64
-"""What a remembered word costs beside its bytes."""
-
-Words = list[bytes | None]
-Judge = Callable[[Field, bytes | None], bool]
-"""Whether a word may stand in a label column; must be a function of its arguments alone."""
-
-
-def any_word(field: Field, word: bytes | None) -> bool:
-    """The judge of blocks that need no judgement."""
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,48 +50,6 @@ class Filled:
     row_of: npt.NDArray[np.int32]
 
 
-class Dictionaries:
-    """Dictionaries seen before, by their bytes: the words of each and which of them are refused.
-
-    Two generations, so that what is in use stays; bounded by entries and bytes. One per event type, limits and judge.
-    """
-
-    def __init__(self, fields: Sequence[Field], judge: Judge) -> None:
-        self._fields = [field for field in fields if field.kind is Kind.LABEL]
-        self._judge = judge
-        self._new: list[dict[bytes, tuple[Words, list[int]]]] = [{} for _ in self._fields]
-        self._old = self._new
-        self._entries = self._bytes = 0
-
-    def words(self, label: int, data: bytes, count: int) -> tuple[Words, list[int]]:
-        """The ``count`` words in ``data`` (entry 0 is null), and the places of those refused."""
-        found = self._new[label].get(data)
-        if found is not None:
-            return found
-        found = self._old[label].get(data) or self._read(label, data, count)
-        if self._entries >= _CACHE_ENTRIES_MAX or self._bytes > _CACHE_BYTES_MAX:
-            self._old, self._new = self._new, [{} for _ in self._fields]
-            self._entries = self._bytes = 0
-        self._new[label][data] = found
-        self._entries += 1
-        self._bytes += len(data) + _WORD_BYTES * count
-        return found
-
-    def _read(self, label: int, data: bytes, count: int) -> tuple[Words, list[int]]:
-        words: Words = []
-        position = 0
-        for _ in range(count):
-            size, position = read_varint(data, position)
-            words.append(data[position : position + size])
-            position += size
-        words[0] = None
-        field = self._fields[label]
-        refused = [place for place, word in enumerate(words) if not self._judge(field, word)]
-        for place in refused:
-            words[place] = None  # so that it takes no code
-        return words, refused
-
-
 def measure(fields: tuple[Field, ...], values: Sequence[bytes]) -> Measured:
     """The structure of each record, proven; nothing of a value is judged yet."""
     layout = layout_of(fields)
@@ -125,11 +68,15 @@ def fill(measured: Measured, dictionaries: Dictionaries, text_bytes_max: int, *,
     Without ``texts`` those columns are judged but left out.
     """
     layout = measured.layout
-    words, lists, totals = _words(measured, dictionaries)
+    data, rows, places, shapes = measured.data, measured.rows, measured.places, layout.shapes
+    sums = np.empty(len(layout.fields) + 1, dtype=np.int64)
+    native_kernels.survey(rows, places, shapes, sums)
+    totals = sums.tolist()
     assert totals[-1] > 0, "nothing to fill"
-    target = _target(layout, totals, texts=texts)
-    native_fill.fill(measured.data, measured.rows, measured.places, layout.shapes, words, target, text_bytes_max, texts)
-    block = Block(totals[-1], _columns(layout, target, lists, texts=texts))
+    coded, target = dictionaries.code(measured.joined, data, rows, places), _target(layout, totals, texts=texts)
+    codes = native_fill.Codes(coded.starts, coded.codes)
+    native_fill.fill(data, rows, places, shapes, codes, target, text_bytes_max, texts)
+    block = Block(totals[-1], _columns(layout, target, coded.words, texts=texts))
     return Filled(block, target.fault, target.record_of, target.row_of)
 
 
@@ -150,37 +97,6 @@ def decode_many(fields: tuple[Field, ...], values: Sequence[bytes]) -> Block:
     if not (measured.rows > 0).any():
         return concat(fields, [parse(value, fields).sound() for value in values])
     return fill(measured, Dictionaries(fields, any_word), np.iinfo(np.int64).max).block
-
-
-def _words(measured: Measured, dictionaries: Dictionaries) -> tuple[native_fill.Words, list[Words], list[int]]:
-    """Codes for every distinct dictionary, the words of each label column, and the totals of ``survey``."""
-    layout, records = measured.layout, len(measured.rows)
-    labels = layout.sizes["labels"]
-    which = np.empty((labels, records), dtype=np.int64)
-    found = np.empty((labels * records, 4), dtype=np.int64)
-    table = np.empty(1 << (2 * records).bit_length(), dtype=np.int64)
-    totals = np.empty(len(layout.fields) + 1, dtype=np.int64)
-    distinct = native_kernels.survey(
-        measured.data, measured.rows, measured.places, layout.shapes, table, which, found, totals
-    )
-    words = [_numbering() for _ in range(labels)]
-    base: list[int] = []
-    codes: list[int] = []
-    for label, begin, end, size in found[:distinct].tolist():
-        base.append(len(codes))
-        texts, refused = dictionaries.words(label, measured.joined[begin:end], size)
-        codes.extend(map(words[label].__getitem__, texts))
-        for place in refused:
-            codes[base[-1] + place] = native_fill.BAD_WORD
-    arrays = native_fill.Words(which, np.array(base, dtype=np.int64), np.array(codes, dtype=np.int32))
-    return arrays, [list(known) for known in words], totals.tolist()
-
-
-def _numbering() -> defaultdict[bytes | None, int]:
-    """Words to codes in order of their first use, null first; a look-up of a new word gives it the next code."""
-    numbering: defaultdict[bytes | None, int] = defaultdict(count(1).__next__)
-    numbering[None] = 0
-    return numbering
 
 
 def _target(layout: Layout, totals: list[int], *, texts: bool) -> native_fill.Target:
@@ -210,7 +126,7 @@ def _target(layout: Layout, totals: list[int], *, texts: bool) -> native_fill.Ta
     )
 
 
-def _columns(layout: Layout, target: native_fill.Target, words: list[Words], *, texts: bool) -> dict[str, Column]:
+def _columns(layout: Layout, target: native_fill.Target, words: list[WordList], *, texts: bool) -> dict[str, Column]:
     """The arrays that ``fill`` wrote, cut into columns."""
     columns: dict[str, Column] = {}
     has_null = target.has_null.tolist()

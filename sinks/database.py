@@ -108,7 +108,7 @@ class SinkDatabase:
             self._client = None
 
     def _do(self, work: Callable[[Any], T], *, repeatable: bool = False) -> T:
-        """What ``work`` answers; if ``repeatable`` it is done again at once when the server closed a connection kept."""
+        """What ``work`` answers; ``repeatable``: done again at once when the server had closed the connection."""
         was_open = self._client is not None
         try:
             if self._client is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native, native_walk
+from schemas import native, native_walk, native_words
 from schemas.admission import Reject, admit, read_headers
 from schemas.block import Block, Column, Labels, Numbers
 from schemas.costs import COSTS
@@ -154,8 +154,8 @@ def _read(table: Table, record: Record) -> Block:
 
 
 @lru_cache(maxsize=64)
-def _dictionaries(schema: str) -> native_walk.Dictionaries:
-    return native_walk.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_walk.any_word)
+def _dictionaries(schema: str) -> native_words.Dictionaries:
+    return native_words.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_words.any_word)
 
 
 def _table_of(record: Record) -> Table:

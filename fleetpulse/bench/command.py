@@ -339,7 +339,7 @@ def _show_size(result: dict[str, Any]) -> None:
 @app.command()
 def landing(
     profile: Annotated[ProfileName, typer.Option(help="bulk: 500 events a record; fleet: 1,250 hosts.")],
-    seconds: Annotated[int, typer.Option(min=1, max=120, help="Seconds of events; one insert each.")] = 6,
+    seconds: Annotated[int, typer.Option(min=3, max=120, help="Seconds of events; three to an insert.")] = 12,
     seed: Seed = 1,
     json: Json = False,
     results: Results = None,

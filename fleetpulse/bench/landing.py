@@ -1,7 +1,7 @@
 """``bench landing``: what it costs, client and server, to keep raw events, against JSONEachRow over the same HTTP.
 
-Both sides get the same events into tables of the same definition, in inserts of the same seconds of a fleet; merges of
-the tables are held off. Ours starts from the Native records as they come from Kafka: admission, one merged block with
+Both sides get the same events into tables of the same definition, in inserts of as many seconds of a fleet as the sink
+gathers, in a process that searches for cycles as rarely as the sink's; merges of the tables are held off. Ours starts from the Native records as they come from Kafka: admission, one merged block with
 every row's identity, one insert. The other side starts from NDJSON records: joined, one insert, parsed by the server.
 """
 
@@ -28,8 +28,10 @@ from schemas.record import Record
 from schemas.stored import raw_table
 from sinks.database import SinkDatabase
 from sinks.landing import land_raw
+from sinks.service import SinkSettings
+from sinks.warm import warm
 
-SECONDS_PER_INSERT = 1
+SECONDS_PER_INSERT = SinkSettings().raw_flush_ms // 1_000
 _LINES = f"{peer.DATABASE}.lines"
 
 
@@ -73,6 +75,7 @@ def _compare(
         client.command(f"SYSTEM STOP MERGES {name}")
     native, events = _seconds_of(profile, topic, seconds, seed, NATIVE)
     lines, _ = _seconds_of(profile, topic, seconds, seed, NDJSON)
+    warm()
     sink = SinkDatabase(stand.config.clickhouse)
     with progress.task(f"{topic}: Native by the sink"):
         ours = _cost(stand, events, lambda part: _land(sink, topic, part), native)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from schemas import finals, native, native_walk
+from schemas import finals, native, native_walk, native_words
 from schemas.block import Block
 from schemas.errors import RejectedError
 from schemas.tables import EXEMPLARS
@@ -50,5 +50,5 @@ def _opened(schema: str, values: Sequence[bytes]) -> tuple[Block | None, int]:
 
 
 @lru_cache(maxsize=len(finals.TABLE_BY_SCHEMA))
-def _dictionaries(schema: str) -> native_walk.Dictionaries:
-    return native_walk.Dictionaries(finals.TABLE_BY_SCHEMA[schema].fields, native_walk.any_word)
+def _dictionaries(schema: str) -> native_words.Dictionaries:
+    return native_words.Dictionaries(finals.TABLE_BY_SCHEMA[schema].fields, native_words.any_word)

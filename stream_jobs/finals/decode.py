@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native, native_walk
+from schemas import native, native_walk, native_words
 from schemas.block import Block, Numbers
 from schemas.errors import ContractError, RejectedError
 from schemas.record import Record
@@ -80,5 +80,5 @@ def _again(table: Table, record: Record) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _dictionaries(schema: str) -> native_walk.Dictionaries:
-    return native_walk.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_walk.any_word)
+def _dictionaries(schema: str) -> native_words.Dictionaries:
+    return native_words.Dictionaries(BY_TABLE_SCHEMA[schema].fields, native_words.any_word)

@@ -1,7 +1,7 @@
 """The compiled walk agrees with the tolerant reader wherever it accepts, and accepts whatever we write ourselves.
 
-Covers schemas.native_walk with schemas.native_layout, schemas.native_loads, schemas.native_kernels and
-schemas.native_fill.
+Covers schemas.native_walk with schemas.native_layout, schemas.native_loads, schemas.native_kernels, schemas.native_words
+and schemas.native_fill.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import native, native_fill, native_layout, native_walk
+from schemas import native, native_fill, native_layout, native_walk, native_words
 from schemas.block import Block, Labels, Texts
 from schemas.build import block_from_rows, rows_of
 from schemas.errors import RejectedError
@@ -39,7 +39,7 @@ def encoded(fields: tuple[Field, ...], rows: list[dict[str, Any]]) -> bytes:
 
 
 def filled(fields: tuple[Field, ...], values: list[bytes], *, texts: bool = True) -> native_walk.Filled:
-    dictionaries = native_walk.Dictionaries(fields, native_walk.any_word)
+    dictionaries = native_words.Dictionaries(fields, native_words.any_word)
     return native_walk.fill(native_walk.measure(fields, values), dictionaries, BYTES_MAX, texts=texts)
 
 
@@ -110,7 +110,7 @@ def test_what_the_walk_accepts_the_tolerant_reader_reads_alike(rows: list[dict[s
 
     assert measured.rows[[0, 2]].tolist() == [len(rows)] * 2
     if measured.rows[1] > 0:
-        taken = native_walk.fill(measured, native_walk.Dictionaries(WITHOUT_LISTS, native_walk.any_word), BYTES_MAX)
+        taken = native_walk.fill(measured, native_words.Dictionaries(WITHOUT_LISTS, native_words.any_word), BYTES_MAX)
         careful = rows_of(WITHOUT_LISTS, parse(bytes(value), WITHOUT_LISTS).sound())
         assert rows_of(WITHOUT_LISTS, taken.block) == [*rows, *careful, *rows]
 
@@ -208,7 +208,7 @@ def test_texts_are_judged_by_length_and_need() -> None:
     """Too long, or empty where one is required, is a fault; also when texts are left out."""
     fields = (Field("x", Kind.TEXT, Role.ATTRIBUTE, "", "", required=True),)
     value = encoded(fields, [{"x": text} for text in ("a" * 200, "", "a" * 201)])
-    dictionaries = native_walk.Dictionaries(fields, native_walk.any_word)
+    dictionaries = native_words.Dictionaries(fields, native_words.any_word)
 
     for texts in (True, False):
         taken = native_walk.fill(native_walk.measure(fields, [value]), dictionaries, 200, texts=texts)
@@ -218,7 +218,7 @@ def test_texts_are_judged_by_length_and_need() -> None:
 def test_refused_words_read_null_and_take_no_code() -> None:
     """A word that the judge refuses is a fault of its rows and does not enter the list of words."""
     fields = (Field("x", Kind.LABEL, Role.DIMENSION, "", ""),)
-    dictionaries = native_walk.Dictionaries(fields, lambda _, word: word != b"bad")
+    dictionaries = native_words.Dictionaries(fields, lambda _, word: word != b"bad")
     value = encoded(fields, [{"x": word} for word in ("good", "bad", None, "bad")])
 
     taken = native_walk.fill(native_walk.measure(fields, [value]), dictionaries, BYTES_MAX)
@@ -259,22 +259,61 @@ def test_dictionaries_are_not_much_longer_than_their_column(spare: int, sound: b
             native.decode(value, fields)
 
 
-def test_dictionaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache forgets what was not used for two generations; what it answers never changes."""
-    monkeypatch.setattr(native_walk, "_CACHE_ENTRIES_MAX", 10)
-    fields = (Field("x", Kind.LABEL, Role.DIMENSION, "", ""),)
+@pytest.mark.parametrize("bound", ["_ENTRIES_MAX", "_BYTES_MAX"])
+def test_dictionaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """A dictionary is looked at once until there are too many, then once more; what is answered never changes."""
+    monkeypatch.setattr(native_words, bound, 1_500)
+    fields = (Field("x", Kind.LABEL, Role.DIMENSION, "", ""), Field("y", Kind.LABEL, Role.DIMENSION, "", ""))
     asked: list[bytes | None] = []
-    dictionaries = native_walk.Dictionaries(fields, lambda _, word: asked.append(word) or True)
+    dictionaries = native_words.Dictionaries(fields, lambda _, word: asked.append(word) or word != b"bad")
 
-    for number in range(100):
-        found = dictionaries.words(0, b"\0\1" + bytes([number]), 2)
-        assert found == ([None, bytes([number])], [])
-        assert dictionaries.words(0, b"\0\1a", 2) == ([None, b"a"], [])
-    asked_for_a = asked.count(b"a")
-    dictionaries.words(0, b"\0\1" + bytes([0]), 2)
+    def codes_of(*words: str) -> list[list[object]]:
+        values = [encoded(fields, [{"x": word, "y": "a"}, {"x": "a", "y": word}]) for word in words]
+        found = native_walk.fill(native_walk.measure(fields, values), dictionaries, 100)
+        columns = [found.block.columns[name] for name in "xy"]
+        return [
+            [column.words[code] for code in column.codes.tolist()] for column in columns if isinstance(column, Labels)
+        ]
 
-    assert asked_for_a == 1
-    assert asked.count(bytes([0])) == 2
+    names = [f"word-{number}" for number in range(1_000)]
+    for name in names:
+        assert codes_of(name, "a", "bad", name) == [
+            [name.encode(), b"a", b"a", b"a", None, b"a", name.encode(), b"a"],
+            [b"a", name.encode(), b"a", b"a", b"a", None, b"a", name.encode()],
+        ]
+    asked_for = [asked.count(name.encode()) for name in names]
+    assert asked_for == [2] * len(names), "once for each label"
+    assert codes_of(names[-1]) == [[names[-1].encode(), b"a"], [b"a", names[-1].encode()]]
+    assert 1 < asked.count(b"bad") // 2 < 100
+    again = asked.count(names[0].encode())
+    codes_of(names[0])
+    assert asked.count(names[0].encode()) == again + 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(
+            st.lists(st.none() | st.sampled_from(["", "a", "b", "longer than eight bytes"]), min_size=1), min_size=1
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_words_are_numbered_by_batch_in_the_order_of_their_first_use(batches: list[list[list[str | None]]]) -> None:
+    """Whatever earlier batches held: a batch knows the words of its own dictionaries alone."""
+    fields = (Field("x", Kind.LABEL, Role.DIMENSION, "", ""),)
+    dictionaries = native_words.Dictionaries(fields, native_words.any_word)
+
+    for batch in batches:
+        blocks = [block_from_rows(fields, [{"x": word} for word in words]) for words in batch]
+        measured = native_walk.measure(fields, [native.encode(fields, block) for block in blocks])
+        column = native_walk.fill(measured, dictionaries, 100).block.columns["x"]
+
+        expected = native.concat(fields, blocks).columns["x"]
+        assert isinstance(column, Labels)
+        assert isinstance(expected, Labels)
+        assert (column.codes.tolist(), column.words) == (expected.codes.tolist(), expected.words)
 
 
 def test_texts_longer_than_their_varint_head_are_copied_whole() -> None:
