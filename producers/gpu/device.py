@@ -15,7 +15,7 @@ from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
 from producers.gpu.plan import Plan, plan_for
-from producers.gpu.ready import Ask, Together, asked
+from producers.gpu.ready import Ask, Together, codes_of
 from producers.gpu.rows import Reading, shape_of
 from producers.gpu.sources import Call, Gpm
 
@@ -50,8 +50,23 @@ class Due:
     settings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The driver's codes for what was asked at a moment: calls, fields, GPM. What it told lies in the buffers."""
+
+    at_ms: int
+    monotonic_ms: int
+    due: Due
+    calls: list[int]
+    fields: list[int]
+    gpm: list[int]
+
+
 class Device:
-    """Reads one device. For one thread at a time; ``errors`` are those of the last reading, by key."""
+    """Reads one device. For one thread at a time; ``errors`` are those of the last reading, by key.
+
+    ``read`` is ``ask`` and ``told``: the one does all that may hang, the other nothing but look at what was told.
+    """
 
     def __init__(self, found: Found, *, stale: bool = False) -> None:
         """``stale``: its handle is of a driver that is no more; it must be looked up before it is read."""
@@ -73,14 +88,32 @@ class Device:
 
         ``GpuLostError`` and ``DriverGoneError`` when it does not answer at all.
         """
+        asked = self.ask(at_ms, monotonic_ms)
+        return self.told(asked) if isinstance(asked, Asked) else asked
+
+    def ask(self, at_ms: int, monotonic_ms: int) -> Asked | Reading:
+        """What ``told`` makes a reading of; the reading itself where asking takes more than calls that are ready.
+
+        Raises as ``read``.
+        """
+        if self._probed and not self._all.unready:
+            self.errors = {}
+            return self._ask(at_ms, monotonic_ms)
         self.errors = {}
-        values = self._once(at_ms, monotonic_ms)
+        values = self._values(self._ask(at_ms, monotonic_ms))
         for _ in range(0 if self._probed else PROBES_MAX):
             if not self._replan():
                 break
             self._slow_slot = None
-            values = self._once(at_ms, monotonic_ms)
+            values = self._values(self._ask(at_ms, monotonic_ms))
         self._probed = True
+        return self._reading(at_ms, monotonic_ms, values)
+
+    def told(self, asked: Asked) -> Reading:
+        """The reading. Raises as ``read``."""
+        return self._reading(asked.at_ms, asked.monotonic_ms, self._values(asked))
+
+    def _reading(self, at_ms: int, monotonic_ms: int, values: Values) -> Reading:
         self._replan()
         if values.keys() <= self._settings.keys():
             raise GpuLostError("it tells nothing any more")
@@ -100,21 +133,24 @@ class Device:
             with contextlib.suppress(pynvml.NVMLError):
                 self._gpm.close()
 
-    def _once(self, at_ms: int, monotonic_ms: int) -> Values:
-        """All calls that are ready come first, one after another; then what they told."""
-        values: Values = {}
+    def _ask(self, at_ms: int, monotonic_ms: int) -> Asked:
+        """All calls that are ready, one after another."""
         due = self._due(at_ms)
         fields, gpm = self._asks_of_fields(), self._asks_of_gpm(monotonic_ms)
-        codes = asked((*due.together.asks, *fields, *gpm))
+        codes = codes_of((*due.together.asks, *fields, *gpm))
         if gpm and not codes[-1] and self._gpm is not None:
-            codes += asked(self._gpm.compares())
+            codes += codes_of(self._gpm.compares())
         of_calls, of_fields = len(due.ready), len(due.ready) + len(fields)
-        self._take_calls(due, codes[:of_calls], values)
+        return Asked(at_ms, monotonic_ms, due, codes[:of_calls], codes[of_calls:of_fields], codes[of_fields:])
+
+    def _values(self, asked: Asked) -> Values:
+        values: Values = {}
+        self._take_calls(asked.due, asked.calls, values)
         values |= self._settings
-        if fields:
-            self._take_fields(codes[of_calls], values)
-        if gpm:
-            self._take_gpm(codes[of_fields:], values)
+        if asked.fields:
+            self._take_fields(asked.fields[0], values)
+        if asked.gpm:
+            self._take_gpm(asked.gpm, values)
         return values
 
     def _due(self, at_ms: int) -> Due:
@@ -124,22 +160,23 @@ class Device:
         return self._all if slow else self._every
 
     def _take_calls(self, due: Due, codes: list[int], values: Values) -> None:
-        """What they told; a driver that refuses one may know an older way, as it may for those that are not ready."""
+        """What they told. A driver that refuses one may know an older way, as it may for those that are not ready: the
+        first reading asks in that way at once; later the next reading does."""
         values |= due.together.told()
-        unready = list(due.unready)
+        refused = list[NvmlCall]()
         for call, code in zip(due.ready, codes, strict=True) if any(codes) else ():
             if not code:
                 continue
             for key in call.keys:
                 del values[key]
             if code in REFUSED:
-                unready.append(call)
+                refused.append(call)
             else:
                 self._judge(call.keys, code)
-        if len(unready) > len(due.unready):
-            self._ready -= {call.name for call in unready}
+        if refused:
+            self._ready -= {call.name for call in refused}
             self._sort_calls()
-        for call in unready:
+        for call in (*due.unready, *(refused if not self._probed else ())):
             values |= self._call(call)
         for key in due.settings:
             if key in values:

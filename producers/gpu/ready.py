@@ -40,7 +40,7 @@ def function_of(name: str) -> Callable[..., int]:
     return function
 
 
-def asked(asks: Iterable[Ask]) -> list[int]:
+def codes_of(asks: Iterable[Ask]) -> list[int]:
     """The codes that the driver gives to these, in turn."""
     return [function(*arguments) for function, arguments in asks]
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 
 from producers.differences import bounds, within
 from producers.gpu import inventory
-from producers.gpu.device import Device, Found
+from producers.gpu.device import Asked, Device, Found
 from producers.gpu.faults import Fault
 from producers.gpu.identity import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, open_library
@@ -185,7 +185,7 @@ class NvmlSampler:
                 steps |= _scan_steps()
         return steps
 
-    def _read(self, device: Device, lost: bool, at_ms: int, begun_ms: int) -> tuple[Device, Reading]:
+    def _read(self, device: Device, lost: bool, at_ms: int, begun_ms: int) -> tuple[Device, Asked | Reading]:
         """A step of the watchdog: everything that asks the driver about one device.
 
         All devices of a round stand at its moment, but for those that had to wait for one that hangs.
@@ -196,12 +196,17 @@ class NvmlSampler:
                 before.close()
         now_ms = round(self._clock.monotonic_s() * 1_000)
         late_ms = now_ms - begun_ms
-        return device, device.read(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
+        return device, device.ask(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
 
     def _outcome(self, tracked: Tracked, outcome: Outcome[Any]) -> tuple[list[Row], list[Happening]]:
         if isinstance(outcome, Done):
-            tracked.device, reading = outcome.value
-            return self._answered(tracked, reading)
+            tracked.device, told = outcome.value
+            try:
+                reading = tracked.device.told(told) if isinstance(told, Asked) else told
+            except (GpuLostError, DriverGoneError) as error:
+                outcome = Failed(error)
+            else:
+                return self._answered(tracked, reading)
         if isinstance(outcome, Hung):
             newly, tracked.state = tracked.state == "well", "hung"
             return [], [Happening.of("gpu_unresponsive", UNRESPONSIVE, None)] if newly else []

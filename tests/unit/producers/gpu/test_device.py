@@ -14,7 +14,7 @@ from producers.gpu.field_values import _HEADS, _RAWS, FieldValues
 from producers.gpu.gpm import _METRIC, INTERVAL_MS_MIN, GpmReader, open_gpm
 from producers.gpu.identity import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
-from producers.gpu.ready import asked
+from producers.gpu.ready import codes_of
 from producers.gpu.sources import Value
 from producers.gpu.transitions import Happening
 from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
@@ -36,13 +36,13 @@ def found() -> Found:
 
 
 def read(values: FieldValues) -> tuple[dict[str, int], dict[str, int]]:
-    assert asked(values.asks(found().handle)) == [0]
+    assert codes_of(values.asks(found().handle)) == [0]
     return values.told()
 
 
 def means(reader: GpmReader, metrics: tuple[int, ...], at_ms: int) -> tuple[dict[int, int], dict[int, int]]:
-    assert not any(asked(reader.asks(metrics, at_ms)))
-    assert not any(asked(reader.compares()))
+    assert not any(codes_of(reader.asks(metrics, at_ms)))
+    assert not any(codes_of(reader.compares()))
     return reader.told()
 
 
@@ -143,7 +143,7 @@ def test_after_a_sample_that_failed_the_one_before_is_compared(gpu: FakeGpu) -> 
     means(reader, (2,), 1_000)
     kept = reader._samples[reader._newest]
     gpu.gpm = {}
-    failed = asked(reader.asks((2,), 2_000))
+    failed = codes_of(reader.asks((2,), 2_000))
     gpu.gpm = {2: 25.0}
     reader.asks((2,), 2_050)
 
