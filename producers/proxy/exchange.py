@@ -43,6 +43,7 @@ class Exchange:
         "client",
         "complete",
         "ended",
+        "ended_ms",
         "framing",
         "head",
         "heard_s",
@@ -55,6 +56,7 @@ class Exchange:
         "tenant",
         "upstream",
         "watch",
+        "watched",
         "where",
     )
 
@@ -75,7 +77,9 @@ class Exchange:
         self.tenant: str | None = None
         self.upstream: Upstream | None = None
         self.side: UpstreamSide | None = None
-        self.watch: Watch | None = None
+        self.watched = False  # noted for the figures
+        self.watch: Watch | None = None  # when that was looked at
+        self.ended_ms = 0  # since the epoch
         self.where: int | None = None  # the upstream that was asked last
         self.framing = Framing.NONE
         self._filter: UsageFilter | None = None
@@ -124,7 +128,7 @@ class Exchange:
     def _request(self) -> bytes:
         body = b"".join(self._pieces)
         self._pieces.clear()
-        asked, self.watch = self.server.watch_request(self, body)
+        asked = self.server.watch_request(self, body)
         if asked is not None:
             self._filter = UsageFilter()
             body = asked
@@ -214,7 +218,7 @@ class Exchange:
             client.keep_alive = False
         extra = self._echo(answer)
         client.write(wire.answer_head(answer, self.framing, client.keep_alive, version, extra))
-        if self.watch is not None:
+        if self.watched:
             self.server.look_at(self, self.server.tick(self), answer)
 
     def _echo(self, answer: Answer) -> Headers:
@@ -287,8 +291,8 @@ class Exchange:
         if not self.started:
             self.started = True
             self.server.open_exchange(self)
-        if self.api is not None and self.watch is None:
-            _, self.watch = self.server.watch_request(self, b"".join(self._pieces) if self.complete else b"")
+        if self.api is not None and not self.watched:
+            self.server.watch_request(self, b"".join(self._pieces) if self.complete else b"")
         self._drop_request()
         side, self.side = self.side, None
         if side is not None:

@@ -1,4 +1,8 @@
-"""Connections to one upstream: those that wait for the next request, and the making of new ones."""
+"""Connections to one upstream: those that wait for the next request, and the making of new ones.
+
+One is kept ahead: a request that takes the last idle connection, or has to wait for a new one, lets the next one be
+made behind it. Under load only the first request after a pause waits for its connection.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ class Pool:
         self._ssl = ssl.create_default_context() if secure else None
         self._idle: deque[UpstreamSide] = deque()
         self._connecting: dict[Exchange, asyncio.Task[None]] = {}
+        self._ahead: asyncio.Task[None] | None = None
 
     def target(self, asked: bytes) -> bytes:
         """The client's target as this upstream is asked for it."""
@@ -46,6 +51,7 @@ class Pool:
             assert exchange.upstream is not None
             self._server.choice.gave_up(exchange.upstream)  # an idle connection proves nothing of new ones
             side.begin(exchange)
+            self._keep_one_ahead()
             return
         self._connecting[exchange] = asyncio.get_running_loop().create_task(self._connect(exchange))
 
@@ -67,16 +73,8 @@ class Pool:
     async def _connect(self, exchange: Exchange) -> None:
         server, upstream = self._server, exchange.upstream
         assert upstream is not None
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(server.limits.connect_s):
-                _, side = await loop.create_connection(
-                    lambda: UpstreamSide(server, self),
-                    self.host,
-                    self.port,
-                    ssl=self._ssl,
-                    server_hostname=self.host if self._ssl else None,
-                )
+            side = await self._new()
         except (OSError, TimeoutError) as error:
             self._connecting.pop(exchange, None)
             server.upstream_failed(upstream, error)
@@ -92,6 +90,37 @@ class Pool:
             side.close()
         else:
             side.begin(exchange)
+            self._keep_one_ahead()
+
+    async def _new(self) -> UpstreamSide:
+        """A new connection, within ``connect_s``."""
+        server = self._server
+        async with asyncio.timeout(server.limits.connect_s):
+            _, side = await asyncio.get_running_loop().create_connection(
+                lambda: UpstreamSide(server, self),
+                self.host,
+                self.port,
+                ssl=self._ssl,
+                server_hostname=self.host if self._ssl else None,
+            )
+        return side
+
+    def _keep_one_ahead(self) -> None:
+        if self._server.serving and not self._idle and self._ahead is None:
+            self._ahead = asyncio.get_running_loop().create_task(self._make_ahead())
+
+    async def _make_ahead(self) -> None:
+        try:
+            side = await self._new()
+        except (OSError, TimeoutError):
+            return  # what that says of the upstream, the next request finds out
+        finally:
+            self._ahead = None
+        if self._idle:
+            side.close()  # one has come back meanwhile
+            return
+        side.reused = True  # it may be closed by the time it is used, as a kept one may
+        self.keep(side)
 
     def keep(self, side: UpstreamSide) -> None:
         """Keep a connection for the next exchange."""
@@ -112,6 +141,8 @@ class Pool:
             self._idle.popleft().close()
 
     def close(self) -> None:
-        """Close every idle connection."""
+        """Close every idle connection, and make no more."""
+        if self._ahead is not None:
+            self._ahead.cancel()
         while self._idle:
             self._idle.popleft().close()

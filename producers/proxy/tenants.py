@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 
@@ -49,7 +48,7 @@ def of_key(key: bytes | None, secret: bytes) -> str | None:
     """``key-`` and 16 hex digits; the same for the same key and secret."""
     if key is None:
         return None
-    return "key-" + hmac.new(secret, key, hashlib.sha256).hexdigest()[:_HASH_HEX]
+    return "key-" + hmac.digest(secret, key, "sha256").hex()[:_HASH_HEX]
 
 
 def claim_of(token: bytes | None, claim: str) -> str | None:

@@ -234,7 +234,7 @@ class UpstreamSide(asyncio.Protocol):
                 return
         elif exchange.framing is not Framing.NONE:
             exchange.pieces(pieces)
-        if pieces and exchange.watch is not None:
+        if pieces and exchange.watched:
             self.server.look_at(exchange, at_ns, pieces)
         if self._done:
             exchange.answer_ends(self._trailers)

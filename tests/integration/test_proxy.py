@@ -133,7 +133,7 @@ async def test_requests_sent_ahead_are_answered_in_order() -> None:
             assert await reader.readexactly(len(body)) == body
         await rig.rows_after(20)
 
-        assert engine.connections == 1
+        assert {got.connection for got in engine.got} == {1}
 
 
 async def test_headers_of_one_hop_stay_there_and_names_are_added() -> None:
@@ -202,6 +202,7 @@ async def test_paths_that_are_no_known_api_pass_uncounted() -> None:
             b"POST /v1/files HTTP/1.1",
             b"PUT /v1/files/a?b=c HTTP/1.1",
         ]
+        rig.server.settle()
         assert rig.rows == []
 
 
@@ -390,8 +391,43 @@ async def test_a_kept_connection_that_was_closed_costs_no_request() -> None:
             assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
         rows = await rig.rows_after(2)
 
-        assert [got.connection for got in engine.got] == [1, 1, 2]
+        assert [got.connection == 1 for got in engine.got] == [True, True, False]
         assert [row["status"] for row in rows] == ["ok", "ok"]
+
+
+async def test_one_connection_is_kept_ahead() -> None:
+    """Made behind a request that left none; the next request finds it, and it is no more than one."""
+    slow = says(STREAM_HEAD, chunk(EVENTS[0]), *[b""] * 100, pause_s=0.05)
+    async with rig_of(slow) as (rig, engine):
+        for number in (1, 2, 3):
+            _, writer = await rig.client()
+            writer.write(post(chat()))
+            await until(lambda number=number: len(engine.got) == number and engine.connections == number + 1)
+            await asyncio.sleep(0.02)  # one too many would come at once
+
+        assert [got.connection for got in engine.got] == [1, 2, 3]
+        assert engine.connections == 4
+
+
+async def test_a_connection_kept_ahead_that_was_closed_costs_no_request() -> None:
+    """It had been idle like any kept one: the request is sent again on a new one."""
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        if got.connection == 2:
+            writer.transport.abort()
+            return
+        writer.write(STREAM_HEAD + chunk(EVENTS[0]))
+        await asyncio.sleep(5)
+
+    async with rig_of(script) as (rig, engine):
+        for number in (1, 2):
+            reader, writer = await rig.client()
+            writer.write(post(chat()))
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            await until(lambda number=number: engine.connections > number)
+
+        assert [got.connection for got in engine.got][:2] == [1, 2]
+        assert len(engine.got) == 3
 
 
 async def test_a_new_connection_that_is_closed_is_an_error() -> None:

@@ -110,7 +110,7 @@ def test_cuts_change_nothing(request: bytes, request_cuts: list[int], answer_cut
             setting.client.data_received(piece)
         for piece in cut(ANSWER, answer_cuts):
             setting.upstream.data_received(piece)
-        await asyncio.sleep(0)
+        setting.server.settle()
         return setting
 
     setting = asyncio.run(run())
@@ -148,7 +148,7 @@ def test_no_bytes_raise(noise: bytes, from_client: bool, at: int) -> None:
         if setting.upstream_wire.written:
             setting.upstream.data_received(answer)
         setting.client.connection_lost(None)
-        await asyncio.sleep(0)
+        setting.server.settle()
         return setting
 
     setting = asyncio.run(run())
@@ -163,7 +163,7 @@ async def test_rows_fit_the_event() -> None:
     setting = Setting()
     setting.client.data_received(PLAIN)
     setting.upstream.data_received(ANSWER)
-    await asyncio.sleep(0)
+    setting.server.settle()
 
     (row,) = setting.rows
     (told,) = rows_of(LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, setting.rows))
@@ -236,7 +236,7 @@ async def test_several_prompts_are_several_choices() -> None:
     head = REQUEST.replace(b"chat/completions", b"completions")
     setting.client.data_received(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
     setting.upstream.data_received(ANSWER)
-    await asyncio.sleep(0)
+    setting.server.settle()
 
     (row,) = setting.rows
     assert (row["api"], row["choices"]) == ("completions", 4)
@@ -251,7 +251,7 @@ async def test_an_event_too_large_to_look_at_is_told() -> None:
     for event in (TOKEN, huge, huge):
         setting.upstream.data_received(b"%x\r\n%b\r\n" % (len(event), event))
     setting.upstream.data_received(b"0\r\n\r\n")
-    await asyncio.sleep(0)
+    setting.server.settle()
 
     (row,) = setting.rows
     assert huge in setting.client_wire.written
