@@ -39,8 +39,9 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _FETCH_MS = 100
 _FETCH_BYTES_MIN = 256 * 1024
-_FETCH_WAIT_MS = 200
-"""The broker answers when it has this much, or after this long: fewer and larger fetches cost both sides less."""
+_FETCHES = 5
+"""The broker answers when it has this much for every second between two inserts, or so often between them: fewer and
+larger fetches cost both sides less."""
 _BACK_OFF_S = (0.2, 5.0)
 _CONNECTED_WITHIN_S = 2.0
 
@@ -197,8 +198,8 @@ def _consumer(kafka: KafkaConfig, group: _Group) -> Any:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=8 * 1024 * 1024,
-        fetch_min_bytes=_FETCH_BYTES_MIN,
-        fetch_max_wait_ms=min(_FETCH_WAIT_MS, group.flush_ms),
+        fetch_min_bytes=max(_FETCH_BYTES_MIN * group.flush_ms // 1_000, 1),
+        fetch_max_wait_ms=max(group.flush_ms // _FETCHES, 1),
         session_timeout_ms=10_000,
         heartbeat_interval_ms=2_000,
     )

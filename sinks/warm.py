@@ -1,8 +1,9 @@
-"""Before the first batch: compiled code is loaded, and what is loaded by then is left out of searches for cycles."""
+"""What a process does before it lands its first batch."""
 
 from __future__ import annotations
 
 from runtime.garbage import settle
+from runtime.memory import keep_freed
 from schemas import native
 from schemas.build import block_from_rows
 from schemas.events import GPU_SAMPLES
@@ -17,7 +18,9 @@ _AT_MS = 1_700_000_000_000
 
 
 def warm() -> None:
-    """Land one event to nowhere, then settle the search for cycles of this process."""
+    """Make this process one that lands batches: memory is kept for the next, one event was landed to nowhere, and what
+    is there by then is no longer searched for cycles."""
+    keep_freed()
     row = {field.name: "warm" if field.required and not field.kind.numpy else None for field in GPU_SAMPLES.fields}
     value = native.encode(GPU_SAMPLES.fields, block_from_rows(GPU_SAMPLES.fields, [{**row, "at_ms": _AT_MS}]))
     headers = encode_headers(GPU_SAMPLES.schema, NATIVE, Identity("0" * 32, 1, 0, (1, 0)), 1)

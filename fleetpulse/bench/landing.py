@@ -1,8 +1,9 @@
 """``bench landing``: what it costs, client and server, to keep raw events, against JSONEachRow over the same HTTP.
 
 Both sides get the same events into tables of the same definition, in inserts of as many seconds of a fleet as the sink
-gathers, in a process that searches for cycles as rarely as the sink's; merges of the tables are held off. Ours starts from the Native records as they come from Kafka: admission, one merged block with
-every row's identity, one insert. The other side starts from NDJSON records: joined, one insert, parsed by the server.
+gathers, in a process that searches for cycles as rarely as the sink's; merges of the tables are held off. Ours starts
+from the Native records as they come from Kafka: admission, one merged block with every row's identity, one insert. The
+other side starts from NDJSON records: joined, one insert, parsed by the server.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _HELP = "pip install 'fleetpulse[local]'"
 
 _CONFIG = """<clickhouse>
   <log-level>warning</log-level>
-  <logger><log>{log}</log><size>10M</size><count>2</count></logger>
+  <logger><log>{log}</log><size>10M</size><count>2</count><async>false</async></logger>
   <listen_host>127.0.0.1</listen_host>
   <http_port>{ports.clickhouse_http}</http_port>
   <tcp_port>{ports.clickhouse_native}</tcp_port>
@@ -32,6 +32,7 @@ _CONFIG = """<clickhouse>
   <keep_alive_timeout>1</keep_alive_timeout>
   <max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>
   <mark_cache_size>134217728</mark_cache_size>
+  <memory_worker_period_ms>500</memory_worker_period_ms>
   <background_pool_size>4</background_pool_size>
   <background_schedule_pool_size>8</background_schedule_pool_size>
   <merge_tree>

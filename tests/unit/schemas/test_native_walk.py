@@ -1,7 +1,7 @@
 """The compiled walk agrees with the tolerant reader wherever it accepts, and accepts whatever we write ourselves.
 
-Covers schemas.native_walk with schemas.native_layout, schemas.native_loads, schemas.native_kernels, schemas.native_words
-and schemas.native_fill.
+Covers schemas.native_walk with schemas.native_layout, schemas.native_loads, schemas.native_kernels,
+schemas.native_words and schemas.native_fill.
 """
 
 from __future__ import annotations
