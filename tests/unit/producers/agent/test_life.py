@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 
 from producers.agent.cost import CostMeter
-from producers.agent.life import Life
+from producers.agent.life import Life, _Stop
 from producers.collector import Collected
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
 
@@ -140,3 +140,22 @@ def test_what_a_waiter_tells_is_handed_over_at_once() -> None:
     life.join(PATIENCE_S)
 
     assert (len(given.parcels), waiting.closed.is_set(), life.interval_ms, life.error) == (2, True, None, None)
+
+
+def test_a_stop_is_noticed_by_who_waits_and_by_who_comes_later() -> None:
+    """Set twice, it stays set; before, a wait ends by itself."""
+    stop, noticed = _Stop(), list[bool]()
+    before = (stop.wait(0.0), stop.is_set)
+    waiting = threading.Thread(target=lambda: noticed.append(stop.wait(PATIENCE_S)))
+    waiting.start()
+    stop.set()
+    stop.set()
+    waiting.join(PATIENCE_S)
+
+    assert (before, noticed, stop.wait(PATIENCE_S), stop.wait(0.0), stop.is_set) == (
+        (False, False),
+        [True],
+        True,
+        True,
+        True,
+    )
