@@ -34,6 +34,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
+from runtime import kept_zstd
 from schemas.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -82,21 +83,13 @@ def decoders(bytes_max: int) -> dict[str, Decoder]:
 
 
 def _zstd(bytes_max: int, payload: Any) -> Any:
-    """A single frame that says its size is unpacked at once, by a decoder that is kept from batch to batch: setting
-    one up costs more than unpacking a small batch. Whatever is unusual or broken takes the careful way."""
+    """A single frame that says its size is unpacked at once. Whatever is unusual or broken takes the careful way."""
     try:
         if 0 < zstandard.frame_content_size(payload) <= bytes_max:
-            return _zstd_of_thread().decompress(payload, allow_extra_data=False)
+            return kept_zstd.unpack(payload)
     except zstandard.ZstdError:
         pass  # several frames, or a broken one
     return _into(cramjam.zstd.decompress_into, bytes_max, payload)
-
-
-def _zstd_of_thread() -> zstandard.ZstdDecompressor:
-    kept: zstandard.ZstdDecompressor | None = getattr(_scratch, "zstd", None)
-    if kept is None:
-        kept = _scratch.zstd = zstandard.ZstdDecompressor()
-    return kept
 
 
 def _into(decompress_into: Callable[[Any, Any], int], bytes_max: int, payload: Any) -> Any:

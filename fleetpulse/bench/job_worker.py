@@ -23,6 +23,7 @@ from fleetpulse.bench.cpu import memory_bytes
 from fleetpulse.bench.feed import Sender, message
 from fleetpulse.bench.workload import PROFILES, Workload
 from fleetpulse.processes import end_with_parent
+from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import load
 from runtime.logs import configure
@@ -103,6 +104,7 @@ def main(text: str) -> int:
     options = WorkerOptions(**orjson.loads(text))
     os.sched_setaffinity(0, {options.core})
     config = load({"data_dir": options.data_dir, "kafka.deployment": options.deployment})
+    bound_fetches(config.limits)
     warm(options.workload, options.topics, options.partitions)
     assert threading.current_thread() is threading.main_thread()
     policy = CommitPolicy(**options.policy)

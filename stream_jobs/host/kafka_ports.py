@@ -21,6 +21,7 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from runtime.config import KafkaConfig
+from runtime.kept_zstd import keep_contexts
 from schemas.errors import FencedError, UnavailableError
 from schemas.record import Output, Record
 from stream_jobs.host.policy import CommitPolicy
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 BATCH_BYTES = 256 * 1024
+PACK_LEVEL = 1
+"""Partial rows cost a fifth less to pack than at zstd's usual level 3, and take 2 to 6 % more bytes."""
 RETRY_AFTER_S = 0.1
 PAUSE_S = 0.005
 STOP_WITHIN_S = 2.0
@@ -85,6 +88,7 @@ class KafkaProducer:
         self._producer: Any = None
 
     async def start(self) -> None:
+        keep_contexts(PACK_LEVEL)
         self._producer = AIOKafkaProducer(
             **self._kafka.client_settings(),
             client_id=self._id,

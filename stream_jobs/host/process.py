@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
 from runtime.garbage import settle
+from runtime.memory import keep_freed
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError
@@ -39,6 +40,7 @@ def host_job(
     """
     run = _shell(shell)
     _collect_rarely()
+    keep_freed()
     try:
         run(
             step,

@@ -63,6 +63,28 @@ def bins_of(values: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
+def keep_ready(
+    ends: Any,
+    keys: Any,
+    counts: Any,
+    start: Any,
+    stop: Any,
+    events: Any,
+    pairs: Any,
+    to_ends: Any,
+    to_keys: Any,
+    to_less_one: Any,
+) -> None:
+    """Copy the ready-made bins of rows ``[start, stop)`` behind the ``events`` and ``pairs`` that are there."""
+    first = ends[start - 1] if start else np.int64(0)
+    for i in range(start, stop):
+        to_ends[events + i - start] = ends[i] - first + pairs
+    for k in range(first, ends[stop - 1]):
+        to_keys[pairs + k - first] = keys[k]
+        to_less_one[pairs + k - first] = counts[k] - _ONE
+
+
+@njit(cache=True, nogil=True)
 def count_events(lines: Any, base: Any, ends: Any) -> None:
     """Add one to ``ends[base + row]`` for each event that went to a row."""
     for i in range(lines.shape[0]):
@@ -136,6 +158,37 @@ def merge_values(order: Any, firsts: Any, events: Any, found: Any, ends: Any, ke
 
 
 @njit(cache=True, nogil=True)
+def _merge_ready(
+    order: Any,
+    firsts: Any,
+    events: Any,
+    event_ends: Any,
+    event_keys: Any,
+    event_counts: Any,
+    missing: Any,
+    ends: Any,
+    keys: Any,
+    counts: Any,
+) -> int:
+    """As ``merge_values`` for ready-made bins, which rise within an event. Every count lacks ``missing``."""
+    line = np.zeros(_LINE, np.uint64)
+    place: Any = np.int64(0)
+    for p in range(order.shape[0]):
+        low, high = np.int64(BIN_MAX), np.int64(ZERO_BIN)
+        for e in range(firsts[order[p]], firsts[order[p] + 1]):
+            event = events[e]
+            first = event_ends[event - 1] if event else np.int64(0)
+            last = event_ends[event]
+            for k in range(first, last):
+                line[np.int64(event_keys[k]) - ZERO_BIN] += np.uint64(event_counts[k]) + missing
+            if first < last:
+                low, high = min(low, np.int64(event_keys[first])), max(high, np.int64(event_keys[last - 1]))
+        place = _read_off(line, low, high, place, keys, counts)
+        ends[p] = place
+    return place
+
+
+@njit(cache=True, nogil=True)
 def merge_ready(
     order: Any,
     firsts: Any,
@@ -148,18 +201,20 @@ def merge_ready(
     counts: Any,
 ) -> int:
     """As ``merge_values`` for ready-made bins, which rise within an event."""
-    line = np.zeros(_LINE, np.uint64)
-    place: Any = np.int64(0)
-    for p in range(order.shape[0]):
-        low, high = np.int64(BIN_MAX), np.int64(ZERO_BIN)
-        for e in range(firsts[order[p]], firsts[order[p] + 1]):
-            event = events[e]
-            first = event_ends[event - 1] if event else np.int64(0)
-            last = event_ends[event]
-            for k in range(first, last):
-                line[np.int64(event_keys[k]) - ZERO_BIN] += event_counts[k]
-            if first < last:
-                low, high = min(low, np.int64(event_keys[first])), max(high, np.int64(event_keys[last - 1]))
-        place = _read_off(line, low, high, place, keys, counts)
-        ends[p] = place
-    return place
+    return _merge_ready(order, firsts, events, event_ends, event_keys, event_counts, _NONE, ends, keys, counts)
+
+
+@njit(cache=True, nogil=True)
+def merge_kept(
+    order: Any,
+    firsts: Any,
+    events: Any,
+    event_ends: Any,
+    event_keys: Any,
+    event_less_one: Any,
+    ends: Any,
+    keys: Any,
+    counts: Any,
+) -> int:
+    """As ``merge_ready`` for bins as ``histograms.Ready`` holds them: every count is one less than it was."""
+    return _merge_ready(order, firsts, events, event_ends, event_keys, event_less_one, _ONE, ends, keys, counts)

@@ -16,6 +16,7 @@ from schemas.block import Bins, Block, Column, Labels, Numbers
 from schemas.placement import first_known, join_key, place
 from schemas.tables import DEFINITION_VERSION
 from stream_jobs.windows import bin_kernels
+from stream_jobs.windows.histograms import Ready
 from stream_jobs.windows.kernels import (
     DIFFERENCE_CELLS,
     EVENT_COUNT,
@@ -27,7 +28,7 @@ from stream_jobs.windows.kernels import (
 )
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Codes, Series, SeriesTable
-from stream_jobs.windows.sums import Segment, Sums, bins_part, together
+from stream_jobs.windows.sums import Segment, Sums, bins_part
 
 Whole = npt.NDArray[np.int64]
 
@@ -158,10 +159,10 @@ def _ordered_bins(plan: Plan, segment: Segment, order: Whole) -> list[Bins]:
     if not plan.histograms:
         return []
     firsts, events = _grouped(segment)
-    histograms = together(segment.histograms)
+    histograms = segment.histograms
     return [
-        *(_values_merged(order, firsts, events, found) for found in histograms.values),
-        *(_ready_merged(order, firsts, events, ready) for ready in histograms.ready),
+        *(_values_merged(order, firsts, events, found) for found in histograms.values()),
+        *(_ready_merged(order, firsts, events, ready, len(segment.sums)) for ready in histograms.ready),
     ]
 
 
@@ -185,10 +186,9 @@ def _values_merged(order: Whole, firsts: Whole, events: Whole, found: npt.NDArra
     return Bins(ends, keys[:bins], counts[:bins])
 
 
-def _ready_merged(order: Whole, firsts: Whole, events: Whole, ready: Bins) -> Bins:
-    sizes = np.diff(ready.ends, prepend=0)
-    ends, keys, counts = _room(order, int(sizes[events].sum()))
-    bins = bin_kernels.merge_ready(order, firsts, events, ready.ends, ready.keys, ready.counts, ends, keys, counts)
+def _ready_merged(order: Whole, firsts: Whole, events: Whole, ready: Ready, sets: int) -> Bins:
+    ends, keys, counts = _room(order, ready.pairs * sets)
+    bins = bin_kernels.merge_kept(order, firsts, events, ready.ends, ready.keys, ready.less_one, ends, keys, counts)
     return Bins(ends, keys[:bins], counts[:bins])
 
 

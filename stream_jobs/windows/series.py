@@ -12,6 +12,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ OTHER_WORD = OTHER.encode()
 OTHER_SERIES = 0
 
 ROWS_FIRST = 64
+EVENTS_FIRST = 1_024
+PAIRS_FIRST = 16_384
 _LINES_FIRST = 1_024
 
 Codes = npt.NDArray[np.int32]
@@ -55,6 +58,14 @@ class Words:
         self.words.append(word)
         self.codes[word] = code
         return code
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many events a commit lately had, and how many pairs of ready-made bins (room only, no meaning)."""
+
+    events: int = EVENTS_FIRST
+    pairs: int = PAIRS_FIRST
 
 
 class SeriesTable:
@@ -154,12 +165,13 @@ class SeriesTable:
 class Series:
     """Words and series of one source partition."""
 
-    __slots__ = ("tables", "words", "words_max")
+    __slots__ = ("room", "tables", "words", "words_max")
 
-    def __init__(self, words: list[Words], tables: list[SeriesTable], words_max: int) -> None:
+    def __init__(self, words: list[Words], tables: list[SeriesTable], words_max: int, room: Room | None = None) -> None:
         self.words = words
         self.tables = tables
         self.words_max = words_max
+        self.room = room or Room()
 
     @classmethod
     def new(cls, plan: Plan, series_max: int, words_max: int) -> Series:
@@ -178,7 +190,7 @@ class Series:
         renumbered = [np.cumsum(mask, dtype=np.int32) - np.int32(1) for mask in used]
         words = [_some_words(old, mask) for old, mask in zip(self.words, used, strict=True)]
         tables = [_some_series(t, mask, renumbered) for t, mask in zip(self.tables, kept, strict=True)]
-        return Series(words, tables, self.words_max)
+        return Series(words, tables, self.words_max, self.room)
 
     @staticmethod
     def _kept(table: SeriesTable, oldest_ms: int) -> npt.NDArray[np.bool_]:

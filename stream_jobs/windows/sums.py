@@ -6,14 +6,13 @@ merged at the commit (``bin_kernels``), which costs a fraction of a look-up per 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from schemas.block import Bins
 from stream_jobs.windows import kernels
 from stream_jobs.windows.columns import Columns, Whole
+from stream_jobs.windows.histograms import Histograms
 from stream_jobs.windows.kernels import EMPTY
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import ROWS_FIRST, Series, SeriesTable
@@ -97,34 +96,6 @@ def longer(array: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Histograms:
-    """The bins of many events, as in ``Columns``; events that were not accepted are among them."""
-
-    values: npt.NDArray[np.int16]
-    ready: list[Bins]
-
-    @property
-    def bytes(self) -> int:
-        """Memory held."""
-        return self.values.nbytes + sum(b.ends.nbytes + b.keys.nbytes + b.counts.nbytes for b in self.ready)
-
-
-def together(parts: list[Histograms]) -> Histograms:
-    """The bins of all these events, behind one another; there must be some."""
-    if len(parts) == 1:
-        return parts[0]
-    ready = [_joined(list(columns)) for columns in zip(*(part.ready for part in parts), strict=True)]
-    return Histograms(np.concatenate([part.values for part in parts], axis=1), ready)
-
-
-def _joined(columns: list[Bins]) -> Bins:
-    bases = np.cumsum([0, *(len(column.keys) for column in columns)]).tolist()
-    ends = [column.ends + base for column, base in zip(columns, bases, strict=False)]
-    keys, counts = [column.keys for column in columns], [column.counts for column in columns]
-    return Bins(np.concatenate(ends), np.concatenate(keys), np.concatenate(counts))
-
-
 class Segment:
     """Sums that refer to the same series and words, one table per grouping set; a sweep starts a new one."""
 
@@ -134,13 +105,12 @@ class Segment:
         self._plan = plan
         self.series = series
         self.sums = [Sums(plan, table) for table in series.tables]
-        self.histograms: list[Histograms] = []
+        self.histograms = Histograms(plan, series.room)
 
     def keep(self, columns: Columns, start: int, stop: int) -> None:
         """Take over the bins of rows ``[start, stop)``, which all of ``sums`` add as well."""
         if self._plan.histograms:
-            ready = [bins_part(bins, start, stop) for bins in columns.ready_bins]
-            self.histograms.append(Histograms(columns.value_bins[:, start:stop], ready))
+            self.histograms.add(columns, start, stop)
 
     @property
     def rows(self) -> int:
@@ -148,12 +118,13 @@ class Segment:
 
     @property
     def bytes(self) -> int:
-        return sum(sums.bytes for sums in self.sums) + sum(part.bytes for part in self.histograms)
+        return sum(sums.bytes for sums in self.sums) + self.histograms.bytes
 
     def remember_sizes(self) -> None:
         """Let the next tables begin with the room these came to need, so that steady work grows nothing."""
         for sums in self.sums:
             sums.table.expected = max(1 << (sums.rows - 1).bit_length(), ROWS_FIRST)
+        self.series.room = self.histograms.room
 
 
 def bins_part(bins: Bins, start: int, stop: int) -> Bins:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,17 +73,25 @@ def test_bins_of_values_come_out_rising_however_many(rows: list[list[int]], rand
 READY = st.dictionaries(st.integers(-1, 1_016), st.integers(1, 2**32), max_size=40)
 
 
-@given(st.lists(st.lists(READY, max_size=4), min_size=1, max_size=4), st.randoms(use_true_random=False))
-def test_ready_made_bins_add_up(rows: list[list[dict[int, int]]], random: Any) -> None:
-    """A row's bins are the sums of its events' bins, rising; events of other rows leave nothing behind."""
+@pytest.mark.parametrize(
+    ("merge", "missing", "dtype"),
+    [(bin_kernels.merge_ready, 0, np.uint64), (bin_kernels.merge_kept, 1, np.uint32)],
+    ids=["counts", "one less"],
+)
+@given(rows=st.lists(st.lists(READY, max_size=4), min_size=1, max_size=4), random=st.randoms(use_true_random=False))
+def test_ready_made_bins_add_up(
+    merge: Any, missing: int, dtype: Any, rows: list[list[dict[int, int]]], random: Any
+) -> None:
+    """A row's bins are the sums of its events' bins, rising; events of other rows leave nothing behind. Counts are
+    those told, as merged rows hold them, or one less, as a segment does."""
     order, firsts, events = grouped([len(row) for row in rows], random)
     by_event = dict(zip(events.tolist(), [event for row in rows for event in row], strict=True))
     pairs = [sorted(by_event[event].items()) for event in range(len(events))]
     event_ends = np.cumsum([len(event) for event in pairs], dtype=np.int64)
     event_keys = np.array([key for event in pairs for key, _ in event], np.int16)
-    event_counts = np.array([count for event in pairs for _, count in event], np.uint64)
-    ends, keys, counts = np.empty(len(rows), np.int64), np.empty_like(event_keys), np.empty_like(event_counts)
-    stop = bin_kernels.merge_ready(order, firsts, events, event_ends, event_keys, event_counts, ends, keys, counts)
+    held = np.array([count - missing for event in pairs for _, count in event], dtype)
+    ends, keys, counts = np.empty(len(rows), np.int64), np.empty_like(event_keys), np.empty(len(held), np.uint64)
+    stop = merge(order, firsts, events, event_ends, event_keys, held, ends, keys, counts)
 
     wanted = [sum((Counter(event) for event in rows[row]), Counter[int]()) for row in order]
     assert bins_by_row(ends, keys[:stop], counts[:stop]) == [sorted(row.items()) for row in wanted]
