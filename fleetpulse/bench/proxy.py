@@ -12,7 +12,8 @@ pair, noise of both sides included:
 
 Two yardsticks go with it in the same rounds. *Null*: every stream goes straight to the engine once more, and what that
 seems to add is what the measurement cannot resolve. *Relay*: a bare relay, which passes bytes on and looks at nothing;
-what it adds, any process in between adds on this machine.
+what it adds, any process in between adds on this machine. ``others_core_share`` is what processes that are none of the
+bench's took meanwhile, in cores: on a quiet machine next to nothing; more, and the tails are theirs.
 """
 
 from __future__ import annotations
@@ -155,11 +156,13 @@ def run(
         client = _process(running, "proxy_load", told | {"apart_ms": apart_ms(streams, gap_ms)})
         _give_cores((served.pid, relay.pid), (engine.pid, client.pid))
         between = (None, psutil.Process(served.pid), psutil.Process(relay.pid), None)
-        beside = [psutil.Process(process.pid) for process in (engine, client)]
-        before_s, began_s = [_cpu_s(process) for process in beside], time.monotonic()
+        ours = [psutil.Process(process.pid) for process in (engine, client, served, relay)]
+        before_s, began_s = [_busy_s(), *map(_cpu_s, ours)], time.monotonic()
         figures = report(*_rounds(client, between, rounds))
-        for name, process, spent_s in zip(("engine", "client"), beside, before_s, strict=True):
-            figures[f"{name}_core_share"] = round((_cpu_s(process) - spent_s) / (time.monotonic() - began_s), 4)
+        seconds = time.monotonic() - began_s
+        spent_s = np.subtract([_busy_s(), *map(_cpu_s, ours)], before_s)
+        figures["engine_core_share"], figures["client_core_share"] = (spent_s[1:3] / seconds).round(4).tolist()
+        figures["others_core_share"] = round(float(spent_s[0] - spent_s[1:].sum()) / seconds, 4)
         figures["proxy_memory_mib"] = round(psutil.Process(served.pid).memory_info().rss / 2**20, 1)
         served.terminate()
         assert served.stdout is not None
@@ -202,6 +205,12 @@ def _cpu_s(process: psutil.Process | None) -> float:
         return 0.0
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def _busy_s() -> float:
+    """What all processes of the machine have taken, interrupts included, on every core."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)
 
 
 def _started(running: ExitStack, module: str, told: dict[str, Any]) -> tuple[subprocess.Popen[str], int]:
