@@ -23,6 +23,7 @@ from producers.publish_spans import PublishSpans
 from producers.spool.frame import Spooled
 from runtime.config import KafkaConfig
 from runtime.kafka_access import is_untold, why_refused
+from runtime.kept_zstd import keep_contexts
 from schemas.headers import Identity, encode_headers
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class LaneError(Exception):
 
 def make_producer(client_settings: dict[str, Any]) -> AIOKafkaProducer:
     """An idempotent producer that waits for all replicas. Not started."""
+    keep_contexts()
     return AIOKafkaProducer(
         **client_settings,
         enable_idempotence=True,
