@@ -64,6 +64,7 @@ class _Sql:
     def __init__(self, view: View) -> None:
         self._view = view
         self._shown = ""
+        self._runs = 0
         known = {name: name.replace("_", " ") for name in saved()}
         with Panel("Statement", "read only; Ctrl+Enter runs it").body:
             self._text = tag("textarea", "fp-mono", id="sql-text", aria_label="SQL", rows="10", spellcheck="false")
@@ -97,10 +98,12 @@ class _Sql:
         name = self._view.choice("query", saved())
         if name == self._shown:
             return
-        self._shown = name
+        chosen, self._shown = bool(self._shown), name
         sql = text_of(name, self._view.range.span_ms)
-        # As a property of the element it would be put back over what was typed at every render.
-        self._text.client.run_javascript(f"document.getElementById('sql-text').value = {json.dumps(sql)}")
+        # As a property of the element it would be put back over what was typed at every render; and what was typed
+        # before the page's first words came stays too.
+        put = "const box = document.getElementById('sql-text'); if (%s || !box.value) box.value = %s"
+        self._text.client.run_javascript(put % (json.dumps(chosen), json.dumps(sql)))
         await self._run(sql)
 
     def _values(self, sql: str) -> dict[str, str | int | float]:
@@ -108,13 +111,18 @@ class _Sql:
         return values_for(sql, span.from_ms, span.to_ms, span.bucket_ms)
 
     async def _run(self, sql: str) -> None:
-        began_s = time.monotonic()
+        """Run it and show the answer, unless another was begun meanwhile."""
+        self._runs += 1
+        run, began_s = self._runs, time.monotonic()
         set_text(self._error, "")
         self._result.hint("running …")
         try:
             found = await console.table(load().reading, sql, self._values(sql))
         except FleetpulseError as error:
-            self._fail(str(error))
+            if run == self._runs:
+                self._fail(str(error))
+            return
+        if run != self._runs:
             return
         took_s = time.monotonic() - began_s
         self._error.set_visibility(False)
