@@ -19,6 +19,7 @@ from numba import njit
 from schemas.fields import Field, Kind
 from schemas.native_cursor import read_varint
 from schemas.native_kernels import hash_bytes, same_bytes
+from schemas.room import grown
 
 BAD_WORD = 1 << 30
 """Set in the codes of words that may not stand in their column; the bits below are then 0."""
@@ -141,10 +142,10 @@ class Dictionaries:
         """For one entry more, of so many bytes and words."""
         table, entries, data, numbers = self._memory
         marks, words = self._marks
-        data = _grown(data, self._bytes + size + _SPARE)
-        numbers = _grown(numbers, self._numbers + count)
-        entries = _grown(entries, self._count + 1)
-        marks, words = _grown(marks, len(entries)), _grown(words, len(self._words))
+        data = grown(data, self._bytes + size + _SPARE)
+        numbers = grown(numbers, self._numbers + count)
+        entries = grown(entries, self._count + 1)
+        marks, words = grown(marks, len(entries)), grown(words, len(self._words))
         self._marks = _Marks(marks, words)
         grows = 2 * len(entries) > len(table)
         if grows:
@@ -156,15 +157,6 @@ class Dictionaries:
 
 def _room(size: int, dtype: Any = np.int32) -> npt.NDArray[Any]:
     return np.zeros(size, dtype)
-
-
-def _grown(array: npt.NDArray[Any], least: int) -> npt.NDArray[Any]:
-    """The array itself, or a copy of at least that length, twice as long as before, zeros at its end."""
-    if len(array) >= least:
-        return array
-    grown = np.zeros((max(least, 2 * len(array)), *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.garbage import settle
+from runtime.garbage import RARELY, settle
 from runtime.memory import keep_freed
 from schemas import native
 from schemas.build import block_from_rows
@@ -12,8 +12,6 @@ from schemas.limits import DEFAULT_LIMITS
 from schemas.record import Record
 from sinks.landing import land_raw
 
-GARBAGE_OBJECTS = 50_000
-"""New objects between two searches for cycles among the youngest: those of a batch all go with it, none in a cycle."""
 _AT_MS = 1_700_000_000_000
 
 
@@ -27,4 +25,4 @@ def warm() -> None:
     land_raw(
         GPU_SAMPLES.topic, [Record(GPU_SAMPLES.topic, 0, 0, _AT_MS, None, value, headers)], {}, _AT_MS, DEFAULT_LIMITS
     )
-    settle((GARBAGE_OBJECTS, 20, 20))
+    settle(RARELY)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
-from runtime.garbage import settle
+from runtime.garbage import RARELY, settle
 from runtime.memory import keep_freed
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import Tracer
@@ -18,9 +18,6 @@ from stream_jobs.host.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.host.watchdog import EXIT_DOUBT
 
 _log = logging.getLogger(__name__)
-
-GARBAGE_OBJECTS = 50_000
-"""New objects between two searches for cycles among the youngest."""
 
 
 def host_job(
@@ -39,7 +36,7 @@ def host_job(
     start it again after 2 s, see ``supervise``). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
     """
     run = _shell(shell)
-    _collect_rarely()
+    settle(RARELY)
     keep_freed()
     try:
         run(
@@ -64,15 +61,6 @@ def host_job(
         _log.critical("the job ends because of a defect", exc_info=True)
         return EXIT_DOUBT
     return 0
-
-
-def _collect_rarely() -> None:
-    """Leave what is loaded by now out of the search for cycles, and search less often.
-
-    A fetch makes some hundred thousand small objects and lets all of them go, none in a cycle; searching them at
-    Python's default pace costs a tenth of the job.
-    """
-    settle((GARBAGE_OBJECTS, 20, 20))
 
 
 def _shell(name: str) -> Callable[..., None]:

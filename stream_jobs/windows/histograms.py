@@ -6,21 +6,18 @@ and at most ``schemas.native_fill.BIN_COUNT_MAX`` = 2^32, so one less than it fi
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
 import numpy as np
 import numpy.typing as npt
 
 from schemas.block import Bins
 from schemas.native_fill import BIN_COUNT_MAX
+from schemas.room import grown
 from stream_jobs.windows import bin_kernels
 from stream_jobs.windows.columns import Columns
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import EVENTS_FIRST, PAIRS_FIRST, Room
 
 assert np.iinfo(np.uint32).max >= BIN_COUNT_MAX - 1
-
-Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class Ready:
@@ -38,9 +35,9 @@ class Ready:
         """Take over rows ``[start, stop)`` behind the ``events`` that are there."""
         first = int(bins.ends[start - 1]) if start else 0
         pairs = self.pairs + int(bins.ends[stop - 1]) - first
-        self.ends = with_room(self.ends, events, events + stop - start)
-        self.keys = with_room(self.keys, self.pairs, pairs)
-        self.less_one = with_room(self.less_one, self.pairs, pairs)
+        self.ends = grown(self.ends, events + stop - start)
+        self.keys = grown(self.keys, pairs)
+        self.less_one = grown(self.less_one, pairs)
         bin_kernels.keep_ready(
             bins.ends, bins.keys, bins.counts, start, stop, events, self.pairs, self.ends, self.keys, self.less_one
         )
@@ -66,7 +63,7 @@ class Histograms:
         for ready, bins in zip(self.ready, columns.ready_bins, strict=True):
             ready.add(bins, start, stop, self.events)
         after = self.events + stop - start
-        self._values = [with_room(one, self.events, after) for one in self._values]
+        self._values = [grown(one, after) for one in self._values]
         for one, found in zip(self._values, columns.value_bins, strict=True):
             one[self.events : after] = found[start:stop]
         self.events = after
@@ -85,15 +82,6 @@ class Histograms:
         """What the next segment should begin with, so that steady work grows nothing."""
         pairs = max((one.pairs for one in self.ready), default=0)
         return Room(_with_spare(self.events, EVENTS_FIRST), _with_spare(pairs, PAIRS_FIRST))
-
-
-def with_room(array: Array, used: int, needed: int) -> Array:
-    """The array, or one at least twice as long with its first ``used`` items, where it is too short."""
-    if needed <= len(array):
-        return array
-    found: Any = np.empty(max(needed, 2 * len(array)), array.dtype)
-    found[:used] = array[:used]
-    return found
 
 
 def _with_spare(used: int, least: int) -> int:
