@@ -145,7 +145,7 @@ class PartitionOwner:
         self._checkpoint = None
         self._dumped_to = -1 if self._snapshot is None else self._snapshot.position
         self._forget_changes()
-        self._committed_at_ms = self._fed_at_ms = self._elapsed_ms()
+        self._fed_at_ms = self._elapsed_ms()  # and the first commit waits for no interval: a take-over is late already
         return self._position
 
     async def _fence(self) -> None:

@@ -15,7 +15,8 @@ class CommitPolicy:
 
     interval_ms: int = 5_000
     """A partition in which something changed is committed this long after its last commit, if the step has not asked
-    for it before: twice in a window of ten seconds. Every commit carries a row of each series that had an event."""
+    for it before: twice in a window of ten seconds; after a take-over as soon as something was folded, so that an owner
+    who dies often gets on all the same. Every commit carries a row of each series that had an event."""
     due_interval_ms: int = 250
     """The same when the step asks to commit at once."""
     commit_bytes_per_s: int = 1 << 30

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from schemas.limits import DEFAULT_LIMITS
-from stream_jobs.finals.forward import Forwarding, ForwardStep
+from stream_jobs.finals.forward import Forwarding, ForwardStep, Waiting
 from stream_jobs.host.policy import PROMPT_POLICY
 from tests.unit.stream_jobs.memory_broker import Scene
 from tests.unit.stream_jobs.test_host_idle import gpu_event
@@ -24,6 +24,34 @@ class Large(ForwardStep):
 
     def dump(self, state: Forwarding) -> list[bytes]:
         return [bytes(self._size)]
+
+
+class Patient(ForwardStep):
+    """Never asks for a commit."""
+
+    def due(self, state: Forwarding, changes: Waiting) -> bool:
+        return False
+
+
+def test_who_took_over_commits_what_it_folds_first_at_once_and_then_by_the_interval() -> None:
+    """An owner who dies before the interval has passed, again and again, gets on all the same."""
+    scene = Scene(Patient(DEFAULT_LIMITS), "gpu.events")
+    assert PROMPT_POLICY.interval_ms == 5_000
+
+    async def wanted() -> list[bool]:
+        found = []
+        for _ in range(3):
+            scene.log.add(gpu_event())
+            owner = await scene.owner()
+            found.append(owner.wants_commit())
+            await owner.commit()
+        for later_s in (0.0, 4.9, 0.2):
+            scene.clock.now_s += later_s
+            await owner.feed([scene.log.add(gpu_event())])
+            found.append(owner.wants_commit())
+        return found
+
+    assert asyncio.run(wanted()) == [True, True, True, False, False, True]
 
 
 @pytest.mark.parametrize(("mebibytes", "waits_s"), [(0, 0.05), (4, 0.125), (8, 0.25)])
