@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from fleetpulse.bench import cpu, live
+from fleetpulse.bench import live
 from fleetpulse.bench.alerting_legs import Trail
 from fleetpulse.bench.progress import Progress
-from fleetpulse.bench.stand import Stand, fresh_stand
+from fleetpulse.bench.stand import fresh_stand
 from fleetpulse.edge import publishing
 from fleetpulse.processes import Command, Processes
 from producers.agent.publishing import publish_rows
@@ -135,12 +135,18 @@ def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress
         fleet = live.fleet(hosts, seconds, seed, stand.data_dir, environment)
         arguments = (*fleet.arguments, "--faults", str(path))
         processes.start(Command(fleet.name, arguments, environment, restart=False))
-        before, begun_s = _cpu(stand, processes), time.monotonic()
+        before, begun_s = live.cpu_s(stand, processes), time.monotonic()
+        spent_s = dict(before)
         with progress.task(f"{hosts * live.GPUS_PER_HOST:,} GPUs for {seconds} s, {len(faults)} faults") as tell:
-            seen = asyncio.run(_observe(stand.config, processes, lambda done: tell(done, seconds)))
+
+            def told(done: int) -> None:
+                spent_s.update(live.cpu_s(stand, processes))
+                tell(done, seconds)
+
+            seen = asyncio.run(_observe(stand.config, processes, told))
         wall_s = time.monotonic() - begun_s
-        spent = {name: (now - before.get(name, 0.0)) / wall_s for name, now in _cpu(stand, processes).items()}
-    return _report(seen, hosts, seconds, len(faults), spent)
+        cores = {name: (now - before.get(name, 0.0)) / wall_s for name, now in spent_s.items()}
+    return _report(seen, hosts, seconds, len(faults), cores)
 
 
 def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[str, float]) -> dict[str, Any]:
@@ -179,12 +185,6 @@ def _quantiles(delays: list[float]) -> dict[str, float | None]:
     values = np.sort(np.array(delays, np.float64))
     at = {f"p{q}_s": float(np.quantile(values, q / 100, method="higher")) if len(values) else None for q in (50, 99)}
     return {"count": len(values), **at, "max_s": float(values[-1]) if len(values) else None}
-
-
-def _cpu(stand: Stand, processes: Processes) -> dict[str, float]:
-    pids = {name: processes.pid(name) for name in processes.names()}
-    pids |= {"kafka": stand.kafka_pid, "clickhouse": stand.clickhouse_pid}
-    return {name: cpu.cpu_s(pid) for name, pid in pids.items() if pid is not None}
 
 
 async def _observe(config: Config, processes: Processes, tell: Any) -> Seen:

@@ -287,6 +287,7 @@ def _show_lifecycle(result: dict[str, Any]) -> None:
     names = {
         "start_s": "start to first record",
         "stop_s": "SIGTERM to exit",
+        "again_s": "start to first record, right after SIGTERM",
         "restart_s": "kill -9 to commit of the restarted worker",
         "standby_s": "kill -9 to commit of a standing-by worker",
     }

@@ -1,7 +1,9 @@
 """``bench lifecycle``: how long a job takes to begin, to end, and to be replaced.
 
-- *start*: from the process's birth to the first record folded (its own counter says so), compiled code cached;
+- *start*: from the process's birth to the first record folded (its own counter says so), compiled code cached, in a
+  group without members. A group with a member that went away for good hands out nothing before that one's session ends;
 - *stop*: from SIGTERM to its exit;
+- *again*: as *start*, for a worker that takes its own place in the group again right after it was stopped (an upgrade);
 - *take-over*: from kill -9 to the first offset committed by whoever comes next: the same worker started again by its
   supervisor, or another worker that stood by.
 
@@ -27,6 +29,7 @@ from fleetpulse.bench.stand import Stand, fresh_stand
 from fleetpulse.processes import Command, Processes
 from schemas.errors import FleetpulseError
 
+MEASURED = ("start_s", "stop_s", "again_s", "restart_s", "standby_s")
 HOSTS = 40
 _WITHIN_S = 90.0
 _LOAD_S = 3_600
@@ -39,7 +42,7 @@ def measure(data_dir: Path | None, times: int, shell: str, seed: int, progress: 
         with progress.task("compiling once, so that later starts find it cached"):
             _first(stand, processes, shell, environment)
         processes.start(live.fleet(HOSTS, _LOAD_S, seed, stand.data_dir, environment))
-        found: dict[str, list[float]] = {"start_s": [], "stop_s": [], "restart_s": [], "standby_s": []}
+        found: dict[str, list[float]] = {name: [] for name in MEASURED}
         for turn in range(times):
             with progress.task(f"try {turn + 1} of {times}"):
                 _try(stand, processes, shell, environment, found)
@@ -62,11 +65,11 @@ def _first(stand: Stand, processes: Processes, shell: str, environment: dict[str
 def _try(
     stand: Stand, processes: Processes, shell: str, environment: dict[str, str], found: dict[str, list[float]]
 ) -> None:
-    port = _free_port()
-    begun_s = time.monotonic()
-    processes.start(_job(shell, "worker-0", environment, port))
-    _until(lambda: _metric(port, "job_records") > 0, processes, "worker-0")
-    found["start_s"].append(time.monotonic() - begun_s)
+    _until_members(stand, 0)
+    found["start_s"].append(_started(processes, shell, environment))
+    _until_committing(stand, processes)
+    found["stop_s"].append(processes.stop("worker-0")["worker-0"])
+    found["again_s"].append(_started(processes, shell, environment))
     _until_committing(stand, processes)
     found["restart_s"].append(_killed(stand, processes, "worker-0"))
     processes.start(_job(shell, "worker-1", environment, _free_port()))
@@ -75,6 +78,15 @@ def _try(
     found["standby_s"].append(_killed(stand, processes, "worker-0", tend=False))
     found["stop_s"].append(processes.stop("worker-1")["worker-1"])
     processes.stop("worker-0")
+
+
+def _started(processes: Processes, shell: str, environment: dict[str, str]) -> float:
+    """Seconds from the birth of a worker to its first record."""
+    port = _free_port()
+    begun_s = time.monotonic()
+    processes.start(_job(shell, "worker-0", environment, port))
+    _until(lambda: _metric(port, "job_records") > 0, processes, "worker-0")
+    return time.monotonic() - begun_s
 
 
 def _killed(stand: Stand, processes: Processes, name: str, *, tend: bool = True) -> float:
@@ -103,7 +115,9 @@ def _until_committing(stand: Stand, processes: Processes) -> None:
 
 
 def _until_members(stand: Stand, wanted: int) -> None:
-    async def members() -> int:
+    """Wait until the group has settled with so many members; with 0: until it is empty."""
+
+    async def members() -> int | None:
         watcher = live.Watcher(stand.config)
         await watcher.start()
         try:
@@ -112,9 +126,9 @@ def _until_members(stand: Stand, wanted: int) -> None:
             await watcher.close()
 
     end_s = time.monotonic() + _WITHIN_S
-    while asyncio.run(members()) < wanted:
+    while asyncio.run(members()) != wanted:
         if time.monotonic() > end_s:
-            raise FleetpulseError(f"the group did not get {wanted} members in {_WITHIN_S:.0f} s")
+            raise FleetpulseError(f"the group did not come to {wanted} members in {_WITHIN_S:.0f} s")
         time.sleep(0.2)
 
 

@@ -59,6 +59,8 @@ class Run:
     hosts: int
     seconds: int
     readings: list[Reading] = field(default_factory=list)
+    spent_s: dict[str, float] = field(default_factory=dict)
+    """CPU of each process when it was last looked at: what has ended can't be asked any more."""
     cpu_s: dict[str, float] = field(default_factory=dict)
     memory_bytes: dict[str, int] = field(default_factory=dict)
     wall_s: float = 0.0
@@ -87,12 +89,12 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
     with Processes(stand.log_dir) as processes:
         with progress.task("starting the windows job (Faust) and the sink"):
             start_services(stand, processes, environment)
-        before, begun_s = _cpu(stand, processes), time.monotonic()
+        before, begun_s = cpu_s(stand, processes), time.monotonic()
         processes.start(fleet(hosts, seconds, seed, stand.data_dir, environment))
         with progress.task(f"{hosts * GPUS_PER_HOST:,} GPUs for {seconds} s") as tell:
             asyncio.run(_watch(stand, processes, run, tell))
         run.wall_s = time.monotonic() - begun_s
-        run.cpu_s = {name: spent - before.get(name, 0.0) for name, spent in _cpu(stand, processes).items()}
+        run.cpu_s = {name: spent - before.get(name, 0.0) for name, spent in run.spent_s.items()}
         run.memory_bytes = _memory(stand, processes)
         run.simulator_late_s = _finish_simulator(processes, run)
         with progress.task("settling the books"):
@@ -127,7 +129,9 @@ def fleet(hosts: int, seconds: int, seed: int, folder: Path, environment: Mappin
     return Command("simulate", arguments, environment, restart=False)
 
 
-def _cpu(stand: Stand, processes: Processes) -> dict[str, float]:
+def cpu_s(stand: Stand, processes: Processes) -> dict[str, float]:
+    """CPU time so far of every process that runs, Kafka and ClickHouse among them. What has ended is not there: ask now
+    and then, and keep what was told last."""
     pids = {name: processes.pid(name) for name in processes.names()}
     pids |= {"kafka": stand.kafka_pid, "clickhouse": stand.clickhouse_pid}
     return {name: cpu.cpu_s(pid) for name, pid in pids.items() if pid is not None}
@@ -181,6 +185,7 @@ async def _watch(stand: Stand, processes: Processes, run: Run, tell: Any) -> Non
             run.readings.append(reading)
             if first_s is None and reading.records:
                 first_s = at_s
+            run.spent_s |= cpu_s(stand, processes)
             tell(int(at_s - (first_s or at_s)), run.seconds)
             processes.tend()
             over = first_s is not None and at_s - first_s >= run.seconds
@@ -233,11 +238,11 @@ class Watcher:
                 return False
         return True
 
-    async def members(self, reader: str) -> int:
-        """How many members a reader's group has, 0 while it is not stable."""
+    async def members(self, reader: str) -> int | None:
+        """How many members a reader's group has, None while it has not settled."""
         group = self.readers[reader][0]
         answer = (await self._admin.describe_consumer_groups([group]))[0].groups[0]
-        return len(answer[5]) if answer[2] == "Stable" else 0
+        return len(answer[5]) if answer[2] in ("Stable", "Empty") else None
 
     async def committed(self, reader: str) -> dict[tuple[str, int], int]:
         """Committed offsets of a reader by topic and partition; 0 where there is none."""
