@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ BAD_WORD = 1 << 30
 """Set in the codes of words that may not stand in their column; the bits below are then 0."""
 _ENTRIES_MAX = 131_072
 _BYTES_MAX = 32 * 1024 * 1024
+_NUMBERS_MAX = 1 << 20
+"""Words of all dictionaries together."""
 _SPARE = 8
 _EMPTY = -1
 
@@ -67,7 +70,8 @@ class _Marks(NamedTuple):
 class Dictionaries:
     """Dictionaries seen before: their words and which of them are refused. One per event type, limits and judge.
 
-    Bounded by entries and bytes: when there are too many all are forgotten, before the next batch. Threads take turns.
+    Bounded by entries, bytes and words: when there are too many all are forgotten, before the next batch. Threads take
+    turns.
     """
 
     def __init__(self, fields: Sequence[Field], judge: Judge) -> None:
@@ -81,6 +85,7 @@ class Dictionaries:
         self._count = self._bytes = self._numbers = 0
         self._words: WordList = [None]
         self._number_of: dict[bytes | None, int] = {None: 0}
+        self._known: list[dict[bytes | None, int]] = [{} for _ in self._labels]
         self._memory = _Memory(
             np.full(1 << 10, _EMPTY, np.int64), np.empty((1 << 9, 6), np.int64), _room(1 << 12, np.uint8), _room(1 << 9)
         )
@@ -89,7 +94,7 @@ class Dictionaries:
     def code(self, joined: bytes, data: Any, rows: Any, places: Any) -> Coded:
         """The words of the measured records (``native_kernels.measure``) of ``joined``; ``data`` are its bytes."""
         with self._lock:
-            if self._count > _ENTRIES_MAX or self._bytes > _BYTES_MAX:
+            if self._count > _ENTRIES_MAX or self._bytes > _BYTES_MAX or self._numbers > _NUMBERS_MAX:
                 self._forget()
             starts = np.empty((len(self._labels), len(rows)), np.int64)
             for label, (column, _) in enumerate(self._labels):
@@ -106,31 +111,37 @@ class Dictionaries:
             return Coded(starts, codes, words)
 
     def _learn_all(self, joined: bytes, rows: Any, places: Any, column: int, label: int, entries: Any) -> None:
+        """Remember the dictionaries that ``entries`` lacks, and tell it their entries."""
+        records = np.flatnonzero((entries == _EMPTY) & (rows > 0))
         fresh: dict[bytes, int] = {}
-        for record in np.flatnonzero((entries == _EMPTY) & (rows > 0)).tolist():
-            begin, end, count = places[record, column, :3].tolist()
+        counts: list[int] = []
+        numbers: list[int] = []
+        found: list[int] = []
+        for begin, end, count in places[records, column, :3].tolist():
             text = joined[begin:end]
             if (entry := fresh.get(text)) is None:
-                entry = fresh[text] = self._learn(label, text, count)
-            entries[record] = entry
+                entry = fresh[text] = self._count + len(counts)
+                counts.append(count)
+                numbers += self._read(label, text, count)
+            found.append(entry)
+        entries[records] = found
+        self._remember(label, list(fresh), counts, numbers)
 
-    def _learn(self, label: int, text: bytes, count: int) -> int:
-        """Remember a dictionary of so many words, entry 0 of which is null; its entry."""
-        numbers, position = [], 0
+    def _read(self, label: int, text: bytes, count: int) -> list[int]:
+        """The numbers of a dictionary's words; entry 0 of it is null."""
+        known, position, numbers = self._known[label], 0, []
         for place in range(count):
-            size, position = read_varint(text, position)
+            size = text[position]
+            position += 1
+            if size >= 0x80:
+                size, position = read_varint(text, position - 1)
             word = text[position : position + size] if place else None
             position += size
-            numbers.append(self._number(word) if self._judge(self._labels[label][1], word) else BAD_WORD)
-        self._make_room(len(text), count)
-        memory, entry = self._memory, self._count
-        memory.data[self._bytes : self._bytes + len(text)] = np.frombuffer(text, np.uint8)
-        memory.numbers[self._numbers : self._numbers + count] = numbers
-        hashed = hash_bytes(memory.data, self._bytes, len(text))
-        memory.entries[entry] = (label, self._bytes, len(text), self._numbers, count, hashed)
-        put(memory, entry)
-        self._count, self._bytes, self._numbers = entry + 1, self._bytes + len(text), self._numbers + count
-        return entry
+            number = known.get(word)
+            if number is None:
+                number = known[word] = self._number(word) if self._judge(self._labels[label][1], word) else BAD_WORD
+            numbers.append(number)
+        return numbers
 
     def _number(self, word: bytes | None) -> int:
         number = self._number_of.setdefault(word, len(self._words))
@@ -138,21 +149,37 @@ class Dictionaries:
             self._words.append(word)
         return number
 
-    def _make_room(self, size: int, count: int) -> None:
-        """For one entry more, of so many bytes and words."""
+    def _remember(self, label: int, texts: list[bytes], counts: list[int], numbers: list[int]) -> None:
+        """Put dictionaries of one label behind those that are there; ``numbers`` are the words of all of them."""
+        data, sizes, first = b"".join(texts), list(map(len, texts)), self._count
+        self._make_room(len(texts), len(data), len(numbers))
+        memory, last = self._memory, first + len(texts)
+        memory.data[self._bytes : self._bytes + len(data)] = np.frombuffer(data, np.uint8)
+        memory.numbers[self._numbers : self._numbers + len(numbers)] = numbers
+        entries = memory.entries[first:last]
+        entries[:, 0], entries[:, 2], entries[:, 4] = label, sizes, counts
+        entries[:, 1] = list(accumulate(sizes[:-1], initial=self._bytes))
+        entries[:, 3] = list(accumulate(counts[:-1], initial=self._numbers))
+        put(memory, first, last)
+        self._count, self._bytes, self._numbers = last, self._bytes + len(data), self._numbers + len(numbers)
+
+    def _make_room(self, entries_more: int, bytes_more: int, numbers_more: int) -> None:
         table, entries, data, numbers = self._memory
         marks, words = self._marks
-        data = grown(data, self._bytes + size + _SPARE)
-        numbers = grown(numbers, self._numbers + count)
-        entries = grown(entries, self._count + 1)
+        data = grown(data, self._bytes + bytes_more + _SPARE)
+        numbers = grown(numbers, self._numbers + numbers_more)
+        entries = grown(entries, self._count + entries_more)
         marks, words = grown(marks, len(entries)), grown(words, len(self._words))
         self._marks = _Marks(marks, words)
-        grows = 2 * len(entries) > len(table)
+        size = len(table)
+        while 2 * len(entries) > size:
+            size *= 2
+        grows = size > len(table)
         if grows:
-            table = np.full(2 * len(table), _EMPTY, np.int64)
+            table = np.full(size, _EMPTY, np.int64)
         self._memory = _Memory(table, entries, data, numbers)
-        for entry in range(self._count if grows else 0):
-            put(self._memory, entry)
+        if grows:
+            put(self._memory, 0, self._count)
 
 
 def _room(size: int, dtype: Any = np.int32) -> npt.NDArray[Any]:
@@ -184,13 +211,16 @@ def look_up(data: Any, rows: Any, places: Any, column: int, label: int, memory: 
 
 
 @njit(cache=True, nogil=True)
-def put(memory: Any, entry: int) -> None:
-    """Put an entry into the table; there is room."""
+def put(memory: Any, first: int, last: int) -> None:
+    """Put these entries into the table, with their hashes; there is room."""
     mask = len(memory.table) - 1
-    slot = (memory.entries[entry, 5] + memory.entries[entry, 0]) & mask
-    while memory.table[slot] >= 0:
-        slot = (slot + 1) & mask
-    memory.table[slot] = entry
+    for entry in range(first, last):
+        one = memory.entries[entry]
+        one[5] = hash_bytes(memory.data, one[1], one[2])
+        slot = (one[5] + one[0]) & mask
+        while memory.table[slot] >= 0:
+            slot = (slot + 1) & mask
+        memory.table[slot] = entry
 
 
 @njit(cache=True, nogil=True)

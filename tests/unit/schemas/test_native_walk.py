@@ -259,7 +259,7 @@ def test_dictionaries_are_not_much_longer_than_their_column(spare: int, sound: b
             native.decode(value, fields)
 
 
-@pytest.mark.parametrize("bound", ["_ENTRIES_MAX", "_BYTES_MAX"])
+@pytest.mark.parametrize("bound", ["_ENTRIES_MAX", "_BYTES_MAX", "_NUMBERS_MAX"])
 def test_dictionaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     """A dictionary is looked at once until there are too many, then once more; what is answered never changes."""
     monkeypatch.setattr(native_words, bound, 1_500)
