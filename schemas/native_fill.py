@@ -62,41 +62,46 @@ def _mark(fault: Any, row: int, column: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _inside(value: int, low: int, span: int) -> bool:
-    return np.uint64(value - low) <= span
-
-
-@njit(cache=True, nogil=True)
-def _extended(value: int, signed: bool) -> int:
-    """A 32-bit number as 64 bits, its sign kept."""
-    return np.uint64(np.int64(np.int32(np.uint32(value)))) if signed else np.uint64(value)
+def _any_set(data: Any, at: int, size: int) -> bool:
+    """Whether one of these bytes is not 0."""
+    seen = np.uint64(0)
+    i = 0
+    while i < size:
+        word = load64(data, at + i)
+        if size - i < 8:
+            word &= (np.uint64(1) << np.uint64(8 * (size - i))) - np.uint64(1)
+        seen |= word
+        i += 8
+    return seen != 0
 
 
 @njit(cache=True, nogil=True)
 def _fill32(
     data: Any, spans: Any, places: Any, column: int, nullable: bool, bounds: Any, out: Any, known: Any, fault: Any
 ) -> bool:
-    """Copy a column of 32-bit numbers; True when there is a null."""
-    signed, low, span = bounds
+    """Copy a column of 32-bit numbers, all ``known`` before; True when there is a null."""
+    low, span = np.uint32(bounds[0]), np.uint32(bounds[1])
     any_null = False
     for record in range(len(spans)):
         first, last = spans[record]
-        nulls = places[record, column, 0]
-        at = nulls + last - first if nullable else nulls
-        outside = False
-        for i in range(last - first):
-            value = load32(data, at + 4 * i)
-            absent = nullable and data[nulls + i] != 0
-            if absent:
-                value = np.uint64(0)
-            outside |= not absent and not _inside(_extended(value, signed), low, span)
-            out[first + i] = np.uint32(value)
-            if nullable:
-                any_null |= absent
-                known[first + i] = not absent
-        if outside:
+        rows, nulls = last - first, places[record, column, 0]
+        at = nulls + rows if nullable else nulls
+        copied, greatest = out[first:last], np.uint32(0)
+        if nullable and _any_set(data, nulls, rows):
+            any_null, present = True, known[first:last]
+            for i in range(rows):
+                absent = data[nulls + i] != 0
+                value = np.uint32(0) if absent else np.uint32(load32(data, at + 4 * i))
+                copied[i], present[i] = value, not absent
+                greatest = max(greatest, np.uint32(0) if absent else np.uint32(value - low))
+        else:
+            for i in range(rows):
+                value = np.uint32(load32(data, at + 4 * i))
+                copied[i] = value
+                greatest = max(greatest, np.uint32(value - low))
+        if greatest > span:
             for i in range(first, last):
-                if (not nullable or known[i]) and not _inside(_extended(out[i], signed), low, span):
+                if (not nullable or known[i]) and np.uint32(out[i] - low) > span:
                     _mark(fault, i, column)
     return any_null
 
@@ -105,27 +110,29 @@ def _fill32(
 def _fill64(
     data: Any, spans: Any, places: Any, column: int, nullable: bool, bounds: Any, out: Any, known: Any, fault: Any
 ) -> bool:
-    """Copy a column of 64-bit numbers; True when there is a null."""
-    _, low, span = bounds
+    """Copy a column of 64-bit numbers, all ``known`` before; True when there is a null."""
+    low, span = bounds
     any_null = False
     for record in range(len(spans)):
         first, last = spans[record]
-        nulls = places[record, column, 0]
-        at = nulls + last - first if nullable else nulls
-        outside = False
-        for i in range(last - first):
-            value = load64(data, at + 8 * i)
-            absent = nullable and data[nulls + i] != 0
-            if absent:
-                value = np.uint64(0)
-            outside |= not absent and not _inside(value, low, span)
-            out[first + i] = value
-            if nullable:
-                any_null |= absent
-                known[first + i] = not absent
-        if outside:
+        rows, nulls = last - first, places[record, column, 0]
+        at = nulls + rows if nullable else nulls
+        copied, greatest = out[first:last], np.uint64(0)
+        if nullable and _any_set(data, nulls, rows):
+            any_null, present = True, known[first:last]
+            for i in range(rows):
+                absent = data[nulls + i] != 0
+                value = np.uint64(0) if absent else load64(data, at + 8 * i)
+                copied[i], present[i] = value, not absent
+                greatest = max(greatest, np.uint64(0) if absent else value - low)
+        else:
+            for i in range(rows):
+                value = load64(data, at + 8 * i)
+                copied[i] = value
+                greatest = max(greatest, value - low)
+        if greatest > span:
             for i in range(first, last):
-                if (not nullable or known[i]) and not _inside(out[i], low, span):
+                if (not nullable or known[i]) and out[i] - low > span:
                     _mark(fault, i, column)
     return any_null
 
@@ -244,7 +251,7 @@ def _fill_texts(
 def _fill_numbers(data: Any, spans: Any, places: Any, column: int, shapes: Any, target: Any, fault: Any) -> None:
     """Copy and judge a column of numbers."""
     slot, null_slot = shapes.slot[column], shapes.null_slot[column]
-    bounds = (shapes.signed[column], shapes.low[column], shapes.span[column])
+    bounds = (shapes.low[column], shapes.span[column])
     nullable, known = shapes.shape[column] == NULLABLE, target.known[null_slot]
     if shapes.width[column] == 4:
         any_null = _fill32(data, spans, places, column, nullable, bounds, target.n32[slot], known, fault)

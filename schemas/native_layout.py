@@ -25,14 +25,13 @@ class Shapes(NamedTuple):
 
     ``slot`` counts columns of one destination (32-bit numbers, 64-bit numbers, labels, sketches, texts); ``null_slot``
     counts nullable columns (0 for others, never looked at). A number ``v`` is inside its bounds when
-    ``v - low <= span`` in unsigned 64-bit arithmetic, which holds for signed and unsigned kinds alike.
+    ``v - low <= span`` in unsigned arithmetic of its own width, which holds for signed and unsigned kinds alike.
     """
 
     prefixes: npt.NDArray[np.uint8]
     prefix_ends: npt.NDArray[np.int64]
     shape: npt.NDArray[np.int64]
     width: npt.NDArray[np.int64]
-    signed: npt.NDArray[np.bool_]
     slot: npt.NDArray[np.int64]
     null_slot: npt.NDArray[np.int64]
     low: npt.NDArray[np.uint64]
@@ -79,7 +78,6 @@ def layout_of(fields: tuple[Field, ...]) -> Layout:
         prefix_ends=np.cumsum([len(prefix) for prefix in prefixes], dtype=np.int64),
         shape=np.array(shapes, dtype=np.int64),
         width=np.array([4 if group == "n32" else 8 for group in groups], dtype=np.int64),
-        signed=np.array([field.kind.numpy.startswith("<i") for field in fields], dtype=bool),
         slot=slots,
         null_slot=np.maximum(null_slots, 0),
         low=np.array([low & _BITS for low, _ in bounds], dtype=np.uint64),

@@ -110,7 +110,7 @@ def _target(layout: Layout, totals: list[int], *, texts: bool) -> native_fill.Ta
     return native_fill.Target(
         n32=np.empty((sizes["n32"], rows), dtype=np.uint32),
         n64=np.empty((sizes["n64"], rows), dtype=np.uint64),
-        known=np.empty((max(sizes["nullable"], 1), rows), dtype=bool),
+        known=np.ones((max(sizes["nullable"], 1), rows), dtype=bool),
         has_null=np.zeros(max(sizes["nullable"], 1), dtype=bool),
         codes=np.empty((sizes["labels"], rows), dtype=np.int32),
         sketch_ends=np.empty((sizes["sketches"], rows), dtype=np.int64),
