@@ -32,6 +32,7 @@ DISK_FREE_BYTES_MIN = 1 << 30
 READY_WITHIN_S = 60.0
 STOP_WITHIN_S = 30.0
 LOCK_WITHIN_S = 600.0
+_PORT_TAKEN = "Address already in use"
 
 Progress = Callable[[str], None]
 
@@ -235,20 +236,32 @@ def _start_one(data_dir: Path, name: str, on_progress: Progress | None) -> Stack
 
 
 def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackState:
-    started = []
-    for part in (_PARTS[name] for name in names):
-        process = _running(state, part)
-        if process is None:
-            tell(f"starting {part.name}")
-            _demand_disk(state.data_dir)
-            ports.demand_free(part.ports(state), part.name)
-            process = daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part))
-        state = replace(state, wanted=True, processes={**state.processes, part.name: process})
-        write_state(state)
-        started.append((part, process))
-    for part, process in started:
-        _await_ready(state, part, process, tell)
+    parts = [_PARTS[name] for name in names]
+    for part in parts:
+        state = _with(state, part, _running(state, part) or _spawn(state, part, tell))
+    for part in parts:
+        if _came_up(state, part, tell):
+            continue
+        if not _lost_a_port(state, part):
+            raise _not_up(state, part)
+        tell(f"a port of {part.name} was taken for a moment: starting it again")
+        state = _with(state, part, _spawn(state, part, tell))
+        if not _came_up(state, part, tell):
+            raise _not_up(state, part)
     return state
+
+
+def _with(state: StackState, part: _Part, process: Process) -> StackState:
+    state = replace(state, wanted=True, processes={**state.processes, part.name: process})
+    write_state(state)
+    return state
+
+
+def _spawn(state: StackState, part: _Part, tell: Progress) -> Process:
+    tell(f"starting {part.name}")
+    _demand_disk(state.data_dir)
+    ports.demand_free(part.ports(state), part.name)
+    return daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part))
 
 
 def _running(state: StackState, part: _Part) -> Process | None:
@@ -272,13 +285,26 @@ def _fresh_log(data_dir: Path, part: _Part) -> Path:
     return log
 
 
-def _await_ready(state: StackState, part: _Part, process: Process, tell: Progress) -> None:
+def _came_up(state: StackState, part: _Part, tell: Progress) -> bool:
+    process = state.processes[part.name]
     tell(f"waiting for {part.name}")
     ready = daemons.wait_until(lambda: part.is_ready(state) or not daemons.alive(process), READY_WITHIN_S)
-    if ready and daemons.alive(process):
-        part.finish(state)
-        priority.step_back(process.pid, part.nice)
-        return
+    if not (ready and daemons.alive(process)):
+        return False
+    part.finish(state)
+    priority.step_back(process.pid, part.nice)
+    return True
+
+
+def _lost_a_port(state: StackState, part: _Part) -> bool:
+    """Whether the part ended because somebody had one of its ports, and has it no more: who looks for free ports, as
+    another stack does when it is made, listens on each for a moment."""
+    said = any(_PORT_TAKEN in daemons.tail(log) for log in part.logs(state.data_dir))
+    return said and not daemons.alive(state.processes[part.name]) and all(map(ports.is_free, part.ports(state)))
+
+
+def _not_up(state: StackState, part: _Part) -> StackError:
     said = "\n".join(text for log in part.logs(state.data_dir) if (text := daemons.tail(log)))
-    what = f"does not answer after {READY_WITHIN_S:.0f} s" if daemons.alive(process) else "ended while starting"
-    raise StackError(f"{part.name} {what}; its logs are in {part.logs(state.data_dir)[0].parent}, the end:\n{said}")
+    living = daemons.alive(state.processes[part.name])
+    what = f"does not answer after {READY_WITHIN_S:.0f} s" if living else "ended while starting"
+    return StackError(f"{part.name} {what}; its logs are in {part.logs(state.data_dir)[0].parent}, the end:\n{said}")

@@ -25,7 +25,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from fleetpulse import stack
 from fleetpulse.stack import daemons, manage
-from runtime.local_stack import StackState, read_state, write_state
+from runtime.local_stack import Process, StackState, read_state, write_state
 from schemas.errors import StackError
 
 pytestmark = pytest.mark.integration
@@ -263,6 +263,35 @@ def test_a_taken_port_stops_up_with_a_sentence(home: Path, state: StackState) ->
 
     assert state.ports.kafka not in manage.ports.all_of(moved.ports)
     assert asyncio.run(_read(moved.kafka_bootstrap, "first")) == [b"hello"]
+
+
+def test_a_port_that_was_taken_for_a_moment_is_asked_for_again(
+    home: Path, state: StackState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has it just when the broker wants it, and lets it go; the broker is started once more."""
+    stack.down(home)
+    told: list[str] = []
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        spawn, is_free = daemons.spawn, manage.ports.is_free
+
+        def taken_first(command: list[str], log: Path) -> Process:
+            if not any("for a moment" in text for text in told):
+                other.bind(("127.0.0.1", state.ports.kafka_controller))
+                other.listen()
+            return spawn(command, log)
+
+        def let_go(port: int) -> bool:
+            if other.fileno() != -1 and other.getsockname()[1]:
+                other.close()
+            return is_free(port)
+
+        monkeypatch.setattr(daemons, "spawn", taken_first)
+        monkeypatch.setattr(manage.ports, "is_free", let_go)
+        stack.start_kafka(home, on_progress=told.append)
+
+    assert told.count("starting kafka") == 2
+    assert "a port of kafka was taken for a moment: starting it again" in told
 
 
 def test_a_full_disk_stops_up_with_a_sentence(home: Path, state: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
