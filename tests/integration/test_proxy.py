@@ -350,7 +350,7 @@ async def test_an_upstream_that_does_not_take_connections_is_given_up() -> None:
 
     assert (status, error["code"]) == (502, "upstream_unavailable")
     assert said(row, *HOW) == ("error", "network", 502)
-    assert 200_000 <= row["e2e_us"] < 5_000_000
+    assert 150_000 <= row["e2e_us"] < 5_000_000  # uvloop counts a limit from where the turn of its loop began
 
 
 async def test_a_dead_upstream_is_left_for_a_living_one() -> None:

@@ -297,7 +297,7 @@ async def test_an_idle_client_is_closed_in_silence() -> None:
         assert await rig.ask(b"") == b""
         waited_s = time.monotonic() - began_s
 
-    assert 0.2 <= waited_s < 2.0
+    assert 0.15 <= waited_s < 2.0  # uvloop counts a limit from where the turn of its loop began
 
 
 async def test_an_upstream_that_never_ends_is_cut_off() -> None:
