@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
+
+import pytest
+
+from runtime.memory import keep_freed
 
 ALLOCATIONS = 50
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -35,3 +41,19 @@ def test_blocks_to_come_take_no_new_pages() -> None:
         assert kept < ALLOCATIONS <= as_ever
     else:
         assert kept == as_ever
+
+
+def test_a_library_that_refuses_large_thresholds_is_given_the_largest_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """glibc before 2.35: whatever else is set stops it from finding its own threshold, which then stays at 128 KiB."""
+    taken: dict[int, int] = {}
+
+    def mallopt(name: int, value: int) -> int:
+        if name == -3 and value > 32 * 1024 * 1024:
+            return 0
+        taken[name] = value
+        return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: SimpleNamespace(mallopt=mallopt))
+
+    assert keep_freed()
+    assert taken == {-8: 1, -3: 32 * 1024 * 1024, -1: 1 << 30}
