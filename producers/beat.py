@@ -6,7 +6,7 @@ Readings lie on the second; the beat comes when they are usually made.
 
 from __future__ import annotations
 
-BEAT_MS = 100
+BEAT_MS = 25
 """Behind the full second, by the wall clock."""
 
 

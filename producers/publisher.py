@@ -89,6 +89,7 @@ class Publisher:
         self._spans = None if tracer is None else PublishSpans(tracer, spool.source, self._clock)
         self._work = asyncio.Event()  # something to hand out, or room to do so
         self._settled = asyncio.Event()  # something was acknowledged
+        self._acknowledged = asyncio.Event()  # the same, for the one that saves
         self._closing = False
         self._producer: AIOKafkaProducer | None = None
         self._sent_once: tuple[int, int] = (0, 0)  # everything below was handed to Kafka before
@@ -134,6 +135,11 @@ class Publisher:
         if self._puts % _YIELD_EVERY_PUTS == 0:
             await asyncio.sleep(0)  # a caller that never waits must not starve the sending
         return spooled
+
+    def put_at_once(self, batch: Batch) -> bool:
+        """As ``put``, for a caller that comes now and then, and waits by itself: nothing else runs meanwhile."""
+        self._check_alive()
+        return self._spool(batch)
 
     async def flush(self, within_s: float | None = None) -> bool:
         """Wait until Kafka has acknowledged everything spooled; False when ``within_s`` passed before."""
@@ -267,6 +273,7 @@ class Publisher:
         self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=topic)
         self._work.set()
         self._settled.set()
+        self._acknowledged.set()
 
     def _failed(self, error: Exception, lane: LaneKey | None) -> None:
         self._away.failed(error, self._clock.monotonic_s())
@@ -292,9 +299,19 @@ class Publisher:
 
     async def _keep_forever(self) -> None:
         while True:
-            await asyncio.sleep(until_beat_s(self._clock.now_ms(), self._save_pause_s()))
+            await self._until_a_save()
             if self._is_to_keep():
                 await self._keep()
+
+    async def _until_a_save(self) -> None:
+        """As long as nothing is acknowledged, as while Kafka is away, there is nothing to be in a hurry for."""
+        pause_s = self._save_pause_s()
+        if pause_s < self._settings.save_every_s and self.spool.low == self._saved_low:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.save_every_s - pause_s):
+                    await self._acknowledged.wait()
+        self._acknowledged.clear()
+        await asyncio.sleep(until_beat_s(self._clock.now_ms(), pause_s))
 
     def _is_to_keep(self) -> bool:
         """Where nothing was acknowledged since, as while Kafka is away, there is nothing to remember in a hurry."""

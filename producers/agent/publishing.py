@@ -44,17 +44,18 @@ def packed(collected: Iterable[Collected]) -> Parcel:
     return Parcel(batches, unfit)
 
 
-async def publish_parcel(publisher: Publisher, parcel: Parcel) -> None:
+def publish_parcel(publisher: Publisher, parcel: Parcel) -> None:
     """Spool a parcel now; declare what no batch could hold."""
     for batch in parcel.batches:
-        await publisher.put(batch.topic, batch.key, batch)
+        publisher.put_at_once(batch)
     for topic, events in parcel.unfit:
         publisher.shed(topic, events)
 
 
 async def publish_rows(publisher: Publisher, event: Event, rows: list[Row]) -> None:
     """Spool rows of one event now, one record per key."""
-    await publish_parcel(publisher, packed([Collected(event, rows)]))
+    publish_parcel(publisher, packed([Collected(event, rows)]))
+    await asyncio.sleep(0)  # a caller that never waits must not starve the sending
 
 
 BEAT_SOON_S = 0.15
@@ -75,8 +76,7 @@ class Handover:
         self._shed: dict[str, int] = defaultdict(int)
         self._lock = threading.Lock()
         self._loop = asyncio.get_running_loop()
-        self._arrived = asyncio.Event()
-        self._finished = False
+        self._ended = self._loop.create_future()
         self._beat_s = 0.0  # when the loop looks next without being woken, monotonic
 
     def give(self, parcel: Parcel) -> None:
@@ -99,34 +99,41 @@ class Handover:
     def beat(self, next_s: float) -> None:
         """Called on the loop, which looks by itself; it will again in ``next_s`` seconds."""
         self._beat_s = time.monotonic() + next_s
-        if self._waiting or self._shed:
-            self._arrived.set()
+        self._publish()
 
     def _wake(self) -> None:
         # What was put there before the time of the beat was read is seen by that beat, or the time is already the next.
-        if 0 < self._beat_s - time.monotonic() <= BEAT_SOON_S and not self._finished:
+        if 0 < self._beat_s - time.monotonic() <= BEAT_SOON_S and not self._ended.done():
             return
         try:
-            self._loop.call_soon_threadsafe(self._arrived.set)
+            self._loop.call_soon_threadsafe(self._publish)
         except RuntimeError:  # the loop has ended: what comes now was measured after the last round
             return
 
     def finish(self) -> None:
         """Let ``run`` end when what waits is published."""
-        self._finished = True
-        self._arrived.set()
+        self._publish()
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     async def run(self) -> None:
-        """Publish what comes, until ``finish``. Not to be cancelled: a parcel could be published in part."""
-        while not self._finished:
-            await self._arrived.wait()
-            self._arrived.clear()
-            await self.drain()
+        """Until ``finish``; raises what kept a parcel from being published."""
+        await self._ended
 
-    async def drain(self) -> None:
+    def _publish(self) -> None:
+        """A callback of the loop, not a task: what wakes finds its caches cold, and a task is much to wake."""
+        try:
+            if not self._ended.done():
+                self.drain()
+        except Exception as error:
+            self._ended.set_exception(error)
+
+    def drain(self) -> None:
         """Publish what waits."""
         while self._waiting:
-            await publish_parcel(self._publisher, self._waiting.popleft())
+            publish_parcel(self._publisher, self._waiting.popleft())
+        if not self._shed:
+            return
         with self._lock:
             shed, self._shed = self._shed, defaultdict(int)
         for topic, events in shed.items():

@@ -64,12 +64,7 @@ class Supervisor:
         """Until ``stop``; then every collector may finish what it is doing, for a bounded time."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._keep_going(service, stop)) for service in self._services]
-            stopping = group.create_task(stop.wait())
-            while not stop.is_set():
-                self._look()
-                next_s = until_beat_s(self._clock.now_ms(), LOOK_EVERY_S)
-                self._on_beat(next_s)
-                await asyncio.wait((stopping,), timeout=next_s)
+            await self._look_until(stop)
             await self._wind_up()
             if tasks:
                 _, late = await asyncio.wait(tasks, timeout=JOIN_WITHIN_S)
@@ -95,6 +90,33 @@ class Supervisor:
         wrong = [f"{each.name} is {each.state}: {each.why}" for each in self.reports() if each.state in failed]
         wrong += [f"{name} is down: {why}" for name, why in self._down.items()]
         return "; ".join(wrong) or None
+
+    async def _look_until(self, stop: asyncio.Event) -> None:
+        """A callback of the loop looks, not this coroutine: each second it would wake with cold caches."""
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[None] = loop.create_future()
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal timer
+            try:
+                self._look()
+                next_s = until_beat_s(self._clock.now_ms(), LOOK_EVERY_S)
+                self._on_beat(next_s)
+                timer = loop.call_later(next_s, look)
+            except Exception as error:
+                failed.set_exception(error)
+
+        look()
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((stopping, failed), return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                failed.result()
+        finally:
+            stopping.cancel()
+            if timer is not None:
+                timer.cancel()
 
     def _look(self) -> None:
         self._looked_s = self._clock.monotonic_s()

@@ -110,6 +110,27 @@ async def test_a_publisher_that_saves_often_keeps_its_pace(tmp_path: Path) -> No
     assert pace == 0.25
 
 
+async def test_a_save_waits_for_the_first_acknowledgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or for the usual interval; once one is saved, for nothing but the interval."""
+    monkeypatch.setattr(publisher_module, "until_beat_s", lambda _now_ms, _pause_s: 0)
+    publisher = publisher_on(tmp_path)
+    try:
+        waiting = asyncio.create_task(publisher._until_a_save())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        before = waiting.done()
+        await spooled(publisher, 1)
+        async with asyncio.timeout(20):
+            await waiting
+        await publisher._keep()
+        async with asyncio.timeout(20):
+            await publisher._until_a_save()
+    finally:
+        publisher.spool.abandon()
+
+    assert not before
+
+
 async def test_a_disk_that_takes_no_save_is_tried_soon_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a save that was written counts."""
     publisher = publisher_on(tmp_path)

@@ -26,7 +26,7 @@ class RecordingPublisher:
         self.wanted = set(wanted)
         self.enough = asyncio.Event()
 
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+    def put_at_once(self, batch: Batch) -> bool:
         self.batches.append(batch)
         if {each.topic for each in self.batches} >= self.wanted:
             self.enough.set()

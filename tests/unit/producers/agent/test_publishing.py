@@ -20,7 +20,7 @@ class RecordingPublisher:
         self.shed_events: list[tuple[str, int]] = []
         self.came = asyncio.Event()
 
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+    def put_at_once(self, batch: Batch) -> bool:
         self.batches.append(batch)
         self.came.set()
         return True
@@ -84,10 +84,33 @@ async def test_what_finds_no_room_is_declared_when_the_loop_moves_again() -> Non
     handover.give(packed([Collected(HOST_SAMPLES, [host_row("a")])]))
     handover.give(packed([Collected(HOST_SAMPLES, [host_row("a"), host_row("b")])]))
     handover.give(Parcel([], [("gpu.events", 3)]))
-    await handover.drain()
+    handover.drain()
 
     assert [(batch.key, batch.count) for batch in publisher.batches] == [(b"a", 1)]
     assert publisher.shed_events == [("host.samples", 2), ("gpu.events", 3)]
+
+
+async def test_a_publisher_that_fails_ends_it() -> None:
+    """Nothing could be kept any more; what comes later is not tried."""
+    publisher = RecordingPublisher()
+    handover = Handover(publisher)  # type: ignore[arg-type]
+    running = asyncio.create_task(handover.run())
+    parcel = packed([Collected(HOST_SAMPLES, [host_row("a")])])
+
+    def fails(batch: Batch) -> bool:
+        raise OSError("the disk is gone")
+
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(publisher, "put_at_once", fails)
+        handover.give(parcel)
+        handover.beat(1.0)
+    handover.give(parcel)
+    handover.beat(1.0)
+    handover.finish()
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        await running
+    assert publisher.batches == []
 
 
 class Loop:

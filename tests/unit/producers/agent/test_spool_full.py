@@ -23,18 +23,18 @@ async def test_a_full_spool_sheds_what_is_new_and_keeps_what_it_took(tmp_path: P
     handed = 0
     while not counters.value("edge_events_shed", topic="host.samples") >= 9:
         handover.give(parcel)
-        await handover.drain()
+        handover.drain()
         spool.sync()
         handed += 3
     taken = spool.take()
     shed_before = spool.books[1, "host.samples"].shed_events
     handover.give(parcel)
-    await handover.drain()
+    handover.drain()
     still = list(spool.taken)
     spool.acknowledge(taken)
     spool.save()
     handover.give(parcel)
-    await handover.drain()
+    handover.drain()
     tally = spool.books[1, "host.samples"]
     spool.close()
 
