@@ -123,8 +123,8 @@ def bounds(event: Event) -> Bounds:
     }
 
 
-def within(limits: Bounds, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The row with numbers outside their bounds made unknown, and the names of those.
+def within(limits: Bounds, row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The row with numbers outside their bounds made unknown, and the names of those. Without any it is ``row`` itself.
 
     A device that answers nonsense for one figure would otherwise cost the whole sample.
     """
@@ -133,9 +133,9 @@ def within(limits: Bounds, row: Mapping[str, Any]) -> tuple[dict[str, Any], list
         bound = None if value is None else limits.get(name)
         if bound is not None and not bound.low <= value <= bound.high:
             wrong.append(name)
-    return {**row, **dict.fromkeys(wrong)}, wrong
+    return ({**row, **dict.fromkeys(wrong)} if wrong else row), wrong
 
 
-def plausible(event: Event, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def plausible(event: Event, row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """``within`` the bounds of ``event``."""
     return within(bounds(event), row)

@@ -90,6 +90,12 @@ def cpu_times(stat: bytes) -> CpuTimes:
     return CpuTimes((total - idle - iowait) / _TICKS_PER_S, iowait / _TICKS_PER_S, total / _TICKS_PER_S)
 
 
+def processors(online: bytes) -> int:
+    """From ``/sys/devices/system/cpu/online``: "0-3,6". ValueError when it is not such a list."""
+    ranges = [(first, last or first) for first, _, last in (part.partition(b"-") for part in online.split(b","))]
+    return sum(int(last) - int(first) + 1 for first, last in ranges)
+
+
 def memory(meminfo: bytes) -> Memory:
     """From ``/proc/meminfo``. ValueError on kernels before 3.14, which do not tell what is available."""
     total = _after(meminfo, b"MemTotal:")
@@ -198,7 +204,14 @@ class KernelFile:
 class HostFiles:
     """The files of one host. Every method raises OSError or ValueError where the system does not tell."""
 
-    def __init__(self, proc: Path = Path("/proc"), blocks: Path = Path("/sys/block")) -> None:
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        blocks: Path = Path("/sys/block"),
+        online: Path = Path("/sys/devices/system/cpu/online"),
+    ) -> None:
+        self._online = KernelFile(online)
+        self._processors: tuple[bytes, int] = (b"", 0)
         self._stat = KernelFile(proc / "stat", first_bytes=512)
         self._meminfo = KernelFile(proc / "meminfo")
         self._vmstat = KernelFile(proc / "vmstat")
@@ -214,6 +227,16 @@ class HostFiles:
     def cpu(self) -> CpuTimes:
         """Time of all processors."""
         return cpu_times(self._stat.read())
+
+    def processors(self) -> int | None:
+        """Logical ones that are on line. ``os.cpu_count`` opens the file at every call; it knows other ways too."""
+        try:
+            text = self._online.read()
+            if text != self._processors[0]:
+                self._processors = text, processors(text)
+        except (OSError, ValueError):
+            return os.cpu_count()
+        return self._processors[1]
 
     def memory(self) -> Memory:
         """Memory and swap in use."""
@@ -256,5 +279,6 @@ class HostFiles:
 
     def close(self) -> None:
         """Let go of all files."""
-        for file in (self._stat, self._meminfo, self._vmstat, self._dev, self._diskstats, *self._pressure.values()):
+        files = (self._online, self._stat, self._meminfo, self._vmstat, self._dev, self._diskstats)
+        for file in (*files, *self._pressure.values()):
             file.close()

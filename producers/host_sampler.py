@@ -34,6 +34,8 @@ class Tells(Protocol):
 
     def cpu(self) -> CpuTimes: ...
 
+    def processors(self) -> int | None: ...
+
     def memory(self) -> Memory: ...
 
     def swapped(self) -> Swapped: ...
@@ -144,7 +146,7 @@ class HostSampler:
             moment_ms=round(self._clock.monotonic_s() * 1_000),
             cpu=self._try("cpu", system.cpu),
             load_1m=load[0] if load else None,
-            processors=self._try("processors", os.cpu_count),
+            processors=self._try("processors", system.processors),
             memory_used_bytes=memory.used_bytes if memory else None,
             memory_total_bytes=memory.total_bytes if memory else None,
             swap_used_bytes=memory.swap_used_bytes if memory else None,
@@ -189,6 +191,10 @@ class ByPsutil:
         times = psutil.cpu_times()._asdict()
         total_s, iowait_s = sum(times.values()), times.get("iowait", 0.0)
         return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s)
+
+    def processors(self) -> int | None:
+        """Logical ones; None where the system does not tell."""
+        return os.cpu_count()
 
     def memory(self) -> Memory:
         """Memory and swap in use."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -61,21 +62,33 @@ def batches_of_few(event: Event, rows: Sequence[Row]) -> list[Batch] | None:
 
 def encoded(event: Event, rows: Sequence[Row]) -> bytes:
     """One Native block of the rows. Raises ``NotPlain``, ``struct.error`` or ``UnicodeEncodeError``."""
-    parts = [_head(event.fields, len(rows))]
-    for name, prefix, encode in _columns(event.fields):
+    table = _table(event)
+    parts = [table.head, varint(len(rows))]
+    for name, prefix, encode in table.columns:
         parts.append(prefix)
         parts.append(encode(tuple([row.get(name) for row in rows])))
     return b"".join(parts)
 
 
-@lru_cache(maxsize=64)
-def _columns(fields: tuple[Field, ...]) -> tuple[tuple[str, bytes, Callable[[Values], bytes]], ...]:
-    return tuple((field.name, column_prefix(field), _encoder(field)) for field in fields)
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is the same in every block of an event. ``columns``: name, prefix and encoder."""
+
+    fields: tuple[Field, ...]
+    head: bytes
+    columns: tuple[tuple[str, bytes, Callable[[Values], bytes]], ...]
 
 
-@lru_cache(maxsize=256)
-def _head(fields: tuple[Field, ...], rows: int) -> bytes:
-    return varint(len(fields)) + varint(rows)
+_TABLES: dict[str, _Table] = {}
+"""By topic: to look an event's fields up by themselves is to walk all of them."""
+
+
+def _table(event: Event) -> _Table:
+    table = _TABLES.get(event.topic)
+    if table is None or table.fields is not event.fields:
+        columns = tuple((field.name, column_prefix(field), _encoder(field)) for field in event.fields)
+        table = _TABLES[event.topic] = _Table(event.fields, varint(len(event.fields)), columns)
+    return table
 
 
 def _encoder(field: Field) -> Callable[[Values], bytes]:

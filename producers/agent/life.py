@@ -122,8 +122,9 @@ class Life:
 
     def _rounds(self, collector: Collector) -> None:
         pace = Pace(collector.period_ms)
+        elsewhere = collector if isinstance(collector, SpendsElsewhere) else None
         while self._tick_comes(pace.interval_ms):
-            cost_us = self._read(collector)
+            cost_us = self._spend(lambda: collector.collect(self._around.clock.now_ms()), elsewhere)
             if collector.period_ms != pace.period_ms:  # a collector that found nothing to read may rest longer
                 pace = Pace(collector.period_ms)
             faster = pace
@@ -157,12 +158,8 @@ class Life:
         while not self._stop.is_set:
             self._spend(wait, None)
 
-    def _read(self, collector: Collector) -> int:
-        """Collect once and hand it over; the processor time it took, in microseconds."""
-        elsewhere = collector if isinstance(collector, SpendsElsewhere) else None
-        return self._spend(lambda: collector.collect(self._around.clock.now_ms()), elsewhere)
-
     def _spend(self, collect: Callable[[], Sequence[Collected]], elsewhere: SpendsElsewhere | None) -> int:
+        """Collect once and hand it over; the processor time it took, in microseconds."""
         around = self._around
         self._busy_since_s = around.clock.monotonic_s()
         begun_s = around.cpu_s()

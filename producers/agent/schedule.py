@@ -51,7 +51,7 @@ def paced(rule: PaceRule, pace: Pace, cost_us: int) -> Pace:
     if _dear(rule, pace, cost_us):
         return _lengthened(rule, pace, cost_us)
     if not pace.doublings:
-        return replace(pace, calm=0)
+        return pace if not pace.calm else replace(pace, calm=0)
     shorter_us = pace.interval_ms * 1_000 // 2
     if cost_us * 1_000_000 * 2 > rule.share_max_ppm * shorter_us:
         return replace(pace, calm=0)

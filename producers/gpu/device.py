@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pynvml
@@ -14,9 +15,9 @@ from producers.gpu.field_values import FieldValues
 from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
-from producers.gpu.plan import Plan, plan_for
+from producers.gpu.plan import shared_plan
 from producers.gpu.ready import Ask, Together, codes_of
-from producers.gpu.rows import Reading, shape_of
+from producers.gpu.rows import Reading, Shape, shape_of
 from producers.gpu.sources import Call, Gpm
 
 SLOW_MS = 10_000
@@ -78,7 +79,7 @@ class Device:
         self._settings: Values = {}
         self._slow_slot: int | None = None
         self._ready = frozenset[str]() if stale else frozenset(call.name for call in CALLS if call.is_ready())
-        self._follow(plan_for(self.refused))
+        self._follow(frozenset(self.refused))
         self._gpm: GpmReader | None = None
         self._gpm_opened = False
         self._probed = False
@@ -251,14 +252,15 @@ class Device:
         if len(self.refused) == self._planned_with:
             return False
         self._planned_with = len(self.refused)
-        plan = plan_for(self.refused)
-        if plan == self.plan:
+        refused = frozenset(self.refused)
+        if shared_plan(refused) == self.plan:
             return False
-        self._follow(plan)
+        self._follow(refused)
         return True
 
-    def _follow(self, plan: Plan) -> None:
-        self.plan, self.shape = plan, shape_of(plan.parts)
+    def _follow(self, refused: frozenset[str]) -> None:
+        plan = shared_plan(refused)
+        self.plan, self.shape = plan, _shape(refused)
         self._asked = tuple(call for call in CALLS if plan.calls.intersection(call.keys))
         self._sort_calls()
         self._fields = FieldValues(plan.values)
@@ -276,6 +278,11 @@ class Device:
             unready=tuple(call for call in calls if call.name not in self._ready),
             settings=tuple(key for call in calls if call.pace == "setting" for key in call.keys),
         )
+
+
+@lru_cache(maxsize=64)
+def _shape(refused: frozenset[str]) -> Shape:
+    return shape_of(shared_plan(refused).parts)
 
 
 def _refused_by_mig() -> dict[str, str]:

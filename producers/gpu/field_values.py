@@ -9,6 +9,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import pynvml
@@ -30,12 +31,10 @@ class FieldValues:
     """An array for ``values``, used again at each reading. For one thread at a time."""
 
     def __init__(self, values: Sequence[Value]) -> None:
-        self.keys = tuple(value.key for value in values)
-        self._scaled = tuple((value.key, value.times, value.per) for value in values if value.times != value.per)
-        self._heads = struct.Struct("<" + _HEADS * len(values))
-        self._raws = struct.Struct("<" + _RAWS * len(values))
+        self.keys, self._scaled, self._heads, self._raws = _layout(tuple(values))
         self._array = (pynvml.c_nvmlFieldValue_t * len(values))()
         self._arguments = (ctypes.c_int(len(values)), ctypes.byref(self._array))
+        self._asks: tuple[Ask, ...] = ()
         self._heads_seen: tuple[int, ...] = ()
         self._odd: tuple[tuple[str, int], ...] = ()
         self._failed: dict[str, int] = {}
@@ -43,8 +42,11 @@ class FieldValues:
             entry.fieldId, entry.scopeId = value.id, value.scope
 
     def asks(self, handle: Any) -> tuple[Ask, ...]:
-        """The call; none where there is nothing to ask for. ``NVMLError`` when the driver lacks it."""
-        return ((function_of("nvmlDeviceGetFieldValues"), (handle, *self._arguments)),) if self.keys else ()
+        """The call, of always the same device; none where there is nothing to ask for. ``NVMLError`` when the driver
+        lacks it."""
+        if self.keys and not self._asks:
+            self._asks = ((function_of("nvmlDeviceGetFieldValues"), (handle, *self._arguments)),)
+        return self._asks
 
     def told(self) -> tuple[dict[str, int], dict[str, int]]:
         """Amounts in our units by key, and the codes of those that failed; what the driver has not to tell is in
@@ -71,6 +73,16 @@ class FieldValues:
         self._failed = {key: code for key, _, code in told if code}
         plain = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
         self._odd = tuple((key, kind) for key, kind, code in told if not code and kind != plain)
+
+
+@lru_cache(maxsize=64)
+def _layout(
+    values: tuple[Value, ...],
+) -> tuple[tuple[str, ...], tuple[tuple[str, int, int], ...], struct.Struct, struct.Struct]:
+    """Keys, those that are scaled, and what the array is read with: the same memory for all devices of a plan."""
+    keys = tuple(value.key for value in values)
+    scaled = tuple((value.key, value.times, value.per) for value in values if value.times != value.per)
+    return keys, scaled, struct.Struct("<" + _HEADS * len(values)), struct.Struct("<" + _RAWS * len(values))
 
 
 def _put(values: dict[str, int], key: str, amount: int | None) -> None:

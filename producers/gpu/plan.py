@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from producers.gpu.fields import FIELDS, REMAP_FAILED
 from producers.gpu.sources import Call, Gpm, GpuField, Group, Option, Value
@@ -38,6 +39,12 @@ def plan_for(refused: Collection[str], fields: tuple[GpuField, ...] = FIELDS) ->
         gpms=tuple(source.id for source in sources if isinstance(source, Gpm)),
         missing=tuple(name for name, keys in parts.items() if not keys),
     )
+
+
+@lru_cache(maxsize=64)
+def shared_plan(refused: frozenset[str]) -> Plan:
+    """``plan_for``, one for all devices that refuse the same: they are walked one after another."""
+    return plan_for(refused)
 
 
 def _option(group: Group, refused: Collection[str]) -> Option:

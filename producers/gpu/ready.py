@@ -10,6 +10,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pynvml
@@ -20,7 +21,7 @@ Ask = tuple[Callable[..., int], tuple[Any, ...]]
 _ALIGNED = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Raw:
     """The C function behind a call, and where its answer lies. ``made`` makes the buffer it fills; ``before`` stands
     between handle and buffer, ``after`` behind it. ``layout``: of the buffer (nvml.h), as ``struct`` reads it, a number
@@ -45,17 +46,22 @@ def codes_of(asks: Iterable[Ask]) -> list[int]:
     return [function(*arguments) for function, arguments in asks]
 
 
+@lru_cache(maxsize=64)
+def _layout(
+    raws: tuple[tuple[Raw, tuple[str, ...]], ...],
+) -> tuple[tuple[str, ...], tuple[int, ...], struct.Struct]:
+    """Keys, the bytes each buffer takes, and what all of them are read with: the same memory for all devices."""
+    sizes = tuple(-(-raw.layout.size // _ALIGNED) * _ALIGNED for raw, _ in raws)
+    padded = [f"{raw.layout.format[1:]}{size - raw.layout.size}x" for (raw, _), size in zip(raws, sizes, strict=True)]
+    return tuple(key for _, keys in raws for key in keys), sizes, struct.Struct("=" + "".join(padded))
+
+
 class Together:
     """Calls of one device that are made together. Their buffers lie in one piece. For one thread at a time."""
 
     def __init__(self, raws: Sequence[tuple[Raw, tuple[str, ...]]], handle: Any) -> None:
         """Each with the keys of its numbers. ``NVMLError`` where the driver lacks a function."""
-        self._keys = tuple(key for _, keys in raws for key in keys)
-        sizes = [-(-raw.layout.size // _ALIGNED) * _ALIGNED for raw, _ in raws]
-        padded = [
-            f"{raw.layout.format[1:]}{size - raw.layout.size}x" for (raw, _), size in zip(raws, sizes, strict=True)
-        ]
-        self._layout = struct.Struct("=" + "".join(padded))
+        self._keys, sizes, self._layout = _layout(tuple(raws))
         self._memory = (ctypes.c_char * max(1, sum(sizes)))()
         asks, at = list[Ask](), 0
         for (raw, _), size in zip(raws, sizes, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from sys import intern
 from typing import Literal
 
 ALL_LINKS = 0xFFFF_FFFF
@@ -34,7 +35,7 @@ class Value:
     @property
     def key(self) -> str:
         """Names it in a reading."""
-        return f"field {self.id}" if self.link in (None, ALL_LINKS) else f"field {self.id} link {self.link}"
+        return intern(f"field {self.id}" if self.link in (None, ALL_LINKS) else f"field {self.id} link {self.link}")
 
     @property
     def scope(self) -> int:
@@ -51,7 +52,7 @@ class Gpm:
     @property
     def key(self) -> str:
         """Names it in a reading."""
-        return f"gpm {self.id}"
+        return intern(f"gpm {self.id}")
 
 
 Source = Call | Value | Gpm

@@ -152,3 +152,4 @@ def test_numbers_outside_their_bounds_are_unknown() -> None:
     }
     assert sorted(wrong) == ["performance_state", "temperature_c", "util_gpu_pct"]
     assert plausible(GPU_SAMPLES, row) == (good, wrong)
+    assert within(bounds(GPU_SAMPLES), good) == (good, [])

@@ -20,6 +20,7 @@ from producers.host_files import (
     disks,
     memory,
     network,
+    processors,
     stalled_us,
     swapped,
 )
@@ -51,6 +52,34 @@ def test_another_line_is_no_processor_time(stat: bytes) -> None:
     """Nothing is guessed from it."""
     with pytest.raises(ValueError, match=r"not found|no line"):
         cpu_times(stat)
+
+
+@pytest.mark.parametrize(("online", "count"), [(b"0\n", 1), (b"0-1\n", 2), (b"0-3,6,8-15\n", 13), (b"127\n", 1)])
+def test_processors_are_counted_from_ranges(online: bytes, count: int) -> None:
+    """Both ends belong to a range."""
+    assert processors(online) == count
+
+
+@pytest.mark.parametrize("online", [b"", b"\n", b"0-\n", b"all\n"])
+def test_what_is_no_list_of_processors_is_none(online: bytes) -> None:
+    """Nothing is guessed from it."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        processors(online)
+
+
+def test_processors_that_come_and_go_are_noticed(tmp_path: Path) -> None:
+    """Where the file is missing or odd, Python is asked."""
+    online, told = tmp_path / "online", list[int | None]()
+    files = HostFiles(online=online)
+    try:
+        told.append(files.processors())
+        for text in (b"0-7\n", b"0-7\n", b"0-5\n", b"?\n"):
+            online.write_bytes(text)
+            told.append(files.processors())
+    finally:
+        files.close()
+
+    assert told == [os.cpu_count(), 8, 8, 6, os.cpu_count()]
 
 
 @pytest.mark.parametrize(("available", "used"), [(400, 600), (1_000, 0), (1_001, 900)])
@@ -168,6 +197,7 @@ def test_this_host_s_files_tell_what_psutil_tells() -> None:
         known = set(psutil.disk_io_counters(perdisk=True, nowrap=False) or {})
 
         assert sum(before[:8]) - 0.1 <= cpu.total_s <= sum(after[:8]) + 0.1
+        assert files.processors() == psutil.cpu_count()
         assert files.memory().total_bytes == virtual.total
         assert abs(files.memory().used_bytes - (virtual.total - virtual.available)) < virtual.total * 0.05
         assert files.memory().swap_used_bytes == psutil.swap_memory().used

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,3 +86,12 @@ def test_batches_are_those_of_the_builder() -> None:
     assert batches_of_few(GPU_SAMPLES, []) == []
     assert batches_of_few(GPU_SAMPLES, rows * (ROWS_MAX // 8)) is not None
     assert batches_of_few(GPU_SAMPLES, rows * (ROWS_MAX // 8) + rows[:1]) is None
+
+
+def test_another_version_of_an_event_is_encoded_by_its_own_fields() -> None:
+    """Though what is remembered of an event is found by its topic."""
+    row = {"at_ms": 1, "processors": 4, "host": "h"}
+    fewer = replace(HOST_SAMPLES, version=2, fields=HOST_SAMPLES.fields[:2])
+
+    for event in (HOST_SAMPLES, fewer, HOST_SAMPLES):
+        assert encoded(event, [row]) == encode(event.fields, block_from_rows(event.fields, [row]))

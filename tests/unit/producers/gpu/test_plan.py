@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from producers.gpu.calls import CALLS
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS, FIELDS, GPMS, VALUES
-from producers.gpu.plan import plan_for
+from producers.gpu.plan import plan_for, shared_plan
 from producers.gpu.sources import ALL_LINKS, Call, Gpm, Value
 from schemas.fields import Role
 from schemas.machine_events import GPU_SAMPLES
@@ -92,3 +92,11 @@ def test_a_plan_asks_for_nothing_that_was_refused(refused: set[str]) -> None:
     assert {key for keys in plan.parts.values() for key in keys} <= asked
     for field in FIELDS:
         assert (field.name in plan.missing) == all(source.key in refused for source in field.sources())
+
+
+def test_devices_that_refuse_the_same_share_a_plan() -> None:
+    """In whatever order they refused it."""
+    refused = ["field 186", "util_encoder"]
+
+    assert shared_plan(frozenset(refused)) is shared_plan(frozenset(reversed(refused)))
+    assert shared_plan(frozenset(refused)) == plan_for(refused)
