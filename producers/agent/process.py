@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from producers.agent.life import Surroundings
+from producers.agent.one_processor import OneProcessor
 from producers.agent.publishing import Handover
 from producers.agent.runner import Plan, Runner
 from producers.agent.schedule import PaceRule
@@ -43,7 +44,7 @@ async def run_agent(
     setting = setting_of(config, state)
     search = Search(setting, sources)
     plans = await asyncio.to_thread(search.look)
-    handover = Handover(publisher)
+    handover, place = Handover(publisher), OneProcessor()
     around = Surroundings(
         clock,
         handover.give,
@@ -57,14 +58,19 @@ async def run_agent(
     async def search_on(stop: asyncio.Event) -> None:
         await search.run(stop, config.probe_period_ms / 1_000, start)
 
+    def beat(next_s: float) -> None:
+        place.look()
+        handover.beat(next_s)
+
     services = [*services_of(setting, publisher, handover), Service("search", search_on)]
-    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock, on_beat=handover.beat)
+    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock, on_beat=beat)
     if watched is not None:
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())
     try:
         await _until_either(supervisor.run(stop), publishing)
     finally:
+        place.leave()
         handover.finish()
         await publishing
 
