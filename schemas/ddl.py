@@ -27,6 +27,7 @@ from schemas import (
     cost_rollups,
     ddl_alerts,
     ddl_costs,
+    ddl_packing,
     ddl_rerated,
     ddl_tables,
     ddl_views,
@@ -93,6 +94,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("gpu_history", tuple(gpu_history.statements(limits))),
         ("slowest_hours", tuple(slowest_hours.statements(limits))),
         ("request_ids", (ddl_tables.request_ids(),)),
+        ("packing", tuple(ddl_packing.statements())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

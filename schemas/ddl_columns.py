@@ -2,7 +2,7 @@
 
 Codecs were chosen by ``bench/landing.py --codecs`` on a million simulated requests: ``ZSTD(1)`` everywhere costs the
 server little more than LZ4 and halves what is kept; numbers that rise in sort order (times, offsets, sequence numbers)
-gain from ``Delta`` before it.
+gain from ``Delta`` before it. ``ddl_packing`` says how raw events and partial rows are packed since.
 """
 
 from __future__ import annotations

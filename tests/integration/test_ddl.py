@@ -61,6 +61,18 @@ def test_every_column_says_what_it_is(database: SinkDatabase, clickhouse: Any) -
     assert clickhouse.command("SELECT count() FROM system.tables WHERE database = currentDatabase()") > 50
 
 
+def test_raw_and_partial_rows_are_packed_as_told(database: SinkDatabase, clickhouse: Any) -> None:
+    """The server took the codecs of numbers and sketches and the settings of parts."""
+    codecs = "SELECT table, name, compression_codec FROM system.columns WHERE database = currentDatabase()"
+    found = {(table, name): codec for table, name, codec in clickhouse.query(codecs).result_rows}
+    made = clickhouse.command("SHOW CREATE TABLE llm_requests_partials")
+
+    assert found["llm_requests", "e2e_us"] == "CODEC(T64, LZ4)"
+    assert found["llm_requests", "itl_bins"] == found["llm_requests_partials", "ttft_us_bins"] == "CODEC(T64, ZSTD(1))"
+    assert found["gpu_samples", "at_ms"] == "CODEC(Delta(8), ZSTD(1))"
+    assert "min_bytes_for_wide_part = 67108864, vertical_merge_algorithm_min_rows_to_activate = 8192" in made
+
+
 def test_the_reader_reads_every_view_and_writes_nothing(reader: Any) -> None:
     """People's queries cannot change or leak anything: no insert, no drop, no file, no address."""
     for view in (*VIEWS, FLEET_NOW):

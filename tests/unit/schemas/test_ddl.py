@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.ddl import FOLDER, Migration, migrations, write
+from schemas.ddl_packing import statements as packing
 from schemas.ddl_tables import raw
 from schemas.events import EVENTS, LLM_REQUESTS
 from schemas.fields import Event
@@ -95,6 +96,26 @@ def test_every_column_of_a_partial_row_is_a_key_or_merges(event: Event) -> None:
 
     rest = {f.name for f in table.fields if not f.kind.value.startswith("LowCardinality")} - merged
     assert rest == {"window_ms", "source_partition", "log_partition", "log_offset", "log_row"}
+
+
+@pytest.mark.parametrize(
+    ("column", "codec"),
+    [
+        ("e2e_us", "T64, LZ4"),
+        ("input_tokens", "T64, LZ4"),
+        ("itl_bins", "T64, ZSTD(1)"),
+        ("at_ms", None),
+        ("seq", None),
+        ("tenant", None),
+        ("request_id", None),
+    ],
+)
+def test_numbers_and_sketches_are_packed_anew_and_what_rises_stays(column: str, codec: str | None) -> None:
+    """Raw requests: columns that gain from differences, labels and texts keep the codec they were made with."""
+    statement = next(one for one in packing() if one.startswith("ALTER TABLE llm_requests MODIFY COLUMN "))
+
+    found = re.findall(rf"MODIFY COLUMN {column} CODEC\((.*?)\)(?:,|$)", statement)
+    assert found == ([] if codec is None else [codec])
 
 
 def test_raw_tables_know_source_partition_and_offset() -> None:
