@@ -25,6 +25,9 @@ Give = Callable[[Parcel], None]
 Make = Callable[[], Collector | Waiter]
 WAIT_S = 5.0
 """A waiter is asked again so often."""
+BEHIND_MS = 15
+"""Behind the tick, when what begins on it and works in threads of its own is usually done: who reads then finds the
+interpreter in the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ class Life:
     def _rounds(self, collector: Collector) -> None:
         pace = Pace(collector.period_ms)
         elsewhere = collector if isinstance(collector, SpendsElsewhere) else None
-        while self._tick_comes(pace.interval_ms):
+        behind_ms = BEHIND_MS if elsewhere is None else 0
+        while self._tick_comes(pace.interval_ms, behind_ms):
             cost_us = self._spend(lambda: collector.collect(self._around.clock.now_ms()), elsewhere)
             if collector.period_ms != pace.period_ms:  # a collector that found nothing to read may rest longer
                 pace = Pace(collector.period_ms)
@@ -134,14 +138,14 @@ class Life:
                 facts = {"collector": self.name, "interval_ms": pace.interval_ms, "cost_us": cost_us}
                 _log.warning("the interval of a collector changes with its cost", extra=facts)
 
-    def _tick_comes(self, interval_ms: int) -> bool:
+    def _tick_comes(self, interval_ms: int, behind_ms: int) -> bool:
         """Wait for the next tick; False when asked to stop before."""
         clock = self._around.clock
         self._busy_since_s, self.interval_ms = None, interval_ms
-        tick_ms = next_tick_ms(clock.now_ms(), interval_ms)
+        tick_ms = next_tick_ms(clock.now_ms() - behind_ms, interval_ms) + behind_ms
         while (left_ms := tick_ms - clock.now_ms()) > 0:
             if left_ms > interval_ms:  # the clock was set back
-                tick_ms = next_tick_ms(clock.now_ms(), interval_ms)
+                tick_ms = next_tick_ms(clock.now_ms() - behind_ms, interval_ms) + behind_ms
                 continue
             if self._stop.wait(left_ms / 1_000):
                 return False

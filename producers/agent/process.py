@@ -64,6 +64,7 @@ async def run_agent(
 
     services = [*services_of(setting, publisher, handover), Service("search", search_on)]
     supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock, on_beat=beat)
+    handover.beat_now = supervisor.look_now
     if watched is not None:
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from producers.agent.few_rows import batches_of_few
@@ -78,6 +78,8 @@ class Handover:
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         self._beat_s = 0.0  # when the loop looks next without being woken, monotonic
+        self._given = self._usual = 0  # parcels since the last beat, and between the two before
+        self.beat_now: Callable[[], None] = self._publish
 
     def give(self, parcel: Parcel) -> None:
         """Take a parcel, from any thread."""
@@ -93,20 +95,26 @@ class Handover:
             if len(self._waiting) >= self._parcels_max:
                 return False
             self._waiting.append(parcel)
+            self._given += 1
         self._wake()
         return True
 
     def beat(self, next_s: float) -> None:
         """Called on the loop, which looks by itself; it will again in ``next_s`` seconds."""
         self._beat_s = time.monotonic() + next_s
+        with self._lock:
+            self._usual, self._given = self._given, 0
         self._publish()
 
     def _wake(self) -> None:
         # What was put there before the time of the beat was read is seen by that beat, or the time is already the next.
+        call = self._publish
         if 0 < self._beat_s - time.monotonic() <= BEAT_SOON_S and not self._ended.done():
-            return
+            if self._given != self._usual:
+                return
+            call = self.beat_now
         try:
-            self._loop.call_soon_threadsafe(self._publish)
+            self._loop.call_soon_threadsafe(call)
         except RuntimeError:  # the loop has ended: what comes now was measured after the last round
             return
 

@@ -58,6 +58,7 @@ class Supervisor:
         self._counters = counters
         self._on_beat = on_beat
         self._down: dict[str, str] = {}
+        self._look_soon: Callable[[], None] = lambda: None
         self._looked_s = clock.monotonic_s()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -70,6 +71,10 @@ class Supervisor:
                 _, late = await asyncio.wait(tasks, timeout=JOIN_WITHIN_S)
                 for task in late:
                     task.cancel()
+
+    def look_now(self) -> None:
+        """Instead of a moment later; on the loop."""
+        self._look_soon()
 
     def add(self, runners: Sequence[Runner]) -> None:
         """Tend these too. The others go on as they are; who asks from another thread sees all or none of them."""
@@ -99,6 +104,8 @@ class Supervisor:
 
         def look() -> None:
             nonlocal timer
+            if timer is not None:
+                timer.cancel()
             try:
                 self._look()
                 next_s = until_beat_s(self._clock.now_ms(), LOOK_EVERY_S)
@@ -107,6 +114,7 @@ class Supervisor:
             except Exception as error:
                 failed.set_exception(error)
 
+        self._look_soon = look
         look()
         stopping = asyncio.ensure_future(stop.wait())
         try:

@@ -4,6 +4,9 @@ import itertools
 import threading
 from collections.abc import Sequence
 
+import pytest
+
+from producers.agent import life as life_module
 from producers.agent.cost import CostMeter
 from producers.agent.life import Life, _Stop
 from producers.collector import Collected
@@ -123,6 +126,35 @@ def test_what_a_collector_spends_in_threads_of_its_own_is_counted() -> None:
     life.join(PATIENCE_S)
 
     assert life.cost_us == 2_000
+
+
+def test_who_reads_in_its_own_thread_comes_behind_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has threads of its own begins on it. The clock moves by a millisecond whenever it is asked."""
+    monkeypatch.setattr(life_module, "BEHIND_MS", 3)
+    moments: dict[str, list[int]] = {"plain": [], "spending": []}
+
+    class Reading(Plain):
+        period_ms = 8
+        name = "plain"
+
+        def collect(self, at_ms: int) -> Sequence[Collected]:
+            moments[self.name].append(at_ms % 8)
+            return super().collect(at_ms)
+
+    class Spending(Reading):
+        name = "spending"
+
+        def cpu_s(self) -> float:
+            return 0.0
+
+    for make in (Reading, Spending):
+        given = Given()
+        life = Life(make.name, make, surroundings(given))
+        given.wait(3)
+        life.stop()
+        life.join(PATIENCE_S)
+
+    assert (moments["plain"][:3], moments["spending"][:3]) == ([4] * 3, [1] * 3)
 
 
 def test_what_a_waiter_tells_is_handed_over_at_once() -> None:

@@ -123,6 +123,28 @@ class Loop:
         self.woken += 1
 
 
+async def test_the_last_parcel_of_a_second_brings_the_beat() -> None:
+    """When as many came as between the two beats before, however they were published."""
+    publisher, calls = RecordingPublisher(), list[str]()
+    handover = Handover(publisher)  # type: ignore[arg-type]
+    handover.beat_now = lambda: calls.append("beat")
+    parcel = packed([Collected(HOST_SAMPLES, [host_row("a")])])
+
+    async def second(parcels: int) -> str:
+        """What they brought; then the beat comes by itself."""
+        calls.clear()
+        for number in range(parcels):
+            handover.give(parcel)
+            await asyncio.sleep(0)
+            calls.append(str(number + 1))
+        handover.beat(BEAT_SOON_S)
+        return " ".join(calls)
+
+    told = [await second(parcels) for parcels in (2, 2, 3, 2, 2)]
+
+    assert told == ["1 2", "1 beat 2", "1 beat 2 3", "1 2", "1 beat 2"]
+
+
 @pytest.mark.parametrize(
     ("since_beat_s", "woken"),
     [(0.0, 1), (1.0 - BEAT_SOON_S - 0.01, 1), (1.0 - BEAT_SOON_S + 0.01, 0), (0.99, 0), (1.0, 1), (60.0, 1)],

@@ -103,6 +103,25 @@ async def test_what_is_added_is_tended_like_the_others() -> None:
     ]
 
 
+async def test_a_look_may_come_a_moment_earlier() -> None:
+    """It is the beat; the one that it stands for does not come."""
+    beats, stop, clock = list[float](), asyncio.Event(), VirtualClock(7_000 + BEAT_MS)
+
+    def on_beat(next_s: float) -> None:
+        beats.append(next_s)
+        if len(beats) == 1:
+            clock.advance(990)
+            asyncio.get_running_loop().call_soon(supervisor.look_now)
+            timers.append(asyncio.get_running_loop().call_later(0, stop.set))
+
+    timers = list[asyncio.TimerHandle]()
+    supervisor = Supervisor([], [], clock, on_beat=on_beat)
+    supervisor.look_now()
+    await supervisor.run(stop)
+
+    assert beats == [pytest.approx(1.0), pytest.approx(1.01)]
+
+
 async def test_each_look_is_a_beat() -> None:
     """Who is told knows when the next comes: nearly a second, at the same moment of every second."""
     beats, stop = list[float](), asyncio.Event()
