@@ -215,8 +215,11 @@ class Tracker:
     def _since(self, choice: int, output: int) -> int:
         """Tokens that a choice made since its last chunk; 0, unknown, where the engine did not tell with that one.
 
-        A count that comes with the last chunk alone says nothing of how many of them that chunk holds.
+        A count that comes with the last chunk alone says nothing of how many of them that chunk holds, and one that no
+        request can have says nothing at all.
         """
+        if output > TOKENS_MAX:
+            return 0
         before = self._of_choice.get(choice)
         if before is None:
             if choice in self._choices:

@@ -53,6 +53,18 @@ STOP = data(choice(finish="stop"))
 LAST = b"[DONE]"
 
 
+@pytest.mark.parametrize("told", [100_000_001, 2**31 - 1, 2**31, 2**63])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_count_that_no_request_has_says_nothing(told: int, index: int) -> None:
+    """Told with text, as an engine does that tells as it goes: nothing is raised, and chunks count."""
+    counts = {"prompt_tokens": 1, "completion_tokens": told}
+    chunk = data(choice(index, content="a"), usage=counts)
+
+    row = streamed((10, chunk), (15, chunk), (20, STOP), (20, LAST))
+
+    assert (row["status"], row["output_tokens"], row["tokens_from"], row["chunks"]) == ("ok", 2, "counted", 2)
+
+
 def test_a_stream_from_role_to_done() -> None:
     """The role is no token, the gap of 40 ms is the longest, usage comes from the engine."""
     usage = data(
