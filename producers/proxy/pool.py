@@ -106,7 +106,10 @@ class Pool:
         return side
 
     def _keep_one_ahead(self) -> None:
-        if self._server.serving and not self._idle and self._ahead is None:
+        spare = (
+            self._server.limits.idle_connections_max > 1
+        )  # else the one in use would have no place when it comes back
+        if spare and self._server.serving and not self._idle and self._ahead is None:
             self._ahead = asyncio.get_running_loop().create_task(self._make_ahead())
 
     async def _make_ahead(self) -> None:
@@ -116,11 +119,14 @@ class Pool:
             return  # what that says of the upstream, the next request finds out
         finally:
             self._ahead = None
-        if self._idle:
-            side.close()  # one has come back meanwhile
+        if len(self._idle) >= self._server.limits.idle_connections_max:
+            side.close()
             return
         side.reused = True  # it may be closed by the time it is used, as a kept one may
-        self.keep(side)
+        side.idle_since_s = self._server.now_s()
+        self._idle.appendleft(
+            side
+        )  # behind those that came back meanwhile; closed instead, it would be made again soon
 
     def keep(self, side: UpstreamSide) -> None:
         """Keep a connection for the next exchange."""

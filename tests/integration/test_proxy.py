@@ -409,6 +409,18 @@ async def test_one_connection_is_kept_ahead() -> None:
         assert engine.connections == 4
 
 
+@pytest.mark.parametrize(("most", "connections"), [(256, 2), (2, 2), (1, 1), (0, 20)])
+async def test_requests_one_after_another_make_no_more_than_one_ahead(most: int, connections: int) -> None:
+    """Answers that come before the one ahead is made do not have it made in vain, again and again; and where there is
+    no place for it beside the one in use, it is not made at all."""
+    async with rig_of(answers, idle_connections_max=most) as (rig, engine):
+        for _ in range(20):
+            await rig.ask(post(chat(stream=False)))
+        await asyncio.sleep(0.02)  # one too many would come at once
+
+        assert engine.connections == connections
+
+
 async def test_a_connection_kept_ahead_that_was_closed_costs_no_request() -> None:
     """It had been idle like any kept one: the request is sent again on a new one."""
 
