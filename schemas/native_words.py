@@ -70,8 +70,8 @@ class _Marks(NamedTuple):
 class Dictionaries:
     """Dictionaries seen before: their words and which of them are refused. One per event type, limits and judge.
 
-    Bounded by entries, bytes and words: when there are too many all are forgotten, before the next batch. Threads take
-    turns.
+    Bounded by entries, bytes and words: when there are too many all are forgotten, behind their batch, so that no more
+    is held until another comes. Threads take turns.
     """
 
     def __init__(self, fields: Sequence[Field], judge: Judge) -> None:
@@ -94,8 +94,6 @@ class Dictionaries:
     def code(self, joined: bytes, data: Any, rows: Any, places: Any) -> Coded:
         """The words of the measured records (``native_kernels.measure``) of ``joined``; ``data`` are its bytes."""
         with self._lock:
-            if self._count > _ENTRIES_MAX or self._bytes > _BYTES_MAX or self._numbers > _NUMBERS_MAX:
-                self._forget()
             starts = np.empty((len(self._labels), len(rows)), np.int64)
             for label, (column, _) in enumerate(self._labels):
                 if look_up(data, rows, places, column, label, self._memory, starts[label]):
@@ -108,6 +106,8 @@ class Dictionaries:
                 used = np.empty(len(self._words), np.int32)
                 at, count = give_codes(rows, self._memory, self._marks, self._turn, starts[label], codes, at, used)
                 words.append(list(map(self._words.__getitem__, used[:count].tolist())))
+            if self._count > _ENTRIES_MAX or self._bytes > _BYTES_MAX or self._numbers > _NUMBERS_MAX:
+                self._forget()
             return Coded(starts, codes, words)
 
     def _learn_all(self, joined: bytes, rows: Any, places: Any, column: int, label: int, entries: Any) -> None:

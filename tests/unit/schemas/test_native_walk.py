@@ -6,6 +6,7 @@ schemas.native_words and schemas.native_fill.
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,24 @@ def test_dictionaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPat
     again = asked.count(names[0].encode())
     codes_of(names[0])
     assert asked.count(names[0].encode()) == again + 2
+
+
+@pytest.mark.parametrize("bound", ["_ENTRIES_MAX", "_BYTES_MAX", "_NUMBERS_MAX"])
+def test_no_more_is_held_between_batches_than_the_bounds_say(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """A batch of many new words leaves nothing behind: the next of its kind may not come for hours."""
+    monkeypatch.setattr(native_words, bound, 100)
+    fields = (Field("x", Kind.LABEL, Role.DIMENSION, "", ""),)
+    dictionaries = native_words.Dictionaries(fields, native_words.any_word)
+    values = [encoded(fields, [{"x": "large" * 10_000 + str(number)}]) for number in range(200)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        native_walk.fill(native_walk.measure(fields, values), dictionaries, 100)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+    assert held < sum(map(len, values)) / 10
 
 
 @settings(max_examples=30, deadline=None)
