@@ -106,9 +106,8 @@ class Pool:
         return side
 
     def _keep_one_ahead(self) -> None:
-        spare = (
-            self._server.limits.idle_connections_max > 1
-        )  # else the one in use would have no place when it comes back
+        # With room for one alone, the connection in use would find none when it comes back.
+        spare = self._server.limits.idle_connections_max > 1
         if spare and self._server.serving and not self._idle and self._ahead is None:
             self._ahead = asyncio.get_running_loop().create_task(self._make_ahead())
 
@@ -124,9 +123,7 @@ class Pool:
             return
         side.reused = True  # it may be closed by the time it is used, as a kept one may
         side.idle_since_s = self._server.now_s()
-        self._idle.appendleft(
-            side
-        )  # behind those that came back meanwhile; closed instead, it would be made again soon
+        self._idle.appendleft(side)  # behind those that came back meanwhile; if it were closed, it would be made again
 
     def keep(self, side: UpstreamSide) -> None:
         """Keep a connection for the next exchange."""
