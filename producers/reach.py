@@ -2,7 +2,7 @@
 
 An attempt makes a whole producer; while nobody listens at the addresses, trying to connect says so for a tenth of that.
 Pauses grow with the failures, later with the time that Kafka has been away: a source that comes back late makes windows
-incomplete, so it never waits longer than a tenth of that time more, nor longer than ``AWAY_PAUSE_S_MAX``.
+incomplete, so it waits some tenth of that time more, and less than the 30 s for which a window waits for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from runtime.retry import RetryPolicy
 
 RECONNECT = RetryPolicy("reconnect", None, None, 0.1, 3.0, 0.5)
 """The first attempts; like NEVER_LOSE, but more often."""
-AWAY_PAUSE_S_MAX = 30.0
+AWAY_PAUSE_S_MAX = 20.0
+"""To which chance adds a quarter."""
 TELL_EVERY_FAILURES = 20
 """In the log: the first of a row of failures of one kind, then one of so many."""
 CONNECT_WITHIN_S = 5.0

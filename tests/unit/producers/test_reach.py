@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from producers.reach import AWAY_PAUSE_S_MAX, TELL_EVERY_FAILURES, Away, demand_listener
+from schemas.limits import DEFAULT_LIMITS
 
 
 def away(failures: int, since_s: float = 1_000.0) -> Away:
@@ -24,19 +25,24 @@ def away(failures: int, since_s: float = 1_000.0) -> Away:
         (5, 6.0, 3.0),
         (10, 29.9, 3.0),
         (11, 40.0, 4.0),
-        (60, 299.0, 29.9),
+        (60, 199.0, 19.9),
         (90, 100_000.0, AWAY_PAUSE_S_MAX),
     ],
 )
 def test_pauses_grow_with_the_failures_and_then_with_the_time(failures: int, away_s: float, pause_s: float) -> None:
-    """Doubled up to three seconds; from half a minute on a tenth of the time, up to half a minute."""
+    """Doubled up to three seconds; from half a minute on a tenth of the time, up to a third of one."""
     assert away(failures).pause_s(1_000.0 + away_s, 0.0) == pytest.approx(pause_s)
 
 
-@pytest.mark.parametrize(("failures", "away_s", "pause_s"), [(1, 0.0, 0.7), (60, 400.0, 37.5)])
+@pytest.mark.parametrize(("failures", "away_s", "pause_s"), [(1, 0.0, 0.7), (60, 400.0, 25.0)])
 def test_chance_spreads_a_fleet(failures: int, away_s: float, pause_s: float) -> None:
     """By half a second, and by a quarter of long pauses."""
     assert away(failures).pause_s(1_000.0 + away_s, 1.0) == pytest.approx(pause_s)
+
+
+def test_a_source_is_back_before_windows_that_wait_for_it_are_incomplete() -> None:
+    """However long Kafka was away, and whatever chance adds."""
+    assert away(90).pause_s(100_000.0, 1.0) < DEFAULT_LIMITS.final_wait_ms / 1_000
 
 
 def test_an_answer_ends_the_row() -> None:
