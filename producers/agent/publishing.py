@@ -66,7 +66,8 @@ class Handover:
     """Parcels on their way from the collectors' threads to the publisher, at most ``parcels_max`` of them.
 
     When the loop stands still for so long that it is full, newer parcels are dropped, and declared as shed when the
-    loop moves again.
+    loop moves again. ``beat_now`` is called on the loop, instead of waiting for the beat, when as many parcels have come
+    as between the two beats before.
     """
 
     def __init__(self, publisher: Publisher, parcels_max: int = 256) -> None:
@@ -87,7 +88,7 @@ class Handover:
             with self._lock:
                 for topic, events in parcel.events():
                     self._shed[topic] += events
-            self._wake()
+            self._wake(is_last=False)
 
     def offer(self, parcel: Parcel) -> bool:
         """Take a parcel, from any thread; False when there is no room: whoever sent it may send it again."""
@@ -96,7 +97,8 @@ class Handover:
                 return False
             self._waiting.append(parcel)
             self._given += 1
-        self._wake()
+            is_last = self._given == self._usual
+        self._wake(is_last=is_last)
         return True
 
     def beat(self, next_s: float) -> None:
@@ -106,11 +108,11 @@ class Handover:
             self._usual, self._given = self._given, 0
         self._publish()
 
-    def _wake(self) -> None:
+    def _wake(self, *, is_last: bool) -> None:
         # What was put there before the time of the beat was read is seen by that beat, or the time is already the next.
         call = self._publish
         if 0 < self._beat_s - time.monotonic() <= BEAT_SOON_S and not self._ended.done():
-            if self._given != self._usual:
+            if not is_last:
                 return
             call = self.beat_now
         try:
