@@ -22,6 +22,7 @@ from producers.proxy.tenants import tenant_reader
 from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.watch import Watch, asked_of
 from producers.proxy.wire import Refusal
+from producers.requests import reasons
 from producers.requests.asking import Wanted, wanted_of
 from producers.requests.endings import How
 from runtime.clock import Clock, SystemClock
@@ -82,6 +83,7 @@ class ProxyServer:
         self._open_by_tenant: dict[str, int] = {}
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._looking: asyncio.TimerHandle | None = None
+        self._defects_told: set[type[Exception]] = set()
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
         self._swept_s = self.now_s()
@@ -251,13 +253,25 @@ class ProxyServer:
         arrived, self._arrived = self._arrived, []
         for exchange, at_ns, what in arrived:
             watch = exchange.watch
-            if watch is None:
-                exchange.watch = self._watch(exchange, what)
-            elif type(what) is list:
-                for piece in what:
-                    watch.piece(at_ns, piece)
-            else:
-                watch.answer(at_ns, what)
+            try:
+                if watch is None:
+                    exchange.watch = self._watch(exchange, what)
+                elif type(what) is list:
+                    for piece in what:
+                        watch.piece(at_ns, piece)
+                else:
+                    watch.answer(at_ns, what)
+            except Exception as defect:  # it must not cost other requests theirs
+                self._could_not_read(exchange, defect)
+
+    def _could_not_read(self, exchange: Exchange, defect: Exception) -> None:
+        """Its row has what was read before; the log tells the first of each kind."""
+        if exchange.watch is None:
+            exchange.watch = self._watch(exchange, Wanted(readable=False))
+        exchange.watch.tracker.note(reasons.DEFECT)
+        if type(defect) not in self._defects_told:
+            self._defects_told.add(type(defect))
+            _log.error("what a request brought could not be read: a defect of fleetpulse", exc_info=defect)
 
     def _watch(self, exchange: Exchange, asked: bytes | Wanted) -> Watch:
         """What follows a request with this body."""

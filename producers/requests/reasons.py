@@ -17,6 +17,7 @@ AFTER_END = "after_end"
 UNFINISHED = "unfinished"
 TOO_MANY_CHUNKS = "too_many_chunks"
 OUT_OF_RANGE = "out_of_range"
+DEFECT = "defect"
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -33,5 +34,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         UNFINISHED: "a stream that closed in good order without a finish reason or a last event: an error",
         TOO_MANY_CHUNKS: "more chunks than a request keeps times of; figures that need them all are unknown",
         OUT_OF_RANGE: "a figure beyond what the event can hold (an hour, a hundred million tokens); it is unknown",
+        DEFECT: "reading it raised, which is a defect of fleetpulse; the log has it, and what was read before counts",
     }
 )

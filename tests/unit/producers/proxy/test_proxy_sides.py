@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from producers.proxy import server
 from producers.proxy.client_side import ClientSide
 from producers.proxy.identity import Identity
 from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
 from producers.proxy.upstream_side import UpstreamSide
-from producers.proxy.watch import CHOICES_MAX, asked_of
-from producers.requests.asking import wanted_of
+from producers.proxy.watch import CHOICES_MAX, Watch, asked_of
+from producers.requests.asking import Wanted, wanted_of
 from producers.requests.sse import EVENT_BYTES_MAX
 from runtime.counters import Counters
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
@@ -257,3 +258,41 @@ async def test_an_event_too_large_to_look_at_is_told() -> None:
     assert huge in setting.client_wire.written
     assert (row["status"], row["chunks"]) == ("ok", 1)
     assert setting.counters.value("proxy_unread", reason="oversize_event") == 2
+
+
+async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each has its row, with what was read of it; bytes pass; the defect is counted and told once."""
+    read, wanted = Watch.piece, server.wanted_of
+
+    def piece(watch: Watch, at_ns: int, data: bytes) -> None:
+        if b"poison" in data:
+            raise OverflowError("of a piece")
+        read(watch, at_ns, data)
+
+    def of(api: str, body: bytes) -> Wanted:
+        if b"poison" in body:
+            raise TypeError("of a body")
+        return wanted(api, body)
+
+    monkeypatch.setattr(Watch, "piece", piece)
+    monkeypatch.setattr(server, "wanted_of", of)
+    setting, poisoned = Setting(), TOKEN.replace(b'"t"', b'"poison"')
+    bodies = [BODY, BODY.replace(b'"m"', b'"poison"'), BODY]
+    for body, events in zip(bodies, [(TOKEN, poisoned, TOKEN, LAST), (TOKEN, LAST), (TOKEN, LAST)], strict=True):
+        setting.client.data_received(REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        setting.upstream.data_received(ANSWER_HEAD + b"\r\n")
+        for event in events:
+            setting.upstream.data_received(b"%x\r\n%b\r\n" % (len(event), event))
+        setting.upstream.data_received(b"0\r\n\r\n")
+    setting.server.settle()
+
+    assert [(row["model"], row["status"], row["chunks"]) for row in setting.rows] == [
+        ("m", "ok", 2),
+        ("unknown", "ok", 1),
+        ("m", "ok", 1),
+    ]
+    assert poisoned in setting.client_wire.written
+    assert setting.counters.value("proxy_unread", reason="defect") == 2
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [OverflowError, TypeError]
