@@ -66,8 +66,8 @@ class Handover:
     """Parcels on their way from the collectors' threads to the publisher, at most ``parcels_max`` of them.
 
     When the loop stands still for so long that it is full, newer parcels are dropped, and declared as shed when the
-    loop moves again. ``beat_now`` is called on the loop, instead of waiting for the beat, when as many parcels have come
-    as between the two beats before.
+    loop moves again. ``beat_now`` is called on the loop, instead of waiting for the beat, when as many parcels have
+    come as between the two beats before.
     """
 
     def __init__(self, publisher: Publisher, parcels_max: int = 256) -> None:

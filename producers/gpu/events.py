@@ -174,6 +174,10 @@ class EventSource:
         self._instances = {(each.parent_uuid, each.instance_id): each for each in found if each.parent_uuid is not None}
         self._set = pynvml.nvmlEventSetCreate()
         self._types = {each.uuid: self._register(each) for each in self._devices}
+        self._tells = {
+            uuid: frozenset(kind for kind, bits in WHOLE_KINDS.items() if types & bits == bits)
+            for uuid, types in self._types.items()
+        }
 
     @property
     def active(self) -> bool:
@@ -182,8 +186,7 @@ class EventSource:
 
     def tells(self, uuid: str) -> frozenset[str]:
         """The kinds of events for which this GPU need not be looked at by others."""
-        types = self._types.get(uuid, 0)
-        return frozenset(kind for kind, bits in WHOLE_KINDS.items() if types & bits == bits)
+        return self._tells.get(uuid, frozenset())
 
     def current(self) -> bool:
         """Whether every GPU that is there now was asked; else a new source hears more."""
