@@ -129,7 +129,7 @@ def run(config: Any, server: psutil.Process, rows: int, per_record: int) -> dict
     with clickhouse_connect.get_client(**config.client_settings(), autogenerate_session_id=False) as client:
         try:
             for migration in migrations():
-                if migration.name in ("functions", "raw", "partials", "packing"):
+                if migration.name in ("functions", "raw", "partials", "packing", "merges"):
                     for statement in migration.statements:
                         client.command(statement)
             count = f"SELECT count(), sum(e2e_us), uniqExact(request_id) FROM {TABLE}"

@@ -95,6 +95,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("slowest_hours", tuple(slowest_hours.statements(limits))),
         ("request_ids", (ddl_tables.request_ids(),)),
         ("packing", tuple(ddl_packing.statements())),
+        ("merges", tuple(ddl_packing.merges())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

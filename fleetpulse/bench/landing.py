@@ -4,6 +4,9 @@ Both sides get the same events into tables of the same definition, in inserts of
 gathers, in a process that searches for cycles as rarely as the sink's; merges of the tables are held off. Ours starts
 from the Native records as they come from Kafka: admission, one merged block with every row's identity, one insert. The
 other side starts from NDJSON records: joined, one insert, parsed by the server.
+
+Both have their connection when the clock starts, and ours its compiled code: it was started and sent one record. All
+else of the first insert counts, also that ours learns there what words each host sends.
 """
 
 from __future__ import annotations

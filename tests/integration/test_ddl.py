@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -70,7 +71,10 @@ def test_raw_and_partial_rows_are_packed_as_told(database: SinkDatabase, clickho
     assert found["llm_requests", "e2e_us"] == "CODEC(T64, LZ4)"
     assert found["llm_requests", "itl_bins"] == found["llm_requests_partials", "ttft_us_bins"] == "CODEC(T64, ZSTD(1))"
     assert found["gpu_samples", "at_ms"] == "CODEC(Delta(8), ZSTD(1))"
-    assert "min_bytes_for_wide_part = 67108864, vertical_merge_algorithm_min_rows_to_activate = 8192" in made
+    assert "min_bytes_for_wide_part = 67108864" in made
+    assert "vertical_merge_algorithm_min_rows_to_activate = 8192" in made
+    assert "merge_max_block_size = 65536" in made
+    assert re.search(r"auto_statistics_types = \\*'\\*'", made)
 
 
 def test_the_reader_reads_every_view_and_writes_nothing(reader: Any) -> None:
