@@ -11,12 +11,11 @@ still knows, so that a lost or repeated report changes nothing. They tell only o
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError
@@ -29,6 +28,7 @@ from producers.sender import FAILURES, LaneError, LaneKey, Sender, abandon, make
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
+from producers.waiting import comes, finish
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS, Counters
@@ -242,18 +242,10 @@ class Publisher:
             self._work.clear()
             await self._sync()
             self._hand_over(sender, self.spool.take())
-            if await self._something_came(_LOOK_EVERY_S):
+            if await comes(self._work, _LOOK_EVERY_S):
                 await asyncio.sleep(self._settings.linger_ms / 1_000)
         failure, self._books_failure = self._books_failure, None
         raise LaneError(_BOOKS_LANE, failure)
-
-    async def _something_came(self, within_s: float) -> bool:
-        try:
-            async with asyncio.timeout(within_s):
-                await self._work.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _hand_over(self, sender: Sender, records: Sequence[Spooled]) -> None:
         for record in records:
@@ -307,9 +299,7 @@ class Publisher:
         """As long as nothing is acknowledged, as while Kafka is away, there is nothing to be in a hurry for."""
         pause_s = self._save_pause_s()
         if pause_s < self._settings.save_every_s and self.spool.low == self._saved_low:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.save_every_s - pause_s):
-                    await self._acknowledged.wait()
+            await comes(self._acknowledged, self._settings.save_every_s - pause_s)
         self._acknowledged.clear()
         await asyncio.sleep(until_beat_s(self._clock.now_ms(), pause_s))
 
@@ -341,7 +331,7 @@ class Publisher:
     async def _sync(self) -> None:
         async with self._disk:
             if (sync := self.spool.begin_sync()) is not None:
-                await _finish(sync.run)
+                await finish(sync.run)
                 self.spool.finish_sync(sync)
 
     async def _save(self) -> bool:
@@ -350,7 +340,7 @@ class Publisher:
             if (save := self.spool.begin_save()) is None:
                 return True
             try:
-                await _finish(save.run)
+                await finish(save.run)
             except OSError as error:
                 _log.error("the spool's books cannot be written", extra={"error": str(error)})
                 return False
@@ -394,22 +384,10 @@ class Publisher:
 
     async def _acknowledged_something(self) -> None:
         self._settled.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await self._settled.wait()
+        await comes(self._settled, 0.5)
         for task in self._tasks:
             if task.done():
                 task.result()
 
 
 _BOOKS_HEADERS = [("schema", PRODUCER_BOOKS.schema.encode()), ("content-type", headers.NATIVE.encode())]
-
-
-async def _finish(blocking: Any) -> None:
-    """Run it in a thread; when cancelled, wait for its end first: its files may not be closed under it."""
-    running = asyncio.ensure_future(asyncio.to_thread(blocking))
-    try:
-        await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
