@@ -96,6 +96,7 @@ def migrations(limits: Limits = DEFAULT_LIMITS) -> tuple[Migration, ...]:
         ("request_ids", (ddl_tables.request_ids(),)),
         ("packing", tuple(ddl_packing.statements())),
         ("merges", tuple(ddl_packing.merges())),
+        ("packing_repeating", tuple(ddl_packing.repeating())),
     )
     return tuple(Migration(number, name, texts) for number, (name, texts) in enumerate(steps, 1))
 

@@ -68,7 +68,8 @@ def test_raw_and_partial_rows_are_packed_as_told(database: SinkDatabase, clickho
     found = {(table, name): codec for table, name, codec in clickhouse.query(codecs).result_rows}
     made = clickhouse.command("SHOW CREATE TABLE llm_requests_partials")
 
-    assert found["llm_requests", "e2e_us"] == "CODEC(T64, LZ4)"
+    assert found["llm_requests", "e2e_us"] == found["llm_requests_partials", "e2e_us_sum"] == "CODEC(T64, LZ4)"
+    assert found["gpu_samples", "power_mw"] == found["gpu_samples_partials", "power_mw_sum"] == "CODEC(ZSTD(1))"
     assert found["llm_requests", "itl_bins"] == found["llm_requests_partials", "ttft_us_bins"] == "CODEC(T64, ZSTD(1))"
     assert found["gpu_samples", "at_ms"] == "CODEC(Delta(8), ZSTD(1))"
     assert "min_bytes_for_wide_part = 67108864" in made
