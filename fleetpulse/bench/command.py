@@ -326,8 +326,11 @@ def _show_size(result: dict[str, Any]) -> None:
     out.print(table("Source topics", ("topic", "events", "value bytes/event", "in Kafka bytes/event"), rows))
     rows = [(name, None, None, share) for name, share in result["kafka_derived_bytes_per_event"].items()]
     out.print(table("Derived topics, per source event", ("topic", "", "", "in Kafka bytes/event"), rows))
-    tables = [(name, one["rows"], one["bytes"], one["bytes_per_event"]) for name, one in result["clickhouse"].items()]
-    out.print(table("ClickHouse, per source event", ("table", "rows", "bytes", "bytes/event"), tables))
+    tables = [
+        (name, one["rows"], one["bytes"], one["bytes"] / max(1, one["rows"]), one["bytes_per_event"])
+        for name, one in result["clickhouse"].items()
+    ]
+    out.print(table("ClickHouse", ("table", "rows", "bytes", "bytes/row", "bytes/source event"), tables))
     memory = result["job_memory"]
     out.print(
         f"job at {memory['series']:,} series: {memory['resident_bytes'] / 2**20:,.0f} MiB resident,"
