@@ -248,6 +248,11 @@ async def rig(bootstrap: str, shell: str, folder: Path, partitions: int = 2) -> 
             ]
         )
         assert all(error[1] == 0 for error in answer.topic_errors), answer
+        async with asyncio.timeout(20):  # what the controller has made a busy broker learns of a little later
+            known = await admin.list_topics()
+            while not set(made.topics) <= set(known):
+                await asyncio.sleep(0.05)
+                known = await admin.list_topics()
         yield made
     finally:
         await made.end()
