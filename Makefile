@@ -7,10 +7,11 @@ PY := $(VENV)/bin/python
 SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
 WORKERS ?= 2
+IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full stranger compiled bench simulator up down status lint format lock docs site clean
+.PHONY: help demo test test-full stranger compiled bench simulator up down status lint format lock docs migration site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -20,9 +21,9 @@ $(PY):
 	  { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements/run.lock pyproject.toml | $(PY)
+$(VENV)/.run: requirements/run.lock pyproject.toml lab/pyproject.toml sdk/pyproject.toml | $(PY)
 	$(PY) -m pip install --quiet --require-hashes --only-binary :all: -r requirements/run.lock
-	$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./lab --editable ./sdk
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
@@ -68,17 +69,21 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(VENV)/bin/python -c 'import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())'
+	$(PY) -c '$(IMPORTS)'
+	$(PY) -c '$(IMPORTS)' --config sdk/pyproject.toml
 
 format: $(VENV)/.dev ## let ruff tidy the code
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-docs: $(VENV)/.run ## write the reference pages and migrations that follow from schemas/
-	$(PY) -m schemas.ddl
+docs: $(VENV)/.run ## write the reference pages that follow from schemas/
 	$(PY) -m schemas.reference
-	$(PY) -m fleetpulse.command_reference
+	$(PY) -m fleetpulse.commands.reference
 	$(PY) -m grafana
+
+migration: $(VENV)/.run ## write the SQL file that brings databases to what schemas/ declares (NAME=what_it_does)
+	@test -n "$(NAME)" || { echo "say what it does: make migration NAME=add_region_to_gpu_samples" >&2; exit 2; }
+	$(PY) -m fleetpulse.migrate.write $(NAME) --upgrade-from tests/data/releases/0.1.0
 
 site: $(VENV)/.dev ## the pages of docs/ as a site below .fleetpulse/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

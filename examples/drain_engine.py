@@ -1,4 +1,4 @@
-"""Takes an engine out of the router when its GPU is lost, and back in when it is found (docs/alerts.md).
+"""Takes an engine out of the router when its GPU is lost, and back in when it is found (docs/how-to/alerts.md).
 
 KAFKA=127.0.0.1:9092 ROUTER=http://router:8080 python examples/drain_engine.py
 """

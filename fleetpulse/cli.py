@@ -21,18 +21,18 @@ from rich.console import Console
 
 from fleetpulse.commands import (
     alerts,
+    backtest,
     config,
     dashboard,
     deliver,
     doctor,
     edge,
-    evaluate,
     money,
     people,
     prices,
-    proof,
     proxy,
     query,
+    reconcile,
     rules,
     services,
     stack,
@@ -40,7 +40,8 @@ from fleetpulse.commands import (
     vram,
 )
 from fleetpulse.commands.output import sentence_of
-from fleetpulse.processes import end_with_parent
+from fleetpulse.extensions import Commands, extensions
+from fleetpulse.services.processes import end_with_parent
 from schemas.errors import ConfigError, FleetpulseError
 
 _INTERRUPTED = 128 + signal.SIGINT
@@ -48,6 +49,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 app = typer.Typer(
     name="fleetpulse",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -60,8 +62,8 @@ for group in (
     proxy,
     services,
     deliver,
-    proof,
-    evaluate,
+    reconcile,
+    backtest,
     people,
     dashboard,
     query,
@@ -75,6 +77,8 @@ for group in (
     money,
 ):
     group.register(app)
+for extension in extensions():
+    extension.register(app)
 
 
 def main() -> NoReturn:

@@ -32,7 +32,6 @@ def grafana_sql(name: str, span_ms: int, params: Mapping[str, str]) -> str:
         "from_ms": "toUnixTimestamp64Milli($__fromTime_ms)",
         "to_ms": "toUnixTimestamp64Milli($__toTime_ms)",
         "bucket_ms": width,
-        "seconds": "dateDiff('millisecond', $__fromTime_ms, $__toTime_ms) / 1000",
         **{name: f"${{{name}:sqlstring}}" for name in FILTERS},
         **params,
     }

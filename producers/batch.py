@@ -1,9 +1,9 @@
-"""Events into batches: one record's worth of one event type and one key, encoded once.
+"""Batches of events: one record's worth of one event type and one key, encoded once.
 
 A batch is cut when it holds ``events_max`` events, when its oldest event has waited ``linger_ms``, or when the caller
 asks; one whose bytes exceed ``bytes_max`` is halved. Events that do not fit their own field table (a text where a
-number belongs) travel apart, as JSON lines: the pipeline rejects them with their reason where people look for it,
-and they cost nobody else's events. Pure: time is an argument.
+number belongs) travel apart, as JSON lines: the pipeline rejects them with a reason into the dead-letter topic,
+and no other events are lost. Pure: time is an argument.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any, Literal
 import numpy as np
 import orjson
 
-from schemas import headers, json_columns, native, ndjson
-from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
-from schemas.build import block_from_rows
+from schemas.codec import json_columns, native, ndjson
+from schemas.codec.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.codec.build import block_from_rows
+from schemas.contract import headers
+from schemas.contract.placement import first_known
 from schemas.errors import RejectedError
 from schemas.fields import Event, Field
 from schemas.limits import DEFAULT_LIMITS, Limits
-from schemas.placement import first_known
 
 Format = Literal["native", "ndjson", "columns"]
 Row = Mapping[str, Any]

@@ -1,7 +1,7 @@
-"""What the agent of a host asks of anything that measures: rows when a tick comes.
+"""Protocols of collectors: anything that measures and returns rows on a tick.
 
-A collector blocks as long as it must, raises what it likes and may hang: it is run in a thread of its own, with a
-time limit, and made anew after a failure. It keeps what it needs between two readings (the counters before).
+A collector may block, raise or hang: it runs in a thread of its own with a time limit and is replaced after a failure.
+It keeps what it needs between two readings (the counters before).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What every row of this host says: ``host``, ``cluster``, ``region``; and where each GPU belongs.
+    """Labels of every row of this host (``host``, ``cluster``, ``region``), and where each GPU belongs.
 
-    ``placement`` tells by GPU UUID what is known of it: engine_id, placement_group, workload. The registry of engines
+    ``placement`` has engine_id, placement_group and workload by GPU UUID, as far as known. The registry of engines
     may replace it while the agent runs.
     """
 
@@ -57,7 +57,7 @@ class Collector(Protocol):
 
 @runtime_checkable
 class Waiter(Protocol):
-    """Something that happens now and then, and is told at once: it waits instead of being asked on ticks."""
+    """A source of rare events: it waits and returns them at once, instead of on ticks."""
 
     @property
     def name(self) -> str: ...

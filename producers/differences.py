@@ -1,7 +1,7 @@
-"""Counters into differences, where the reading before is known. Pure.
+"""Turns counters into differences, where the reading before is known. Pure.
 
-Unknown stays unknown. A counter that is lower than before was restarted from nothing: what it shows now is what was
-counted since (the part before the restart is lost; it is not made up). Differences belong to the time they cover: an
+Unknown stays unknown. A counter that is lower than before was reset: its value is the growth since the reset (growth
+before it is lost and not estimated). Differences belong to the time they cover: an
 interval that reaches over the edge of a window is split there, and its amounts with it, in whole numbers that add up.
 """
 
@@ -23,7 +23,7 @@ EDGE_SLACK_MS = 250
 few milliseconds after their tick, and a row for those would be noise."""
 
 
-Figures = dict[str, int | None]
+RowValues = dict[str, int | None]
 """Numbers of a row by name; None is unknown."""
 
 
@@ -62,12 +62,12 @@ def apportioned(amount: int, weights: list[int]) -> list[int]:
     return shares
 
 
-def split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[Figures]:
-    """``grown`` over the ``interval_ms`` before ``at_ms``, a row per window; every figure adds up over the rows."""
+def split(at_ms: int, interval_ms: int, grown: Mapping[str, int | None]) -> list[RowValues]:
+    """``grown`` over the ``interval_ms`` before ``at_ms``, a row per window; every amount adds up over the rows."""
     pieces = spans(at_ms - interval_ms, at_ms)
     if len(pieces) == 1:
         return [{"at_ms": at_ms, "interval_ms": interval_ms, **grown}]
-    rows: list[Figures] = [{"at_ms": piece.at_ms, "interval_ms": piece.interval_ms} for piece in pieces]
+    rows: list[RowValues] = [{"at_ms": piece.at_ms, "interval_ms": piece.interval_ms} for piece in pieces]
     weights = [piece.interval_ms for piece in pieces]
     for name, amount in grown.items():
         shares = [None] * len(rows) if amount is None else apportioned(amount, weights)
@@ -126,7 +126,7 @@ def bounds(event: Event) -> Bounds:
 def within(limits: Bounds, row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The row with numbers outside their bounds made unknown, and the names of those. Without any it is ``row`` itself.
 
-    A device that answers nonsense for one figure would otherwise cost the whole sample.
+    A device that answers nonsense for one field would otherwise cost the whole sample.
     """
     wrong = []
     for name, value in row.items():

@@ -1,10 +1,10 @@
-"""Prometheus text format 0.0.4 into samples: a line that cannot be read costs that line. Pure.
+"""Parser of the Prometheus text format 0.0.4. An unreadable line costs only that line. Pure.
 
-Our own reader: the library needs 11 to 18 ms for a page of 445 samples and this one 1.7 ms, once a second for each
-engine, and the library refuses a page for one line. The tests hold the two against each other.
+Not the library's parser: that needs 11 to 18 ms for a page of 445 samples and this one 1.7 ms, once a second for each
+engine, and it rejects a page for one line. The tests hold the two against each other.
 
 Families, types and help are passed over: names are mapped by tables, and pages without types are common. Timestamps
-are checked and dropped. What is told twice (name and labels) is kept twice.
+are checked and dropped. Samples that come twice (name and labels) are kept twice.
 """
 
 from __future__ import annotations

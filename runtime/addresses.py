@@ -1,7 +1,8 @@
-"""Addresses of HTTP servers in the configuration."""
+"""Addresses of HTTP servers in the configuration, and the names of engines behind them."""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 
@@ -20,3 +21,21 @@ def http_address(value: str, *, path: str = "", instead: str = "") -> str:
     if parts.username or parts.password:
         raise ValueError(f"must not hold credentials{instead}")
     return value.rstrip("/")
+
+
+def engine_id_of(url: str, host: str) -> str:
+    """``host:port`` of an engine's address, the port of the scheme where it has none; an address that only this machine
+    reaches has the name of this machine, ``host``, so that the engine is named alike by all who measure it."""
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    return f"{host if is_this_machine(name) else name}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def is_this_machine(name: str) -> bool:
+    """Whether this name or IP address means the machine itself: loopback, or the wildcard, which connects to it."""
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified

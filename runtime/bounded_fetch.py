@@ -1,11 +1,11 @@
-"""A bound on what a packed Kafka batch may unpack to, since the broker bounds only its packed size.
+"""Bounds the decompressed size of Kafka batches, since the broker bounds only their compressed size.
 
-aiokafka unpacks a batch whole, before anybody sees a record of it; zeros pack ten thousand to one, so one batch that
-the broker takes could fill any memory, at every restart anew. ``bound_fetches`` puts two things into aiokafka:
+aiokafka decompresses a batch whole before it returns a record; zeros compress ten thousand to one, so one batch that
+the broker accepts could fill any memory, at every restart. ``bound_fetches`` puts two things into aiokafka:
 
 - its decoders (names in the module of its record batch, compiled or not) give up beyond ``batch_bytes_max``;
 - a packed batch that was given up answers with *stand-ins*: a record for every offset from the first to the last that
-  its header tells, none of them with anything of what was sent, all of them too large for admission to take. Whoever
+  its header says, none of them with anything of what was sent, all of them too large for admission to take. Whoever
   reads the batch sees the same ones, now and later, so job and sink agree about them.
 
 Batches that are not packed, and the broker's own (transaction markers), are handed on as they are. What is not bounded:
@@ -193,7 +193,7 @@ class PackedBatch:
     def _stand_ins(self) -> Iterator[StandIn]:
         batch = self._batch
         _log.warning(
-            "a packed batch is too large to be read; its records are rejected (too_large)",
+            "compressed batch too large; its records are rejected (too_large)",
             extra={
                 "first_offset": batch.base_offset,
                 "last_offset": batch.next_offset - 1,

@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when it is set."""
 
     __slots__ = ("_elapsed_ms", "_now_ms")
 

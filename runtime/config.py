@@ -28,12 +28,14 @@ from pydantic_settings import (
 )
 
 from runtime.addresses import http_address
+from runtime.config_keys import is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
 from runtime.proxy_config import ProxyConfig
 from runtime.toml_file import read_toml
 from runtime.tracing_config import TracingConfig
+from schemas.contract.topics import BY_NAME, STATE_TOPICS, Growth
 from schemas.errors import ConfigError
 from schemas.limits import Limits
 
@@ -66,6 +68,8 @@ class KafkaConfig(BaseModel):
     def _addresses(cls, value: str) -> str:
         for address in value.split(","):
             host, _, port = address.strip().rpartition(":")
+            if "@" in host:
+                raise ValueError("must not hold credentials: set sasl_username and sasl_password")
             if not host or not port.isdigit() or not 0 < int(port) < 65_536:
                 raise ValueError("must be host:port, several separated by commas")
         return value
@@ -174,17 +178,17 @@ class _Layer(PydanticBaseSettingsSource):
 
 class _File(_Layer):
     def __call__(self) -> dict[str, Any]:
-        told = self.current_state.get("config_file")
-        path = Path(told) if told else Path("fleetpulse.toml")
-        if not told and not path.is_file():
+        given = self.current_state.get("config_file")
+        path = Path(given) if given else Path("fleetpulse.toml")
+        if not given and not path.is_file():
             return {}
         return _read_secret_files(read_toml(path))
 
 
 class _LocalStack(_Layer):
     def __call__(self) -> dict[str, Any]:
-        told = self.current_state.get("data_dir")
-        data_dir = Path(told).expanduser().absolute() if told else default_data_dir(os.environ, Path.cwd())
+        given = self.current_state.get("data_dir")
+        data_dir = Path(given).expanduser().absolute() if given else default_data_dir(os.environ, Path.cwd())
         state = read_state(data_dir)
         layer: dict[str, Any] = {"data_dir": data_dir}
         return layer | (_of_stack(state, self.current_state) if state is not None and state.wanted else {})
@@ -226,11 +230,12 @@ class Config(BaseSettings):
     """A login that may only read. None: people's queries use ``clickhouse`` too."""
     health_host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
     """Address on which every process serves /healthz, /readyz and /metrics, where it has a health port. In a container
-    ``0.0.0.0``, so that Prometheus and the kubelet reach them: they tell figures, no data of requests."""
+    ``0.0.0.0``, so that Prometheus and the kubelet reach them: they serve counters, no data of requests."""
     partitions: dict[str, int] = Field(default_factory=dict)
-    """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``)."""
+    """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``): the same in every process.
+    ``fleetpulse migrate`` adds partitions up to them."""
     budgets: Path | None = None
-    """A file of budgets that the alert job watches (docs/costs.md). None: none are watched."""
+    """A file of budgets that the alert job watches (docs/why/costs.md). None: none are watched."""
     limits: Limits = Limits()
     agent: AgentConfig = AgentConfig()
     proxy: ProxyConfig = ProxyConfig()
@@ -250,6 +255,12 @@ class Config(BaseSettings):
     @field_validator("partitions")
     @classmethod
     def _counts(cls, value: dict[str, int]) -> dict[str, int]:
+        for name, count in value.items():
+            topic = BY_NAME.get(name)
+            if topic is None or topic in STATE_TOPICS:
+                raise ValueError(f"must name topics of docs/reference/topics.md without state topics, not {name!r:.80}")
+            if topic.growth is Growth.NEVER and count != 1:
+                raise ValueError(f"{name} must have 1 partition: {topic.growth.value}")
         if any(not 0 < count <= 10_000 for count in value.values()):
             raise ValueError("must be partition counts from 1 to 10000 by topic")
         return value
@@ -268,7 +279,8 @@ class Config(BaseSettings):
 
 def load(flags: Mapping[str, object] | None = None) -> Config:
     """The configuration of this process. ``flags`` are dotted keys (``{"kafka.bootstrap": "host:9092"}``); a flag of
-    None was not given. Raises ConfigError with key, value and bound of the first thing that is wrong."""
+    None was not given. Raises ConfigError with key, value and bound of the first thing that is wrong; the value of a
+    secret or an unknown key is hidden."""
     try:
         return Config(**_read_secret_files(_tree(flags or {})))
     except ValidationError as error:
@@ -292,7 +304,7 @@ def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[s
             raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from error
         found.append((name, tree))
         above = _under(above, tree)
-    found[-1][1].pop("data_dir", None)  # chosen, told by nobody
+    found[-1][1].pop("data_dir", None)  # chosen, set by nobody
     return tuple(found)
 
 
@@ -348,10 +360,13 @@ def read_secret(key: str, path: Path) -> str:
 
 
 def _explain(error: ValidationError) -> ConfigError:
+    """What is wrong first. Of an unknown key, which may be a mistyped secret, of a secret and of a section no value."""
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    secret = any(name in key for name in _SECRETS) or isinstance(first["input"], dict | BaseModel)
-    bound = first["msg"].removeprefix("Value error, ")
+    path, value = first["loc"], first["input"]
+    key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
-        bound = "is not a setting; see `fleetpulse config`"
-    return ConfigError(key, "..." if secret else first["input"], bound)
+        near = nearest_key(Config, path)
+        meant = f"; did you mean {near}?" if near else ""
+        return ConfigError(key, "...", f"is not a setting{meant} (`fleetpulse config` lists all)")
+    hidden = is_secret(Config, path) or isinstance(value, dict | BaseModel)
+    return ConfigError(key, "..." if hidden else value, first["msg"].removeprefix("Value error, "))

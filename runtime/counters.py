@@ -1,4 +1,4 @@
-"""Every figure a process tells about itself, in one table; kept in one Prometheus registry per process.
+"""The catalogue of counters and gauges, kept in one Prometheus registry per process.
 
 A name outside the table cannot be counted. Books balance with these: received = sent + rejected + waiting.
 """
@@ -25,21 +25,21 @@ OTHER = "__other__"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A ``total`` only grows; a ``level`` goes up and down. The unit is the end of the name."""
+    """A ``counter`` only grows; a ``gauge`` goes up and down. The unit is the end of the name."""
 
     name: str
-    kind: Literal["total", "level"]
+    kind: Literal["counter", "gauge"]
     unit: str
     labels: tuple[str, ...]
     meaning: str
 
 
-def _total(name: str, unit: str, labels: tuple[str, ...], meaning: str) -> Metric:
-    return Metric(name, "total", unit, labels, meaning)
+def _counter(name: str, unit: str, labels: tuple[str, ...], meaning: str) -> Metric:
+    return Metric(name, "counter", unit, labels, meaning)
 
 
-def _level(name: str, unit: str, labels: tuple[str, ...], meaning: str) -> Metric:
-    return Metric(name, "level", unit, labels, meaning)
+def _gauge(name: str, unit: str, labels: tuple[str, ...], meaning: str) -> Metric:
+    return Metric(name, "gauge", unit, labels, meaning)
 
 
 _BY_TOPIC = ("topic",)
@@ -48,119 +48,139 @@ _BY_TABLE = ("table",)
 
 METRICS: tuple[Metric, ...] = (
     # edge
-    _total("edge_events", "events", _BY_TOPIC, "written to the spool"),
-    _total("edge_records_sent", "records", _BY_TOPIC, "acknowledged by the broker, each once"),
-    _total("edge_bytes_sent", "bytes", _BY_TOPIC, "of records acknowledged by the broker, before compression"),
-    _total("edge_resends", "records", _BY_TOPIC, "handed to the broker again, after a doubt or a restart"),
-    _total("edge_events_shed", "events", _BY_TOPIC, "dropped because the spool was full; declared in the books"),
-    _total("edge_send_errors", "errors", ("topic", "error"), "failed attempts to send; nothing is lost by them"),
-    _level("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
-    _level("edge_oldest_ms", "ms", (), "age of the oldest record in the spool"),
-    _total(
+    _counter("edge_events", "events", _BY_TOPIC, "written to the spool"),
+    _counter("edge_records_sent", "records", _BY_TOPIC, "acknowledged by the broker, each once"),
+    _counter("edge_bytes_sent", "bytes", _BY_TOPIC, "of records acknowledged by the broker, before compression"),
+    _counter("edge_resends", "records", _BY_TOPIC, "sent again after an ambiguous answer or a restart"),
+    _counter(
+        "edge_events_shed",
+        "events",
+        _BY_TOPIC,
+        "dropped because the spool was full or could not be used; declared in the books",
+    ),
+    _counter("edge_send_errors", "errors", ("topic", "error"), "failed attempts to send; nothing is lost by them"),
+    _gauge(
+        "edge_publisher_down",
+        "publishers",
+        (),
+        "1 while the spool cannot be used: events wait in memory, then are shed",
+    ),
+    _counter("edge_publisher_failures", "failures", ("error",), "that ended the publisher or its opening; retried"),
+    _gauge("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
+    _gauge("edge_oldest_ms", "ms", (), "age of the oldest record in the spool"),
+    _counter(
         "sampler_errors",
         "errors",
         ("sampler", "field"),
-        "a figure that could not be read and went out as null, or a line that could not and was left out",
+        "a value that could not be read and was published as null, or a line that was left out",
     ),
     # requests that others bring to the agent
-    _total("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why refused"),
-    _total("receiver_http_requests", "requests", ("status",), "answered over HTTP, by status"),
-    _total("receiver_lost", "requests", (), "that clients say they dropped; declared in the books as shed"),
-    _level("receiver_missing", "requests", (), "neither come nor declared by clients; what comes late is taken off"),
-    _level("receiver_clients", "clients", (), "whose numbering is followed"),
-    _total("otlp_unmapped", "items", ("kind", "item"), "brought by OTLP and kept in no field of ours"),
+    _counter("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why rejected"),
+    _counter("receiver_http_requests", "requests", ("status",), "answered over HTTP, by status"),
+    _counter("receiver_lost", "requests", (), "that clients report as dropped; declared in the books as shed"),
+    _gauge("receiver_missing", "requests", (), "neither received nor reported as dropped; late ones are subtracted"),
+    _gauge("receiver_clients", "clients", (), "whose sequence is tracked"),
+    _counter("otlp_unmapped", "items", ("kind", "item"), "received by OTLP and mapped to no field"),
     # proxy
-    _total("proxy_requests", "requests", ("api", "status"), "ended, by what the client was answered; none: nothing"),
-    _total("proxy_refused", "answers", ("reason",), "of the proxy's own: a limit that was reached, or an error's code"),
-    _level("proxy_open_requests", "requests", (), "under way"),
-    _level("proxy_upstream_down", "upstreams", ("upstream",), "1 from the failure that took it down until it is back"),
-    _total("proxy_unread", "occurrences", ("reason",), "what of answers could not be read for the figures"),
+    _counter(
+        "proxy_requests", "requests", ("api", "status"), "ended, by the status sent to the client; none: no response"
+    ),
+    _counter("proxy_refused", "answers", ("reason",), "sent by the proxy itself: a limit was reached, or an error"),
+    _gauge("proxy_open_requests", "requests", (), "under way"),
+    _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down"),
+    _counter("proxy_unread", "occurrences", ("reason",), "parts of answers that could not be read"),
     # jobs
-    _total("job_records", "records", _BY_TOPIC, "read and folded"),
-    _total("job_events", "events", ("topic", "verdict"), "judged, by what became of them"),
-    _total("job_records_rejected", "records", ("topic", "reason"), "unreadable as a whole, by reason"),
-    _total("job_records_duplicate", "records", _BY_TOPIC, "seen before and dropped"),
-    _total("job_commits", "transactions", _BY_TOPIC, "committed"),
-    _total("job_commit_ms", "ms", _BY_TOPIC, "time inside transactions"),
-    _total("job_output_records", "records", _BY_TOPIC, "written in transactions"),
-    _total("job_output_bytes", "bytes", _BY_TOPIC, "written in transactions"),
-    _total("job_acquires", "assignments", _BY_TOPIC, "partitions taken over"),
-    _level("job_partitions", "partitions", (), "live now"),
-    _level("job_lag_records", "records", _BY_PARTITION, "behind the end of the partition"),
-    _level("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch"),
-    _level("job_series", "series", ("set", "partition"), "held in memory"),
-    _level("job_words", "words", _BY_PARTITION, "distinct values of the dimension that has most, held in memory"),
-    _level("job_sources", "sources", _BY_PARTITION, "whose records are told from re-sends"),
-    _level("job_forgotten", "ranges", _BY_PARTITION, "of seen records, forgotten at a limit: re-sends count twice"),
-    _total("job_overflow_events", "events", ("set",), "fell into __other__ because a grouping set was full"),
-    _total("job_usage_doubts", "requests", ("doubt",), "of whose usage by window something had to be assumed"),
+    _counter("job_records", "records", _BY_TOPIC, "read and folded"),
+    _counter("job_events", "events", ("topic", "verdict"), "judged, by what became of them"),
+    _counter("job_records_rejected", "records", ("topic", "reason"), "unreadable as a whole, by reason"),
+    _counter("job_records_duplicate", "records", _BY_TOPIC, "seen before and dropped"),
+    _counter("job_commits", "transactions", _BY_TOPIC, "committed"),
+    _counter("job_commit_ms", "ms", _BY_TOPIC, "time inside transactions"),
+    _counter("job_output_records", "records", _BY_TOPIC, "written in transactions"),
+    _counter("job_output_bytes", "bytes", _BY_TOPIC, "written in transactions"),
+    _counter("job_acquires", "assignments", _BY_TOPIC, "partitions acquired"),
+    _gauge("job_partitions", "partitions", (), "live now"),
+    _gauge("job_lag_records", "records", _BY_PARTITION, "consumer lag"),
+    _gauge("job_watermark_ms", "ms", _BY_PARTITION, "event time up to which a partition is final, since the epoch"),
+    _gauge("job_series", "series", ("set", "partition"), "held in memory"),
+    _gauge("job_label_values", "values", _BY_PARTITION, "of the label that has most, in memory"),
+    _gauge("job_sources", "sources", _BY_PARTITION, "whose duplicates are recognised"),
+    _gauge("job_forgotten", "ranges", _BY_PARTITION, "of seen records, forgotten at a limit: duplicates count twice"),
+    _counter("job_overflow_events", "events", ("set",), "fell into __other__ because a grouping set was full"),
+    _counter("job_usage_assumptions", "requests", ("assumption",), "whose usage per window is partly assumed, by what"),
     # sinks
-    _total("sink_records", "records", _BY_TOPIC, "read"),
-    _total("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged; again where an answer was lost"),
-    _total("sink_bytes", "bytes", _BY_TABLE, "inserted and acknowledged, before compression"),
-    _total("sink_inserts", "inserts", _BY_TABLE, "acknowledged"),
-    _total("sink_insert_ms", "ms", _BY_TABLE, "time waiting for acknowledged inserts"),
-    _total("sink_rows_expired", "rows", _BY_TABLE, "older than the table's TTL when they came; counted, not inserted"),
-    _total("sink_retries", "retries", ("table", "error"), "inserts tried again; nothing is lost by them"),
-    _level("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
-    _level("sink_lag_records", "records", _BY_PARTITION, "behind the end of the partition at the last fetch"),
+    _counter("sink_records", "records", _BY_TOPIC, "read"),
+    _counter("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged; again where an answer was lost"),
+    _counter("sink_bytes", "bytes", _BY_TABLE, "inserted and acknowledged, before compression"),
+    _counter("sink_inserts", "inserts", _BY_TABLE, "acknowledged"),
+    _counter("sink_insert_ms", "ms", _BY_TABLE, "time waiting for acknowledged inserts"),
+    _counter("sink_rows_expired", "rows", _BY_TABLE, "older than the table's TTL; counted, not inserted"),
+    _counter("sink_retries", "retries", ("table", "error"), "inserts retried; nothing is lost by them"),
+    _gauge("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
+    _gauge(
+        "sink_lag_records",
+        "records",
+        _BY_PARTITION,
+        "consumer lag at the last fetch",
+    ),
     # finals: partitions are those of window.partials
-    _total("finals_windows", "windows", ("partition",), "closed with rows in them"),
-    _total("finals_incomplete", "windows", ("partition",), "of these closed without having heard of every source"),
-    _total("finals_rows", "rows", ("partition",), "told: first, and again because they changed"),
-    _total(
+    _counter("finals_windows", "windows", ("partition",), "closed with rows in them"),
+    _counter("finals_incomplete", "windows", ("partition",), "of these closed before every source had reported"),
+    _counter("finals_rows", "rows", ("partition",), "finals emitted, including revisions"),
+    _counter(
         "finals_late_rows", "rows", ("partition",), "that came when their window was cold: only the tables have them"
     ),
-    _total("finals_gaps", "gaps", ("partition",), "records of the windows job that were missing or could not be read"),
-    _total(
+    _counter("finals_records_skipped", "records", _BY_TOPIC, "events and commands not passed on to the alert job"),
+    _counter("finals_gaps", "gaps", ("partition",), "records of the windows job, missing or unreadable"),
+    _counter(
         "spend_left_out", "bills", ("partition",), "older than what is kept of bills, or unreadable: budgets lack them"
     ),
-    _level(
+    _gauge(
         "spend_unnamed", "amounts", (), "of tenants and models beyond those kept by name: budgets for all have them"
     ),
-    _total("cost_bills", "bills", ("partition",), "told by the cost job: first, and again because they changed"),
-    _total("cost_final_bills", "bills", ("partition",), "of these final"),
-    _total("cost_late_rows", "rows", ("partition",), "that came after their minute was forgotten: rerate takes them"),
-    _total("cost_gaps", "gaps", ("partition",), "records of the windows job that were missing or could not be read"),
-    _level("cost_held", "minutes", ("partition",), "(group, minute)s held in memory"),
-    _level("cost_through_ms", "ms", ("partition",), "event time up to which bills were told, since the epoch"),
-    _level("finals_through_ms", "ms", ("partition",), "event time up to which windows were told, since the epoch"),
+    _counter("cost_bills", "bills", ("partition",), "bills emitted, including revisions"),
+    _counter("cost_final_bills", "bills", ("partition",), "of these final"),
+    _counter("cost_late_rows", "rows", ("partition",), "that came after their minute was forgotten: rerate takes them"),
+    _counter("cost_gaps", "gaps", ("partition",), "records of the windows job, missing or unreadable"),
+    _gauge("cost_held", "minutes", ("partition",), "(group, minute)s held in memory"),
+    _gauge("cost_through_ms", "ms", ("partition",), "event time up to which bills were emitted, since the epoch"),
+    _gauge("finals_through_ms", "ms", ("partition",), "event time up to which windows were emitted, since the epoch"),
     # every process
-    _total("errors", "errors", ("where", "error"), "caught and recovered from"),
-    _total(
+    _counter("errors", "errors", ("where", "error"), "caught and recovered from"),
+    _counter(
         "trace_spans", "spans", ("outcome",), "ended: exported, or dropped: queue_full, refused, too_many, shutdown"
     ),
     # dashboard
-    _total("dashboard_queries", "queries", ("query", "outcome"), "answered by ClickHouse, or failed"),
-    _total("dashboard_query_ms", "ms", ("query",), "time waiting for their answers"),
+    _counter("dashboard_queries", "queries", ("query", "outcome"), "answered by ClickHouse, or failed"),
+    _counter("dashboard_query_ms", "ms", ("query",), "time waiting for their answers"),
     # delivery of alerts
-    _total(
+    _counter(
         "deliver_transitions",
         "transitions",
         ("target", "what"),
-        "taken = delivered + undelivered + held (muted) + waiting; retried: once more; not_kept: beyond open_max; "
-        "left_out: not told again for a while",
+        "taken = delivered + undelivered + silenced + waiting; retried: once more; over_limit: beyond open_max; "
+        "excluded: not sent again for a while",
     ),
-    _total("deliver_undelivered", "transitions", ("target", "reason"), "given up and put on alerts.undelivered"),
-    _total("deliver_requests", "requests", ("target", "status"), "by status of the answer; none: no answer"),
-    _level("deliver_waiting", "transitions", ("target",), "not delivered yet"),
-    _level("deliver_oldest_ms", "ms", ("target",), "age of the oldest transition that waits"),
-    _level("deliver_open", "alerts", ("target",), "open alerts that the target knows"),
+    _counter("deliver_undelivered", "transitions", ("target", "reason"), "given up and put on alerts.undelivered"),
+    _counter("deliver_requests", "requests", ("target", "status"), "by status of the response; none: no response"),
+    _gauge("deliver_waiting", "transitions", ("target",), "not delivered yet"),
+    _gauge("deliver_oldest_ms", "ms", ("target",), "age of the oldest transition that waits"),
+    _gauge("deliver_open", "alerts", ("target",), "open alerts that the target was notified of"),
     # alert job
-    _level("alerts_open", "alerts", ("severity",), "opened and not resolved"),
-    _total("alert_transitions", "transitions", ("transition",), "told on topic alerts"),
-    _total("alert_windows", "windows", ("complete",), "judged; no: without having heard of every source"),
-    _total("alert_windows_failed", "windows", (), "left out because judging them raised: a defect, please report it"),
-    _total("alert_late_revisions", "records", (), "of windows that were told or judged before: read, not judged"),
-    _total("alert_records_skipped", "records", (), "that could not be read"),
-    _level("alert_causes_refused", "alerts", (), "never opened for lack of room, since the state was made"),
-    _level("alert_progress_ms", "ms", (), "end of the window judged last, since the epoch"),
+    _gauge("alerts_open", "alerts", ("severity",), "opened and not resolved"),
+    _counter("alert_transitions", "transitions", ("transition",), "published on topic alerts"),
+    _counter("alert_windows", "windows", ("complete",), "judged; no: before every source had reported"),
+    _counter("alert_windows_failed", "windows", (), "left out because judging them raised: a defect, please report it"),
+    _counter("alert_late_revisions", "records", (), "of windows that were emitted or judged before: read, not judged"),
+    _counter("alert_records_skipped", "records", (), "that could not be read"),
+    _gauge("alert_causes_refused", "alerts", (), "never opened for lack of room, since the state was made"),
+    _gauge("alert_progress_ms", "ms", (), "end of the window judged last, since the epoch"),
     # rules of the alert job: a window of a series is judged once by every rule
-    _total("insight_judged", "windows", (), "of series, whose value was known"),
-    _total("insight_unjudged", "windows", ("reason",), "of series: unknown, below_count, beyond_limit or incomplete"),
-    _total("insight_ignored", "windows", (), "not newer than the one judged before"),
-    _level("insight_series", "series", ("rule",), "held in memory"),
-    _total("insight_series_forgotten", "series", (), "not seen for long"),
+    _counter("insight_judged", "windows", (), "of series, whose value was known"),
+    _counter("insight_unjudged", "windows", ("reason",), "of series: unknown, below_count, beyond_limit or incomplete"),
+    _counter("insight_ignored", "windows", (), "not newer than the one judged before"),
+    _gauge("insight_series", "series", ("rule",), "held in memory"),
+    _counter("insight_series_forgotten", "series", (), "not seen for long"),
 )
 CATALOGUE: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in METRICS})
 
@@ -173,7 +193,7 @@ class _Kept:
 
 
 class Counters:
-    """The figures of one process. ``add`` and ``set`` may be called from any thread."""
+    """The counters of one process. ``add`` and ``set`` may be called from any thread."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -181,24 +201,28 @@ class Counters:
         self._keeping = threading.Lock()
 
     def add(self, name: str, by: float = 1, **labels: object) -> None:
-        """Let a total grow by ``by`` (0 or more)."""
-        self._labelled(name, "total", labels).inc(by)
+        """Increase a counter by ``by`` (0 or more)."""
+        self._labelled(name, "counter", labels).inc(by)
 
     def set(self, name: str, value: float, **labels: object) -> None:
-        """Set a level."""
-        level = self._labelled(name, "level", labels)
-        assert isinstance(level, Gauge)
-        level.set(value)
+        """Set a gauge."""
+        gauge = self._labelled(name, "gauge", labels)
+        assert isinstance(gauge, Gauge)
+        gauge.set(value)
+
+    def record(self, name: str, value: float, **labels: object) -> None:
+        """Add ``value`` to a counter, or set a gauge to it: whichever ``name`` is."""
+        (self.add if CATALOGUE[name].kind == "counter" else self.set)(name, value, **labels)
 
     def value(self, name: str, **labels: object) -> float:
         """What was counted so far under these labels; 0 when nothing was."""
         kind = CATALOGUE[name].kind
-        sample = f"{PREFIX}{name}" + ("_total" if kind == "total" else "")
-        told = {label: str(value) for label, value in labels.items()}
-        return self.registry.get_sample_value(sample, told) or 0.0
+        sample = f"{PREFIX}{name}" + ("_total" if kind == "counter" else "")
+        values = {label: str(value) for label, value in labels.items()}
+        return self.registry.get_sample_value(sample, values) or 0.0
 
     def render(self) -> bytes:
-        """All figures in the Prometheus text format, under Prometheus' names and in its units."""
+        """All of them in the Prometheus text format, under Prometheus' names and in its units."""
         return exposition(self.registry)
 
     def _labelled(self, name: str, kind: str, labels: Mapping[str, object]) -> Counter | Gauge:
@@ -218,13 +242,13 @@ class Counters:
     def _keep(self, name: str) -> _Kept:
         assert name in CATALOGUE, f"{name} is not in the catalogue of counters"
         metric = CATALOGUE[name]
-        make = Counter if metric.kind == "total" else Gauge
+        make = Counter if metric.kind == "counter" else Gauge
         with self._keeping:
             if name not in self._kept:
-                told = f"{metric.meaning} ({metric.unit})"
-                self._kept[name] = _Kept(metric, make(PREFIX + name, told, metric.labels, registry=self.registry))
+                text = f"{metric.meaning} ({metric.unit})"
+                self._kept[name] = _Kept(metric, make(PREFIX + name, text, metric.labels, registry=self.registry))
             return self._kept[name]
 
 
 COUNTERS = Counters()
-"""This process's figures."""
+"""This process's counters."""

@@ -1,4 +1,4 @@
-"""Section ``delivery``: whom alerts are sent to, how often is tried, when it is given up.
+"""Section ``delivery``: who is notified of alerts, how requests are retried, when they are given up.
 
 Addresses count as secrets, because those of chat services hold their token. Every secret may come from a file
 instead: ``endpoint_url_file``, ``bearer_token_file``, ``hmac_key_file``, ``routing_key_file``.
@@ -27,7 +27,7 @@ ALERTMANAGER_PATH = "/api/v2/alerts"
 Severity = Literal["info", "warning", "critical"]
 Kind = Literal["alertmanager", "webhook", "slack", "pagerduty"]
 _RATES: dict[str, float] = {"alertmanager": 20.0, "webhook": 20.0, "slack": 1.0, "pagerduty": 2.0}
-"""Requests per second where nothing is said: Slack takes one a second and webhook, PagerDuty 120 a minute."""
+"""Requests per second unless ``rate_per_s`` is set: Slack takes one a second and webhook, PagerDuty 120 a minute."""
 
 
 def _as_list(value: Any) -> Any:
@@ -43,7 +43,7 @@ class TargetConfig(BaseModel):
     model_config = _STRICT
 
     name: str = Field(default="default", pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
-    """Unique. Under this name it is remembered what the target was told: a new name is a new target."""
+    """Unique. Under this name its cursor is kept: a new name is a new target."""
     kind: Kind
     """Shape of what is sent: Alertmanager's API v2, the record as it is, a Slack message, a PagerDuty event v2."""
     endpoint_url: SecretStr = SecretStr("")
@@ -60,17 +60,17 @@ class TargetConfig(BaseModel):
     severities: tuple[Severity, ...] = Field(default=("info", "warning", "critical"), min_length=1)
     match: dict[str, Values] = Field(default_factory=dict, max_length=16)
     """Labels an alert must have, each with one of these values. Empty: every alert."""
-    send_muted: bool = False
-    """True: mutes are not heeded; for machines."""
+    send_silenced: bool = False
+    """True: silences are ignored; for machines."""
 
     rate_per_s: float | None = Field(default=None, gt=0, le=1_000)
     """Requests per second in the long run; more wait. None: by kind (20, Slack 1, PagerDuty 2)."""
     burst: int = Field(default=10, ge=1, le=10_000)
     """Requests at once after a pause."""
     parallel_max: int = Field(default=4, ge=1, le=64)
-    """Requests under way. Those of one alert are always one after the other."""
+    """Requests in flight. Those of one alert are always one after the other."""
     timeout_s: float = Field(default=10.0, gt=0, le=300)
-    """For a whole request; longer counts as no answer."""
+    """For a whole request; longer counts as no response."""
     retry_initial_s: float = Field(default=1.0, gt=0, le=60)
     retry_max_s: float = Field(default=60.0, gt=0, le=3_600)
     """Pauses double from the first to the second of these."""
@@ -79,17 +79,17 @@ class TargetConfig(BaseModel):
     queue_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Transitions waiting; for more the oldest goes to alerts.undelivered (queue_full)."""
     resend_s: float = Field(default=60.0, ge=0.1, le=3_600)
-    """Alertmanager: open alerts are told again this often."""
+    """Alertmanager: open alerts are sent again this often."""
     valid_s: float = Field(default=300.0, gt=0, le=86_400)
-    """Alertmanager: an open alert that is not told again for so long resolves by itself."""
+    """Alertmanager: an open alert that is not sent again for so long resolves by itself."""
 
     @property
     def rate(self) -> float:
         """Requests per second."""
         return self.rate_per_s if self.rate_per_s is not None else _RATES[self.kind]
 
-    def asks_for(self, severity: str, labels: Mapping[str, str]) -> bool:
-        """Whether an alert of this severity with these labels is one for this target."""
+    def matches(self, severity: str, labels: Mapping[str, str]) -> bool:
+        """Whether the target is to be notified of an alert of this severity with these labels."""
         return severity in self.severities and all(labels.get(name) in found for name, found in self.match.items())
 
     @property
@@ -98,7 +98,7 @@ class TargetConfig(BaseModel):
         return self.endpoint_url.get_secret_value()
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """Scheme, host and port, for people: no path, which may hold a token."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
@@ -116,7 +116,7 @@ class TargetConfig(BaseModel):
         parts = urlsplit(self.url)
         pieces = [*parts.path.split("/"), *(pair.partition("=")[2] for pair in parts.query.split("&"))]
         long = [text for piece in pieces for text in (piece, unquote(piece)) if len(text) >= _PIECE_CHARACTERS]
-        found = {*self.tokens, self.url, self.url.removeprefix(self.place), *long}
+        found = {*self.tokens, self.url, self.url.removeprefix(self.origin), *long}
         return tuple(sorted((text for text in found if len(text) > 1), key=lambda text: (-len(text), text)))
 
     @model_validator(mode="before")
@@ -176,7 +176,7 @@ def _whole_url(url: str, kind: Any) -> str:
     if not good or not url.isascii() or not url.isprintable() or " " in url or parts.fragment:
         raise ValueError("endpoint_url must be http://host:port/path or https://host:port/path")
     if parts.username or parts.password:
-        raise ValueError("endpoint_url must not hold a login; set bearer_token")
+        raise ValueError("endpoint_url must not contain a login; set bearer_token")
     bare = url.rstrip("/")
     return bare if kind != "alertmanager" or bare.endswith(ALERTMANAGER_PATH) else bare + ALERTMANAGER_PATH
 
@@ -190,9 +190,9 @@ class DeliveryConfig(BaseModel):
     default: TargetConfig | None = None
     """One more target, easy to set from the environment: FLEETPULSE_DELIVERY__DEFAULT__KIND, ..__ENDPOINT_URL."""
     open_max: int = Field(default=20_000, ge=1, le=1_000_000)
-    """Open alerts a target's state holds; what is more is sent, but not told again, and counted as an error."""
+    """Open alerts a target's state holds; what is more is sent, but not again, and counted (``over_limit``)."""
     drain_s: float = Field(default=5.0, ge=0, le=300)
-    """At the end, for requests under way; what is left is sent by the next start."""
+    """At shutdown, for requests in flight; what is left is sent after the next start."""
 
     @property
     def all_targets(self) -> tuple[TargetConfig, ...]:
@@ -202,7 +202,7 @@ class DeliveryConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _tables(cls, given: Any) -> Any:
-        """Targets are tables. Told here, where the error shows no value: an address in place of one is a secret."""
+        """Targets are tables. Checked here, where the error shows no value: an address in place of one is a secret."""
         tree = given if isinstance(given, dict) else {}
         targets = tree.get("targets", ())
         one = tree.get("default")

@@ -49,7 +49,7 @@ class CollectorSwitches(BaseModel):
 
 
 class PlacementConfig(BaseModel):
-    """What a GPU is used for, where no engine tells it. None: not known."""
+    """What a GPU is used for, where no engine reports it. None: not known."""
 
     model_config = STRICT
 
@@ -68,13 +68,13 @@ class EngineConfig(BaseModel):
     facts_url: HttpUrl | None = None
     """Address of its API, where that is another server. None: the same."""
     kind: Label | None = None
-    """Software (vllm, sglang, tgi, trtllm, triton, llamacpp). None: told by its metrics."""
+    """Software (vllm, sglang, tgi, trtllm, triton, llamacpp). None: recognised by its metrics."""
     api_key: SecretStr | None = None
     """Bearer token for its pages; ``api_key_file`` reads it from a file."""
     engine_id: Label | None = None
     """Unique in the deployment. None: host and port of the address."""
     model: Label | None = None
-    """None: as the engine tells."""
+    """None: as the engine reports it."""
     model_version: Label | None = None
     precision: Label | None = None
     context_tokens_max: int | None = Field(default=None, ge=1, le=100_000_000)
@@ -127,7 +127,7 @@ class AgentConfig(BaseModel):
     model_config = STRICT
 
     host: Label | None = None
-    """Name of this host in every row. None: as the system says."""
+    """Name of this host in every row, and in the ids of engines that agent and proxy give. None: as the system says."""
     cluster: Label | None = None
     region: Label | None = None
     collectors: CollectorSwitches = CollectorSwitches()
@@ -162,7 +162,7 @@ class AgentConfig(BaseModel):
     )
     """Ports of this host that are tried for an engine's /metrics when none is configured. Empty: none."""
     jobs: tuple[JobConfig, ...] = Field(default=(), max_length=64)
-    """Work on GPUs that is no serving engine, told by its processes."""
+    """Work on GPUs that is no serving engine, recognised by its processes."""
     receiver: ReceiverConfig = ReceiverConfig()
     otlp: OtlpConfig = OtlpConfig()
     log_tails: tuple[LogTailConfig, ...] = Field(default=(), max_length=64)

@@ -1,4 +1,4 @@
-"""Our figures in Prometheus' words: base units, and no series that nobody asked for.
+"""Our counters by Prometheus' names: base units, and no ``_created`` series.
 
 Inside, times are milliseconds; at this border ``edge_oldest_ms`` is ``edge_oldest_seconds`` with the value divided, as
 Prometheus' naming asks (https://prometheus.io/docs/practices/naming/, 2024-05). The moments at which counters were
@@ -22,7 +22,7 @@ def exposition(registry: CollectorRegistry) -> bytes:
 
 
 def exported_name(name: str) -> str:
-    """What Prometheus calls one of our figures, without prefix and ``_total``."""
+    """Prometheus' name of one of our counters, without prefix and ``_total``."""
     return f"{name.removesuffix('_ms')}_seconds" if name.endswith("_ms") else name
 
 
@@ -40,8 +40,8 @@ class _Border:
 def _renamed(family: Metric) -> Metric:
     name = exported_name(family.name)
     scale = 1 if name == family.name else MS_PER_S
-    told = family.documentation if scale == 1 else family.documentation.removesuffix("(ms)") + "(seconds)"
-    renamed = Metric(name, told, family.type)
+    text = family.documentation if scale == 1 else family.documentation.removesuffix("(ms)") + "(seconds)"
+    renamed = Metric(name, text, family.type)
     renamed.samples = [
         Sample(name + sample.name.removeprefix(family.name), sample.labels, sample.value / scale)
         for sample in family.samples

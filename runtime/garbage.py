@@ -1,4 +1,4 @@
-"""Python's search for cycles, kept off what a long-running process made at its start."""
+"""Garbage collection: excludes objects made at start-up from Python's search for cycles."""
 
 from __future__ import annotations
 

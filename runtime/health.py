@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from runtime.config import load
 from runtime.counters import CONTENT_TYPE, COUNTERS, Counters
@@ -26,6 +26,8 @@ Check = Callable[[], str | None]
 """None when well, else a sentence that says what is wrong."""
 
 REQUEST_WITHIN_S = 5.0
+CONNECTIONS_MAX = 16
+"""At a time, each in a thread; a connection more is closed at once."""
 BEAT_EVERY_S = 1.0
 STILL_MAX_S = 60.0
 """A loop that stood still for longer will not turn again. Far above what holds a loop up and ends: loading a state when
@@ -109,27 +111,29 @@ class _MainFollowed(asyncio.DefaultEventLoopPolicy):
 
 class HealthServer:
     """Serves until closed. Port 0 takes a free one; ``port`` tells which; ``host`` None: as configured
-    (``health_host``). Use as a context manager."""
+    (``health_host``). ``note``: what is wrong and yet no reason to be taken out of service; ``/readyz`` says it beside
+    its verdict. Use as a context manager."""
 
     def __init__(
         self,
         *,
         alive: Check = fine,
         ready: Check = fine,
+        note: Check = fine,
         port: int = 0,
         host: str | None = None,
         port_file: Path | None = None,
         counters: Counters = COUNTERS,
     ) -> None:
-        handler = type("Handler", (_Handler,), {"checks": {"/healthz": alive, "/readyz": ready}, "counters": counters})
+        checks = {"/healthz": alive, "/readyz": ready}
+        handler = type("Handler", (_Handler,), {"checks": checks, "notes": {"/readyz": note}, "counters": counters})
         host = load().health_host if host is None else host
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = _Server((host, port), handler)
         except (OSError, OverflowError) as error:
             raise ConfigError(
                 "health.port", f"{host}:{port}", f"must be free to listen on ({error}); 0 takes any"
             ) from error
-        self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="health", daemon=True)
         self._thread.start()
@@ -150,8 +154,33 @@ class HealthServer:
         self._thread.join()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
 class _Handler(BaseHTTPRequestHandler):
     checks: ClassVar[dict[str, Check]]
+    notes: ClassVar[dict[str, Check]]
     counters: ClassVar[Counters]
     timeout = REQUEST_WITHIN_S
     server_version = "fleetpulse"
@@ -163,7 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, CONTENT_TYPE, self.counters.render())
         elif path in self.checks:
             wrong = _ask(self.checks[path])
-            body = json.dumps({"ok": wrong is None, "why": wrong}).encode() + b"\n"
+            note = _ask(self.notes.get(path, fine))
+            verdict = {"ok": wrong is None, "why": wrong} | ({} if note is None else {"note": note})
+            body = json.dumps(verdict).encode() + b"\n"
             self._answer(200 if wrong is None else 503, "application/json", body)
         else:
             self._answer(404, "text/plain; charset=utf-8", b"/healthz /readyz /metrics\n")

@@ -1,7 +1,7 @@
-"""What a running local stack tells everybody else: one file, ``stack.json`` in its data folder.
+"""The file ``stack.json`` in the data folder: ports and passwords of a running local stack.
 
-The face (``fleetpulse.stack``) writes it; configuration reads it, so that every process finds the stack's ports and
-passwords by itself. It is written whole (a new file renamed over the old one) and readable by its owner alone.
+``fleetpulse.stack`` writes it; every process reads it with its configuration. It is written whole (a new
+file renamed over the old one) and readable by its owner alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that can be told from a later one with the same id. ``started`` is opaque: compare for equality."""
+    """A process, distinguishable from a later one with the same id. ``started`` is opaque: compare for equality."""
 
     pid: int
     started: str
@@ -65,8 +65,8 @@ class StackState:
 def default_data_dir(environment: Mapping[str, str], here: Path) -> Path:
     """Where the stack lives: ``FLEETPULSE_DATA_DIR``, else ``.fleetpulse`` in ``here`` when it exists or ``here`` is
     a checkout of the project, else the user's data folder."""
-    if told := environment.get("FLEETPULSE_DATA_DIR"):
-        return Path(told).expanduser().absolute()
+    if given := environment.get("FLEETPULSE_DATA_DIR"):
+        return Path(given).expanduser().absolute()
     local = here / ".fleetpulse"
     if local.is_dir() or _is_checkout(here):
         return local.absolute()

@@ -1,34 +1,32 @@
-"""Reads the log ids of topics from the compacted topic ``contract`` (see ``schemas.topics.CONTRACT``)."""
+"""Reads the log ids of topics from the compacted topic ``contract`` (see ``schemas.contract.topics.CONTRACT``)."""
 
 from __future__ import annotations
 
 import asyncio
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import TopicPartition
 
 from runtime.config import KafkaConfig
-from runtime.kafka_access import explained
+from runtime.kafka_clients import explained, open_consumer
+from schemas.contract.topics import CONTRACT
 from schemas.errors import ContractError
-from schemas.topics import CONTRACT
 
 READ_WITHIN_S = 20.0
+_FAILED = "does not return its log ids"
 
 
 async def read_log_ids(kafka: KafkaConfig) -> dict[str, str]:
-    """Log id by topic. Raises ``ContractError`` where nobody migrated yet, ``UnavailableError`` without a broker,
-    ``ConfigError`` where it turns us away."""
+    """Log id by topic. Raises ``ContractError`` where ``fleetpulse migrate`` has not run, ``UnavailableError`` without
+    a broker, ``ConfigError`` where it rejects this client."""
     try:
         async with asyncio.timeout(READ_WITHIN_S):
             return await _read(kafka)
-    except (KafkaError, TimeoutError) as error:
-        raise await explained(kafka, error, "does not tell its log ids") from error
+    except TimeoutError as error:
+        raise await explained(kafka, error, _FAILED) from error
 
 
 async def _read(kafka: KafkaConfig) -> dict[str, str]:
-    consumer = AIOKafkaConsumer(**kafka.client_settings(), enable_auto_commit=False, auto_offset_reset="earliest")
-    try:
-        await consumer.start()
+    async with open_consumer(kafka, failed=_FAILED) as consumer:
         if CONTRACT.name not in await consumer.topics():
             raise ContractError(f"topic {CONTRACT.name} does not exist; run `fleetpulse migrate`")
         partition = TopicPartition(CONTRACT.name, 0)
@@ -39,5 +37,3 @@ async def _read(kafka: KafkaConfig) -> dict[str, str]:
             for records in (await consumer.getmany(partition, timeout_ms=500)).values():
                 found |= {record.key.decode(): record.value.decode() for record in records if record.value}
         return found
-    finally:
-        await consumer.stop()

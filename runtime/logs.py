@@ -18,14 +18,14 @@ from schemas.errors import ConfigError
 
 _NOISY = {"aiokafka": logging.ERROR, "faust": logging.WARNING, "mode": logging.WARNING, "urllib3": logging.WARNING}
 _REPEATING = ("aiokafka",)
-"""Loggers that write the same line at every attempt while a broker is away: ten a second."""
+"""Loggers that write the same line at every attempt while a broker is unavailable: ten a second."""
 _REPEATED_AFTER_S = 60.0
 _REPEATS_MAX = 1_000
 _KNOWN = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 
 
 def configure(process: str, *, level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send every logger's lines to ``stream`` (standard error). ``process`` is told in every line. Calling again
+    """Send every logger's lines to ``stream`` (standard error). ``process`` stands in every line. Calling again
     replaces what was set before. Raises ConfigError on an unknown level."""
     if level.upper() not in logging.getLevelNamesMapping():
         raise ConfigError("log.level", level, "must be DEBUG, INFO, WARNING, ERROR or CRITICAL")

@@ -1,5 +1,5 @@
-"""Memory that is used again: the C library gives large pieces back to the kernel as soon as they are freed, and every
-page of the next one is cleared anew, which for batches of tens of megabytes is a quarter of the time they take."""
+"""Keeps freed memory in the process: by default glibc returns large blocks to the kernel at once, and every page of the
+next one is cleared again, a quarter of the time that batches of tens of megabytes take."""
 
 from __future__ import annotations
 

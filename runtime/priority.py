@@ -1,4 +1,4 @@
-"""Who goes first on a machine that has too little for all: work that nobody waits for steps back.
+"""Process priorities: on an overloaded machine, background work gives way.
 
 The kernel shares a core by weights that follow from niceness: against 0, a process of 5 gets a quarter, one of 10 a
 tenth, and all of it while nobody else wants it. Linux may weigh whole sessions instead of processes (*autogroups*);
@@ -13,16 +13,16 @@ import time
 from pathlib import Path
 
 BEHIND = 5
-"""What alerts do not come from alone: the windows job, costs; and the database, which people's questions wait for."""
+"""Not needed for alerts alone: the windows job, costs; and the database, which serves people's queries."""
 BULK = 10
-"""What nobody waits for second by second: sinks, a simulated fleet."""
+"""Background work: sinks, the simulator."""
 _SESSION_TRIES = 5
 _SESSION_PAUSE_S = 0.1
 
 
 def step_back(pid: int, nice: int) -> None:
-    """Give a process, with its threads and what these will start, this niceness; also its session, if it leads one.
-    What has more keeps it, 0 changes nothing: nobody is put before others. Who is gone is passed over."""
+    """Give a process, its threads and their future children this niceness; also its session, if it leads one.
+    A higher niceness is kept, 0 changes nothing; a process that has ended is skipped."""
     if nice <= 0:
         return
     for thread in _threads(pid):

@@ -28,8 +28,10 @@ class UpstreamConfig(BaseModel):
     weight: int = Field(default=1, ge=1, le=1_000)
     """Share of the open requests it gets beside its healthy neighbours."""
     engine_id: str | None = Field(default=None, min_length=1, max_length=256)
-    """Which engine its events name. None: ``host:port`` of the URL."""
+    """Which engine its events name. None: ``host:port`` of the URL, a loopback address by the name of this host, as the
+    agent names it."""
     placement_group: str | None = Field(default=None, min_length=1, max_length=256)
+    """None: the engine's id, which is its group where it is alone on its GPUs."""
 
     @field_validator("url")
     @classmethod
@@ -90,7 +92,7 @@ class ProxyConfig(BaseModel):
     write_buffer_bytes: int = Field(default=64 * 1024, ge=1_024)
     """Waiting for a slow reader; more: the other side is not read until a quarter of it is left."""
     decoded_bytes_max: int = Field(default=64 * MIB, ge=1_024)
-    """Of one compressed answer, unpacked for the figures; more: the rest is passed on but not looked at."""
+    """Of one compressed answer, unpacked for measuring; more: the rest is passed on but not looked at."""
     watched_bytes_max: int = Field(default=8 * MIB, ge=1_024)
     """Of one answer that is no stream, kept to its end for its usage; more: passed on, its usage is unknown."""
 

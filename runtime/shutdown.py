@@ -1,4 +1,4 @@
-"""Ending on request: the first SIGTERM or SIGINT sets an event, the second ends the process at once."""
+"""Graceful shutdown: the first SIGTERM or SIGINT sets an event, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int], object] = os._exit) -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set. A second signal calls ``exit_now(128 + signal)``: whoever asks twice does
-    not want to wait for a drain that hangs. Call from the main thread."""
+    """An event that SIGTERM and SIGINT set. A second signal calls ``exit_now(128 + signal)``: that
+    ends a drain that hangs. Call from the main thread."""
     stopping = asyncio.Event()
 
     def received(number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""Certificates that do not hold: what a handshake's error means, in a sentence that names the setting to change."""
+"""Explains failed TLS handshakes in a sentence that names the setting to change."""
 
 from __future__ import annotations
 

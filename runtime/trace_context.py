@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from schemas.headers import TRACEPARENT
-from schemas.record import Headers
+from schemas.contract.headers import TRACEPARENT
+from schemas.contract.record import Headers
 
 _SAMPLED = 0x01
 _RANDOM_BITS = 56
@@ -72,7 +72,7 @@ def batch_context(source: str, boot: int, seq: int) -> TraceContext:
 
 
 def span_within(trace_id: int, *what: object) -> TraceContext:
-    """A span of this trace, told apart by ``what``."""
+    """A span of this trace, distinguished by ``what``."""
     return TraceContext(trace_id, int.from_bytes(_hash(trace_id, *what, size=8)) or 1)
 
 
@@ -86,12 +86,12 @@ def context_of(headers: Headers) -> TraceContext | None:
     """The sampled context that a record's headers carry; None when there is none, it is malformed, not sampled, or
     said twice."""
     found: TraceContext | None = None
-    told = False
+    seen = False
     for name, value in headers:
         if name == TRACEPARENT:
-            if told:
+            if seen:
                 return None
-            told, found = True, parse(value)
+            seen, found = True, parse(value)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Spans to a collector, by OpenTelemetry's own encoding and OTLP over HTTP. Imported only where tracing is on."""
+"""Exports spans by OTLP over HTTP in OpenTelemetry's encoding. Imported only where tracing is on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opentelemetry.semconv.schemas import Schemas
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
 
 from runtime.trace_context import TraceContext
-from runtime.tracing import Span
+from runtime.trace_span import Span
 
 _KINDS = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER}
 _FLAGS = TraceFlags(TraceFlags.SAMPLED)
@@ -30,7 +30,7 @@ class OtlpExporter:
     """Sends to ``url`` as the service ``name``; a request is tried again for ``within_s`` at most."""
 
     def __init__(self, url: str, name: str, within_s: float) -> None:
-        # The library logs every attempt; the tracer tells of an outage once.
+        # The library logs every attempt; the tracer logs an outage once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         who: dict[str, str | int] = {"service.name": name, "service.namespace": "fleetpulse"}
         where: dict[str, str | int] = {"host.name": socket.gethostname(), "process.pid": os.getpid()}

@@ -1,7 +1,7 @@
-"""Traces: spans of sampled batches, handed to a collector by a thread of their own.
+"""Tracer: exports spans of sampled batches to a collector from a thread of its own.
 
-Who has ended a span gives it to a ``Tracer`` and goes on: it is put into a bounded queue or, when that is full,
-dropped and counted. The thread gathers spans and exports them by OTLP over HTTP. A collector that is away costs spans
+``Tracer.end`` never blocks: it puts a span into a bounded queue or, when that is full, drops and counts it. The thread
+gathers spans and exports them by OTLP over HTTP. An unavailable collector costs spans
 and nothing else: every span that ended is counted as exported or dropped (counter ``trace_spans``), and an outage is
 one line in the log. OpenTelemetry is loaded where tracing is on (0.2 s and 10 MiB at the start), and never else.
 
@@ -16,45 +16,24 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import Literal, Protocol
+from typing import Protocol
 
 from runtime.counters import COUNTERS, Counters
-from runtime.trace_context import TraceContext, threshold
+from runtime.trace_context import threshold
+from runtime.trace_span import Span
 from runtime.tracing_config import TracingConfig
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
-LINKS_MAX = 32
-"""Sampled batches that one commit, or one insert, tells of. What is above is counted as ``too_many``."""
-
-Attribute = str | int
-Kind = Literal["producer", "consumer"]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A span that has ended. Times are ms since the epoch, of the machine that told them: an end that lies before its
-    start, by clocks that differ, is shown as no time at all. ``links`` are spans that it goes on from."""
-
-    name: str
-    kind: Kind
-    context: TraceContext
-    parent: TraceContext | None
-    start_ms: int
-    end_ms: int
-    links: tuple[TraceContext, ...] = ()
-    attributes: Mapping[str, Attribute] | None = None
-
 
 class Exporter(Protocol):
-    """The way to a collector, of one thread."""
+    """Exports spans to a collector; used by one thread."""
 
     def export(self, spans: Sequence[Span]) -> bool:
-        """False when they were not taken; waits as long as it was told to."""
+        """False when they were not taken; waits for the given time."""
         ...
 
     def close(self) -> None:
@@ -63,10 +42,10 @@ class Exporter(Protocol):
 
 
 class Tracer(Protocol):
-    """What measures its way gives its spans to this one."""
+    """Takes spans that have ended."""
 
     threshold: int
-    """Of ``is_sampled``: which of the edge's batches are followed."""
+    """Of ``is_sampled``: which of the edge's batches are sampled."""
 
     def end(self, span: Span) -> None:
         """Take a span that has ended. Never waits, never raises."""
@@ -142,9 +121,9 @@ class ExportingTracer:
         if taken == self._away:
             facts = {"endpoint": self._config.endpoint}
             if taken:
-                _log.info("the collector takes traces again", extra=facts)
+                _log.info("trace export recovered", extra=facts)
             else:
-                _log.warning("the collector takes no traces; they are dropped and counted", extra=facts)
+                _log.warning("trace export failing; spans are dropped and counted", extra=facts)
         self._away = not taken
 
     def _count(self, outcome: str, spans: int) -> None:
@@ -156,7 +135,7 @@ def _exported(exporter: Exporter, spans: Sequence[Span]) -> bool:
     try:
         return exporter.export(spans)
     except Exception:  # of a library's inside: traces are no reason to fail
-        _log.debug("spans could not be exported", exc_info=True)
+        _log.debug("exporting spans failed", exc_info=True)
         return False
 
 
@@ -174,7 +153,7 @@ def tracing(config: TracingConfig, process: str) -> Iterator[Tracer | None]:
     from runtime.trace_export import OtlpExporter
 
     tracer = ExportingTracer(config, OtlpExporter(url, name, config.export_within_ms / 1_000))
-    _log.info("traces are on", extra={"endpoint": config.endpoint, "ratio": config.ratio, "service": name})
+    _log.info("tracing enabled", extra={"endpoint": config.endpoint, "ratio": config.ratio, "service": name})
     try:
         yield tracer
     finally:

@@ -6,6 +6,8 @@ dead-letter topic must take it. Every text says what to change.
 
 from __future__ import annotations
 
+import re
+
 
 class FleetpulseError(Exception):
     """Root of everything fleetpulse raises on purpose."""
@@ -13,18 +15,22 @@ class FleetpulseError(Exception):
     retriable = False
 
 
+_USERINFO = re.compile(r"(?<=//).*@|[^\s/'\"]+:(?!//).*@", re.DOTALL)
+"""User and password of an address, with a scheme or without. Up to the last ``@``: a password may hold anything."""
+
+
 class ConfigError(FleetpulseError):
-    """A setting is wrong. ``key`` names it, ``bound`` says what it must satisfy."""
+    """A setting is wrong. ``key`` names it, ``bound`` says what it must satisfy. Credentials in a value are hidden."""
 
     def __init__(self, key: str, value: object, bound: str) -> None:
-        super().__init__(f"{key} = {value!r}: {bound}")
+        super().__init__(f"{key} = {_USERINFO.sub('...@', repr(value))}: {bound}")
         self.key = key
-        self.value = value
+        self.value = _USERINFO.sub("...@", value) if isinstance(value, str) else value
         self.bound = bound
 
 
 class RejectedError(FleetpulseError):
-    """A record or event that cannot be accepted. ``reason`` is one of ``schemas.verdicts.REASONS``."""
+    """A record or event that cannot be accepted. ``reason`` is one of ``schemas.contract.verdicts.REASONS``."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

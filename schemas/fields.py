@@ -104,7 +104,7 @@ class Field:
     required: bool = False
 
     def __hash__(self) -> int:
-        """Of the name alone: tables of fields are keys of caches that are asked for every batch."""
+        """Of the name alone: tables of fields are keys of caches that every batch looks up."""
         return hash(self.name)
 
 

@@ -32,9 +32,9 @@ class Limits:
     rejected_bytes_kept_max: int = 16_384  # of the bytes kept with a rejected record; the rest is cut off
 
     # time
-    lateness_ms: int = 2 * SECOND_MS  # the watermark trails event time by this
-    skew_ms: int = 5 * SECOND_MS  # newer than the append time by more: future
-    horizon_ms: int = 6 * HOUR_MS  # older than the append time by more: late
+    out_of_orderness_ms: int = 2 * SECOND_MS  # the watermark trails event time by this
+    future_skew_ms: int = 5 * SECOND_MS  # newer than the append time by more: future
+    allowed_lateness_ms: int = 6 * HOUR_MS  # older than the append time by more: late
     hot_ms: int = 2 * MINUTE_MS  # finals are emitted again for this long
     final_wait_ms: int = 30 * SECOND_MS  # a window waits so long for sources that are silent, then it is incomplete
     edge_linger_ms: int = 1 * SECOND_MS  # the longest an event waits for its batch
@@ -43,7 +43,7 @@ class Limits:
 
     # series
     series_max: int = 100_000  # names per grouping set and partition; later ones fall into __other__
-    words_max: int = 200_000  # distinct values per dimension and partition; later ones read __other__
+    label_cardinality_max: int = 200_000  # distinct values per dimension and partition; later ones read __other__
 
     # edge
     spool_bytes_max: int = 1024 * 1024 * 1024  # full: events never handed to the sender are shed and declared
@@ -80,29 +80,29 @@ class Limits:
                 "must be at least twice record_bytes_max, else a batch of one good record may be refused",
             ),
             (
-                "lateness_ms",
-                self.lateness_ms >= self.edge_linger_ms + self.network_delay_ms,
+                "out_of_orderness_ms",
+                self.out_of_orderness_ms >= self.edge_linger_ms + self.network_delay_ms,
                 "must be at least edge_linger_ms + network_delay_ms, else punctual events miss their final",
             ),
             (
                 "hot_ms",
-                self.hot_ms >= self.lateness_ms + self.network_delay_ms,
-                "must be at least lateness_ms + network_delay_ms",
+                self.hot_ms >= self.out_of_orderness_ms + self.network_delay_ms,
+                "must be at least out_of_orderness_ms + network_delay_ms",
             ),
             (
                 "final_wait_ms",
-                self.final_wait_ms >= self.lateness_ms,
-                "must be at least lateness_ms, else windows are closed before any source has passed them",
+                self.final_wait_ms >= self.out_of_orderness_ms,
+                "must be at least out_of_orderness_ms, else windows are closed before any source has passed them",
             ),
             (
-                "horizon_ms",
-                self.horizon_ms >= self.spool_age_ms,
+                "allowed_lateness_ms",
+                self.allowed_lateness_ms >= self.spool_age_ms,
                 "must be at least spool_age_ms, else spooled events arrive late",
             ),
             (
                 "source_retention_ms",
-                self.source_retention_ms >= self.horizon_ms + self.outage_ms,
-                "must be at least horizon_ms + outage_ms, else a long outage loses events",
+                self.source_retention_ms >= self.allowed_lateness_ms + self.outage_ms,
+                "must be at least allowed_lateness_ms + outage_ms, else a long outage loses events",
             ),
             (
                 "partials_retention_ms",
@@ -111,8 +111,8 @@ class Limits:
             ),
             (
                 "raw_ttl_ms",
-                self.raw_ttl_ms >= self.horizon_ms + self.source_retention_ms,
-                "must be at least horizon_ms + source_retention_ms, else a re-send lands twice",
+                self.raw_ttl_ms >= self.allowed_lateness_ms + self.source_retention_ms,
+                "must be at least allowed_lateness_ms + source_retention_ms, else a re-send lands twice",
             ),
             (
                 "source_expiry_ms",

@@ -10,15 +10,16 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from schemas import headers, limits
-from schemas.ddl import migrations
-from schemas.events import EVENTS
+from schemas import limits
+from schemas.contract import headers
+from schemas.contract.topics import TOPICS
+from schemas.contract.verdicts import REASONS
+from schemas.ddl.declared import declared
+from schemas.events.event_types import EVENTS
+from schemas.events.grouping import DERIVED, GROUPING_SETS
+from schemas.events.metrics import METRICS
 from schemas.fields import Event, Field, Role
-from schemas.grouping import DERIVED, GROUPING_SETS
 from schemas.limits import DEFAULT_LIMITS
-from schemas.metrics import METRICS
-from schemas.topics import TOPICS
-from schemas.verdicts import REASONS
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _MADE = "<!-- Written by `python -m schemas.reference`; change the tables in schemas/ instead. -->"
@@ -102,7 +103,7 @@ def _topics() -> str:
         (
             _code(topic.name),
             topic.partitions,
-            "compacted" if topic.compacted else _duration(topic.retention_ms),
+            "compacted" if topic.compacted else _duration(topic.retention_ms(DEFAULT_LIMITS)),
             "LogAppendTime" if topic.log_append_time else "CreateTime",
             topic.key,
             topic.written_by,
@@ -113,8 +114,8 @@ def _topics() -> str:
     ]
     head = ("topic", "partitions", "kept", "timestamps", "key", "written by", "read by", "largest record")
     intro = (
-        "Partition counts are those of the local stack; a production cluster sets `partitions` in its configuration"
-        " before `fleetpulse migrate` makes the topics."
+        "Partition counts and retention are those of the defaults: `[partitions]` and `[limits]` of the configuration"
+        " set them, and `fleetpulse migrate` brings topics to them ([operations](../how-to/operations.md#partitions))."
     )
     return _page("Topics", intro, table(head, rows))
 
@@ -125,14 +126,14 @@ def _tables() -> str:
         " since the epoch, UTC; bins are sketches of gamma = 2^(1/32), to be merged by `sumMap` and read by"
         " `fp_quantile(q, bins)` or `fp_quantiles([q, ...], bins)`."
     )
-    return _page("Tables and views", intro, *filter(None, (_relation(s) for m in migrations() for s in m.statements)))
+    return _page("Tables and views", intro, *filter(None, map(_relation, declared().values())))
 
 
 def _relation(statement: str) -> str:
     found = _CREATE.match(statement)
     if found is None:
         return ""
-    lines = [_COLUMN.match(line) for line in found["columns"].split("\n")]
+    lines = [_COLUMN.match(line) for line in found["columns"].split("\n") if not line.startswith("    INDEX ")]
     assert all(lines), statement
     rows = [(_code(one["name"]), one["type"], _unquoted(one["text"])) for one in lines if one is not None]
     comment = _unquoted(statement.rsplit("\nCOMMENT '", 1)[1][:-1])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.block import Block
-from schemas.build import block_from_rows
+from schemas.codec.block import Block
+from schemas.codec.build import block_from_rows
+from schemas.contract.record import Record
 from schemas.errors import RejectedError
-from schemas.record import Record
-from schemas.tables import ALERT_HISTORY
-from sinks.delivery.intake import transition_of
+from schemas.rows.tables import ALERT_HISTORY
+from sinks.delivery.transition import transition_of
 
 _COLUMNS = tuple(field.name for field in ALERT_HISTORY.fields if field.name != "record")
 

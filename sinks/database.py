@@ -1,4 +1,4 @@
-"""The sink's side of ClickHouse: blocks in, every setting that matters told explicitly, errors split by what helps."""
+"""The sink's side of ClickHouse: blocks in, every setting that matters set explicitly, errors split by what helps."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import clickhouse_connect
 import orjson
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from runtime.clickhouse_access import first_line, refused
+from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.config import ClickHouseConfig
+from schemas.codec.native import Piece
 from schemas.errors import ContractError, FleetpulseError, UnavailableError
-from schemas.native import Piece
 from sinks.landing import Insert
 
 T = TypeVar("T")
@@ -22,7 +21,7 @@ INSERT_SETTINGS: dict[str, Any] = {
     "async_insert": 0,  # the answer must mean "stored"
     "wait_end_of_query": 1,
     "insert_deduplicate": 0,  # rows have identities; tokens were seen to swallow inserts under kill -9
-    "optimize_on_insert": 0,  # copies are told apart when parts merge and by FINAL: a quarter of the server's work less
+    "optimize_on_insert": 0,  # copies go when parts merge and by FINAL: a quarter of the server's work less
     "input_format_native_allow_types_conversion": 1,  # null labels become empty in sorting keys
     "max_partitions_per_insert_block": 1_000,
 }
@@ -61,7 +60,7 @@ FINAL = {
 
 def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
     """The error as what the caller can do about it: change the settings, migrate, or try again."""
-    if (why := refused(error, config)) is not None:
+    if (why := rejected(error, config)) is not None:
         return why
     code, line = getattr(error, "code", None), first_line(error)
     if code in FINAL:
@@ -112,9 +111,7 @@ class SinkDatabase:
         was_open = self._client is not None
         try:
             if self._client is None:
-                self._client = clickhouse_connect.get_client(
-                    **self._config.client_settings(), autogenerate_session_id=False, send_receive_timeout=SECONDS_MAX
-                )
+                self._client = make_client(self._config, send_receive_timeout=SECONDS_MAX)
             return work(self._client)
         except (ClickHouseError, OSError) as error:
             self.close()

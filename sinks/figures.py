@@ -13,8 +13,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
 from runtime.counters import COUNTERS, Counters
+from schemas.contract.record import Record
 from schemas.errors import UnavailableError
-from schemas.record import Record
 from sinks.landing import Insert, Landing
 
 _POSITIONS_WITHIN_S = 0.2

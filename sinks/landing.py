@@ -16,22 +16,22 @@ from struct import Struct
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native, native_walk, native_words
-from schemas.admission import Reject, admit, read_headers
-from schemas.block import Block, Column, Labels, Numbers
-from schemas.costs import COSTS
+from schemas.codec import native, native_walk, native_words
+from schemas.codec.block import Block, Column, Labels, Numbers
+from schemas.codec.select import select
+from schemas.contract.admission import Reject, admit, read_headers
+from schemas.contract.headers import RecordHeaders
+from schemas.contract.record import Record
+from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
+from schemas.contract.verdicts import Verdict
+from schemas.ddl.merging import LEVELS
+from schemas.ddl.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
 from schemas.errors import ContractError, RejectedError
-from schemas.events import BY_TOPIC
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Field
-from schemas.headers import RecordHeaders
 from schemas.limits import MINUTE_MS, Limits
-from schemas.merging import LEVELS
-from schemas.record import Record
-from schemas.select import select
-from schemas.stored import LANDED, LOG_PREFIX, RAW, VERDICT_WORDS, kept_of
-from schemas.tables import ALERT_HISTORY, BOOKS, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
-from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
-from schemas.verdicts import Verdict
+from schemas.rows.costs import COSTS
+from schemas.rows.tables import ALERT_HISTORY, BOOKS, BY_TABLE_SCHEMA, PARTIALS, PRODUCER_BOOKS, Table
 from sinks.alert_rows import block_of
 
 Bucket = tuple[str, int]

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from itertools import count, groupby
 from typing import NamedTuple
 
-from schemas import book_rollups, cost_rollups
-from schemas.ddl_tables import NOTES
-from schemas.events import BY_TOPIC
+from schemas.contract.topics import BOOKS_TOPIC, COSTS_TOPIC
+from schemas.ddl import book_rollups, cost_rollups
+from schemas.ddl.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert
+from schemas.ddl.tables import NOTES
+from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, Limits
-from schemas.merging import BY_LEVEL, LEVELS, Level, above, rollup_insert
-from schemas.topics import BOOKS_TOPIC, COSTS_TOPIC
 from sinks.database import SinkDatabase
 from sinks.landing import Bucket
 

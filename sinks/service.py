@@ -9,31 +9,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
+from runtime.backoff import Backoff
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
-from runtime.kafka_access import explained
+from runtime.kafka_clients import explained, make_consumer
 from runtime.log_ids import read_log_ids
 from runtime.tracing import Tracer
+from schemas.contract.record import Record
+from schemas.contract.topics import (
+    ALERTS_TOPIC,
+    BOOKS_TOPIC,
+    COSTS_TOPIC,
+    REJECTED_TOPIC,
+    SOURCE_TOPICS,
+    WINDOW_PARTIALS,
+)
+from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from schemas.merging import LEVELS
-from schemas.record import Record
-from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from sinks.database import SinkDatabase
 from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
-from sinks.spans import tell_landed
+from sinks.spans import end_landed
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,7 +51,7 @@ _FETCH_BYTES_MIN = 256 * 1024
 _FETCHES = 5
 """The broker answers when it has this much for every second between two inserts, or so often between them: fewer and
 larger fetches cost both sides less."""
-_BACK_OFF_S = (0.2, 5.0)
+_BACKOFF = Backoff(0.4, 5.0)
 _CONNECTED_WITHIN_S = 2.0
 
 
@@ -126,7 +135,7 @@ async def run_sink(
     """Run until ``stop``; raises for what trying again cannot mend (a record that is not ours, a missing topic)."""
     bound_fetches(limits)
     told = progress or Progress()
-    log_ids = await _patiently("Kafka", lambda: read_log_ids(kafka), stop, told.readiness)
+    log_ids = await _retried("Kafka", lambda: read_log_ids(kafka), stop, told.readiness)
     if log_ids is None:
         return
     groups = [_derived_group(kafka, clickhouse, settings, log_ids, limits, told)]
@@ -190,18 +199,13 @@ def _raw_group(
 
 
 def _consumer(kafka: KafkaConfig, group: _Group) -> Any:
-    return AIOKafkaConsumer(
+    return make_consumer(
+        kafka,
         *group.topics,
-        **kafka.client_settings(),
-        group_id=group.name,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
+        group=group.name,
         max_partition_fetch_bytes=8 * 1024 * 1024,
         fetch_min_bytes=max(_FETCH_BYTES_MIN * group.flush_ms // 1_000, 1),
         fetch_max_wait_ms=max(group.flush_ms // _FETCHES, 1),
-        session_timeout_ms=10_000,
-        heartbeat_interval_ms=2_000,
     )
 
 
@@ -258,12 +262,12 @@ async def _land(
     landing = await asyncio.to_thread(group.plan, records)
     count_planned(landing)
     what, readiness = f"ClickHouse ({group.name})", group.progress.readiness
-    stored = await _patiently(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness)
+    stored = await _retried(what, lambda: asyncio.to_thread(_store, group, landing), stop, readiness)
     if stored is None:
         return False  # stopping: what was read will be read again
     count_landed(landing)
     if group.tracer is not None:
-        tell_landed(group.tracer, group.name, records, landing, SystemClock().now_ms())
+        end_landed(group.tracer, group.name, records, landing, SystemClock().now_ms())
     group.progress.rows += sum(insert.rows for insert in landing.inserts)
     group.progress.inserts += len(landing.inserts)
     if landing.expired:
@@ -343,20 +347,20 @@ async def _run_rollups(
     database.close()
 
 
-async def _patiently(
-    what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness
-) -> T | None:
-    """The result of ``work``, tried again for ever while what it needs is away; None when ``stop`` came first."""
-    pause_s = _BACK_OFF_S[0]
+async def _retried(what: str, work: Callable[[], Awaitable[T]], stop: asyncio.Event, readiness: Readiness) -> T | None:
+    """The result of ``work``, retried for ever while ``what`` is unavailable; None when ``stop`` came first."""
+    failures = 0
     while True:
         try:
             done = await work()
         except UnavailableError as error:
+            failures += 1
+            pause_s = _BACKOFF.pause_s(failures, random.random())
             readiness.hold(what, str(error))
-            _log.warning("waiting; nothing is lost", extra={"for": what, "why": str(error)})
+            facts = {"server": what, "attempt": failures, "retry_in_s": round(pause_s, 1), "error": str(error)}
+            _log.warning("server unavailable, retrying; offsets are not committed", extra=facts)
             if await _sleep(pause_s, stop):
                 return None
-            pause_s = min(2 * pause_s, _BACK_OFF_S[1])
             continue
         readiness.release(what)
         return done

@@ -1,7 +1,7 @@
 """The last span of a trace: a sampled record from its appending to the database's word that its rows are stored.
 
 It goes on in the trace that the record's headers carry: that of the edge's batch for raw events, that of a job's commit
-for what jobs told. Position in the log, and for a batch of the edge its identity, are what its rows are found by.
+for what jobs emitted. Position in the log, and for a batch of the edge its identity, are what its rows are found by.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from runtime.trace_context import TraceContext, context_of, span_within
-from runtime.tracing import LINKS_MAX, Attribute, Span, Tracer
-from schemas.record import Record
-from schemas.stored import LANDED, RAW
-from schemas.tables import ALERT_HISTORY
-from schemas.topics import ALERTS_TOPIC
+from runtime.trace_span import LINKS_MAX, Attribute, Span
+from runtime.tracing import Tracer
+from schemas.contract.record import Record
+from schemas.contract.topics import ALERTS_TOPIC
+from schemas.ddl.stored import LANDED, RAW
+from schemas.rows.tables import ALERT_HISTORY
 from sinks.landing import Landing
 
 
@@ -38,28 +39,28 @@ def followed(records: Sequence[Record]) -> list[Followed]:
 
 
 def _table_of(record: Record) -> str | None:
-    """None for a record without rows: one that only tells progress, or is no topic of the sink's."""
+    """None for a record without rows: one that only carries progress, or is no topic of the sink's."""
     if record.value is None or not record.value:
         return None
     if record.topic in RAW:
         return RAW[record.topic].name
-    told = dict(record.headers).get("schema") or b""
-    schema = ALERT_HISTORY.schema if record.topic == ALERTS_TOPIC else told.decode("ascii", "replace")
+    header = dict(record.headers).get("schema") or b""
+    schema = ALERT_HISTORY.schema if record.topic == ALERTS_TOPIC else header.decode("ascii", "replace")
     return LANDED[schema].name if schema in LANDED else None
 
 
-def tell_landed(tracer: Tracer, group: str, records: Sequence[Record], landing: Landing, now_ms: int) -> None:
+def end_landed(tracer: Tracer, group: str, records: Sequence[Record], landing: Landing, now_ms: int) -> None:
     """All of ``landing``, which ``records`` became, is stored. ``LINKS_MAX`` records a table have a span; records
     beyond are counted. Those whose table got no row have none."""
     rows = {insert.table: insert.rows for insert in landing.inserts}
-    told: Counter[str] = Counter()
+    links: Counter[str] = Counter()
     for one in followed(records):
         if one.table not in rows:
             continue
-        told[one.table] += 1
-        if told[one.table] <= LINKS_MAX:
+        links[one.table] += 1
+        if links[one.table] <= LINKS_MAX:
             tracer.end(_span(one, group, rows[one.table], now_ms))
-    tracer.drop(sum(max(0, number - LINKS_MAX) for number in told.values()))
+    tracer.drop(sum(max(0, number - LINKS_MAX) for number in links.values()))
 
 
 def _span(one: Followed, group: str, rows: int, now_ms: int) -> Span:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from runtime.garbage import RARELY, settle
 from runtime.memory import keep_freed
-from schemas import native
-from schemas.build import block_from_rows
-from schemas.events import GPU_SAMPLES
-from schemas.headers import NATIVE, Identity, encode_headers
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.headers import NATIVE, Identity, encode_headers
+from schemas.contract.record import Record
+from schemas.events.event_types import GPU_SAMPLES
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
 from sinks.landing import land_raw
 
 _AT_MS = 1_700_000_000_000

@@ -1,1 +1,1 @@
-"""Understand: steps folded over topics, hosted by Faust with Kafka transactions."""
+"""Stream jobs: steps folded over topics by a runner (Faust, Kafka transactions)."""

@@ -136,13 +136,13 @@ def _tables(stack: Servers) -> Iterator[Tables]:
 def clickhouse_config(request: pytest.FixtureRequest, stack: Servers) -> Iterator[ClickHouseConfig]:
     """The writer's login to a fresh database of this test; with the marker ``tables`` to one that has all tables and
     no rows, which tests use in turn."""
-    import clickhouse_connect
+    from runtime.clickhouse_clients import connect
 
     if request.node.get_closest_marker("tables") is not None:
         yield request.getfixturevalue("_tables").emptied()
         return
     database = f"fleetpulse_test_{secrets.token_hex(6)}"
-    with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse.client_settings())) as client:
+    with contextlib.closing(connect(stack.clickhouse)) as client:
         client.command(f"CREATE DATABASE {database}")
         try:
             yield stack.clickhouse.model_copy(update={"database": database})
@@ -153,9 +153,9 @@ def clickhouse_config(request: pytest.FixtureRequest, stack: Servers) -> Iterato
 @pytest.fixture
 def clickhouse(clickhouse_config: ClickHouseConfig) -> Iterator[Client]:
     """A client of the writer in this test's own database."""
-    import clickhouse_connect
+    from runtime.clickhouse_clients import connect
 
-    with contextlib.closing(clickhouse_connect.get_client(**clickhouse_config.client_settings())) as client:
+    with contextlib.closing(connect(clickhouse_config)) as client:
         yield client
 
 
@@ -197,15 +197,11 @@ async def _delete(admin: Any, prefix: str) -> None:
 
 
 def _with_admin(config: KafkaConfig, use: Callable[[Any], Awaitable[None]]) -> None:
-    from aiokafka.admin import AIOKafkaAdminClient
+    from runtime.kafka_clients import make_admin, started
 
     async def run() -> None:
-        admin = AIOKafkaAdminClient(**config.client_settings())
-        await admin.start()
-        try:
+        async with started(make_admin(config)) as admin:
             await use(admin)
-        finally:
-            await admin.close()
 
     failed: list[BaseException] = []
 

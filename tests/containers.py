@@ -8,9 +8,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-import clickhouse_connect
-
 from fleetpulse.stack import clickhouse, daemons, kafka, ports
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.local_stack import DATABASE, READER, WRITER
 
@@ -74,7 +73,7 @@ def clickhouse_container() -> Iterator[tuple[ClickHouseConfig, ClickHouseConfig]
 
 
 def _make_reader(writer: ClickHouseConfig, password: str) -> None:
-    client = clickhouse_connect.get_client(**writer.client_settings())
+    client = connect(writer)
     client.command(f"CREATE USER {READER} IDENTIFIED BY '{password}' SETTINGS readonly = 2, max_execution_time = 30")
     client.command(f"GRANT SELECT, dictGet, SHOW ON {DATABASE}.* TO {READER}")
     client.close()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fleetpulse.bench.nvml_stub import NOT_FOUND, NOT_SUPPORTED, OK, NvmlStub, StubGpu, installed
-from fleetpulse.bench.nvml_stub import Code as Error
+from tests.nvml_stub import NOT_FOUND, NOT_SUPPORTED, OK, NvmlStub, StubGpu, installed
+from tests.nvml_stub import Code as Error
 
 __all__ = ["NOT_FOUND", "NOT_SUPPORTED", "OK", "Error", "FakeGpu", "FakeNvml", "gpus_of", "installed", "mig"]
 
@@ -22,11 +22,11 @@ DUMPS = Path(__file__).parent / "data" / "nvml_dumps"
 
 @dataclass(eq=False)
 class FakeGpu(StubGpu):
-    """``lost``: the code of every call; ``hangs``: calls wait until it is set; ``asked``: the calls made so far."""
+    """``lost``: the code of every call; ``hangs``: calls wait until it is set; ``called``: the calls made so far."""
 
     lost: int = OK
     hangs: threading.Event | None = None
-    asked: list[str] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
 
 
 def gpus_of(model: str, count: int = 1) -> list[FakeGpu]:
@@ -85,7 +85,7 @@ class FakeNvml(NvmlStub):
         if self.gone:
             return self.gone
         if isinstance(gpu, FakeGpu):
-            gpu.asked.append(name)
+            gpu.called.append(name)
             if gpu.hangs is not None:
                 gpu.hangs.wait(30)
             return gpu.lost

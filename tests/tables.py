@@ -6,10 +6,9 @@ import contextlib
 import secrets
 from typing import Any
 
-import clickhouse_connect
-
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
-from schemas.ddl import migrations
+from schemas.ddl.fresh import fresh
 
 _WITH_ROWS = """
 SELECT name FROM system.tables
@@ -46,9 +45,8 @@ class Tables:
             client.command(f"CREATE DATABASE {config.database}")
         self._made = (config, None)
         with _client(config) as client:
-            for migration in migrations():
-                for statement in migration.statements:
-                    client.command(statement)
+            for statement in fresh(config.database):
+                client.command(statement)
             self._made = (config, client.command(_AS_MADE))
         return config
 
@@ -61,4 +59,4 @@ class Tables:
 
 
 def _client(config: ClickHouseConfig) -> contextlib.closing[Any]:
-    return contextlib.closing(clickhouse_connect.get_client(**config.client_settings()))
+    return contextlib.closing(connect(config))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a stream job and starts it again 2 s after a doubt ended it (exit 70), as often as it takes: a container that ends
+# Runs a stream job and restarts it 2 s after a fatal error (exit 70), as often as it takes: a container that ends
 # would wait longer every time. Any other end is the container's. SIGTERM goes to the job, which commits first.
 set -u
 pid=""

@@ -23,9 +23,7 @@ WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
 """
 
 
-def audit(
-    database: Reader, from_ms: int, to_ms: int, prices: Prices, simulated: Mapping[str, Any] | None = None
-) -> Audit:
+def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices) -> Audit:
     """All checks of the bills of [from_ms, to_ms), whole minutes."""
     bounds = {"from_ms": from_ms, "to_ms": to_ms}
     found = [
@@ -44,7 +42,7 @@ def audit(
     ((*counts, listed),) = database.sql(checks.LATE + _SETTINGS, bounds).rows
     late = [Late(int(row[0]), row[1], *(int(n) for n in row[2:])) for row in listed]
     gpu_rows, usage_rows, share_rows, minutes = map(int, counts)
-    return Audit(from_ms, to_ms, found, gpu_rows, usage_rows, share_rows, minutes, late, unpriced, simulated)
+    return Audit(from_ms, to_ms, found, gpu_rows, usage_rows, share_rows, minutes, late, unpriced)
 
 
 def _whole(bounds: Mapping[str, int], bucket_ms: int) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,10 +25,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were.
-
-    ``simulated``: what the simulation says of itself; None for live tables.
-    """
+    """The result for [from_ms, to_ms). ``unpriced``: why bills were not priced again; empty: they were."""
 
     from_ms: int
     to_ms: int
@@ -39,7 +36,6 @@ class Audit:
     late_minutes: int
     late: Sequence[Late]
     unpriced: str = ""
-    simulated: Mapping[str, Any] | None = None
 
     @property
     def bills(self) -> int:
@@ -53,13 +49,8 @@ class Audit:
 
     @property
     def exact(self) -> bool:
-        """Nothing differs, and there was something to compare. Of a simulated day also: the killed job told what the
-        undisturbed one did, and exactly the rows that it turned away as late are in no bill."""
-        differs = any(check.differing for check in self.checks)
-        if self.simulated is not None:
-            differs |= self.simulated["commits_unlike_undisturbed"] > 0
-            differs |= self.simulated["late_rows"] != self.late_rows
-        return self.bills > 0 and not differs
+        """Nothing differs, and there was something to compare."""
+        return self.bills > 0 and not any(check.differing for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -79,5 +70,3 @@ class Audit:
             )
             yield f"{told} came when their minute was no longer kept ({self.late_minutes:,} group-minutes):"
             yield "  `fleetpulse rerate` takes them in"
-        if self.simulated is not None:
-            yield ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.simulated.items())

@@ -7,8 +7,8 @@ from typing import Any
 
 from fleetpulse.backtest.files import Preset, SeriesResult, backtest_csv, backtest_nab, total
 from fleetpulse.backtest.series_file import time_ms
-from fleetpulse.bench.progress import Progress
 from fleetpulse.commands.people import duration_ms
+from fleetpulse.commands.progress import Progress
 from schemas.errors import ConfigError
 
 DETECTORS = ("deviation", "moving_average")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.backtest.history import Fetch
-from runtime.clickhouse_access import unreachable
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
 
 
 def fetch_from(config: ClickHouseConfig) -> Fetch:
     """Runs queries as the read-only user. Raises ``UnavailableError`` where nobody answers."""
-    try:
-        client = clickhouse_connect.get_client(**config.client_settings(), autogenerate_session_id=False)
-    except (ClickHouseError, OSError) as error:
-        raise unreachable(error, config) from error
+    client = connect(config)
 
     def fetch(sql: str) -> bytes:
         try:

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas import native
-from schemas.block import Block, Numbers
-from schemas.events import BY_TOPIC
+from schemas.codec import native
+from schemas.codec.block import Block, Numbers
+from schemas.codec.native_cursor import Cursor, skip
+from schemas.codec.select import select
+from schemas.contract.record import Headers, Record
+from schemas.contract.topics import WINDOW_FINALS
+from schemas.ddl.merging import labels_of, measures_of
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Field, Kind, Role
-from schemas.finals import PASSED_ON_TOPICS, PROGRESS_SCHEMA, FinalsHeaders, PassedOnHeaders, finals_schema
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
-from schemas.merging import labels_of, measures_of
-from schemas.native_cursor import Cursor, skip
-from schemas.record import Headers, Record
-from schemas.select import select
-from schemas.tables import GROUPED, PARTIALS
-from schemas.topics import WINDOW_FINALS
+from schemas.rows.finals import PASSED_ON_TOPICS, PROGRESS_SCHEMA, FinalsHeaders, PassedOnHeaders, finals_schema
+from schemas.rows.tables import GROUPED, PARTIALS
 
 ROWS_WANTED = 200_000
 _FIRST_STRETCH_MS = 10 * MINUTE_MS
@@ -59,7 +59,7 @@ def events_sql(event: Event, from_ms: int, to_ms: int) -> str:
     """The accepted events of a raw table told in ``[from_ms, to_ms)``, with when that was."""
     columns = ", ".join(field.name for field in event.fields)
     return (
-        f"SELECT {columns}, least(appended_ms, at_ms + {DEFAULT_LIMITS.lateness_ms}) AS {_TOLD.name}\n"
+        f"SELECT {columns}, least(appended_ms, at_ms + {DEFAULT_LIMITS.out_of_orderness_ms}) AS {_TOLD.name}\n"
         f"FROM {event.topic.replace('.', '_')} FINAL\n"
         f"WHERE verdict = 'accepted' AND {_TOLD.name} >= {from_ms} AND {_TOLD.name} < {to_ms}\n"
         f"ORDER BY {_TOLD.name}, at_ms"
@@ -117,7 +117,7 @@ def _parts(fetch: Fetch, from_ms: int, to_ms: int) -> tuple[list[tuple[int, Part
 
 
 def _final_ms(window_ms: int) -> int:
-    return window_ms + WINDOW_MS + DEFAULT_LIMITS.lateness_ms
+    return window_ms + WINDOW_MS + DEFAULT_LIMITS.out_of_orderness_ms
 
 
 def _finals(event: Event, block: Block) -> Iterator[tuple[int, Part]]:
@@ -133,7 +133,7 @@ def _finals(event: Event, block: Block) -> Iterator[tuple[int, Part]]:
 
 
 def _passed_on(fetch: Fetch, event: Event, from_ms: int, to_ms: int) -> Iterator[tuple[int, Part]]:
-    late = DEFAULT_LIMITS.lateness_ms
+    late = DEFAULT_LIMITS.out_of_orderness_ms
     data = fetch(events_sql(event, from_ms + late, to_ms + late))
     block = decode_blocks(data, (*event.fields, _TOLD))
     if not block.rows:

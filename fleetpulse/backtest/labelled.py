@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from fleetpulse.backtest.alerting import percentile
 from fleetpulse.backtest.nab import Spans
 from fleetpulse.backtest.one_series import Judged
-from fleetpulse.evaluate.report import percentile
 
 
 @dataclass(frozen=True, slots=True)

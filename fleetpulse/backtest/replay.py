@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fleetpulse.backtest.alerting import Story, Transition, alert_stage, alerts_of, percentile, stories_of
 from fleetpulse.backtest.history import Fetch, Stretch, stretches
-from fleetpulse.evaluate.jobs import alert_stage
-from fleetpulse.evaluate.pipeline import Told, alerts_of
-from fleetpulse.evaluate.report import percentile
-from fleetpulse.evaluate.score import Story, stories_of
 from schemas.limits import HOUR_MS
 
 Tell = Callable[[int, int], None]
@@ -30,7 +27,7 @@ class Replayed:
     def as_dict(self) -> dict[str, Any]:
         """For machines: every alert, and how often which rule opened one."""
         hours = max((self.to_ms - self.from_ms) / HOUR_MS, 1e-9)
-        late_s = [(one.opened_ms - one.told[0].alert.since_ms) / 1_000 for one in self.stories]
+        late_s = [(one.opened_ms - one.transitions[0].alert.since_ms) / 1_000 for one in self.stories]
         rules = Counter(one.headlines()[-1].rule for one in self.stories)
         return {
             "from_ms": self.from_ms,
@@ -69,10 +66,10 @@ def replay(fetch: Fetch, from_ms: int, to_ms: int, rules: Path | None, tell: Tel
 def judge(found: Iterable[Stretch], from_ms: int, to_ms: int, rules: Path | None, tell: Tell) -> Replayed:
     """The rules over records in order of time."""
     stage, result = alert_stage(rules), Replayed(from_ms, to_ms)
-    told: list[Told] = []
+    transitions: list[Transition] = []
     for stretch in found:
         result.records += len(stretch.records)
-        told += alerts_of(stage, stretch.records)
+        transitions += alerts_of(stage, stretch.records)
         tell(stretch.to_ms - from_ms, to_ms - from_ms)
-    result.stories = stories_of(told)
+    result.stories = stories_of(transitions)
     return result

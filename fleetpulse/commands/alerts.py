@@ -1,4 +1,4 @@
-"""Commands about alerts: what is open, one of them in full, what was, mutes; and marks of deployments."""
+"""Commands about alerts: what is open, one of them in full, what was, silences; and marks of deployments."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fleetpulse.commands.people import Json, Last, duration_ms
 from schemas.errors import ConfigError
 
 For = Annotated[str, typer.Option("--for", help="How long: 30m, 2h, 1d.")]
-ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 1 when a critical alert is open and not muted.")]
+ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 1 when a critical alert is open and not silenced.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
-    group = typer.Typer(invoke_without_command=True, help="What is wrong now, what was, and mutes.")
+    group = typer.Typer(invoke_without_command=True, help="Show open and past alerts; silence alerts.")
     group.callback(invoke_without_command=True)(spoken(alerts))
-    for name, command in (("show", show_one), ("history", history), ("mute", mute), ("unmute", unmute)):
+    for name, command in (("show", show_one), ("history", history), ("silence", silence), ("unsilence", unsilence)):
         group.command(name)(spoken(command))
     app.add_typer(group, name="alerts", rich_help_panel="People")
     marks = typer.Typer(no_args_is_help=True, help="Tell the fleet what people did, so that it stands beside alerts.")
@@ -40,7 +40,7 @@ def alerts(ctx: typer.Context, json: Json = False, exit_code: ExitCode = False) 
         return
     import asyncio
 
-    from fleetpulse.alerts import newest, open_of, row_of
+    from fleetpulse.alerts.view import newest, open_of, row_of
     from runtime.clock import SystemClock
     from runtime.config import load
 
@@ -51,8 +51,8 @@ def alerts(ctx: typer.Context, json: Json = False, exit_code: ExitCode = False) 
     else:
         rows = [row_of(alert, now_ms) for alert in found]
         print_rows("Open alerts", ("alert", "what", "since (UTC)"), rows, empty="no alert is open")
-    awake = [one for one in found if one.muted_until_ms is None or one.muted_until_ms <= now_ms]
-    if exit_code and any(one.severity == "critical" for one in awake):
+    active = [one for one in found if one.muted_until_ms is None or one.muted_until_ms <= now_ms]
+    if exit_code and any(one.severity == "critical" for one in active):
         raise typer.Exit(1)
 
 
@@ -60,7 +60,7 @@ def _plain(alert: Any) -> dict[str, Any]:
     """The record's own JSON, as it stands on the topic."""
     import orjson
 
-    from schemas.alerts import encode
+    from schemas.contract.alerts import encode
 
     found: dict[str, Any] = orjson.loads(encode(alert))
     return found
@@ -76,7 +76,7 @@ def show_one(
     """
     import asyncio
 
-    from fleetpulse.alerts import find, lines_of, newest
+    from fleetpulse.alerts.view import find, lines_of, newest
     from fleetpulse.commands.output import json_text
     from runtime.config import load
 
@@ -92,8 +92,8 @@ def show_one(
 
 def _touched(config: Any, alert: Any) -> dict[str, Any] | None:
     """None without a database: the alert itself comes from Kafka."""
-    from fleetpulse.alerts_touched import touched
-    from fleetpulse.database import Database
+    from fleetpulse.alerts.touched import touched
+    from fleetpulse.sql.database import Database
     from runtime.clock import SystemClock
     from schemas.errors import FleetpulseError
 
@@ -115,8 +115,8 @@ def history(
     """
     import orjson
 
-    from fleetpulse.alerts import HISTORY, moment
-    from fleetpulse.database import Database
+    from fleetpulse.alerts.view import HISTORY, moment
+    from fleetpulse.sql.database import Database
     from runtime.clock import SystemClock
     from runtime.config import load
 
@@ -134,7 +134,7 @@ def history(
     print_rows(f"Alerts, last {last}", ("time (UTC), alert", "transition", "what"), rows, empty=empty)
 
 
-def mute(
+def silence(
     labels: Annotated[
         list[str] | None,
         typer.Argument(
@@ -146,40 +146,42 @@ def mute(
     reason: Annotated[str, typer.Option(help="Why, for whoever looks.")] = "",
     json: Json = False,
 ) -> None:
-    """Let alerts wake nobody for a while; they are recorded all the same. Prints the id that ends it sooner.
+    """Silence matching alerts for a while: nobody is notified, and they are recorded. Prints the id that ends it.
 
-    Example: [bold]fleetpulse alerts mute host=gpu-017 --for 2h --reason "new power supply"[/bold]
+    Example: [bold]fleetpulse alerts silence host=gpu-017 --for 2h --reason "new power supply"[/bold]
     """
     import asyncio
     import secrets
 
-    from fleetpulse.alerts import checked, labels_of, tell
+    from fleetpulse.alerts.view import checked, labels_of, publish
     from runtime.clock import SystemClock
     from runtime.config import load
-    from schemas.alert_commands import Command
+    from schemas.contract.alert_commands import Command
 
     now_ms = SystemClock().now_ms()
     until_ms = now_ms + _for_ms(for_)
-    name = f"m-{secrets.token_hex(4)}"
+    name = f"s-{secrets.token_hex(4)}"
     command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, _who()))
-    asyncio.run(tell(load().kafka, command))
-    _told(command, f"muted for {for_}; end it with: fleetpulse alerts unmute {name}", json=json)
+    asyncio.run(publish(load().kafka, command))
+    _told(command, f"silenced for {for_}; end it with: fleetpulse alerts unsilence {name}", json=json)
 
 
-def unmute(mute_id: Annotated[str, typer.Argument(help="What `alerts mute` printed.")], json: Json = False) -> None:
-    """End a mute before its time.
+def unsilence(
+    silence_id: Annotated[str, typer.Argument(help="What `alerts silence` printed.")], json: Json = False
+) -> None:
+    """End a silence before its time.
 
-    Example: [bold]fleetpulse alerts unmute m-3f2b9c1e[/bold]
+    Example: [bold]fleetpulse alerts unsilence s-3f2b9c1e[/bold]
     """
     import asyncio
 
-    from fleetpulse.alerts import checked, tell
+    from fleetpulse.alerts.view import checked, publish
     from runtime.config import load
-    from schemas.alert_commands import Command
+    from schemas.contract.alert_commands import Command
 
-    command = checked(Command("unmute", mute_id, by=_who()))
-    asyncio.run(tell(load().kafka, command))
-    _told(command, f"{mute_id} is over", json=json)
+    command = checked(Command("unmute", silence_id, by=_who()))
+    asyncio.run(publish(load().kafka, command))
+    _told(command, f"{silence_id} is over", json=json)
 
 
 def _for_ms(text: str) -> int:
@@ -220,8 +222,8 @@ def mark_deploy(
     import asyncio
     import socket
 
-    from fleetpulse.alerts import mark, mark_batch
-    from fleetpulse.services import partitions_of
+    from fleetpulse.alerts.view import mark, mark_batch
+    from fleetpulse.services.jobs_and_sink import partitions_of
     from runtime.clock import SystemClock
     from runtime.config import load
 

@@ -11,7 +11,7 @@ from fleetpulse.commands.doctor import tell
 from fleetpulse.commands.output import print_json, print_rows, show, spoken
 
 if TYPE_CHECKING:
-    from fleetpulse.config_view import Setting
+    from fleetpulse.commands.config_view import Setting
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 File = Annotated[Path | None, typer.Option("--config", help="The file to read instead of fleetpulse.toml.")]
@@ -60,7 +60,7 @@ def config_show(
 
 
 def _settings(config_file: Path | None) -> list[Setting]:
-    from fleetpulse.config_view import settings_of
+    from fleetpulse.commands.config_view import settings_of
     from runtime.config import layers, load
 
     flags = {"config_file": str(config_file) if config_file else None}
@@ -81,7 +81,7 @@ def config_check(config_file: File = None, json: Json = False) -> None:
     """
     import os
 
-    from fleetpulse.config_view import unknown_keys
+    from fleetpulse.commands.config_view import unknown_keys
     from fleetpulse.doctor.finding import Report
     from fleetpulse.doctor.judge_config import judge_config
     from runtime.config import layers, load

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +55,14 @@ def dashboard(
         Path | None,
         typer.Option(help="Your rules: their slo_classes are the objectives of goodput.", exists=True, dir_okay=False),
     ] = None,
+    budgets: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your budgets, for the page Cost; without it those of the configuration, if any.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     health_port: HealthPort = None,
 ) -> None:
     """Look at the fleet in a browser: GPUs, models, requests, alerts, costs, the pipeline, SQL.
@@ -61,16 +71,11 @@ def dashboard(
 
     Example: [bold]fleetpulse dashboard --port 8600[/bold]
     """
-    try:
+    with _packages():
         from fleetpulse.dashboard.serve import Binding, run
-    except ModuleNotFoundError as error:
-        err.print(
-            f"fleetpulse: {error.name} is missing: pip install 'fleetpulse[dashboard]'", style="red", markup=False
-        )
-        raise typer.Exit(2) from error
-    from fleetpulse.dashboard.page import Facts
     from fleetpulse.dashboard.security import access_for
     from fleetpulse.dashboard.token_file import token_of
+    from fleetpulse.dashboard.view import Facts
     from runtime import logs
     from runtime.config import load
     from stream_jobs.rules.load import load_set
@@ -80,5 +85,18 @@ def dashboard(
     logs.configure("dashboard")
     shown = f"[{host}]" if ":" in host else host
     err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
-    facts = Facts(load_set(rules).slo_classes)
-    run(load().reading, access, Binding(host, port, health_port), facts)
+    config = load()
+    facts = Facts(load_set(rules).slo_classes, budgets or config.budgets)
+    run(config.reading, access, Binding(host, port, health_port), facts)
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    """Says how to install the packages of the dashboard where they are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        err.print(
+            f"fleetpulse: {error.name} is missing: pip install 'fleetpulse[dashboard]'", style="red", markup=False
+        )
+        raise typer.Exit(2) from error

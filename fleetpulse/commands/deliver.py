@@ -1,4 +1,4 @@
-"""The command ``deliver``: alerts to people and machines."""
+"""The command ``deliver``: notify people and machines of alerts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetpulse.commands.output import print_json, print_rows, spoken
 from fleetpulse.commands.services import HealthPort
 
 if TYPE_CHECKING:
-    from fleetpulse.deliver import Checked
+    from fleetpulse.services.deliver import Checked
 
 
 def register(app: typer.Typer) -> None:
@@ -20,29 +20,29 @@ def register(app: typer.Typer) -> None:
 
 def deliver(
     check: Annotated[
-        bool, typer.Option("--check", help="Send each target a test alert and its end, print the answers, and end.")
+        bool, typer.Option("--check", help="Send each target a test alert and its end, print the responses, and exit.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be sent for the alerts open now, as JSON, and end.")
+        bool, typer.Option("--dry-run", help="Print what would be sent for the alerts open now, as JSON, and exit.")
     ] = False,
     target: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --check or --dry-run: only this target.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
     name: Annotated[
-        str, typer.Option(help="Name of this process; keep it over restarts, give a stand-by one of its own.")
+        str, typer.Option(help="Name of this process; keep it over restarts, give a standby one of its own.")
     ] = "deliver-0",
     health_port: HealthPort = None,
 ) -> None:
     """Send alerts to Alertmanager, webhooks, Slack and PagerDuty, until SIGTERM.
 
-    Targets stand in fleetpulse.toml ([bold]\\[\\[delivery.targets]][/bold], docs/alerts.md); one more may be given by
-    FLEETPULSE_DELIVERY__DEFAULT__KIND and FLEETPULSE_DELIVERY__DEFAULT__ENDPOINT_URL. Each transition reaches each
-    target at least once, with the same Idempotency-Key; what cannot be delivered goes to topic alerts.undelivered.
+    Targets are set in fleetpulse.toml ([bold]\\[\\[delivery.targets]][/bold], how-to/alerts.md); one more may be
+    given by FLEETPULSE_DELIVERY__DEFAULT__KIND and FLEETPULSE_DELIVERY__DEFAULT__ENDPOINT_URL. Each transition reaches
+    each target at least once, with the same Idempotency-Key; what cannot be delivered goes to topic alerts.undelivered.
 
     Example: [bold]fleetpulse deliver --check[/bold]
     """
-    from fleetpulse import deliver as shell
+    from fleetpulse.services import deliver as shell
 
     if check and dry_run:
         raise typer.BadParameter("give --check or --dry-run, not both")
@@ -59,15 +59,15 @@ def deliver(
 def _show(found: list[Checked], json: bool) -> None:
     from sinks.delivery.schedule import Verdict
 
-    columns = ("target", "kind", "to", "transition", "status", "answer", "took_ms")
+    columns = ("target", "kind", "to", "transition", "status", "response", "took_ms")
     rows = [
         (
             one.target.name,
             one.target.kind,
-            one.target.place,
+            one.target.origin,
             one.transition,
-            one.answer.status or None,
-            one.answer.detail,
+            one.response.status or None,
+            one.response.detail,
             round(one.took_ms, 1),
         )
         for one in found
@@ -76,5 +76,5 @@ def _show(found: list[Checked], json: bool) -> None:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_rows("test alerts", columns, rows, empty="no target")
-    if any(one.answer.verdict is not Verdict.DELIVERED for one in found):
+    if any(one.response.verdict is not Verdict.DELIVERED for one in found):
         raise typer.Exit(1)

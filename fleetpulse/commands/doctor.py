@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from fleetpulse.commands.output import err, out, print_json, spoken
+from fleetpulse.commands.output import has_width, out, print_json, show, spoken
+from fleetpulse.commands.progress import spinner
 
 if TYPE_CHECKING:
     from fleetpulse.doctor.finding import Finding, Report
 
-_MARKS = {"good": "[green]ok     [/green]", "note": "note   ", "unknown": "[yellow]unknown[/yellow]"}
-_WRONG = "[bold red]WRONG  [/bold red]"
+_MARKS = {
+    "good": ("ok", "green"),
+    "note": ("note", ""),
+    "unknown": ("unknown", "yellow"),
+    "wrong": ("WRONG", "bold red"),
+}
+_MARK_CELLS = 7
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +56,7 @@ def doctor(
 
     flags = {"config_file": str(config_file) if config_file else None, "data_dir": data_dir}
     bounds = Bounds(disk_free_bytes_min=disk_free << 20, lag_records_max=lag, skew_ms_max=skew, within_s=within)
-    with err.status("looking"):
+    with contextlib.nullcontext() if json else spinner("checking Kafka, ClickHouse and this machine"):
         report = examine(flags, os.environ, bounds, probe=probe)
     if json:
         print_json(report.as_dict())
@@ -63,17 +72,21 @@ def tell(report: Report, *, verbose: bool) -> None:
 
     states = tuple(State) if verbose else (State.WRONG, State.UNKNOWN, State.NOTE)
     for one in report.of(*states):
-        _tell_one(one)
+        _show(one)
     goods, wrongs = len(report.of(State.GOOD)), len(report.wrong)
     out.print(f"{goods} checks are good, {wrongs} {'is' if wrongs == 1 else 'are'} wrong", highlight=False)
 
 
-def _tell_one(one: Finding) -> None:
-    from rich.markup import escape
-
-    from fleetpulse.commands.output import show
-
-    said = f"{escape(show(one.subject))}: {escape(show(one.says))}"
-    out.print(f"{_MARKS.get(one.state, _WRONG)} {one.check} {said}", highlight=False, soft_wrap=True)
+def _show(one: Finding) -> None:
+    """A finding wrapped under its beginning, in a pipe on one line; what mends it is one line, to be copied whole."""
+    word, style = _MARKS[one.state]
+    says = Text(f"{one.check} {show(one.subject)}: {show(one.says)}")
+    if has_width():
+        line = Table.grid(padding=(0, 1))
+        line.add_column(min_width=_MARK_CELLS)
+        line.add_row(Text(word, style), says)
+        out.print(line)
+    else:
+        out.print(Text(word.ljust(_MARK_CELLS + 1)) + says, soft_wrap=True)
     if one.mend is not None:
-        out.print(f"          mend: [bold]{escape(show(one.mend))}[/bold]", highlight=False, soft_wrap=True)
+        out.print(Text.assemble(" " * (_MARK_CELLS + 1), "mend: ", (show(one.mend), "bold")), soft_wrap=True)

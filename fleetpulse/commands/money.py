@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, print_rows, spoken
+from fleetpulse.commands.output import err, out, print_json, print_rows, print_whole, spoken
 from fleetpulse.commands.prices import EXAMPLE
+
+if TYPE_CHECKING:
+    from fleetpulse.audit.report import Audit
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 PricesFile = Annotated[
@@ -21,6 +24,8 @@ Last = Annotated[str, typer.Option("--last", help="How far back: 30m, 24h, 7d.")
 From = Annotated[str | None, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")]
 To = Annotated[str | None, typer.Option("--to", help="End, likewise; without it now.")]
 
+audits = typer.Typer(no_args_is_help=True, help="Audits: do the figures add up, exactly.")
+
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
@@ -30,7 +35,6 @@ def register(app: typer.Typer) -> None:
     plans = typer.Typer(no_args_is_help=True, help="Budgets: what may be spent, by tenant, team or model.")
     plans.command("check")(spoken(budgets_check))
     app.add_typer(plans, name="budgets", rich_help_panel="People")
-    audits = typer.Typer(no_args_is_help=True, help="Audits: do the figures add up, exactly.")
     audits.command("cost")(spoken(audit_cost))
     app.add_typer(audits, name="audit", rich_help_panel="Proof")
     app.command(rich_help_panel="People")(spoken(rerate))
@@ -71,7 +75,7 @@ def report_cost(
     if json:
         print_json(figures)
     elif html is None:
-        out.print(*rendered(page(figures)), sep="\n")
+        print_whole(*rendered(page(figures)))
 
 
 def budgets_check(
@@ -85,11 +89,12 @@ def budgets_check(
     from dataclasses import asdict
 
     from fleetpulse.report.amounts import usd
-    from stream_jobs.budgets.load import BudgetsError, load
+    from stream_jobs.budgets.load import load
+    from stream_jobs.yaml_files.errors import FileError
 
     try:
         found = load(file)
-    except BudgetsError as error:
+    except FileError as error:
         if json:
             print_json({"valid": False, "problems": list(error.problems)})
         else:
@@ -121,33 +126,25 @@ _NO_BILL_YET = f"{_NO_BILL} up to two minutes ago, and what is younger may still
 
 
 def audit_cost(
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="A simulated day in a database of its own instead of the live tables.")
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="With --simulate: seed of fleet, faults, delays and kills.")] = 1,
-    hours: Annotated[float, typer.Option(min=0.1, max=240, help="With --simulate: how long.")] = 24.0,
     last: Last = "24h",
     from_: From = None,
     to: To = None,
     prices: PricesFile = EXAMPLE,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="With --simulate: the local stack.")] = None,
-    html: Annotated[Path | None, typer.Option(help="With --simulate: also write the day's report to a file.")] = None,
     json: Json = False,
 ) -> None:
     """Check bills in SQL, to the nano-dollar: parts, measured time and tokens, prices, rollups. Exit 0 only if exact.
 
-    --simulate runs a day with faults, late data, groups over hosts, MIG and shared GPUs through both jobs, which are
-    killed now and then, on a virtual clock.
-
-    Example: [bold]fleetpulse audit cost --json --simulate --hours 24[/bold]
+    Example: [bold]fleetpulse audit cost --last 24h --json[/bold]
     """
-    from fleetpulse.audit import run
+    from fleetpulse.audit.run import live
     from fleetpulse.commands.people import duration_ms
 
-    if simulate:
-        found = run.simulated(seed, hours, prices, data_dir, html)
-    else:
-        found = run.live(duration_ms(last), from_, to, prices)
+    found = live(duration_ms(last), from_, to, prices)
+    show_audit(found, json=json, no_bill=_NO_BILL if to else _NO_BILL_YET)
+
+
+def show_audit(found: Audit, *, json: bool, no_bill: str = _NO_BILL) -> None:
+    """Print an audit; exit 1 unless it is exact. ``no_bill``: what to say where there was nothing to audit."""
     if json:
         print_json(found.as_dict())
     else:
@@ -157,8 +154,7 @@ def audit_cost(
         for line in found.lines():
             out.print(line, markup=False, highlight=False, soft_wrap=True)
     if not found.exact:
-        none = _NO_BILL if simulate or to else _NO_BILL_YET
-        said = "bills differ; the lines above name them" if found.bills else none
+        said = "bills differ; the lines above name them" if found.bills else no_bill
         err.print(said, style="red", markup=False, highlight=False)
         raise typer.Exit(1)
 
@@ -178,11 +174,11 @@ def rerate(
     """
     from dataclasses import asdict
 
-    from fleetpulse.bench.progress import Progress
+    from fleetpulse.commands.progress import Progress
     from fleetpulse.report.amounts import usd
     from fleetpulse.report.ask import span
-    from fleetpulse.rerate_store import check_range
-    from fleetpulse.rerate_store import rerate as run_rerate
+    from fleetpulse.rerate.store import check_range
+    from fleetpulse.rerate.store import rerate as run_rerate
     from runtime.clock import SystemClock
     from runtime.config import load
     from stream_jobs.prices.load import load as load_prices

@@ -11,14 +11,14 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import orjson
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 from rich.text import Text
 
+from fleetpulse.commands.table import Column, FittedTable
 from schemas.errors import FleetpulseError, UnavailableError
 
 out = Console()
@@ -63,25 +63,49 @@ def _whole_numbers(value: Any) -> Any:
     return orjson.loads(orjson.dumps(value, option=_OPTIONS, default=_plain))
 
 
-def print_rows(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """A table on stdout; without rows only the sentence ``empty``, on stderr."""
+def print_rows(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, least: Sequence[str] = ()
+) -> None:
+    """A table on stdout; without rows only the sentence ``empty``, on stderr. ``least`` as in ``table``."""
     listed = list(rows)
     if listed:
-        out.print(table(title, columns, listed))
+        print_whole(table(title, columns, listed, least=least))
     else:
         err.print(empty, markup=False, highlight=False)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A table; numbers stand to the right, unknown values show as an en dash."""
+def print_whole(*parts: RenderableType) -> None:
+    """Texts and tables on stdout: as wide as the terminal; in a pipe wide enough for every column of the tables."""
+    if has_width():
+        out.print(*parts, sep="\n")
+        return
+    widths = [part.width_min() for part in parts if isinstance(part, FittedTable)]
+    Console(file=out.file, width=max([out.width, *widths])).print(*parts, sep="\n")
+
+
+def has_width() -> bool:
+    """Whether stdout is a terminal, or somebody said how wide it is; lines of a pipe are as long as need be."""
+    return out.is_terminal or "COLUMNS" in os.environ
+
+
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Collection[str] = (),
+    least: Sequence[str] = (),
+) -> FittedTable:
+    """A table; numbers, and the columns ``right``, stand to the right, unknown values show as an en dash.
+
+    ``least`` are the columns to leave out first where there is no room for all.
+    """
     listed = [tuple(row) for row in rows]
-    made = Table(title=Text(title), title_justify="left", header_style="bold", border_style="dim")
-    for index, name in enumerate(columns):
-        numeric = any(isinstance(row[index], int | float) for row in listed)
-        made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", no_wrap=not index)
-    for row in listed:
-        made.add_row(*(Text(show(value)) for value in row))
-    return made
+    numeric = [
+        name in right or any(isinstance(row[at], int | float) for row in listed) for at, name in enumerate(columns)
+    ]
+    heads = [Column(name, is_number) for name, is_number in zip(columns, numeric, strict=True)]
+    return FittedTable(title, heads, [[Text(show(value)) for value in row] for row in listed], least)
 
 
 def show(value: Any) -> str:

@@ -47,8 +47,8 @@ def percentiles(
 
     Example: [bold]fleetpulse percentiles ttft_us --by tenant --last 15m[/bold]
     """
-    from fleetpulse.database import Database
-    from fleetpulse.percentiles import percentiles_sql
+    from fleetpulse.sql.database import Database
+    from fleetpulse.sql.percentiles import percentiles_sql
     from runtime.clock import SystemClock
     from runtime.config import load
 
@@ -75,7 +75,7 @@ def tail(
     """
     import asyncio
 
-    from fleetpulse.tail import tail_topic
+    from fleetpulse.topics.tail import tail_topic
     from runtime.config import load
 
     config = load()
@@ -98,8 +98,8 @@ def rejected_show(
 
     Example: [bold]fleetpulse rejected show --reason out_of_range[/bold]
     """
-    from fleetpulse.database import Database
-    from fleetpulse.rejected import SHOW, check_reason
+    from fleetpulse.sql.database import Database
+    from fleetpulse.topics.rejected import SHOW, check_reason
     from runtime.config import load
 
     wanted = check_reason(reason, "--reason") if reason else ""
@@ -135,7 +135,7 @@ def rejected_replay(
     """
     import asyncio
 
-    from fleetpulse.rejected import replay
+    from fleetpulse.topics.rejected import replay
     from runtime.config import load
 
     plan = asyncio.run(replay(load(), reason, limit, dry_run=dry_run))

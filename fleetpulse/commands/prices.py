@@ -12,13 +12,12 @@ from fleetpulse.commands.output import err, print_json, print_rows, spoken
 
 if TYPE_CHECKING:
     from stream_jobs.prices.list_map import Model, PriceMap
-    from stream_jobs.prices.model import Entry, Prices
-    from stream_jobs.prices.periods import Period
-    from stream_jobs.prices.problems import PricesError
-    from stream_jobs.prices.tariff import Band
+    from stream_jobs.prices.model import Band, Entry, Period, Prices
+    from stream_jobs.yaml_files.errors import FileError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 COLUMNS = ("section", "for", "from", "until", "value", "in USD", "line")
+LEAST = ("in USD", "until")
 EXAMPLE = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
 UNREAD_SHOWN_MAX = 20
 
@@ -47,7 +46,8 @@ def check(
         listed |= {"warnings": list(found.warnings), "prices": rows}
         print_json({**listed, "list_prices": _said_of(found.list_map)})
         return
-    print_rows(f"{len(rows)} prices, all valid", COLUMNS, [_cells(row) for row in rows], empty="valid, and no price")
+    title = f"{len(rows)} prices, all valid"
+    print_rows(title, COLUMNS, [_cells(row) for row in rows], empty="valid, and no price", least=LEAST)
     _warn(found.warnings)
 
 
@@ -78,10 +78,10 @@ def show(
     if json:
         print_json({"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows})
     else:
-        from stream_jobs.prices.periods import instant_text
+        from stream_jobs.prices.model import instant_text
 
         title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE else "")
-        print_rows(title, COLUMNS, [_cells(row) for row in rows], empty="no price holds then")
+        print_rows(title, COLUMNS, [_cells(row) for row in rows], empty="no price holds then", least=LEAST)
     if not rows:
         raise typer.Exit(1)
 
@@ -97,15 +97,15 @@ def import_list(
     Example: [bold]fleetpulse prices import model_prices.json -o list_prices.json[/bold]
     """
     from schemas.errors import ConfigError
+    from stream_jobs.prices.list_map import map_text
     from stream_jobs.prices.load import load_map
-    from stream_jobs.prices.problems import PricesError
-    from stream_jobs.prices.writing import map_text
+    from stream_jobs.yaml_files.errors import FileError
 
     if output.exists() and not force:
         raise ConfigError("--output", str(output), "exists; take another name or --force")
     try:
         found = load_map(source)
-    except PricesError as error:
+    except FileError as error:
         _refused(error, json=json)
     said = {**(_said_of(found) or {}), "written": str(output)}
     if said["priced"]:
@@ -123,15 +123,15 @@ def import_list(
 def _read(file: Path, *, json: bool) -> Prices:
     """The prices; a file with mistakes ends the command with 1 and all of them."""
     from stream_jobs.prices.load import load
-    from stream_jobs.prices.problems import PricesError
+    from stream_jobs.yaml_files.errors import FileError
 
     try:
         return load(file)
-    except PricesError as error:
+    except FileError as error:
         _refused(error, json=json)
 
 
-def _refused(error: PricesError, *, json: bool) -> NoReturn:
+def _refused(error: FileError, *, json: bool) -> NoReturn:
     if json:
         print_json({"valid": False, "problems": list(error.problems)})
     else:
@@ -143,7 +143,7 @@ def _refused(error: PricesError, *, json: bool) -> NoReturn:
 
 def _instant(text: str | None) -> int:
     from schemas.errors import ConfigError
-    from stream_jobs.prices.periods import instant_of
+    from stream_jobs.prices.model import instant_of
 
     if text is None:
         return int(time.time()) // 60 * 60_000
@@ -164,33 +164,30 @@ def _asked(entry: Entry, gpu: str | None) -> bool:
 
 def _held(entry: Entry, at_ms: int) -> list[dict[str, Any]]:
     """The row of what an entry says then; none where it says nothing."""
-    from stream_jobs.prices.model import price_of
-    from stream_jobs.prices.periods import in_force
+    from stream_jobs.prices.model import in_force, price_of
 
     period = in_force(entry.periods, at_ms)
     if period is None:
         return []
     price = price_of(entry, period, at_ms)
-    return [_row(entry, period, *((price.amount, price.said, price.at) if price else (None, "null", period.at)))]
+    return [_row(entry, period, *((price.amount, price.text, price.at) if price else (None, "null", period.at)))]
 
 
 def _rows(entry: Entry, period: Period) -> list[dict[str, Any]]:
     """A row for a period, and one for each of its hours."""
-    bands = [_row(entry, period, band.value, band.said, band.at, _hours(band)) for band in period.bands]
-    return [_row(entry, period, period.value, period.said, period.at), *bands]
+    bands = [_row(entry, period, band.value, band.text, band.at, _hours(band)) for band in period.bands]
+    return [_row(entry, period, period.value, period.text, period.at), *bands]
 
 
-def _row(entry: Entry, period: Period, amount: int | None, said: str, at: str, hours: str = "") -> dict[str, Any]:
-    from stream_jobs.prices.checking import called
-    from stream_jobs.prices.model import UNITS
-    from stream_jobs.prices.periods import instant_text
+def _row(entry: Entry, period: Period, amount: int | None, text: str, at: str, hours: str = "") -> dict[str, Any]:
+    from stream_jobs.prices.model import UNITS, instant_text
 
     return {
         "section": entry.section,
-        "for": called(entry).removeprefix(f"{entry.section} ") + hours,
+        "for": entry.name.removeprefix(f"{entry.section} ") + hours,
         "from": instant_text(period.from_ms),
         "until": None if period.until_ms is None else instant_text(period.until_ms),
-        "said": said,
+        "text": text,
         "amount": amount,
         "unit": UNITS[entry.section],
         "line": at,
@@ -199,7 +196,7 @@ def _row(entry: Entry, period: Period, amount: int | None, said: str, at: str, h
 
 
 def _hours(band: Band) -> str:
-    from stream_jobs.prices.tariff import DAYS
+    from stream_jobs.prices.model import DAYS
 
     days = ",".join(DAYS[day] for day in sorted(band.days))
     start, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in (band.start, band.end))
@@ -214,17 +211,16 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
         whole, part = divmod(row["amount"], 10**NANO_DIGITS)
         usd = f"{whole}.{part:09d}".rstrip("0").rstrip(".")
     place = Path(row["line"]).name
-    return row["section"], row["for"], row["from"], row["until"], row["said"], usd, place
+    return row["section"], row["for"], row["from"], row["until"], row["text"], usd, place
 
 
 def _show_model(prices: Prices, name: str, *, json: bool) -> None:
     from schemas.errors import ConfigError, FleetpulseError
-    from stream_jobs.prices.list_cost import found
-    from stream_jobs.yaml_files.problems import nearest
+    from stream_jobs.yaml_files.errors import nearest
 
     if prices.list_map is None:
         raise ConfigError("--model", name, "the price file names no map; add `list_prices: {map: FILE}`")
-    model = found(prices.list_map, name, None, prices.aliases)
+    model = prices.list_map.find(name, prices.aliases)
     if model is None:
         raise FleetpulseError(f"no list price for {name!r}; {nearest(name, prices.list_map.models)}")
     rates = _rates(model)
@@ -238,7 +234,7 @@ def _show_model(prices: Prices, name: str, *, json: bool) -> None:
 
 def _rates(model: Model) -> list[dict[str, Any]]:
     from stream_jobs.prices.list_fields import TOKEN_KINDS
-    from stream_jobs.prices.writing import dollars
+    from stream_jobs.prices.list_map import dollars
 
     return [
         {

@@ -44,7 +44,7 @@ def proxy(
 
     Example: [bold]fleetpulse proxy --upstream http://127.0.0.1:8000 --port 8800[/bold]
     """
-    from fleetpulse.proxy import run_proxy
+    from fleetpulse.services.proxy import run_proxy
 
     flags: dict[str, object] = {
         "host": host,

@@ -46,12 +46,12 @@ def query(
 ) -> None:
     """Run SQL, or a ready-made query by its name, as the read-only user.
 
-    from_ms, to_ms and seconds of a ready-made query follow from --last unless --param says otherwise.
+    from_ms and to_ms of a ready-made query follow from --last unless --param says otherwise.
 
     Example: [bold]fleetpulse query percentiles_by_model --last 15m[/bold],
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
     """
-    from fleetpulse import query as asking
+    from fleetpulse.sql import query as asking
     from runtime.clock import SystemClock
     from runtime.config import load
 
@@ -59,16 +59,16 @@ def query(
         _list(json=json or format_ is Format.JSON)
         return
     wanted = Format.JSON if json else format_
-    asked = asking.asked(sql, param or (), SystemClock().now_ms(), duration_ms(last))
+    query = asking.query_of(sql, param or (), SystemClock().now_ms(), duration_ms(last))
     login = load().reading
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
-        asking.stream(login, asked, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
+        asking.stream(login, query, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
         return
     if output is not None:
         raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
-    answer, cut = asking.rows(login, asked, rows_max)
+    answer, cut = asking.rows(login, query, rows_max)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
     if wanted is Format.JSON:
@@ -78,7 +78,7 @@ def query(
 
 
 def _list(*, json: bool) -> None:
-    from fleetpulse import query as asking
+    from fleetpulse.sql import query as asking
 
     found = asking.ready_made()
     if json:

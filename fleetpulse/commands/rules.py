@@ -11,9 +11,8 @@ import typer
 from fleetpulse.commands.output import err, print_json, print_rows, spoken
 
 if TYPE_CHECKING:
-    from stream_jobs.rules.model import Rule
-    from stream_jobs.rules.problems import RulesError
-    from stream_jobs.rules.ruleset import RuleSet
+    from stream_jobs.rules.model import Rule, RuleSet
+    from stream_jobs.yaml_files.errors import FileError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 File = Annotated[Path | None, typer.Argument(help="A rule file; without it the shipped rules.")]
@@ -21,7 +20,7 @@ File = Annotated[Path | None, typer.Argument(help="A rule file; without it the s
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
-    group = typer.Typer(no_args_is_help=True, help="Rules: what is out of the ordinary, and who is told.")
+    group = typer.Typer(no_args_is_help=True, help="Rules: what is out of the ordinary, and what is notified of it.")
     for command in (check, explain, show):
         group.command()(spoken(command))
     app.add_typer(group, name="rules", rich_help_panel="People")
@@ -39,7 +38,8 @@ def check(file: File = None, json: Json = False) -> None:
     columns = ("rule", "kind", "metric", "by", "window", "for", "severity")
     rows = [tuple(_row(rule)[name] for name in columns) for rule in found.rules]
     rows = [(*row[:3], ", ".join(row[3]) or "the fleet", *row[4:]) for row in rows]
-    print_rows(f"{len(rows)} rules, all valid", columns, rows, empty="valid, and no rule in it")
+    least = ("kind", "window")
+    print_rows(f"{len(rows)} rules, all valid", columns, rows, empty="valid, and no rule in it", least=least)
     err.print(_said(_beside(found)), markup=False, highlight=False)
 
 
@@ -60,7 +60,7 @@ def explain(
     if json:
         print_json({"name": rule.name, **dict(parts)})
     else:
-        print_rows(rule.name, ("", ""), parts, empty="nothing to tell")
+        print_rows(rule.name, ("", ""), parts, empty="nothing to explain")
 
 
 def show(file: File = None, json: Json = False) -> None:
@@ -80,16 +80,16 @@ def show(file: File = None, json: Json = False) -> None:
 def _read(file: Path | None, *, json: bool) -> RuleSet:
     """The set; a file with mistakes ends the command with 1 and all of them."""
     from stream_jobs.rules.load import load_set
-    from stream_jobs.rules.problems import RulesError
+    from stream_jobs.yaml_files.errors import FileError
 
     try:
         return load_set(file)
-    except RulesError as error:
+    except FileError as error:
         _tell(error, json=json)
         raise typer.Exit(1) from None
 
 
-def _tell(error: RulesError, *, json: bool) -> None:
+def _tell(error: FileError, *, json: bool) -> None:
     if json:
         print_json({"valid": False, "problems": list(error.problems)})
         return
@@ -100,7 +100,7 @@ def _tell(error: RulesError, *, json: bool) -> None:
 
 def _named(name: str, rules: Sequence[Rule]) -> Rule:
     from schemas.errors import ConfigError
-    from stream_jobs.yaml_files.problems import nearest
+    from stream_jobs.yaml_files.errors import nearest
 
     for rule in rules:
         if rule.name == name:
@@ -126,7 +126,7 @@ def _row(rule: Rule) -> dict[str, Any]:
 def _beside(found: RuleSet) -> dict[str, Any]:
     return {
         "disabled": [rule.name for rule in found.disabled],
-        "mutes": len(found.mutes),
+        "silences": len(found.silences),
         "slo_classes": [one.name for one in found.slo_classes],
         "gpu_events": len(found.gpu_events),
     }
@@ -135,4 +135,4 @@ def _beside(found: RuleSet) -> dict[str, Any]:
 def _said(beside: dict[str, Any]) -> str:
     off = ", ".join(beside["disabled"]) or "none"
     classes = ", ".join(beside["slo_classes"]) or "none"
-    return f"off: {off}; mutes: {beside['mutes']}; service classes: {classes}; gpu events: {beside['gpu_events']}"
+    return f"off: {off}; silences: {beside['silences']}; service classes: {classes}; gpu events: {beside['gpu_events']}"

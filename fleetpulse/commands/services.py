@@ -10,7 +10,7 @@ import typer
 
 
 class Shell(StrEnum):
-    """What hosts the steps."""
+    """What runs the steps."""
 
     FAUST = "faust"
     BARE = "bare"
@@ -48,7 +48,7 @@ def jobs(
         ),
     ] = Job.WINDOWS,
     shell: Annotated[
-        Shell, typer.Option(help="Host the steps in a Faust worker or in a bare aiokafka loop.")
+        Shell, typer.Option(help="Run the steps in a Faust worker or in a bare aiokafka loop.")
     ] = Shell.FAUST,
     name: Annotated[
         str, typer.Option(help="Name of this worker; keep it over restarts (static membership).")
@@ -73,12 +73,12 @@ def jobs(
 ) -> None:
     """Run a stream job until SIGTERM. Run as many as there are source partitions; give each its own name.
 
-    Exit 70 means that a doubt ended it: a supervisor must start it again after 2 s, always (docs/running.md).
+    Exit 70 means a fatal error: a supervisor must restart it after 2 s, always (docs/how-to/running.md).
 
     Example: [bold]fleetpulse jobs windows --name worker-1[/bold], [bold]fleetpulse jobs all[/bold]
     """
-    from fleetpulse.ahead import provide
-    from fleetpulse.services import run_all_jobs, run_job
+    from fleetpulse.services.compile_ahead import provide
+    from fleetpulse.services.jobs_and_sink import run_all_jobs, run_job
 
     provide()
 
@@ -101,22 +101,22 @@ def sink(
 
     Example: [bold]fleetpulse sink --no-raw[/bold]
     """
-    from fleetpulse.ahead import provide
-    from fleetpulse.services import run_sink_service
+    from fleetpulse.services.compile_ahead import provide
+    from fleetpulse.services.jobs_and_sink import run_sink_service
 
     provide()
     run_sink_service(raw=raw, roll=rollups, health_port=health_port)
 
 
 def compile_ahead() -> None:
-    """Compile the loops of jobs and simulation ahead of time, for a quick first start; again, it only loads them.
+    """Compile the loops of jobs (and simulator) ahead of time, for a quick first start; again, it only loads them.
 
     The cache is beside the modules, or in NUMBA_CACHE_DIR; NUMBA_CPU_NAME makes one for other processors.
 
     Example: [bold]fleetpulse compile[/bold], [bold]NUMBA_CACHE_DIR=/opt/numba fleetpulse compile[/bold]
     """
-    from fleetpulse.ahead import parts
-    from fleetpulse.bench.progress import Progress
+    from fleetpulse.commands.progress import Progress
+    from fleetpulse.services.compile_ahead import parts
 
     found = parts()
     with Progress() as progress, progress.task("compile") as tell:

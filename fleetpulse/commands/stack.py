@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, print_rows, spoken
+from fleetpulse.commands.output import out, print_json, print_rows, spoken
+from fleetpulse.commands.progress import spinner
 
 if TYPE_CHECKING:
     from fleetpulse.stack import PartStatus
@@ -34,10 +36,10 @@ def up(
 
     Example: [bold]fleetpulse up[/bold]
     """
-    from fleetpulse.bring_up import bring_up
+    from fleetpulse.migrate.bring_up import bring_up
 
-    with err.status("starting the local stack") as spinner:
-        config = bring_up(data_dir, spinner.update, new_ports=new_ports)
+    with spinner("starting the local stack") as tell:
+        config = bring_up(data_dir, tell, new_ports=new_ports)
     out.print(f"Kafka      {config.kafka.bootstrap}", highlight=False)
     out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})", highlight=False)
 
@@ -87,17 +89,31 @@ def _mebibytes(size_bytes: int | None) -> str | None:
 
 
 def migrate(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done and do nothing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Shorten how long rows and records are kept without a question.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
-    """Create topics and tables, or bring them up to date, on any cluster the configuration names.
+    """Bring topics, tables and how long both keep data to this version and its configuration. Safe to repeat.
+
+    Exit 1 when something is left undone because it needs consent.
 
     Example: [bold]FLEETPULSE_KAFKA__BOOTSTRAP=kafka-1:9092 fleetpulse migrate --dry-run[/bold]
     """
-    from fleetpulse.migrate import migrate as run_migration
+    from fleetpulse.migrate.plan import Plan
+    from fleetpulse.migrate.run import migrate as run_migration
     from runtime.config import load
 
     config = load()
-    plan = run_migration(
-        config.kafka, config.clickhouse, dry_run=dry_run, partitions=config.partitions, limits=config.limits
-    )
-    out.print(str(plan), markup=False, highlight=False, soft_wrap=True)
+    run = partial(run_migration, config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits)
+    if not (yes or dry_run or json) and out.is_terminal and (removing := run(dry_run=True).removing):
+        out.print(str(Plan(removing)), markup=False, highlight=False, soft_wrap=True)
+        yes = typer.confirm("Older rows and records are removed for good. Continue?")
+    plan = run(dry_run=dry_run, yes=yes)
+    if json:
+        print_json({"dry_run": dry_run, **plan.data()})
+    else:
+        out.print(str(plan), markup=False, highlight=False, soft_wrap=True)
+    if plan.left:
+        raise typer.Exit(1)

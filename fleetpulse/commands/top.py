@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, spoken
+from fleetpulse.commands.output import err, out, print_json, print_whole, spoken
 from fleetpulse.commands.people import Json
 from schemas.errors import ConfigError
 
@@ -41,9 +41,9 @@ def top(
     """
     import sys
 
-    from fleetpulse import top as showing
-    from fleetpulse.database import Database
-    from fleetpulse.top_screen import run
+    from fleetpulse.sql.database import Database
+    from fleetpulse.top import table as showing
+    from fleetpulse.top.screen import run
     from runtime.clock import SystemClock
     from runtime.config import load
 
@@ -61,6 +61,6 @@ def top(
     if json:
         print_json(showing.table_of(gpus, view)[:limit])
     elif gpus:
-        out.print(showing.screen(gpus, view, limit))
+        print_whole(showing.drawn(gpus, view, limit))
     else:
         err.print("no GPU was heard of in the last five minutes; is an agent running? Try fleetpulse simulate")

@@ -10,7 +10,7 @@ from fleetpulse.commands.output import err, print_json, print_rows, spoken
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fleetpulse.capacity import Gpu, Shape
+    from fleetpulse.report.capacity import Gpu, Shape
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 _GIB = 1024**3
@@ -44,7 +44,7 @@ def vram(
 
     Model FLOPs utilisation: [bold]fleetpulse vram llama-3.1-8b-instruct --gpu H100 --tokens-per-s 20000[/bold]
     """
-    from fleetpulse.capacity import GPUS, Load, as_data, known_gpu
+    from fleetpulse.report.capacity import GPUS, Load, as_data, known_gpu
 
     if model is None and parameters is None:
         _list_models(json=json)
@@ -69,7 +69,7 @@ def _shape(
     head_size: int,
     hidden_size: int | None,
 ) -> Shape:
-    from fleetpulse.capacity import grouped, known_shape
+    from fleetpulse.report.capacity import grouped, known_shape
 
     if parameters is None:
         return known_shape(model or "")
@@ -79,7 +79,7 @@ def _shape(
 
 
 def _used(shape: Shape, tokens_per_s: float, chosen: list[Gpu], gpus: int, precision: str) -> list[dict[str, Any]]:
-    from fleetpulse.capacity import operations, utilisation
+    from fleetpulse.report.capacity import operations, utilisation
 
     return [
         {
@@ -97,7 +97,7 @@ def _used(shape: Shape, tokens_per_s: float, chosen: list[Gpu], gpus: int, preci
 def _list_models(*, json: bool) -> None:
     from dataclasses import asdict
 
-    from fleetpulse.capacity import GPUS, SHAPES
+    from fleetpulse.report.capacity import GPUS, SHAPES
 
     if json:
         print_json({"models": [asdict(one) for one in SHAPES.values()], "gpus": [asdict(one) for one in GPUS.values()]})
@@ -130,7 +130,7 @@ def _show(found: dict[str, Any]) -> None:
                 for one in found["utilisation"]]  # fmt: skip
         columns = ("GPU", "GPUs", "TFLOPS", "peak of each", "% of peak")
         print_rows("Model FLOPs utilisation (2 x active parameters x tokens)", columns, used, empty="none")
-    err.print("Estimates: an engine takes 90 % of a GPU, 1 GiB for itself; see docs/capacity.md", highlight=False)
+    err.print("Estimates: an engine takes 90 % of a GPU and 1 GiB; see docs/how-to/capacity.md", highlight=False)
 
 
 def _gib(value: int | None) -> float | None:

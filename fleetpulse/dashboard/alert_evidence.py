@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetpulse.alerts import moment
+from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, percent, short
 
 ROWS_MAX = 100

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from fleetpulse.doctor.examine import READS
-from fleetpulse.doctor.facts import Place
 from fleetpulse.doctor.judge_kafka import behind
 from fleetpulse.doctor.look_kafka import committed, learn_leaders, once_there, plain
 from runtime.config import KafkaConfig
+from runtime.kafka_clients import make_admin, make_consumer, started
 from schemas.errors import FleetpulseError, UnavailableError
 
 KEPT_S = 5.0
@@ -39,9 +38,9 @@ class Lag:
 
 
 def lags(
-    committed: Mapping[str, Mapping[Place, int]],
-    begins: Mapping[Place, int],
-    ends: Mapping[Place, int],
+    committed: Mapping[str, Mapping[TopicPartition, int]],
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
     reads: Mapping[str, Sequence[str]] = READS,
 ) -> list[Lag]:
     """One row for each job and topic of ``reads`` that is there, in their order."""
@@ -79,18 +78,12 @@ class LagOfGroups:
             raise UnavailableError("Kafka does not answer; see `fleetpulse doctor`") from error
 
     async def _found(self) -> list[Lag]:
-        settings = self._kafka.client_settings()
-        admin = AIOKafkaAdminClient(**settings)
-        consumer = AIOKafkaConsumer(**settings, isolation_level="read_committed", enable_auto_commit=False)
-        try:
-            await asyncio.gather(admin.start(), consumer.start())
+        async with started(make_admin(self._kafka)) as admin, started(make_consumer(self._kafka)) as consumer:
             names = {job: f"{self._kafka.deployment}-{job}" for job in READS}
             offsets = await asyncio.gather(*(once_there(partial(committed, admin, name)) for name in names.values()))
             places = await _places(admin)
             await learn_leaders(consumer, places)
             begins, ends = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
-        finally:
-            await asyncio.gather(admin.close(), consumer.stop())
         return lags(dict(zip(names, offsets, strict=True)), plain(begins), plain(ends))
 
 

@@ -14,12 +14,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-import clickhouse_connect
 from aiohttp import ClientError
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from fleetpulse.database import Answer
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.queries.dashboard import Query, Value, query
+from fleetpulse.sql.database import Answer
+from runtime.clickhouse_clients import make_async_client
 from runtime.config import ClickHouseConfig
 from runtime.counters import COUNTERS
 from schemas.errors import FleetpulseError, UnavailableError
@@ -47,6 +48,7 @@ class Data:
         self._connecting = asyncio.Lock()
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
         self._asked = 0
+        self._first_ms: int | None = None
         self._answers: OrderedDict[_Key, tuple[float, asyncio.Future[Answer]]] = OrderedDict()
         self.trouble: str | None = "no question was answered yet"
         """Why the latest question failed; None after one that was answered. For ``/readyz``."""
@@ -67,6 +69,12 @@ class Data:
             while len(self._answers) > KEPT_MAX:
                 self._answers.popitem(last=False)
         return await asyncio.shield(kept[1])
+
+    async def since_first_event(self, span: TimeRange) -> TimeRange:
+        """The range without what of it lies before the first event of all. Raises as ``ask``."""
+        if self._first_ms is None or self._first_ms > span.from_ms:
+            (self._first_ms,) = (await self.ask("first_event", {}, span.span_ms)).rows[0]
+        return span.since(self._first_ms)
 
     async def _answer(self, found: Query, bound: dict[str, Value]) -> Answer:
         if self._asked >= CONNECTIONS_MAX + WAITING_MAX:
@@ -102,8 +110,8 @@ class Data:
     async def _connected(self) -> Any:
         async with self._connecting:
             if self._client is None:
-                self._client = await clickhouse_connect.get_async_client(
-                    **self._config.client_settings(),
+                self._client = await make_async_client(
+                    self._config,
                     connector_limit=CONNECTIONS_MAX,
                     connect_timeout=CONNECT_S,
                     send_receive_timeout=ANSWER_S,

@@ -1,4 +1,4 @@
-"""What is said of each GPU from what it told: fine, hot, held back, missing. Pure."""
+"""What is said of each GPU from what it reported: fine, hot, throttled, not reporting. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 MISSING_MS = 30_000
 """An edge sends every second; a window and its way into the tables take some ten seconds more."""
 HELD_SHARE = 0.05
-"""Held back for more of the last minute than this is worth a look; a short touch of the power limit is daily life."""
+"""Throttled for more of the last minute than this is worth a look; a short touch of the power limit is daily life."""
 HOT_C = 88
 _ORDER = ("missing", "held", "hot", "fine")
-_TEXT = {"missing": "missing", "held": "held back", "hot": "hot", "fine": "fine"}
+_TEXT = {"missing": "not reporting", "held": "throttled", "hot": "hot", "fine": "fine"}
 _MOOD = {"missing": "fp-bad", "held": "fp-warn", "hot": "fp-warn", "fine": "fp-good"}
 
 
@@ -35,7 +35,7 @@ class Health:
 
     @property
     def held(self) -> int:
-        """GPUs held back by heat or power."""
+        """GPUs throttled by heat or power."""
         return self.count("held")
 
     @property

@@ -14,8 +14,8 @@ export default {
     </div>
     <div class="fp-map-legend">
       <span>{{ least }}</span><i class="fp-map-ramp" :style="{background: ramp}"></i><span>{{ most }}</span>
-      <span class="fp-map-state"><i class="missing"></i>missing</span>
-      <span class="fp-map-state"><i class="warned"></i>held back or hot</span>
+      <span class="fp-map-state"><i class="missing"></i>not reporting</span>
+      <span class="fp-map-state"><i class="warned"></i>throttled or hot</span>
     </div>
   </div>`,
   props: {
@@ -25,7 +25,7 @@ export default {
     height: Number,
     places: String, // of each GPU row * columns + column, with spaces between
     levels: String, // of each GPU a letter: "0" is the first shade, a space not known
-    states: String, // of each GPU "m" missing, "w" held back or hot, "." fine
+    states: String, // of each GPU "m" not reporting, "w" throttled or hot, "." fine
     shades: String, // colours from little to much, with spaces between
     hosts: Array, // names of the columns, where they are few
     least: String,

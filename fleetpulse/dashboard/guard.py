@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from fleetpulse.dashboard.plain_page import plain_page
 from fleetpulse.dashboard.security import COOKIE, COOKIE_S, HEADERS, OPEN_PATHS, Access
 
 Scope = MutableMapping[str, Any]
@@ -21,16 +22,10 @@ WRONG_TOKEN_S = 0.5
 """How long an answer to a wrong token waits: slows guessing, holds nothing up."""
 _BODY_BYTES_MAX = 4_096
 _QUERY_BYTES_MAX = 8_192
-_LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>fleetpulse: log in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>
-:root{{color-scheme:light dark}}body{{font:15px/1.5 system-ui,sans-serif;display:grid;place-items:center;
-min-height:100vh;margin:0;background:Canvas;color:CanvasText}}form{{display:grid;gap:12px;width:min(320px,90vw)}}
-input,button{{font:inherit;padding:9px 11px;border-radius:6px;border:1px solid #8888}}
-button{{background:#2563eb;color:#fff;border:0;cursor:pointer}}p{{margin:0}}.w{{color:#dc2626}}</style></head><body>
-<main><form method="post" action="/login"><h1>fleetpulse</h1><p class="w" role="alert">{told}</p>
+_LOGIN = """<form method="post" action="/login"><h1>fleetpulse</h1><p class="w" role="alert">{told}</p>
 <label for="token">Token of this dashboard</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<input type="hidden" name="next" value="{to}"><button>Log in</button></form></main></body></html>"""
+<input type="hidden" name="next" value="{to}"><button>Log in</button></form>"""
 
 
 class Guard:
@@ -95,7 +90,8 @@ class Guard:
 
 
 def _form(to: str, told: str = "", status: int = 200) -> Response:
-    return HTMLResponse(_LOGIN.format(told=html.escape(told), to=html.escape(_own_path(to), quote=True)), status)
+    form = _LOGIN.format(told=html.escape(told), to=html.escape(_own_path(to), quote=True))
+    return HTMLResponse(plain_page("log in", form), status)
 
 
 def _own_path(to: str) -> str:

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from stream_jobs.rules.ruleset import SloClass
-
-if TYPE_CHECKING:
-    from fleetpulse.dashboard.view import View
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What pages know beside the database. Without ``slo_classes`` nothing is judged."""
-
-    slo_classes: tuple[SloClass, ...] = ()
-
-
-Refresh = Callable[[], Awaitable[None]]
-"""Asks again and shows the answers in the elements built before. An error of ours becomes the page's notice."""
+from fleetpulse.dashboard.view import Refresh, View
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from fleetpulse.dashboard.parts import Column, Table
 from fleetpulse.dashboard.time_range import TimeRange, iso
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, middle, short
 from fleetpulse.dashboard.view import View
-from fleetpulse.database import Answer
+from fleetpulse.sql.database import Answer
 from schemas.limits import MINUTE_MS
 
 _MOODS = {"ok": "fp-good", "error": "fp-bad", "timeout": "fp-bad", "rejected": "fp-warn"}

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from nicegui import Client, app, ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.guard import Guard
-from fleetpulse.dashboard.page import Facts, PageSpec
+from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.plain_page import not_found
 from fleetpulse.dashboard.registry import PAGES
 from fleetpulse.dashboard.security import Access
 from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
+from fleetpulse.dashboard.view import Facts
 from runtime.config import ClickHouseConfig
 from runtime.health import HealthServer, Heartbeat
 from schemas.errors import ConfigError
@@ -58,6 +60,7 @@ def application(data: Data, access: Access, facts: Facts, pages: tuple[PageSpec,
     web.add_api_route("/", lambda: RedirectResponse(pages[0].path), include_in_schema=False)
     for page in pages:
         _route(page, pages, data, facts)
+    app.add_exception_handler(404, _not_found(pages))  # NiceGUI's own page knows no way back
     app.config.endpoint_documentation = "none"
     ui.run_with(
         web,
@@ -76,6 +79,11 @@ def _route(page: PageSpec, pages: tuple[PageSpec, ...], data: Data, facts: Facts
     async def show(client: Client, request: Request) -> None:
         dark = request.cookies.get(THEME_COOKIE) == "dark"
         await Shell(pages, page, data, facts).open(client, dict(request.query_params), dark=dark)
+
+
+def _not_found(pages: tuple[PageSpec, ...]) -> Callable[[Request, Exception], HTMLResponse]:
+    titles = {page.path: page.title for page in pages if page.in_menu}
+    return lambda request, _error: HTMLResponse(not_found(request.url.path, titles), 404)
 
 
 def _ready(data: Data) -> JSONResponse:

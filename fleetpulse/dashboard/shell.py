@@ -9,13 +9,13 @@ from dataclasses import replace
 from nicegui import Client, ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.page import Facts, PageSpec
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Segments, set_text, tag
 from fleetpulse.dashboard.suggestions import Suggestions
 from fleetpulse.dashboard.theme import css
 from fleetpulse.dashboard.time_range import PRESETS, Asked, fixed, label, moment_ms
 from fleetpulse.dashboard.url_state import UrlState, parse
-from fleetpulse.dashboard.view import AGAIN_S, View, wall_ms
+from fleetpulse.dashboard.view import AGAIN_S, Facts, View, wall_ms
 
 THEME_COOKIE = "fleetpulse_theme"
 FIRST_ANSWER_S = 0.6
@@ -43,7 +43,9 @@ class Shell:
     async def open(self, client: Client, query: Mapping[str, str], *, dark: bool) -> None:
         """Build the page and ask for the first time."""
         state, told = parse(query, self._spec.filters, self._spec.options)
-        self._view = view = View(self._spec, state, self._data, self._facts, dark=dark, now_ms=wall_ms)
+        self._view = view = View(
+            self._spec.path, self._spec.options, state, self._data, self._facts, dark=dark, now_ms=wall_ms
+        )
         ui.add_css(css())
         ui.add_head_html(_HEAD)
         ui.dark_mode(dark)

@@ -40,6 +40,12 @@ class TimeRange:
         """Its last so long."""
         return TimeRange(max(self.from_ms, self.to_ms - span_ms), self.to_ms)
 
+    def since(self, at_ms: int | None) -> TimeRange:
+        """What of it is not before ``at_ms``, at least its last window; all of it for None."""
+        if at_ms is None or at_ms <= self.from_ms:
+            return self
+        return TimeRange(max(self.from_ms, min(at_ms, self.to_ms - SPAN_MIN_MS)), self.to_ms)
+
     @property
     def bucket_ms(self) -> int:
         """Width of a point of a chart: a round step that gives at most ``POINTS_MAX`` points."""

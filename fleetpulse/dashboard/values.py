@@ -71,6 +71,16 @@ def ago(age_ms: float | None) -> str:
     return f"{seconds / 86_400:.0f} d"
 
 
+def rate(amount: float, seconds: float | None) -> float | None:
+    """An amount a second; None where no second is covered."""
+    return amount / seconds if seconds else None
+
+
+def covered_text(seconds: float | None) -> str:
+    """What a rate is the mean of: ``over 70 s of data``."""
+    return "no data in this range" if not seconds else f"over {ago(1_000 * seconds)} of data"
+
+
 def clean(value: object) -> str:
     """Anybody's text for a label: control characters and direction marks shown as escapes, at most 200 characters."""
     if value is None:

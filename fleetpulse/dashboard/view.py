@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.page import Facts, PageSpec, Refresh
 from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
-from fleetpulse.dashboard.time_range import TimeRange, fixed
+from fleetpulse.dashboard.time_range import Asked, TimeRange, fixed
 from fleetpulse.dashboard.url_state import UrlState
-from fleetpulse.database import Answer
 from fleetpulse.queries.dashboard import Value, query
+from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
+from stream_jobs.rules.model import SloClass
 
 _log = logging.getLogger(__name__)
 
@@ -29,14 +31,37 @@ AGAIN_S = 3.0
 _SET_ADDRESS = "history.pushState(null, '', {0})"
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What pages know beside the database. Without ``slo_classes`` nothing is judged. ``budgets_file`` is read whenever
+    budgets are shown, so that a change in it needs no restart."""
+
+    slo_classes: tuple[SloClass, ...] = ()
+    budgets_file: Path | None = None
+
+
+Refresh = Callable[[], Awaitable[None]]
+"""Asks again and shows the answers in the elements built before. An error of ours becomes the page's notice."""
+
+
 class View:
-    """``state`` is what the address says. Changes go through ``set``, ``zoom`` and ``shell`` only."""
+    """The page at ``path``, whose options have these ``defaults``. ``state`` is what the address says. Changes go
+    through ``set``, ``zoom`` and ``shell`` only."""
 
     def __init__(
-        self, spec: PageSpec, state: UrlState, data: Data, facts: Facts, *, dark: bool, now_ms: Callable[[], int]
+        self,
+        path: str,
+        defaults: Mapping[str, str],
+        state: UrlState,
+        data: Data,
+        facts: Facts,
+        *,
+        dark: bool,
+        now_ms: Callable[[], int],
     ) -> None:
         self.facts = facts
-        self.spec = spec
+        self.path = path
+        self._defaults = defaults
         self.state = state
         self.data = data
         self.palette: Palette = DARK if dark else LIGHT
@@ -66,7 +91,7 @@ class View:
     def choice(self, name: str, known: Any) -> str:
         """The option's value when it is one of the known, else its default: links hold anything."""
         value = self.state.options[name]
-        return value if value in known else self.spec.options[name]
+        return value if value in known else self._defaults[name]
 
     async def ask(self, name: str, **values: Value) -> Answer:
         """The answer to a named query over the page's range, with its filters; ``values`` are its own."""
@@ -77,6 +102,12 @@ class View:
         known: dict[str, Value] = {"from_ms": span.from_ms, "to_ms": span.to_ms, "bucket_ms": span.bucket_ms}
         standing = {place: self.filter(place) for place in query(name).parameters}
         return await self.data.ask(name, {**standing, **known, **values}, span.span_ms)
+
+    async def covered_s(self) -> float | None:
+        """Seconds of the range in which anything reported, whatever the filters: what a rate is of. None for none."""
+        grain_ms = query("covered").grain_ms(self.range.span_ms)
+        (found,) = (await self.ask("covered", grain_ms=grain_ms)).records()
+        return found["covered_ms"] / 1_000 or None
 
     async def gather(self, *asked: Awaitable[Answer]) -> list[Answer]:
         """Answers to several questions asked at once, in order; the first failure is raised."""
@@ -153,7 +184,7 @@ class View:
 
     def _become(self, state: UrlState) -> None:
         self.state = state
-        address = f"{self.spec.path}?{state.query(self.spec.options)}".rstrip("?")
+        address = f"{self.path}?{state.query(self._defaults)}".rstrip("?")
         ui.run_javascript(_SET_ADDRESS.format(_quoted(address)))
         self.on_state()
         self.again()
@@ -166,16 +197,16 @@ class View:
 
     async def _once(self) -> None:
         assert self._refresh is not None
-        self.range = self.state.asked.at(self._now_ms())
         self.on_busy(True)
         try:
+            self.range = await self._range_now()
             await self._refresh()
         except FleetpulseError as error:
             self.failed = error.retriable
             self.on_notice(str(error))
         except Exception as error:
             if repr(error) != self._logged:  # a live page asks every few seconds
-                _log.exception("a page could not be shown", extra={"page": self.spec.path})
+                _log.exception("a page could not be shown", extra={"page": self.path})
             self._logged = repr(error)
             self.failed = False
             self.on_notice("This page met a defect of the dashboard; its log says which.")
@@ -185,6 +216,11 @@ class View:
             self.on_notice(None)
         finally:
             self.on_busy(False)
+
+    async def _range_now(self) -> TimeRange:
+        """The range at this moment; one that nobody chose begins with the first event."""
+        span = self.state.asked.at(self._now_ms())
+        return await self.data.since_first_event(span) if self.state.asked == Asked() else span
 
 
 def wall_ms() -> int:

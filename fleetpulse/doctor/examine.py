@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleetpulse.config_view import unknown_keys
+from fleetpulse.commands.config_view import unknown_keys
 from fleetpulse.doctor.facts import Bounds, DatabaseFacts, KafkaFacts
 from fleetpulse.doctor.finding import Finding, Report, wrong
 from fleetpulse.doctor.judge_config import judge_config
@@ -16,12 +17,11 @@ from fleetpulse.doctor.judge_kafka import judge_kafka
 from fleetpulse.doctor.look_database import look_at_database
 from fleetpulse.doctor.look_host import look_at_host
 from fleetpulse.doctor.look_kafka import look_at_kafka
+from fleetpulse.migrate.table_plan import Wanted
+from fleetpulse.migrate.tables import wanted
 from runtime.clock import Clock, SystemClock
 from runtime.config import Config, layers, load
-from schemas.ddl import Migration, migrations
-from schemas.errors import ConfigError, StackError
-from schemas.finals import PASSED_ON_TOPICS
-from schemas.topics import (
+from schemas.contract.topics import (
     ALERT_COMMANDS,
     ALERTS_TOPIC,
     BOOKS_TOPIC,
@@ -33,6 +33,8 @@ from schemas.topics import (
     WINDOW_PARTIALS,
     Topic,
 )
+from schemas.errors import ConfigError, StackError
+from schemas.rows.finals import PASSED_ON_TOPICS
 
 _SOURCES = tuple(topic.name for topic in SOURCE_TOPICS)
 READS: Mapping[str, tuple[str, ...]] = {
@@ -54,17 +56,17 @@ class Subject:
     topics: Sequence[Topic] = TOPICS
     reads: Mapping[str, Sequence[str]] = field(default_factory=lambda: READS)
     clock: Clock = field(default_factory=SystemClock)
-    migrations: Sequence[Migration] | None = None
-    """None: those of this version under the configuration's limits."""
+    wanted: Wanted | None = None
+    """Of the database. None: what this version needs under the configuration's limits."""
 
 
 def examine(flags: Mapping[str, object], environment: Mapping[str, str], bounds: Bounds, *, probe: bool) -> Report:
     """Everything: first the configuration, then what it names. Never raises for what is wrong with a set-up."""
     try:
-        told = layers(flags)
+        given = layers(flags)
     except ConfigError as error:
         return Report(tuple(judge_config(error, ())))
-    unknown = unknown_keys(told, environment)
+    unknown = unknown_keys(given, environment)
     try:
         config = load(flags)
     except ConfigError as error:
@@ -76,11 +78,10 @@ def examine_world(config: Config, bounds: Bounds, subject: Subject, *, probe: bo
     """Findings about this machine, Kafka and ClickHouse as this configuration names them."""
     groups = {f"{config.kafka.deployment}-{name}": topics for name, topics in subject.reads.items()}
     kafka, database = asyncio.run(_look(config, bounds, subject, list(groups), probe=probe))
-    steps = migrations(config.limits) if subject.migrations is None else subject.migrations
     return (
         *_host(config, bounds),
         *judge_kafka(kafka, subject.topics, groups, bounds, config.limits, config.partitions),
-        *judge_database(database, steps, bounds),
+        *judge_database(database, subject.wanted or wanted(config.limits), bounds),
     )
 
 
@@ -88,7 +89,8 @@ def _host(config: Config, bounds: Bounds) -> Iterator[Finding]:
     try:
         yield from judge_host(look_at_host(config.data_dir), bounds)
     except StackError as error:
-        yield wrong("stack.file", str(config.data_dir), str(error), f"mv {config.data_dir} {config.data_dir}.old")
+        away = shlex.join(["mv", str(config.data_dir), f"{config.data_dir}.old"])
+        yield wrong("stack.file", str(config.data_dir), str(error), away)
 
 
 async def _look(

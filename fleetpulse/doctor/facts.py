@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-Place = tuple[str, int]
+from fleetpulse.migrate.table_plan import LiveDatabase
+
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 
@@ -39,7 +41,7 @@ class GroupFacts:
     """One consumer group: members now, and offsets it ever committed."""
 
     members: int
-    committed: Mapping[Place, int]
+    committed: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,13 @@ class KafkaFacts:
     broker_settings: Mapping[str, str] = field(default_factory=dict)
     topics: Mapping[str, TopicFacts] | None = None
     log_ids: frozenset[str] | None = None
-    begins: Mapping[Place, int] = field(default_factory=dict)
-    ends: Mapping[Place, int] = field(default_factory=dict)
-    held_up: Mapping[Place, int] | None = None
+    begins: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    held_up: Mapping[TopicPartition, int] | None = None
     groups: Mapping[str, GroupFacts] | None = None
     skew_ms: int | None = None
     transaction_error: str | None = None
-    """Why a transactional producer gets no id; None: it gets one, or nobody asked."""
+    """Why a transactional producer gets no id; None: it gets one, or none was wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,7 @@ class DiskFacts:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """``applied``: checksum by number of the migrations noted there; None without that table. ``skew_ms``: the
-    server's clock minus this host's."""
+    """``live``: tables, views and applied migrations. ``skew_ms``: the server's clock minus this host's."""
 
     url: str
     writer: LoginFacts
@@ -99,9 +100,7 @@ class DatabaseFacts:
     """None: no login of its own is configured."""
     version: str | None = None
     exists: bool | None = None
-    tables: frozenset[str] | None = None
-    functions: frozenset[str] | None = None
-    applied: Mapping[int, str] | None = None
+    live: LiveDatabase | None = None
     skew_ms: int | None = None
     disks: tuple[DiskFacts, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fleetpulse.config_view import Unknown
+from fleetpulse.commands.config_view import Unknown
 from fleetpulse.doctor.finding import Finding, good, wrong
 from schemas.errors import ConfigError
 

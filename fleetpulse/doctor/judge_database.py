@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from shlex import quote
 
 from fleetpulse.doctor.facts import Bounds, DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.doctor.judge_kafka import judge_clock, setting
-from schemas.ddl import Migration
+from fleetpulse.migrate.plan import SetTtl
+from fleetpulse.migrate.table_plan import Wanted, plan_tables
+from schemas.errors import ContractError
 
 WRITER_NEEDS = ("SELECT", "INSERT", "CREATE TABLE", "CREATE VIEW", "ALTER UPDATE")
 READER_NEEDS = ("SELECT",)
 READER_MUST_NOT = ("INSERT", "ALTER UPDATE", "CREATE TABLE", "DROP TABLE", "TRUNCATE")
 VERSION_MIN = (25, 3)
 _WRONG_LOGIN = (192, 193, 194, 516)
-_MADE = re.compile(r"^CREATE (?:OR REPLACE )?(TABLE|VIEW|FUNCTION)(?: IF NOT EXISTS)? (\w+)", re.MULTILINE)
+_CHECKS = {"migration": "schema.migration", "missing": "schema.missing", "table ttl": "schema.ttl"}
+"""Name of the check by the kind of step that is missing."""
 
 
-def made_by(migrations: Sequence[Migration]) -> dict[str, tuple[str, str]]:
-    """Kind (table, view, function) and file by the name of everything the migrations make."""
-    return {
-        name: (kind.lower(), migration.file_name)
-        for migration in migrations
-        for statement in migration.statements
-        for kind, name in _MADE.findall(statement)
-    }
-
-
-def judge_database(facts: DatabaseFacts, migrations: Sequence[Migration], bounds: Bounds) -> Iterator[Finding]:
+def judge_database(facts: DatabaseFacts, wanted: Wanted, bounds: Bounds) -> Iterator[Finding]:
     """Everything about ClickHouse."""
     yield from _login("clickhouse", facts.url, facts.writer)
     if facts.reader is not None:
@@ -36,7 +29,7 @@ def judge_database(facts: DatabaseFacts, migrations: Sequence[Migration], bounds
     if facts.writer.error is None:
         yield from _version(facts)
         yield from _rights(facts.writer)
-        yield from _schema(facts, migrations)
+        yield from _schema(facts, wanted)
         yield from judge_clock("clock.clickhouse", "the database's clock", facts.skew_ms, bounds)
         for disk in facts.disks:
             yield judge_disk(f"disk {disk.name} of {facts.url}", disk, bounds)
@@ -84,69 +77,38 @@ def _rights(writer: LoginFacts) -> Iterator[Finding]:
             "writer.rights",
             writer.user,
             f"may not {', '.join(missing)} on database {writer.database}",
-            f'clickhouse-client --query "GRANT ALL ON {writer.database}.* TO {writer.user}"',
+            _client(f"GRANT ALL ON {writer.database}.* TO {writer.user}"),
         )
     else:
         yield good("writer.rights", writer.user, f"may write to database {writer.database}")
 
 
-def _schema(facts: DatabaseFacts, migrations: Sequence[Migration]) -> Iterator[Finding]:
+def _schema(facts: DatabaseFacts, wanted: Wanted) -> Iterator[Finding]:
+    """What `fleetpulse migrate` would do, or why it would refuse."""
     database = facts.writer.database
-    if facts.exists is False:
-        yield wrong(
-            "schema.database",
-            database,
-            "does not exist",
-            f'clickhouse-client --query "CREATE DATABASE {database}" && fleetpulse migrate',
-        )
+    if facts.exists is False or facts.live is None:
+        create = f"{_client(f'CREATE DATABASE {database}')} && fleetpulse migrate"
+        yield wrong("schema.database", database, "does not exist", create)
         return
-    if facts.applied is None:
+    if facts.live.is_new:
         yield wrong("schema.migration", database, "was never migrated", "fleetpulse migrate")
         return
-    problems = [*_migrations(facts, migrations), *_tables(facts, migrations)]
-    yield from problems
-    if not problems:
-        yield good("schema.migration", database, f"is at migration {max(one.number for one in migrations)}")
-
-
-def _migrations(facts: DatabaseFacts, migrations: Sequence[Migration]) -> Iterator[Finding]:
-    assert facts.applied is not None
-    database = facts.writer.database
-    for one in migrations:
-        has = facts.applied.get(one.number)
-        if has is None:
-            yield wrong("schema.migration", one.file_name, f"is not applied to {database}", "fleetpulse migrate")
-        elif has != one.checksum and one.replaceable:
-            yield wrong("schema.migration", one.file_name, "is applied in an older version", "fleetpulse migrate")
-        elif has != one.checksum:
-            yield wrong(
-                "schema.migration",
-                one.file_name,
-                f"its tables in {database} were made by another version or with other limits",
-                f'clickhouse-client --query "DROP DATABASE {database}" && fleetpulse migrate   # loses its rows;'
-                " topics bring back what they still hold",
-            )
-    newer = sorted(set(facts.applied) - {one.number for one in migrations})
-    if newer:
-        says = f"{database} knows migrations {', '.join(map(str, newer))}, newer than this fleetpulse"
-        yield wrong("schema.newer", database, says, "pip install --upgrade fleetpulse")
-
-
-def _tables(facts: DatabaseFacts, migrations: Sequence[Migration]) -> Iterator[Finding]:
-    if facts.tables is None or facts.applied is None:
+    try:
+        plan = plan_tables(facts.live, wanted)
+    except ContractError as error:
+        yield wrong(
+            "schema.migration", database, str(error), "fleetpulse migrate   # of the release that is named there"
+        )
         return
-    applied = [one for one in migrations if one.number in facts.applied]
-    for name, (kind, file_name) in made_by(applied).items():
-        there = facts.functions if kind == "function" else facts.tables
-        if there is not None and name not in there:
-            number = int(file_name[:4])
-            forget = f"ALTER TABLE {facts.writer.database}.schema_migrations DELETE WHERE number = {number}"
-            yield wrong(
-                f"schema.{kind}",
-                name,
-                f"is missing although {file_name} was applied",
-                f'clickhouse-client --query "{forget} SETTINGS mutations_sync = 1" && fleetpulse migrate',
-            )
+    for step in plan.steps:
+        if isinstance(step, SetTtl) and step.subject not in facts.live.tables:
+            continue  # that it is missing is said already
+        judged, mend = (note, "fleetpulse migrate --yes") if step.removes else (wrong, "fleetpulse migrate")
+        yield judged(_CHECKS[step.kind], step.subject, f"is not as configured: {step.says}", mend)
+    for text in plan.notes:
+        yield note("schema.note", database, text)
+    if plan.empty:
+        yield good("schema.migration", database, f"is at migration {max(facts.live.applied)}")
 
 
 def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
@@ -168,11 +130,13 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
             "reader.rights",
             reader.user,
             f"runs people's SQL and may {', '.join(right for right in READER_MUST_NOT if reader.can.get(right))}",
-            f'clickhouse-client --query "REVOKE ALL ON *.* FROM {reader.user}; GRANT SELECT ON'
-            f' {reader.database}.* TO {reader.user}; ALTER USER {reader.user} SETTINGS readonly = 2"',
+            _client(
+                f"REVOKE ALL ON *.* FROM {reader.user}; GRANT SELECT ON {reader.database}.* TO {reader.user};"
+                f" ALTER USER {reader.user} SETTINGS readonly = 2"
+            ),
         )
     elif not all(reader.can.get(right, True) for right in READER_NEEDS):
-        mend = f'clickhouse-client --query "GRANT SELECT ON {reader.database}.* TO {reader.user}"'
+        mend = _client(f"GRANT SELECT ON {reader.database}.* TO {reader.user}")
         yield wrong("reader.rights", reader.user, f"may not read database {reader.database}", mend)
     else:
         yield good("reader.rights", reader.user, f"may read database {reader.database}, and only that")
@@ -181,8 +145,13 @@ def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
             "reader.database",
             reader.database,
             f"is what people read, but the sink writes to {facts.writer.database}",
-            f"FLEETPULSE_CLICKHOUSE_READER__DATABASE={facts.writer.database}",
+            f"FLEETPULSE_CLICKHOUSE_READER__DATABASE={quote(facts.writer.database)}",
         )
+
+
+def _client(sql: str) -> str:
+    """The command that runs it, to be copied into a shell."""
+    return f"clickhouse-client --query {quote(sql)}"
 
 
 def _writes(login: LoginFacts) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from fleetpulse.doctor.facts import Bounds, HostFacts
 from fleetpulse.doctor.finding import Finding, good, note, wrong
 from fleetpulse.doctor.judge_database import judge_disk
+from fleetpulse.stack.report import command_for
 
 
 def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
@@ -14,7 +16,7 @@ def judge_host(facts: HostFacts, bounds: Bounds) -> Iterator[Finding]:
     if facts.disk is not None:
         yield judge_disk(f"disk of {facts.data_dir}", facts.disk, bounds)
     for path in facts.open_secrets:
-        yield wrong("secret.file", str(path), "holds passwords and others can read it", f"chmod 600 {path}")
+        yield wrong("secret.file", str(path), "holds passwords and others can read it", f"chmod 600 {quote(str(path))}")
     if facts.stack is None:
         yield note("stack", str(facts.data_dir), "no local stack is wanted here; servers run elsewhere")
         return
@@ -27,7 +29,7 @@ def _stack(facts: HostFacts) -> Iterator[Finding]:
         yield wrong("stack.java", "java", facts.java_error, "pip install 'fleetpulse[local]'   # or set JAVA_HOME")
     else:
         yield good("stack.java", "java", "is new enough")
-    up = f"fleetpulse up --data-dir {facts.data_dir}"
+    up, down = (command_for(words, facts.data_dir) for words in ("up", "down"))
     for part, port in facts.taken:
         says = f"port {port} is taken by another process, {part} needs it"
         yield wrong("stack.port", str(port), says, f"{up} --new-ports")
@@ -40,7 +42,7 @@ def _stack(facts: HostFacts) -> Iterator[Finding]:
                 "stack.part",
                 one.name,
                 says,
-                f"fleetpulse down --data-dir {facts.data_dir} && {up}   # its log: {one.log}",
+                f"{down} && {up}   # its log: {one.log}",
             )
         else:
             yield good("stack.part", one.name, "runs and answers")

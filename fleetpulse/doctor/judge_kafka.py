@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fleetpulse.doctor.facts import Bounds, GroupFacts, KafkaFacts, Place, TopicFacts
+from fleetpulse.doctor.facts import Bounds, GroupFacts, KafkaFacts, TopicFacts, TopicPartition
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
-from fleetpulse.migrate import REPLICAS, partitions_of, topic_settings
+from fleetpulse.migrate.topic_plan import MIGRATED, REPLICAS, topic_settings
+from schemas.contract.topics import Topic, partitions_of, source_of
 from schemas.limits import MINUTE_MS, Limits
-from schemas.topics import Topic
 
 _AT_LEAST = frozenset({"retention.ms", "max.message.bytes", "min.compaction.lag.ms", "min.insync.replicas"})
 """Settings of which more is fine too; -1 is without end where ``retention.ms`` says so."""
@@ -34,7 +34,7 @@ def judge_kafka(
         return
     yield from _brokers(facts, limits)
     for topic in topics:
-        yield from _topic(facts, topic, partitions)
+        yield from _topic(facts, topic, partitions, limits)
     yield from _log_ids(facts, topics)
     yield from _transactions(facts)
     yield from judge_lag(facts, groups, bounds)
@@ -82,38 +82,31 @@ def _brokers(facts: KafkaFacts, limits: Limits) -> Iterator[Finding]:
         )
 
 
-def _topic(facts: KafkaFacts, topic: Topic, partitions: Mapping[str, int]) -> Iterator[Finding]:
+def _topic(facts: KafkaFacts, topic: Topic, partitions: Mapping[str, int], limits: Limits) -> Iterator[Finding]:
     assert facts.topics is not None
     found = facts.topics.get(topic.name)
     if found is None:
         yield wrong("topic.exists", topic.name, "does not exist", "fleetpulse migrate")
         return
-    problems = [*_partitions(facts, topic, found, partitions), *_settings(facts, topic, found), *_copies(topic, found)]
+    problems = [*_partitions(topic, found, partitions), *_settings(facts, topic, found, limits), *_copies(topic, found)]
     yield from problems
     if not problems:
         yield good("topic", topic.name, f"as in the contract, {found.partitions} partitions")
 
 
-def _partitions(facts: KafkaFacts, topic: Topic, found: TopicFacts, partitions: Mapping[str, int]) -> Iterator[Finding]:
+def _partitions(topic: Topic, found: TopicFacts, partitions: Mapping[str, int]) -> Iterator[Finding]:
     wanted = partitions_of(topic, partitions)
     if found.partitions < wanted:
-        mend = (
-            f"kafka-topics.sh --bootstrap-server {facts.bootstrap} --alter --topic {topic.name} --partitions {wanted}"
-        )
         says = f"has {found.partitions} partitions, processes count on {wanted}: records would be lost"
-        yield wrong("topic.partitions", topic.name, says, f"{mend}   # while nothing produces")
-    elif found.partitions > wanted:
+        yield wrong("topic.partitions", topic.name, says, "fleetpulse migrate")
+    elif found.partitions > wanted and topic.name == source_of(topic):
         says = f"has {found.partitions} partitions, processes use {wanted} of them"
-        yield note(
-            "topic.partitions",
-            topic.name,
-            says,
-            f"partitions.{topic.name} = {found.partitions} in fleetpulse.toml of every process",
-        )
+        mend = f'"{topic.name}" = {found.partitions} under [partitions] in fleetpulse.toml of every process'
+        yield note("topic.partitions", topic.name, says, mend)
 
 
-def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts) -> Iterator[Finding]:
-    for name, wanted in topic_settings(topic, found.replicas).items():
+def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts, limits: Limits) -> Iterator[Finding]:
+    for name, wanted in topic_settings(topic, found.replicas, limits).items():
         has = found.settings.get(name)
         if has is None or _enough(name, has, wanted):
             continue
@@ -121,8 +114,9 @@ def _settings(facts: KafkaFacts, topic: Topic, found: TopicFacts) -> Iterator[Fi
             f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type topics"
             f" --entity-name {topic.name} --add-config {name}={wanted}"
         )
-        tell = note if name in _ONLY_TIDY else wrong
-        yield tell(f"topic.{name}", topic.name, f"{name}={has}, the contract says {wanted}{_because(name)}", mend)
+        judged = note if name in _ONLY_TIDY else wrong
+        says = f"{name}={has}, the contract says {wanted}{_because(name)}"
+        yield judged(f"topic.{name}", topic.name, says, "fleetpulse migrate" if name in MIGRATED else mend)
 
 
 def _enough(name: str, has: str, wanted: str) -> bool:
@@ -217,7 +211,12 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
             yield good("lag", group, f"{found.members} members, {_most(facts, found, topics):,} records behind at most")
 
 
-def behind(topic: str, committed: Mapping[Place, int], begins: Mapping[Place, int], ends: Mapping[Place, int]) -> int:
+def behind(
+    topic: str,
+    committed: Mapping[TopicPartition, int],
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> int:
     """Records of a topic between what was committed, or the beginning, and the end, over all partitions.
 
     What retention took is not waited for. Transactions leave markers in a log: they count as records.
@@ -256,7 +255,7 @@ def _starter(group: str, members: int = 0) -> str:
 def judge_clock(check: str, subject: str, skew_ms: int | None, bounds: Bounds) -> Iterator[Finding]:
     """One clock against this host's."""
     if skew_ms is None:
-        yield unknown(check, subject, "cannot be told while nothing arrives; `fleetpulse doctor --probe` makes it so")
+        yield unknown(check, subject, "is unknown while nothing arrives; `fleetpulse doctor --probe` sends a record")
     elif abs(skew_ms) > bounds.skew_ms_max:
         way = "ahead of" if skew_ms > 0 else "behind"
         yield wrong(

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
-from runtime.clickhouse_access import first_line, refused
+from fleetpulse.migrate.tables import look
+from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
-from schemas.ddl_tables import HISTORY
 from schemas.errors import ConfigError
 
 _WORLD = (ClickHouseError, OSError)
+_EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
 
 
 def look_at_database(
@@ -35,10 +35,8 @@ def look_at_database(
 
 @contextlib.contextmanager
 def _client(config: ClickHouseConfig, within_s: float) -> Iterator[Any]:
-    settings = config.client_settings()
-    del settings["database"]  # that it does not exist is a finding, not an error
     limits = {"connect_timeout": min(5.0, within_s), "send_receive_timeout": within_s, "query_retries": 0}
-    client = clickhouse_connect.get_client(**settings, **limits, autogenerate_session_id=False)
+    client = make_client(config, database=None, **limits)  # that its database does not exist is a finding, not an error
     try:
         yield client
     finally:
@@ -55,7 +53,7 @@ def _login(config: ClickHouseConfig, within_s: float) -> LoginFacts:
 
 def _refused(config: ClickHouseConfig, error: Exception) -> LoginFacts:
     code = getattr(error, "code", None)
-    why = refused(error, config)
+    why = rejected(error, config)
     if code is None and isinstance(why, ConfigError):
         return LoginFacts(config.user, config.database, error=why.bound, key=why.key.partition(".")[2])
     return LoginFacts(config.user, config.database, error=first_line(error), error_code=code)
@@ -69,32 +67,19 @@ def _rights(client: Any, config: ClickHouseConfig) -> LoginFacts:
 
 
 def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
-    asked = {"database": config.database}
     before_ms = clock.now_ms()
     server_ms = int(client.command("SELECT toUnixTimestamp64Milli(now64(3))"))
     skew_ms = server_ms - (before_ms + clock.now_ms()) // 2
-    tables = _column(client, "SELECT name FROM system.tables WHERE database = {database:String}", asked)
     return DatabaseFacts(
         url=config.url,
         writer=_rights(client, config),
         reader=None,
         version=str(client.command("SELECT version()")),
-        exists=bool(_column(client, "SELECT 1 FROM system.databases WHERE name = {database:String}", asked)),
-        tables=tables,
-        functions=_column(client, "SELECT name FROM system.functions WHERE origin = 'SQLUserDefined'", {}),
-        applied=_applied(client, config.database) if HISTORY in tables else None,
+        exists=bool(client.query(_EXISTS, parameters={"database": config.database}).result_rows),
+        live=look(client, config.database),
         skew_ms=skew_ms,
         disks=_disks(client),
     )
-
-
-def _column(client: Any, sql: str, parameters: dict[str, str]) -> frozenset[str]:
-    return frozenset(row[0] for row in client.query(sql, parameters=parameters).result_rows)
-
-
-def _applied(client: Any, database: str) -> dict[int, str]:
-    rows = client.query(f"SELECT * FROM {database}.{HISTORY} FINAL").named_results()
-    return {int(row["number"]): row.get("checksum", "") for row in rows}
 
 
 def _disks(client: Any) -> tuple[DiskFacts, ...]:

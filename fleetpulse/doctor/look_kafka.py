@@ -15,18 +15,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import TopicPartition
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, Place, TopicFacts
+from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicFacts
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
-from runtime.kafka_access import is_untold, why_refused
+from runtime.kafka_clients import has_no_cause, make_admin, make_consumer, make_producer, started, why_rejected
 from runtime.log_ids import read_log_ids
+from schemas.contract.topics import Topic
 from schemas.errors import ConfigError, FleetpulseError
-from schemas.topics import Topic
 
 T = TypeVar("T")
 _CONNECT_WITHIN_S = 3.0
@@ -73,30 +73,24 @@ async def look_at_kafka(
     facts = KafkaFacts(kafka.bootstrap, await _addresses(kafka.bootstrap))
     if all(error is not None for error in facts.addresses.values()):
         return facts
-    try:
-        settings = bounded.client_settings()
-    except ConfigError as error:
-        return replace(facts, error=str(error))
-    admin = AIOKafkaAdminClient(**settings)
-    try:
-        await admin.start()
-    except _WORLD as error:
-        await admin._client.close()
-        return await _turned_away(look, facts, error)
-    try:
+    async with contextlib.AsyncExitStack() as running:
+        try:
+            admin = await running.enter_async_context(started(make_admin(bounded)))
+        except ConfigError as error:
+            return replace(facts, error=str(error))
+        except _WORLD as error:
+            return await _rejected(look, facts, error)
         facts = await _cluster(admin, look, facts, topics)
         facts = await _logs(look, facts, topics)
         return await _others(admin, look, facts, groups, probe=probe)
-    finally:
-        await admin.close()
 
 
-async def _turned_away(look: _Look, facts: KafkaFacts, error: Exception) -> KafkaFacts:
-    refused = await look.at(why_refused(look.kafka)) if is_untold(error) else None
-    if refused is None:
-        said = f"takes connections and does not speak as told ({look.kafka.security_protocol}): {error!r}"
-        return replace(facts, error=said)
-    return replace(facts, error=str(refused), key=getattr(refused, "key", None))
+async def _rejected(look: _Look, facts: KafkaFacts, error: Exception) -> KafkaFacts:
+    why = await look.at(why_rejected(look.kafka)) if has_no_cause(error) else None
+    if why is None:
+        detail = f"accepts connections and does not speak {look.kafka.security_protocol} as configured: {error!r}"
+        return replace(facts, error=detail)
+    return replace(facts, error=str(why), key=getattr(why, "key", None))
 
 
 async def _addresses(bootstrap: str) -> dict[str, str | None]:
@@ -203,7 +197,7 @@ async def learn_leaders(consumer: Any, places: Sequence[TopicPartition]) -> None
     await consumer._client.set_topics({place.topic for place in places})
 
 
-def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[Place, int]:
+def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, int]:
     """Offsets by topic and partition."""
     return {(place.topic, place.partition): offset for place, offset in (offsets or {}).items()}
 
@@ -211,7 +205,7 @@ def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[Place, int]:
 @contextlib.asynccontextmanager
 async def _consumer(look: _Look, isolation: str) -> AsyncIterator[Any]:
     """A consumer without a group; None when it cannot start."""
-    consumer = AIOKafkaConsumer(**look.kafka.client_settings(), isolation_level=isolation, enable_auto_commit=False)
+    consumer = make_consumer(look.kafka, isolation_level=isolation)
     try:
         try:
             await consumer.start()
@@ -223,7 +217,7 @@ async def _consumer(look: _Look, isolation: str) -> AsyncIterator[Any]:
         await consumer.stop()
 
 
-async def _held_up(committed: Any, every: Any, before: Mapping[TopicPartition, int]) -> dict[Place, int]:
+async def _held_up(committed: Any, every: Any, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Partitions whose stable end stood still behind the real end for some seconds."""
     ends = await every.end_offsets(list(before))
     behind = [place for place, stable in before.items() if stable < ends[place]]
@@ -289,7 +283,7 @@ async def _group(admin: Any, name: str) -> GroupFacts:
     return GroupFacts(sum(len(group[5]) for group in answer.groups), offsets)
 
 
-async def committed(admin: Any, group: str) -> dict[Place, int]:
+async def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
     """What a group has committed; empty where it never ran."""
     offsets = await admin.list_consumer_group_offsets(group)
     return plain({place: found.offset for place, found in offsets.items() if found.offset >= 0})
@@ -298,7 +292,7 @@ async def committed(admin: Any, group: str) -> dict[Place, int]:
 async def _transactional(look: _Look) -> str | None:
     """Why a transactional producer gets no id; None when it does."""
     own = f"{look.kafka.deployment}-doctor-{secrets.token_hex(4)}"
-    producer = AIOKafkaProducer(**look.kafka.client_settings(), transactional_id=own)
+    producer = make_producer(look.kafka, transactional_id=own)
     try:
         await asyncio.wait_for(producer.start(), look.left_s)
     except TimeoutError:
@@ -315,13 +309,11 @@ async def _probe(admin: Any, look: _Look) -> int:
     name = f"fleetpulse-doctor-{secrets.token_hex(6)}"
     settings = {"message.timestamp.type": "LogAppendTime", "retention.ms": "60000"}
     await admin.create_topics([NewTopic(name, 1, 1, topic_configs=settings)])
-    producer = AIOKafkaProducer(**look.kafka.client_settings())
     try:
-        await producer.start()
-        await producer.send_and_wait(name, b"")  # the first one waits for metadata
-        before_ms = look.clock.now_ms()
-        sent = await producer.send_and_wait(name, b"")
-        return int(sent.timestamp - (before_ms + look.clock.now_ms()) // 2)
+        async with started(make_producer(look.kafka)) as producer:
+            await producer.send_and_wait(name, b"")  # the first one waits for metadata
+            before_ms = look.clock.now_ms()
+            sent = await producer.send_and_wait(name, b"")
+            return int(sent.timestamp - (before_ms + look.clock.now_ms()) // 2)
     finally:
-        await producer.stop()
         await admin.delete_topics([name])

@@ -36,7 +36,7 @@ LEFT JOIN
         sumIf(p.cost_nusd, kind = 'decode' AND status = 'ok') AS decode_nusd,
         sumIf(p.cost_nusd, kind = 'kv' AND status = 'ok') AS kv_nusd,
         sumIf(p.cost_nusd, status != 'ok') AS failed_nusd,
-        sum(p.energy_mj) AS energy_mj,
+        sum(toInt128(p.energy_mj)) AS energy_mj,
         sum(p.gpu_ms) AS gpu_ms
     FROM cost_parts AS p
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL

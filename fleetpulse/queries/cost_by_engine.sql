@@ -18,7 +18,7 @@ INNER JOIN
         if(uniqExact(c.gpu_model) = 1, any(c.gpu_model), NULL) AS gpu_model,
         if(uniqExact(c.host) = 1, any(c.host), NULL) AS host,
         sum(c.total_nusd) AS total_nusd,
-        sum(c.energy_mj) AS energy_mj,
+        sum(toInt128(c.energy_mj)) AS energy_mj,
         sum(c.gpu_ms) AS gpu_ms
     FROM costs AS c
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine'

@@ -16,7 +16,7 @@ FROM
         sum(c.gpu_ms) AS gpu_ms,
         sum(c.total_nusd) AS total_nusd,
         sumIf(c.total_nusd, use = 'idle') AS idle_nusd,
-        sum(c.energy_mj) AS energy_mj,
+        sum(toInt128(c.energy_mj)) AS energy_mj,
         sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms
     FROM costs AS c
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}

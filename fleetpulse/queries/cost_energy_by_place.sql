@@ -3,7 +3,7 @@ SELECT
     region,
     gpu_model,
     intDiv(minute_ms, 3600000) * 3600000 AS hour_ms,
-    sum(c.energy_mj) AS energy_mj,
+    sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(c.gpu_ms) AS gpu_ms
 FROM costs AS c
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}

@@ -10,8 +10,8 @@ WITH
             intDiv(window_ms, 60000) AS minute,
             any(gpu_model) AS gpu,
             uniqExact(gpu_uuid) AS gpu_count,
-            25 * round(sum(power_limit_mw_sum) / sum(power_limit_mw_count) / 25000) AS limit_w,
-            sum(energy_mj_sum) AS energy_mj
+            25 * round(sum(toInt128(power_limit_mw_sum)) / sum(power_limit_mw_count) / 25000) AS limit_w,
+            sum(toInt128(energy_mj_sum)) AS energy_mj
         FROM gpu_windows
         WHERE window_ms >= first_ms AND window_ms < end_ms AND engine_id IS NOT NULL
         GROUP BY engine_id, minute
@@ -33,10 +33,10 @@ SELECT
     gpus.gpu AS gpu_model,
     gpus.limit_w AS limit_w,
     count() AS minutes,
-    toInt64(sum(gpus.energy_mj)) AS energy_mj,
+    sum(toInt128(gpus.energy_mj)) AS energy_mj,
     toInt64(ifNull(sum(work.prompt), 0)) AS prompt_tokens,
     toInt64(ifNull(sum(work.generated), 0)) AS generated_tokens,
-    round(sum(gpus.energy_mj) / 1000 / (prompt_tokens + generated_tokens), 3) AS j_per_token,
+    round(sum(toInt128(gpus.energy_mj)) / 1000 / (prompt_tokens + generated_tokens), 3) AS j_per_token,
     round(generated_tokens / (60 * sum(gpus.gpu_count)), 1) AS generated_tokens_per_gpu_s
 FROM gpus
 INNER JOIN work ON gpus.engine_id = work.engine_id AND gpus.minute = work.minute

@@ -3,7 +3,7 @@ SELECT
     part,
     if(part = '__overhead__', if(status IS NULL, 'start-up', 'failed'), '') AS what,
     sum(cost_nusd) AS cost_nusd,
-    sum(c.energy_mj) AS energy_mj,
+    sum(toInt128(c.energy_mj)) AS energy_mj,
     sum(c.gpu_ms) AS gpu_ms
 FROM cost_parts AS c
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}

@@ -3,10 +3,10 @@ SELECT
     gpu_model,
     uniqExact(gpu_uuid) AS gpus,
     round(sum(util_gpu_pct_sum) / sum(util_gpu_pct_count), 1) AS util_pct,
-    round(sum(power_mw_sum) / sum(power_mw_count) / 1000) AS power_w,
+    round(sum(toInt128(power_mw_sum)) / sum(power_mw_count) / 1000) AS power_w,
     max(temperature_c_max) AS temperature_max_c,
-    round(100 * sum(memory_used_bytes_sum) / sum(memory_total_bytes_sum), 1) AS memory_pct,
-    round(sum(energy_mj_sum) / 1000) AS energy_j
+    round(100 * sum(toInt128(memory_used_bytes_sum)) / sum(toInt128(memory_total_bytes_sum)), 1) AS memory_pct,
+    round(sum(toInt128(energy_mj_sum)) / 1000) AS energy_j
 FROM gpu_windows
 WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY gpu_model

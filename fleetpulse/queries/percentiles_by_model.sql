@@ -1,17 +1,22 @@
--- Percentiles of every model over a range: bins of all windows are merged, then read once.
+-- Percentiles of every model and latency over a range: bins of all windows are merged, then read once.
 SELECT
     model,
-    sum(event_count) AS requests,
-    round(fp_quantile(0.5, sumMap(ttft_us_bins)) / 1000, 1) AS ttft_p50_ms,
-    round(fp_quantile(0.95, sumMap(ttft_us_bins)) / 1000, 1) AS ttft_p95_ms,
-    round(fp_quantile(0.99, sumMap(ttft_us_bins)) / 1000, 1) AS ttft_p99_ms,
-    round(fp_quantile(0.5, sumMap(tpot_us_bins)) / 1000, 1) AS tpot_p50_ms,
-    round(fp_quantile(0.95, sumMap(tpot_us_bins)) / 1000, 1) AS tpot_p95_ms,
-    round(fp_quantile(0.99, sumMap(tpot_us_bins)) / 1000, 1) AS tpot_p99_ms,
-    round(fp_quantile(0.5, sumMap(e2e_us_bins)) / 1000, 1) AS e2e_p50_ms,
-    round(fp_quantile(0.95, sumMap(e2e_us_bins)) / 1000, 1) AS e2e_p95_ms,
-    round(fp_quantile(0.99, sumMap(e2e_us_bins)) / 1000, 1) AS e2e_p99_ms
-FROM request_windows
-WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
-GROUP BY model
-ORDER BY requests DESC
+    latency,
+    requests,
+    if(empty(percentiles), NULL, round(percentiles[1] / 1000, 1)) AS p50_ms,
+    if(empty(percentiles), NULL, round(percentiles[2] / 1000, 1)) AS p95_ms,
+    if(empty(percentiles), NULL, round(percentiles[3] / 1000, 1)) AS p99_ms
+FROM
+(
+    SELECT
+        model,
+        sum(event_count) AS requests,
+        fp_quantiles([0.5, 0.95, 0.99], sumMap(ttft_us_bins)) AS ttft,
+        fp_quantiles([0.5, 0.95, 0.99], sumMap(tpot_us_bins)) AS tpot,
+        fp_quantiles([0.5, 0.95, 0.99], sumMap(e2e_us_bins)) AS e2e
+    FROM request_windows
+    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    GROUP BY model
+)
+ARRAY JOIN ['TTFT', 'TPOT', 'E2E'] AS latency, [ttft, tpot, e2e] AS percentiles
+ORDER BY requests DESC, model, latency DESC

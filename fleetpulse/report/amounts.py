@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from math import floor, log10
 
 from schemas.limits import HOUR_MS
-from stream_jobs.prices.bill import KWH_MJ
+from stream_jobs.prices.amounts import KWH_MJ
 
 USD_NUSD = 10**9
 MILLION = 1_000_000

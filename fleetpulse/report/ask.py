@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fleetpulse.database import Database
 from fleetpulse.report.figures import Asked, Row, gather
+from fleetpulse.sql.database import Database
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
 from schemas.limits import MINUTE_MS
-from stream_jobs.budgets.load import Budgets
 from stream_jobs.budgets.load import load as load_budgets
+from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.load import load as load_prices
-from stream_jobs.prices.periods import instant_of
+from stream_jobs.prices.model import instant_of
 from stream_jobs.rules.load import load_set
 
 

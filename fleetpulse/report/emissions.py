@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stream_jobs.prices.amounts import half_even
-from stream_jobs.prices.bill import PUE_ONE, emitted_ug
+from stream_jobs.prices.amounts import PUE_ONE, emitted_ug, half_even
 from stream_jobs.prices.model import Prices
 
 

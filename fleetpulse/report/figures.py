@@ -22,9 +22,9 @@ from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
 from fleetpulse.report.sources import sources
 from fleetpulse.report.standings import history_ms, look_back_ms, months, standings
 from schemas.errors import FleetpulseError
-from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.model import Prices
-from stream_jobs.rules.ruleset import SloClass
+from stream_jobs.rules.model import SloClass
 
 Row = dict[str, Any]
 Ask = Callable[[str, Mapping[str, Any]], list[Row]]

@@ -13,7 +13,7 @@ from typing import Any
 from fleetpulse.report.amounts import USD_NUSD, per_million, ratio
 from fleetpulse.report.money import product
 from stream_jobs.costs.goodput import DEFINITION_VERSION, OBJECTIVES, Goodput
-from stream_jobs.rules.ruleset import SloClass
+from stream_jobs.rules.model import SloClass
 
 
 def slo_parameters(classes: Sequence[SloClass]) -> dict[str, Any]:

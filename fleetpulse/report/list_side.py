@@ -1,8 +1,8 @@
 """What the same tokens would have cost at the list price of a hosted model, beside what they cost here. Pure.
 
-Prices follow ``stream_jobs.prices.list_cost``: a prompt longer than a threshold has all its tokens at the price above
-it, nothing is borrowed from another threshold, and what has no price makes the cost unknown. A hosted model without any
-price for cached tokens has no cache: there the whole prompt is billed as computed, and that is said.
+A prompt longer than a threshold has all its tokens at the price above it, nothing is borrowed from another threshold,
+and what has no price makes the cost unknown. A hosted model without any price for cached tokens has no cache: there
+the whole prompt is billed as computed, and that is said.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream_jobs.prices.amounts import half_even
-from stream_jobs.prices.list_cost import PUSD_OF_NUSD, found
 from stream_jobs.prices.list_fields import STANDARD, TOKEN_KINDS, Field
-from stream_jobs.prices.list_map import Model
+from stream_jobs.prices.list_map import PUSD_OF_NUSD, Model
 from stream_jobs.prices.model import Prices
 
 NO_CACHE = "the hosted model has no cache price: the whole prompt is billed"
@@ -33,7 +32,7 @@ class ListSide:
 def entries_of(prices: Prices, models: Iterable[str]) -> dict[str, Model | None]:
     """The map's entry of each model; None where it has none."""
     listed = prices.list_map
-    return {name: None if listed is None else found(listed, name, None, prices.aliases) for name in sorted(set(models))}
+    return {name: None if listed is None else listed.find(name, prices.aliases) for name in sorted(set(models))}
 
 
 def bounds_of(entries: Mapping[str, Model | None]) -> list[int]:

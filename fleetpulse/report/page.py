@@ -21,13 +21,15 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``right`` names the columns whose cells are numbers. ``shares`` in [0, 1], one a row, are drawn as a bar."""
+    """``right`` names the columns whose cells are numbers, ``least`` those that a narrow terminal leaves out first.
+    ``shares`` in [0, 1], one a row, are drawn as a bar."""
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[str] = frozenset()
     shares: tuple[float, ...] = ()
+    least: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ Row = dict[str, Any]
 
 
 def sources(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:
-    """A row for each price that held somewhere in the range, or for what had none there (``said`` None)."""
+    """A row for each price that held somewhere in the range, or for what had none there (``text`` None)."""
     found: dict[tuple[Any, ...], Row] = {}
     for place in places:
         for hour_ms in range(place["first_ms"] // HOUR_MS * HOUR_MS, place["last_ms"] + 1, HOUR_MS):
             for row in _held(place["region"], place["gpu_model"], prices, max(hour_ms, place["first_ms"])):
-                key = (row["section"], row["gpu_model"], row["region"], row["at"], row["said"])
+                key = (row["section"], row["gpu_model"], row["region"], row["at"], row["text"])
                 found.setdefault(key, row)
     return sorted(found.values(), key=lambda row: [str(row[name] or "") for name in ("section", "gpu_model", "region")])
 
@@ -36,7 +36,7 @@ def _held(region: str | None, gpu_model: str, prices: Prices, at_ms: int) -> Ite
             "section": section,
             "gpu_model": gpu,
             "region": region,
-            "said": None if price is None else price.said,
+            "text": None if price is None else price.text,
             "amount": None if price is None else price.amount,
             "unit": None if price is None else price.unit,
             "source": None if price is None else price.source,

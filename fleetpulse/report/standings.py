@@ -8,8 +8,8 @@ from typing import Any
 
 from schemas.limits import DAY_MS
 from stream_jobs.budgets.forecast import SEASON, SEASONS_MAX
-from stream_jobs.budgets.load import Budgets
-from stream_jobs.budgets.standing import Budget, Standing, crossings, standing
+from stream_jobs.budgets.model import Budget, Budgets
+from stream_jobs.budgets.standing import Standing, crossings, standing
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -72,8 +72,8 @@ def _standing(
 ) -> dict[str, Any]:
     stands = standing(budget, _spend(budget, teams, days), now_ms)
     crossed = [
-        {"share_ppm": one.level.share_ppm, "kind": one.level.kind, "ahead": one.level.ahead, "key": one.key}
-        for one in crossings(budget, stands)
+        {"share_ppm": level.share_ppm, "kind": level.kind, "ahead": level.ahead, "key": key}
+        for key, level in crossings(budget, stands)
     ]
     scope = {"scope": budget.scope, "of": budget.of, "amount_nusd": budget.amount_nusd}
     return {**asdict(stands), **scope, "crossed": crossed}

@@ -33,9 +33,10 @@ _STACK_WORDS = ("requests", "failed, start-up", "loaded, no tokens", "idle", "tr
 
 
 def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1,
-           shares: Sequence[float] = ()) -> Table:  # fmt: skip
+           shares: Sequence[float] = (), least: Sequence[str] = ()) -> Table:  # fmt: skip
     """The first ``left`` columns are words, the others numbers."""
-    return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), frozenset(columns[left:]), tuple(shares))
+    cells = tuple(tuple(row) for row in rows)
+    return Table(caption, tuple(columns), cells, frozenset(columns[left:]), tuple(shares), tuple(least))
 
 
 def _name(row: Row) -> str:
@@ -102,7 +103,8 @@ def models(rows: Rows) -> Table:
     ]
     columns = ("model", "requests", "prompt tokens", "generated", "full cost", "a request", "1M prompt", "1M generated",
                "a token")  # fmt: skip
-    return _table("Unit costs by model, full cost", columns, cells)
+    least = ("prompt tokens", "generated", "requests")
+    return _table("Unit costs by model, full cost", columns, cells, least=least)
 
 
 def list_prices(rows: Rows) -> Table:
@@ -123,7 +125,8 @@ def list_prices(rows: Rows) -> Table:
     ]
     columns = ("model", "hosted as", "self-hosted", "list price", "ratio", "GPUs busy", "break-even busy", "note")
     numbers = frozenset(columns[2:7])
-    return Table("The same tokens at list price", columns, tuple(cells), numbers)
+    least = ("note", "GPUs busy", "self-hosted")
+    return Table("The same tokens at list price", columns, tuple(cells), numbers, least=least)
 
 
 def _reachable(busy: float | None) -> str:
@@ -149,7 +152,8 @@ def tenants(rows: Rows) -> Table:
     ]
     columns = ("tenant", "requests", "failed", "prompt tokens", "generated", "cost", "a request", "1M tokens")
     caption = f"Top {len(shown)} of {len(rows)} tenants"
-    return _table(caption, columns, cells, shares=[ratio(row["cost_nusd"], whole) or 0.0 for row in shown])
+    shares = [ratio(row["cost_nusd"], whole) or 0.0 for row in shown]
+    return _table(caption, columns, cells, shares=shares, least=("prompt tokens", "generated"))
 
 
 def goodput(rows: Rows) -> Table:
@@ -174,7 +178,8 @@ def goodput(rows: Rows) -> Table:
         *("class", "attained, of", "good", "missed", "failed", "error budget left"),
         *("cost", "of it for misses", "a good request", "1M good tokens"),
     )
-    return _table(f"Goodput, definition version {version}", columns, cells)
+    least = ("good", "missed", "failed", "of it for misses")
+    return _table(f"Goodput, definition version {version}", columns, cells, least=least)
 
 
 def _left(share: float | None) -> str:
@@ -199,7 +204,7 @@ def engines(rows: Rows) -> Table:
         for row in shown
     ]
     columns = ("engine", "models", "GPUs", "GPU time", "bill", "for requests", "waiting", "1M tokens")
-    return _table(f"Top {len(shown)} of {len(rows)} engines", columns, cells, left=3)
+    return _table(f"Top {len(shown)} of {len(rows)} engines", columns, cells, left=3, least=("GPUs", "GPU time"))
 
 
 def gpu_models(rows: Rows) -> Table:
@@ -342,7 +347,8 @@ def budgets(rows: Rows) -> Table:
     ]
     columns = ("budget", "for", "period", "spent", "of", "forecast (4 in 5)", "used up", "levels crossed")
     shares = [min(1.0, row["spent_nusd"] / row["amount_nusd"]) for row in rows]
-    return Table("Budgets of the periods that run now", columns, tuple(cells), frozenset(columns[3:6]), tuple(shares))
+    caption, least = "Budgets of the periods that run now", ("levels crossed", "period")
+    return Table(caption, columns, tuple(cells), frozenset(columns[3:6]), tuple(shares), least)
 
 
 def _forecast(row: Row) -> str:
@@ -364,7 +370,7 @@ def prices(rows: Rows) -> Table:
             row["section"],
             row["gpu_model"] or "any",
             row["region"] or "any",
-            row["said"] or "no price",
+            row["text"] or "no price",
             row["source"] or "",
             _place(row["at"]),
         )

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from rich.columns import Columns
 from rich.console import RenderableType
 from rich.panel import Panel
-from rich.table import Table as RichTable
 from rich.text import Text
 
+from fleetpulse.commands.table import Column, FittedTable
 from fleetpulse.report.page import Bars, Page, Section, Table
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -47,17 +47,14 @@ def _section(section: Section) -> Iterator[RenderableType]:
         yield Text(section.empty, style="dim")
 
 
-def _table(table: Table) -> RichTable:
-    made = RichTable(title=Text(table.caption), title_justify="left", header_style="bold", border_style="dim")
-    for number, name in enumerate(table.columns):
-        made.add_column(Text(name), justify="right" if name in table.right else "left", overflow="fold",
-                        no_wrap=not number)  # fmt: skip
+def _table(table: Table) -> FittedTable:
+    heads = [Column(name, name in table.right) for name in table.columns]
+    rows = [[Text(printable(cell)) for cell in row] for row in table.rows]
     if table.shares:
-        made.add_column("", no_wrap=True)
-    for number, row in enumerate(table.rows):
-        drawn = ["█" * round(_SHARE_CELLS * table.shares[number])] if table.shares else []
-        made.add_row(*(Text(printable(cell)) for cell in row), *drawn)
-    return made
+        heads.append(Column(""))
+        for row, share in zip(rows, table.shares, strict=True):
+            row.append(Text("█" * round(_SHARE_CELLS * share)))
+    return FittedTable(table.caption, heads, rows, ["", *table.least])
 
 
 def _sparks(bars: Bars) -> Text:
@@ -65,9 +62,10 @@ def _sparks(bars: Bars) -> Text:
     sums = [sum(amounts) for _, amounts in bars.bars]
     highest = max(sums) or 1.0
     line = "".join(_BLOCKS[round(8 * one / highest)] for one in sums)
+    most = f"{highest:,.0f}" if highest >= 1_000 else f"{highest:.4g}"
     first, last = bars.bars[0][0], bars.bars[-1][0]
     return Text.assemble((f"{bars.caption}: ", "dim"), line, (f"  {first} to {last}, highest ", "dim"),
-                         f"{bars.unit}{highest:,.4g}")  # fmt: skip
+                         f"{bars.unit}{most}")  # fmt: skip
 
 
 def printable(text: str) -> str:

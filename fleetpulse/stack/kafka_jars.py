@@ -14,20 +14,24 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import random
 import shutil
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from runtime import retry
+from runtime.backoff import Backoff
 from schemas.errors import StackError
 
 VERSION = "4.1.0"
 FETCHED_AT_ONCE = 4
+ATTEMPTS_MAX = 4
+BACKOFF = Backoff(2.0, 10.0)
 _LOCK = Path(__file__).with_name("kafka_jars.sha256")
 
 Progress = Callable[[str], None]
@@ -93,16 +97,18 @@ def _download(staging: Path, on_progress: Progress) -> list[Path]:
     trusted = trusted_certificates()
     if trusted is not None:
         os.environ.setdefault("REQUESTS_CA_BUNDLE", trusted)  # jgo's requests would look at certifi's alone
-    try:
-        for attempt in retry.attempts(retry.DOWNLOAD, Exception):
-            with attempt:
-                return _resolve(staging / f"try{attempt.num}", on_progress)
-    except Exception as error:  # jgo raises whatever its parts raise
-        raise StackError(
-            f"Kafka {VERSION} cannot be downloaded from Maven Central ({type(error).__name__}: {error}); "
-            "look at the network and the proxy settings, then try again"
-        ) from error
-    raise AssertionError("the last attempt returns or raises")
+    failures = 0
+    while True:
+        try:
+            return _resolve(staging / f"try{failures + 1}", on_progress)
+        except Exception as error:  # jgo raises whatever its parts raise
+            failures += 1
+            if failures == ATTEMPTS_MAX:
+                raise StackError(
+                    f"Kafka {VERSION} cannot be downloaded from Maven Central ({type(error).__name__}: {error}); "
+                    "check the network and the proxy settings, then try again"
+                ) from error
+            time.sleep(BACKOFF.pause_s(failures, random.random()))
 
 
 def _resolve(repository: Path, on_progress: Progress) -> list[Path]:

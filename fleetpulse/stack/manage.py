@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
-from fleetpulse.stack.report import PartStatus, StackStatus
+from fleetpulse.stack.report import PartStatus, StackStatus, command_for
 from runtime import priority
 from runtime.local_stack import DATABASE, Process, StackState, read_state, write_state
 from schemas.errors import StackError
@@ -225,14 +225,14 @@ def _end_leftovers(data_dir: Path) -> None:
 def _known(data_dir: Path) -> StackState:
     state = read_state(data_dir)
     if state is None:
-        raise StackError(f"there is no stack in {data_dir}; start one: fleetpulse up")
+        raise StackError(f"there is no stack in {data_dir}; start one: {command_for('up', data_dir)}")
     return state
 
 
 def _start_one(data_dir: Path, name: str, on_progress: Progress | None) -> StackState:
     data_dir = _folder(data_dir)
     with _alone(data_dir, on_progress or (lambda _text: None)):
-        return _start(_known(data_dir), (name,), on_progress or (lambda _text: None))
+        return _start(_begin(data_dir, new_ports=False), (name,), on_progress or (lambda _text: None))
 
 
 def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackState:
@@ -240,13 +240,12 @@ def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackStat
     for part in parts:
         state = _with(state, part, _running(state, part) or _spawn(state, part, tell))
     for part in parts:
-        if _came_up(state, part, tell):
-            continue
-        if not _lost_a_port(state, part):
-            raise _not_up(state, part)
-        tell(f"a port of {part.name} was taken for a moment: starting it again")
-        state = _with(state, part, _spawn(state, part, tell))
-        if not _came_up(state, part, tell):
+        came_up = _came_up(state, part, tell)
+        if not came_up and _lost_a_port(state, part):
+            tell(f"a port of {part.name} was taken for a moment: starting it again")
+            state = _with(state, part, _spawn(state, part, tell))
+            came_up = _came_up(state, part, tell)
+        if not came_up:
             raise _not_up(state, part)
     return state
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +33,8 @@ class StackStatus:
     def running(self) -> bool:
         """Whether every part runs and answers."""
         return bool(self.parts) and all(part.running and part.ready for part in self.parts)
+
+
+def command_for(words: str, data_dir: str | Path) -> str:
+    """A command of the stack in this folder, to be copied into a shell: ``fleetpulse up --data-dir '/a b'``."""
+    return f"fleetpulse {words} --data-dir {quote(str(data_dir))}"

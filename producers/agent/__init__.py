@@ -1,4 +1,4 @@
-"""The agent of a host: collectors side by side, each isolated, into one spool."""
+"""Host agent: isolated collectors that publish through one spool."""
 
 from __future__ import annotations
 

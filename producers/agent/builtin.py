@@ -1,4 +1,4 @@
-"""Collectors around samplers: this host's own figures, with what collecting them costs."""
+"""Built-in collectors: host samples with the cost of collection, and engines on well-known ports."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from producers.agent.cost import CostMeter
 from producers.collector import Collected, Collector, Identity
-from producers.host_sampler import HostSampler
-from schemas.events import HOST_SAMPLES
+from producers.host.sampler import HostSampler
+from schemas.events.event_types import HOST_SAMPLES
 
 
 class HostCollector:
@@ -40,7 +40,7 @@ class SoughtEngines:
         self.period_ms = period_ms
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
-        """What those that answer tell."""
+        """Rows of the engines that answer."""
         collected = [part for engine in self._engines for part in engine.collect(at_ms)]
         self.period_ms = self._busy_ms if collected else self._rest_ms
         return collected

@@ -1,4 +1,4 @@
-"""Which sources are collected: what the configuration wants and what the probes found, weighed. Pure."""
+"""Choose sources from the configured switches and the results of the probes. Pure."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def chosen(wanted: Sequence[Wanted], probed: Mapping[str, Probed]) -> list[Findi
 
 
 def _judged(wanted: Wanted, probed: Probed, taken: Mapping[str, str]) -> Finding:
-    def told(is_chosen: bool, reason: str) -> Finding:
+    def finding(is_chosen: bool, reason: str) -> Finding:
         return Finding(wanted.name, wanted.switch, is_chosen, reason)
 
     if wanted.switch == "off":
-        return told(False, "switched off")
+        return finding(False, "switched off")
     if wanted.switch == "on":
-        return told(True, probed.what or f"switched on, though the probe found nothing: {probed.why}")
+        return finding(True, probed.what or f"switched on, though the probe found nothing: {probed.why}")
     other = taken.get(wanted.group or "")
     if other is not None:
-        return told(False, f"not needed: {other} answers")
-    return told(probed.what is not None, probed.what or probed.why or "not found")
+        return finding(False, f"not needed: {other} answers")
+    return finding(probed.what is not None, probed.what or probed.why or "not found")

@@ -1,7 +1,7 @@
 """A batch of a few plain rows, encoded without arrays: the agent's usual case, several times cheaper there.
 
 A host sends one row of itself and eight of its GPUs a second, fifty columns each: what numpy costs to set up for a
-column is then most of the work. The bytes are those of ``schemas.native.encode``. Whatever is not plain (a value that
+column is then most of the work. The bytes are those of ``native.encode``. Whatever is not plain (a value that
 is no ``int``, ``str`` or None, a number out of its kind's range, a sketch, many rows) is left to ``BatchBuilder``.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 from producers.batch import Batch, key_of
 from producers.collector import Row
-from schemas import headers
+from schemas.codec.native import column_prefix, varint
+from schemas.contract import headers
 from schemas.fields import Event, Field, Kind
-from schemas.native import column_prefix, varint
 
 ROWS_MAX = 128
 BYTES_MAX = 256 * 1024

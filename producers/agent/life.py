@@ -1,7 +1,7 @@
-"""One life of a collector: a thread that makes it, waits for its ticks, reads, and hands over what was read.
+"""One life of a collector: a daemon thread that makes it, waits for ticks, reads, and hands over the rows.
 
-The thread tells how it fares by plain attributes that a watcher reads; it is never interrupted. A life that hangs is
-given up (``abandon``): what it reads afterwards is thrown away, and the thread, a daemon, ends by itself when it wakes.
+The thread publishes its state in plain attributes; the runner polls them and never interrupts it. A hung life is
+abandoned: its later readings are dropped, and its thread ends when the call returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 Give = Callable[[Parcel], None]
 Make = Callable[[], Collector | Waiter]
 WAIT_S = 5.0
-"""A waiter is asked again so often."""
+"""Longest time in one call of a waiter."""
 BEHIND_MS = 15
 """Behind the tick, when what begins on it and works in threads of its own is usually done: who reads then finds the
 interpreter in the caches."""
@@ -32,7 +32,7 @@ interpreter in the caches."""
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every life needs from outside. ``cpu_s`` tells the calling thread's processor time."""
+    """Dependencies of every life. ``cpu_s`` returns the calling thread's processor time."""
 
     clock: Clock
     give: Give
@@ -42,8 +42,8 @@ class Surroundings:
 
 
 class _Stop:
-    """Set once, waited for by one thread: a lock that is held until then. A thread that waits for it anew each second
-    and wakes with cold caches does a small part of what it does for a ``threading.Event``."""
+    """Set once, waited for by one thread: a lock that is held until then. Waiting for it every second costs a small
+    part of waiting for a ``threading.Event``."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -136,10 +136,10 @@ class Life:
             pace = paced(self._around.pace_rule, pace, cost_us) if self.readings > 1 else pace
             if pace.interval_ms != faster.interval_ms:
                 facts = {"collector": self.name, "interval_ms": pace.interval_ms, "cost_us": cost_us}
-                _log.warning("the interval of a collector changes with its cost", extra=facts)
+                _log.warning("collector interval changed with its cost", extra=facts)
 
     def _tick_comes(self, interval_ms: int, behind_ms: int) -> bool:
-        """Wait for the next tick; False when asked to stop before."""
+        """Wait for the next tick; False when stopped before."""
         clock = self._around.clock
         self._busy_since_s, self.interval_ms = None, interval_ms
         tick_ms = next_tick_ms(clock.now_ms() - behind_ms, interval_ms) + behind_ms

@@ -22,7 +22,7 @@ def probe_all(probes: Mapping[str, Probe], limit_s: float) -> dict[str, Probed]:
     found: dict[str, Probed] = {}
 
     def ask(name: str, probe: Probe) -> None:
-        found[name] = _asked(probe)
+        found[name] = _probed(probe)
 
     threads = {
         name: threading.Thread(target=ask, args=(name, probe), name=f"probe-{name}", daemon=True)
@@ -37,7 +37,7 @@ def probe_all(probes: Mapping[str, Probe], limit_s: float) -> dict[str, Probed]:
     return {name: found.get(name, late) for name in probes}
 
 
-def _asked(probe: Probe) -> Probed:
+def _probed(probe: Probe) -> Probed:
     try:
         return Probed(probe())
     except Missing as missing:

@@ -1,4 +1,4 @@
-"""The agent of a host as a whole: probe, collect, publish, until it is told to stop."""
+"""Host agent: probes sources, runs collectors, and publishes through the spool until it is stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from producers.agent.life import Surroundings
-from producers.agent.one_processor import OneProcessor
 from producers.agent.publishing import Handover
 from producers.agent.runner import Plan, Runner
 from producers.agent.schedule import PaceRule
@@ -18,7 +17,7 @@ from producers.agent.services import services_of
 from producers.agent.sources import SOURCES, Source
 from producers.agent.supervisor import Service, Supervisor
 from producers.agent.wiring import setting_of
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from runtime.clock import Clock, SystemClock
 from runtime.edge_config import AgentConfig
 
@@ -35,16 +34,15 @@ async def run_agent(
     state: Path | None = None,
     watched: Watched | None = None,
 ) -> None:
-    """Collect until ``stop``. What was read by then lies in the spool when this returns.
+    """Collect until ``stop``. Everything read by then is in the spool when this returns.
 
-    ``state``: folder for what is kept over a restart. ``watched`` is told the supervisor: its checks may be asked from
-    then on.
+    ``state``: folder for what is kept over a restart. ``watched`` receives the supervisor once its health checks work.
     """
     config, clock = config or AgentConfig(), clock or SystemClock()
     setting = setting_of(config, state)
     search = Search(setting, sources)
     plans = await asyncio.to_thread(search.look)
-    handover, place = Handover(publisher), OneProcessor()
+    handover = Handover(publisher)
     around = Surroundings(
         clock,
         handover.give,
@@ -58,12 +56,8 @@ async def run_agent(
     async def search_on(stop: asyncio.Event) -> None:
         await search.run(stop, config.probe_period_ms / 1_000, start)
 
-    def beat(next_s: float) -> None:
-        place.look()
-        handover.beat(next_s)
-
     services = [*services_of(setting, publisher, handover), Service("search", search_on)]
-    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock, on_beat=beat)
+    supervisor = Supervisor([Runner(plan, around) for plan in plans], services, clock, on_beat=handover.beat)
     handover.beat_now = supervisor.look_now
     if watched is not None:
         watched(supervisor)
@@ -71,7 +65,6 @@ async def run_agent(
     try:
         await _until_either(supervisor.run(stop), publishing)
     finally:
-        place.leave()
         handover.finish()
         await publishing
 

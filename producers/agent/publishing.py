@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from producers.agent.few_rows import batches_of_few
 from producers.batch import Batch, BatchBuilder
 from producers.collector import Collected, Row
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from schemas.fields import Event
 
 

@@ -1,8 +1,8 @@
-"""One collector kept going: a life at a time, each followed by the next after a rest that grows with the failures.
+"""Runner: keeps one collector running, one life at a time, with back-off between failures.
 
-A collector that raises is closed and made anew. One that is longer in a call than its time limit is abandoned with
-its thread and made anew as well, but no more than ``hung_max`` threads may hang at a time: then the collector stays
-off, and says so, until one of them comes back. Nothing here waits: ``tend`` is called once a second with the time.
+A collector that raises is closed and made again. One that exceeds its time limit is abandoned with its thread and made
+again. With ``hung_max`` hung threads the collector stays off, logs that, and starts again when one of them returns.
+Nothing here blocks: ``tend`` is called once a second with the time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from producers.agent.life import Life, Make, Surroundings
-from producers.agent.schedule import HEALTHY_READINGS, restart_pause_s
+from producers.agent.schedule import HEALTHY_READINGS, RESTART
 from runtime.counters import COUNTERS, Counters
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a collector fares. ``why`` tells what went wrong last; None when nothing did."""
+    """State of a collector. ``why``: the last failure; None when there was none."""
 
     name: str
     state: State
@@ -69,7 +69,7 @@ class Runner:
         self._start_at_s = 0.0
         self._why: str | None = None
         self._stopped = False
-        self._told_off = False
+        self._off_logged = False
 
     def tend(self, now_s: float) -> None:
         """Take note of what became of the life, and begin the next one when it is time. ``now_s`` is monotonic."""
@@ -100,7 +100,7 @@ class Runner:
         return True
 
     def report(self) -> Report:
-        """How it fares now."""
+        """Its state now."""
         life = self._life
         return Report(
             name=self._plan.name,
@@ -122,12 +122,12 @@ class Runner:
 
     def _begin(self) -> None:
         if len(self._hung) >= self._plan.hung_max:
-            if not self._told_off:
-                self._told_off = True
+            if not self._off_logged:
+                self._off_logged = True
                 facts = {"collector": self._plan.name, "hung_threads": len(self._hung)}
-                _log.error("a collector stays off: too many of its threads hang", extra=facts)
+                _log.error("collector is off: too many hung threads; it restarts when one of them returns", extra=facts)
             return
-        self._told_off = False
+        self._off_logged = False
         self._life = Life(self._plan.name, self._plan.make, self._around)
 
     def _ended(self, life: Life, now_s: float) -> None:
@@ -135,14 +135,15 @@ class Runner:
             self._forget(life)
             return
         why = f"{type(life.error).__name__}: {life.error}"
-        _log.warning("a collector failed", extra={"collector": self._plan.name}, exc_info=life.error)
+        facts = {"collector": self._plan.name}
+        _log.warning("collector failed, restarting after back-off", extra=facts, exc_info=life.error)
         self._failed(life, why, type(life.error).__name__, now_s)
 
     def _give_up(self, life: Life, now_s: float) -> None:
         life.abandon()
         self._hung.append(life)
         facts = {"collector": self._plan.name, "limit_ms": self._plan.limit_ms, "hung_threads": len(self._hung)}
-        _log.error("a collector hangs: its thread is abandoned", extra=facts)
+        _log.error("collector hung: thread abandoned", extra=facts)
         self._failed(life, f"hung for more than {self._plan.limit_ms} ms", "hung", now_s)
 
     def _failed(self, life: Life, why: str, error: str, now_s: float) -> None:
@@ -150,7 +151,7 @@ class Runner:
         self._failures += 1
         self._restarts += 1
         self._why = why
-        self._start_at_s = now_s + restart_pause_s(self._failures, self._chance())
+        self._start_at_s = now_s + RESTART.pause_s(self._failures, self._chance())
         self._forget(life)
 
     def _forget(self, life: Life) -> None:

@@ -1,4 +1,4 @@
-"""When a collector reads next, and how long it rests after a failure. Pure: the time and chance are arguments.
+"""When a collector reads next, and how long it pauses after a failure. Pure: the time is an argument.
 
 Readings lie on the grid of the wall clock (every second on the second), so that samples of all hosts can be laid side
 by side. A collector whose reading costs more than 2 % of its interval reads half as often, and again, up to a limit;
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from runtime.retry import RetryPolicy
+from runtime.backoff import Backoff
 
-RESTART = RetryPolicy("restart", None, None, 1.0, 60.0, 1.0)
+RESTART = Backoff(2.0, 60.0)
 """A collector that failed: soon the first time, at most once a minute when it goes on failing."""
 HEALTHY_READINGS = 10
 """Readings in a row after which earlier failures are forgiven."""
@@ -70,9 +70,3 @@ def _lengthened(rule: PaceRule, pace: Pace, cost_us: int) -> Pace:
     while _dear(rule, longer, cost_us) and longer.interval_ms * 2 <= rule.interval_ms_max:
         longer = replace(longer, doublings=longer.doublings + 1)
     return longer
-
-
-def restart_pause_s(failures: int, chance: float, policy: RetryPolicy = RESTART) -> float:
-    """Seconds to rest after the ``failures``-th failure in a row (from 1); ``chance`` in [0, 1) spreads a fleet."""
-    growth_s = policy.wait_initial_s * 2.0 ** min(failures - 1, 32)
-    return min(policy.wait_max_s, growth_s) + chance * policy.jitter_s

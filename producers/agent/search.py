@@ -1,7 +1,7 @@
-"""Sources that were not there when the agent started are looked for again: a driver that comes up, a program installed.
+"""Probe again for sources that were missing when the agent started: a driver loaded or a program installed later.
 
-What runs is never stopped, so a source of a group of which another is collected already is not looked for. A probe
-that still hangs is not asked a second time: a broken driver costs one thread, not one every few minutes.
+Running collectors are never stopped, so a source whose group already has a collector is not probed. A probe that still
+hangs is not started a second time: a broken driver costs one thread, not one every few minutes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Search:
         self._sources = sources
         self._chosen: frozenset[str] = frozenset()
         self._looked = False
-        self._asking: set[str] = set()
+        self._probing: set[str] = set()
 
     def look(self) -> list[Plan]:
         """Plans of what is there now and was not before. Blocks for up to the probes' time limit."""
         missing = self._missing()
-        findings = find(self._setting, [replace(each, probe=self._asked_once(each)) for each in missing])
+        findings = find(self._setting, [replace(each, probe=self._once_at_a_time(each)) for each in missing])
         plans = plans_of(self._setting, findings, missing)
-        self._tell(findings)
+        self._log_findings(findings)
         self._chosen |= {finding.name for finding in findings if finding.chosen}
         return plans
 
@@ -54,25 +54,25 @@ class Search:
         return [
             each
             for each in self._sources
-            if each.name not in self._chosen | self._asking
+            if each.name not in self._chosen | self._probing
             and each.group not in groups
             and (not self._looked or getattr(switches, each.name) != "off")
         ]
 
-    def _asked_once(self, source: Source) -> Callable[[Setting], str]:
+    def _once_at_a_time(self, source: Source) -> Callable[[Setting], str]:
         def probe(setting: Setting) -> str:
-            self._asking.add(source.name)
+            self._probing.add(source.name)
             try:
                 return source.probe(setting)
             finally:
-                self._asking.discard(source.name)
+                self._probing.discard(source.name)
 
         return probe
 
-    def _tell(self, findings: Sequence[Finding]) -> None:
+    def _log_findings(self, findings: Sequence[Finding]) -> None:
         """All of the first look; of later ones only what came."""
         for finding in findings:
             if finding.chosen or not self._looked:
                 facts = {"source": finding.name, "switch": finding.switch, "reason": finding.reason}
-                _log.info("collected" if finding.chosen else "not collected", extra=facts)
+                _log.info("source is collected" if finding.chosen else "source is not collected", extra=facts)
         self._looked = True

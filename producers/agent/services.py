@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from producers.agent.publishing import Handover
 from producers.agent.sources import Setting
 from producers.agent.supervisor import Service
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from runtime.counters import COUNTERS
 from runtime.edge_config import LogTailConfig
 from schemas.errors import ConfigError

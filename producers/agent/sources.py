@@ -17,7 +17,7 @@ from producers.agent.cost import CostMeter
 from producers.agent.life import Make
 from producers.agent.probe import Missing
 from producers.collector import Collector, Identity
-from producers.engines.places import Places
+from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget, sought, target_of
 from runtime.edge_config import AgentConfig, EngineConfig
 
@@ -32,14 +32,14 @@ GPU_LIMIT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What sources are made with. ``places`` is the registry of engines; it keeps ``identity.placement`` up to date."""
+    """What sources are made with. ``registry`` holds engines and keeps ``identity.placement`` up to date."""
 
     config: AgentConfig
     identity: Identity
-    places: Places
+    registry: HostPlacement
     meter: CostMeter
     state: Path | None = None
-    """Folder for what is kept over a restart (counters, places in files). None: nothing is kept."""
+    """Folder for what is kept over a restart (counters, positions in files). None: nothing is kept."""
 
     @property
     def host(self) -> str:
@@ -48,7 +48,7 @@ class Setting:
 
     def group_of(self, engine_id: str) -> str | None:
         """The engine's placement group; the host where the engine is not known."""
-        return self.places.of(engine_id)[1]
+        return self.registry.of(engine_id)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _probe_nvml(setting: Setting) -> str:
     except DriverGoneError as error:
         raise Missing(f"the NVIDIA driver does not answer ({error})") from error
     if not gpus:
-        raise Missing("the NVIDIA driver knows no GPU")
+        raise Missing("the NVIDIA driver lists no GPU")
     return f"{len(gpus)} GPUs by the driver's library, driver {driver}"
 
 
@@ -89,7 +89,7 @@ def _nvml(setting: Setting) -> dict[str, Make]:
     from producers.gpu.collector import GpuCollector, GpuEvents
 
     identity, period_ms = setting.identity, setting.config.period_ms
-    events = GpuEvents(identity)  # one for both: what an event told, a sample does not tell again
+    events = GpuEvents(identity)  # one for both: samples do not report again what an event reported
     memory = None if setting.state is None else setting.state / "gpu_counters"
     return {
         "nvml": lambda: GpuCollector(identity, period_ms, memory=memory, events=events),
@@ -114,7 +114,7 @@ def _probe_dcgm(setting: Setting) -> str:
         raise Missing(f"no dcgm-exporter: {error}") from error
     gpus = len(read_page(body.decode("utf-8", "replace")).gpus)
     if not gpus:
-        raise Missing(f"{url} tells of no GPU")
+        raise Missing(f"{url} reports no GPU")
     return f"{gpus} GPUs at {url}"
 
 
@@ -141,7 +141,7 @@ def _nvidia_smi(setting: Setting) -> dict[str, Make]:
 
 
 def _host_devices(setting: Setting) -> dict[str, Make]:
-    from producers.host_devices import HostDevices
+    from producers.host.devices import HostDevices
 
     return {"host_devices": lambda: HostDevices(setting.identity, setting.config.slow_period_ms)}
 
@@ -171,7 +171,7 @@ def _engines(setting: Setting) -> dict[str, Make]:
     from producers.engines.matching import ProcessMatcher
 
     config, host = setting.config, setting.host
-    matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.places, config.slow_period_ms)}
+    matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.registry, config.slow_period_ms)}
     if config.engines:
         targets = [engine_target(engine, host) for engine in config.engines]
         return {f"engine {target.engine_id}": _engine(setting, target) for target in targets} | matcher
@@ -196,7 +196,7 @@ def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:
     def make() -> Collector:
         from producers.engines.collector import EngineCollector
 
-        return EngineCollector(target, setting.identity, setting.places, setting.config.engine_period_ms)
+        return EngineCollector(target, setting.identity, setting.registry, setting.config.engine_period_ms)
 
     return make
 

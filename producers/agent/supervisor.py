@@ -1,7 +1,7 @@
-"""All collectors of a host side by side: each in a thread of its own, watched once a second, none waiting for another.
-The look at them is the beat of the process: what else can wait a moment is done with it.
+"""Supervisor: runs every collector in a thread of its own and checks all of them once a second.
 
-Beside them run services (the receiver, OTLP): coroutines that end only by a failure, begun again after a rest.
+That check is the beat of the process: other periodic work is done with it. Services (the receiver, OTLP) are
+coroutines; one that ends is restarted after a back-off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from producers.agent.runner import Report, Runner
-from producers.agent.schedule import restart_pause_s
+from producers.agent.schedule import RESTART
 from producers.beat import until_beat_s
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
@@ -31,14 +31,14 @@ LONG_LIFE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A coroutine to keep going until the agent ends; told by the event, it has two seconds for the rest."""
+    """A coroutine to keep running until the agent ends; when the event is set it has two seconds to finish."""
 
     name: str
     serve: Callable[[asyncio.Event], Awaitable[None]]
 
 
 class Supervisor:
-    """Tends runners and services. ``why_dead`` and ``why_not_ready`` may be asked from any thread."""
+    """Tends runners and services. ``why_dead`` and ``why_not_ready`` are thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Supervisor:
         counters: Counters = COUNTERS,
         on_beat: Callable[[float], None] = lambda _next_s: None,
     ) -> None:
-        """``on_beat`` is called with each look, and told in how many seconds the next will be."""
+        """``on_beat`` is called at each check, with the seconds until the next."""
         self._runners = runners
         self._services = services
         self._clock = clock
@@ -81,7 +81,7 @@ class Supervisor:
         self._runners = (*self._runners, *runners)
 
     def reports(self) -> list[Report]:
-        """How each collector fares."""
+        """State of each collector."""
         return [runner.report() for runner in self._runners]
 
     def why_dead(self) -> str | None:
@@ -138,7 +138,7 @@ class Supervisor:
         for runner in self._runners:
             left_s = max(0.0, until_s - self._clock.monotonic_s())
             if not await asyncio.to_thread(runner.join, left_s):
-                _log.warning("a collector hangs at the end", extra={"collector": runner.report().name})
+                _log.warning("collector did not stop in time", extra={"collector": runner.report().name})
 
     async def _keep_going(self, service: Service, stop: asyncio.Event) -> None:
         failures = 0
@@ -150,11 +150,11 @@ class Supervisor:
                 await service.serve(stop)
             except Exception as failure:  # a service of the agent never takes the others with it
                 why, error = f"{type(failure).__name__}: {failure}", type(failure).__name__
-                _log.warning("a service of the agent failed", extra={"service": service.name, "why": why})
+                _log.warning("service failed, restarting after back-off", extra={"service": service.name, "why": why})
             if stop.is_set():
                 return
             failures = 1 if self._clock.monotonic_s() - begun_s > LONG_LIFE_S else failures + 1
             self._down[service.name] = why
             self._counters.add("errors", where=f"service-{service.name}", error=error)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), restart_pause_s(failures, self._chance()))
+                await asyncio.wait_for(stop.wait(), RESTART.pause_s(failures, self._chance()))

@@ -13,18 +13,18 @@ from producers.agent.probe import probe_all
 from producers.agent.runner import Plan
 from producers.agent.sources import SOURCES, Setting, Source
 from producers.collector import Identity
-from producers.engines.places import Places
+from producers.engines.placement import HostPlacement
 from producers.engines.target import Job
 from runtime.edge_config import AgentConfig
 
 
 def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
-    """What sources of this host are made with: its labels in every row, and the places of its GPUs."""
+    """What sources of this host are made with: its labels in every row, and the placement of its GPUs."""
     host = config.host or socket.gethostname()
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
-    places = Places(host, [Job(job.workload, job.pattern) for job in config.jobs], configured)
-    return Setting(config, Identity(labels, places.placement, places.engine_of), places, CostMeter(), state)
+    registry = HostPlacement(host, [Job(job.workload, job.pattern) for job in config.jobs], configured)
+    return Setting(config, Identity(labels, registry.placement, registry.engine_of), registry, CostMeter(), state)
 
 
 def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:

@@ -1,1 +1,1 @@
-"""GPUs by the page of dcgm-exporter, for hosts where the driver's library may not be used."""
+"""GPU samples from dcgm-exporter, for hosts where the driver's library may not be used."""

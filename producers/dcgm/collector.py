@@ -1,11 +1,11 @@
-"""The collector of dcgm-exporter's page: rows of ``gpu.samples``, and of ``gpu.events`` for XIDs.
+"""DCGM collector: reads dcgm-exporter's page and emits rows of ``gpu.samples``, and of ``gpu.events`` for XIDs.
 
-The exporter reads GPUs at its own pace, every 30 s by default: until a GPU's figures change, its rows hold levels only,
-and the row after that covers all the time since. The XID it tells is the last one, for ever: it is told when it
-changes, and never for a GPU that was not seen before. The same XID twice in a row, and all but the last of several
-between two readings, cannot be seen on this page.
+The exporter samples GPUs on its own interval, 30 s by default. Until a GPU's values change, its rows hold gauges only;
+the next row covers all the time since. The page keeps the last XID for ever, so an event is emitted when it changes,
+and never for a GPU that was not seen before. The same XID twice in a row, and all but the last of several between two
+readings, cannot be seen on this page.
 
-The rows have no columns for pod, namespace and container: an event's message names them.
+Rows have no columns for pod, namespace and container: an event's message names them.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from producers.collector import Collected, Identity, Row
-from producers.dcgm.fields import FIGURES, XID
+from producers.dcgm.fields import SAMPLE_FIELDS, XID
 from producers.dcgm.page import GpuOnPage, read_page
 from producers.differences import bounds, within
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.gpu.faults import xid
-from producers.gpu_figures import Reading, counters, sample_rows
+from producers.gpu.scraped_rows import Reading, counters, sample_rows
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from schemas.events import GPU_EVENTS, GPU_SAMPLES
+from schemas.events.event_types import GPU_EVENTS, GPU_SAMPLES
 
 _log = logging.getLogger(__name__)
 
 LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
 STALE_MS = 60_000
-"""Figures that stand still for so long do so because nothing happens."""
+"""Values unchanged for this long mean an idle GPU, not a page that was not refreshed."""
 FAILURES_MAX = 10
-"""After so many pages in a row that did not come, the collector fails and is made anew by the agent."""
+"""Failed scrapes in a row after which the collector fails; the agent restarts it."""
 FORGET_MS = 3_600_000
 
 _BOUNDS = bounds(GPU_SAMPLES)
@@ -40,7 +40,7 @@ _BOUNDS = bounds(GPU_SAMPLES)
 
 @dataclass(slots=True)
 class _Gpu:
-    """What is remembered of one GPU. ``shown``: all it told last."""
+    """State kept of one GPU. ``shown``: the values of its last page."""
 
     shown: dict[str, int]
     seen_ms: int
@@ -107,13 +107,13 @@ class DcgmCollector:
     def _samples(self, gpu: GpuOnPage, now: Reading) -> list[Row]:
         known = self._gpus.get(gpu.uuid)
         if known is None:
-            rows = sample_rows(FIGURES, None, now)
+            rows = sample_rows(SAMPLE_FIELDS, None, now)
             self._gpus[gpu.uuid] = _Gpu(gpu.values, now.monotonic_ms, counters(None, now), gpu.values.get(XID))
         elif known.shown == gpu.values and now.monotonic_ms - known.before.monotonic_ms < STALE_MS:
-            rows = sample_rows(FIGURES, None, now)
+            rows = sample_rows(SAMPLE_FIELDS, None, now)
             known.seen_ms = now.monotonic_ms
         else:
-            rows = sample_rows(FIGURES, known.before, now)
+            rows = sample_rows(SAMPLE_FIELDS, known.before, now)
             known.shown, known.seen_ms, known.before = gpu.values, now.monotonic_ms, counters(known.before, now)
         identity = self._of(gpu)
         if gpu.parent_uuid is not None:
@@ -130,9 +130,9 @@ class DcgmCollector:
             return []
         fault = xid(code)
         message = f"XID {code}: {fault.meaning}" + (f"; held by pod {gpu.holder}" if gpu.holder else "")
-        _log.warning("a GPU told an XID", extra={"gpu": gpu.uuid, "code": code, "why": fault.meaning})
-        told = {"kind": "xid", "severity": fault.severity, "action": fault.action, "code": code, "message": message}
-        return [{"at_ms": at_ms} | self._of(gpu) | told]
+        _log.warning("GPU reported an XID", extra={"gpu": gpu.uuid, "code": code, "why": fault.meaning})
+        event = {"kind": "xid", "severity": fault.severity, "action": fault.action, "code": code, "message": message}
+        return [{"at_ms": at_ms} | self._of(gpu) | event]
 
     def _of(self, gpu: GpuOnPage) -> dict[str, Any]:
         placement = self._identity.placement.get(gpu.uuid) or self._identity.placement.get(gpu.parent_uuid or "", {})

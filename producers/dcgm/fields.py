@@ -1,4 +1,4 @@
-"""DCGM fields and our figures, as tables. Pure.
+"""DCGM fields, and which of them make each field of ``gpu.samples``. Pure.
 
 Sources: the field list of dcgm-exporter (default-counters.csv), HELP texts of its pages, dcgm_fields.h (DCGM 4).
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from producers.gpu_figures import Figure
+from producers.gpu.scraped_rows import SampleField
 
 MIB = 1_048_576
 XID = "DCGM_FI_DEV_XID_ERRORS"
@@ -98,42 +98,42 @@ _ERRORS_PER_S = 1_000_000_000
 _LINK_ERRORS = tuple(f"NVLINK_{kind}_ERROR_COUNT_TOTAL" for kind in ("CRC_FLIT", "CRC_DATA", "REPLAY", "RECOVERY"))
 _VIOLATIONS = _dev("POWER_VIOLATION", "THERMAL_VIOLATION", "BOARD_LIMIT_VIOLATION", "RELIABILITY_VIOLATION")
 
-FIGURES: tuple[Figure, ...] = (
-    Figure("util_gpu_pct", "gauge", _dev("GPU_UTIL")),
-    Figure("util_memory_pct", "gauge", _dev("MEM_COPY_UTIL")),
-    Figure("util_encoder_pct", "gauge", _dev("ENC_UTIL")),
-    Figure("util_decoder_pct", "gauge", _dev("DEC_UTIL")),
-    Figure("power_mw", "gauge", _dev("POWER_USAGE")),
-    Figure("power_instant_mw", "gauge", _dev("POWER_USAGE_INSTANT")),
-    Figure("power_limit_mw", "gauge", _dev("ENFORCED_POWER_LIMIT"), _dev("POWER_MGMT_LIMIT")),
-    Figure("temperature_c", "gauge", _dev("GPU_TEMP")),
-    Figure("temperature_memory_c", "gauge", _dev("MEMORY_TEMP")),
-    Figure("temperature_margin_c", "gauge", _dev("GPU_TEMP_LIMIT")),
-    Figure("clock_sm_mhz", "gauge", _dev("SM_CLOCK")),
-    Figure("clock_memory_mhz", "gauge", _dev("MEM_CLOCK")),
-    Figure("performance_state", "gauge", _dev("PSTATE")),
-    Figure("clock_reasons", "gauge", _dev("CLOCKS_EVENT_REASONS"), _dev("CLOCK_THROTTLE_REASONS")),
-    Figure("sm_active_ppm", "gauge", _prof("SM_ACTIVE")),
-    Figure("sm_occupancy_ppm", "gauge", _prof("SM_OCCUPANCY")),
-    Figure("tensor_active_ppm", "gauge", _prof("PIPE_TENSOR_ACTIVE")),
-    Figure("dram_active_ppm", "gauge", _prof("DRAM_ACTIVE")),
-    Figure("memory_used_bytes", "gauge", _dev("FB_USED")),
-    Figure("memory_total_bytes", "gauge", _dev("FB_TOTAL"), _dev("FB_FREE", "FB_USED", "FB_RESERVED")),
-    Figure("memory_reserved_bytes", "gauge", _dev("FB_RESERVED")),
-    Figure("energy_mj", "counter", _dev("TOTAL_ENERGY_CONSUMPTION"), most_per_s=20_000_000),
-    Figure("throttled_us", "counter", _VIOLATIONS, partial=True),
-    Figure("throttled_power_us", "counter", _dev("POWER_VIOLATION")),
-    Figure("throttled_thermal_us", "counter", _dev("THERMAL_VIOLATION")),
-    Figure("pcie_tx_bytes", "rate", _prof("PCIE_TX_BYTES")),
-    Figure("pcie_rx_bytes", "rate", _prof("PCIE_RX_BYTES")),
-    Figure("nvlink_tx_bytes", "rate", _prof("NVLINK_TX_BYTES")),
-    Figure("nvlink_rx_bytes", "rate", _prof("NVLINK_RX_BYTES")),
-    Figure("pcie_replays", "counter", _dev("PCIE_REPLAY_COUNTER"), most_per_s=_ERRORS_PER_S),
-    Figure("nvlink_errors", "counter", _dev(*_LINK_ERRORS), partial=True, most_per_s=_ERRORS_PER_S),
-    Figure("ecc_corrected", "counter", _dev("ECC_SBE_VOL_TOTAL"), most_per_s=_ERRORS_PER_S),
-    Figure("ecc_uncorrected", "counter", _dev("ECC_DBE_VOL_TOTAL"), most_per_s=_ERRORS_PER_S),
-    Figure("remapped_rows", "gauge", _dev("CORRECTABLE_REMAPPED_ROWS", "UNCORRECTABLE_REMAPPED_ROWS")),
-    Figure("remapped_rows_pending", "gauge", _dev("ROW_REMAP_PENDING")),
+SAMPLE_FIELDS: tuple[SampleField, ...] = (
+    SampleField("util_gpu_pct", "gauge", _dev("GPU_UTIL")),
+    SampleField("util_memory_pct", "gauge", _dev("MEM_COPY_UTIL")),
+    SampleField("util_encoder_pct", "gauge", _dev("ENC_UTIL")),
+    SampleField("util_decoder_pct", "gauge", _dev("DEC_UTIL")),
+    SampleField("power_mw", "gauge", _dev("POWER_USAGE")),
+    SampleField("power_instant_mw", "gauge", _dev("POWER_USAGE_INSTANT")),
+    SampleField("power_limit_mw", "gauge", _dev("ENFORCED_POWER_LIMIT"), _dev("POWER_MGMT_LIMIT")),
+    SampleField("temperature_c", "gauge", _dev("GPU_TEMP")),
+    SampleField("temperature_memory_c", "gauge", _dev("MEMORY_TEMP")),
+    SampleField("temperature_margin_c", "gauge", _dev("GPU_TEMP_LIMIT")),
+    SampleField("clock_sm_mhz", "gauge", _dev("SM_CLOCK")),
+    SampleField("clock_memory_mhz", "gauge", _dev("MEM_CLOCK")),
+    SampleField("performance_state", "gauge", _dev("PSTATE")),
+    SampleField("clock_reasons", "gauge", _dev("CLOCKS_EVENT_REASONS"), _dev("CLOCK_THROTTLE_REASONS")),
+    SampleField("sm_active_ppm", "gauge", _prof("SM_ACTIVE")),
+    SampleField("sm_occupancy_ppm", "gauge", _prof("SM_OCCUPANCY")),
+    SampleField("tensor_active_ppm", "gauge", _prof("PIPE_TENSOR_ACTIVE")),
+    SampleField("dram_active_ppm", "gauge", _prof("DRAM_ACTIVE")),
+    SampleField("memory_used_bytes", "gauge", _dev("FB_USED")),
+    SampleField("memory_total_bytes", "gauge", _dev("FB_TOTAL"), _dev("FB_FREE", "FB_USED", "FB_RESERVED")),
+    SampleField("memory_reserved_bytes", "gauge", _dev("FB_RESERVED")),
+    SampleField("energy_mj", "counter", _dev("TOTAL_ENERGY_CONSUMPTION"), most_per_s=20_000_000),
+    SampleField("throttled_us", "counter", _VIOLATIONS, partial=True),
+    SampleField("throttled_power_us", "counter", _dev("POWER_VIOLATION")),
+    SampleField("throttled_thermal_us", "counter", _dev("THERMAL_VIOLATION")),
+    SampleField("pcie_tx_bytes", "rate", _prof("PCIE_TX_BYTES")),
+    SampleField("pcie_rx_bytes", "rate", _prof("PCIE_RX_BYTES")),
+    SampleField("nvlink_tx_bytes", "rate", _prof("NVLINK_TX_BYTES")),
+    SampleField("nvlink_rx_bytes", "rate", _prof("NVLINK_RX_BYTES")),
+    SampleField("pcie_replays", "counter", _dev("PCIE_REPLAY_COUNTER"), most_per_s=_ERRORS_PER_S),
+    SampleField("nvlink_errors", "counter", _dev(*_LINK_ERRORS), partial=True, most_per_s=_ERRORS_PER_S),
+    SampleField("ecc_corrected", "counter", _dev("ECC_SBE_VOL_TOTAL"), most_per_s=_ERRORS_PER_S),
+    SampleField("ecc_uncorrected", "counter", _dev("ECC_DBE_VOL_TOTAL"), most_per_s=_ERRORS_PER_S),
+    SampleField("remapped_rows", "gauge", _dev("CORRECTABLE_REMAPPED_ROWS", "UNCORRECTABLE_REMAPPED_ROWS")),
+    SampleField("remapped_rows_pending", "gauge", _dev("ROW_REMAP_PENDING")),
 )
 
 INT32_BLANK = 2_147_483_632
@@ -144,7 +144,7 @@ _REASONS = 4
 
 
 def is_blank(value: float, *, counter: bool) -> bool:
-    """DCGM's words for "no value" (dcgm_structs.h). A counter is 64 bits wide: it may pass those of 32."""
+    """True for DCGM's "no value" markers (dcgm_structs.h). A 64-bit counter may pass the 32-bit ones."""
     if value >= INT64_BLANK or FP64_BLANK <= value < FP64_BLANK + _REASONS:
         return True
     return not counter and INT32_BLANK <= value < INT32_BLANK + _REASONS

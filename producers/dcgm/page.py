@@ -1,7 +1,7 @@
-"""A page of dcgm-exporter by GPU. Pure.
+"""Parse a page of dcgm-exporter into values by GPU. Pure.
 
-A GPU is known by its UUID; a part of it (MIG) has no UUID on the page and is known by the GPU's with its instance's
-number behind it. Where pods share a GPU, the exporter tells every sample once for each of them: the first counts.
+A GPU is identified by its UUID; a MIG instance, which has none on the page, by the GPU's UUID and its instance number.
+Where pods share a GPU, the exporter repeats every sample for each of them: the first counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Page:
 
 
 def read_page(text: str) -> Page:
-    """The page's figures. Names without a mapping are passed over."""
+    """The page's values. Names without a mapping are ignored."""
     scrape = parse(text)
     gauges = frozenset(_TYPED_GAUGE.findall(text))
     left_out = Counter[str](f"line: {bad.reason}" for bad in scrape.bad)

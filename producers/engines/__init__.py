@@ -1,1 +1,1 @@
-"""Serving engines on this host: their metrics as ``engine.samples``, who they are as ``engine.events``."""
+"""Serving engines on this host: metrics as ``engine.samples``, registrations as ``engine.events``."""

@@ -1,8 +1,9 @@
-"""One engine, scraped at every tick: its samples, and an event when what is known of it changes.
+"""Engine collector: scrapes one engine at every tick; emits its samples, and an event when its registration changes.
 
-An engine that does not answer is no failure of the collector: it is counted, after ``LOST_AFTER`` scrapes told as
-``lost``, and its counters go on from where they were when it answers again. A page that is no known engine's raises
-``UnknownEngineError``, so that the agent tells it and rests; an address that was only sought is left alone instead.
+An engine that does not answer is no failure of the collector: failures are counted, ``lost`` is emitted after
+``LOST_AFTER`` of them, and counters continue from their last values when it answers again. A page of an unknown engine
+raises ``UnknownEngineError``, so that the agent logs it and backs off; an address that is only probed for engines is
+skipped instead.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from producers.engines.excerpt import excerpt, promising
 from producers.engines.facts import DOCUMENTS, NO_FACTS, Document, Facts, facts_of, facts_of_samples, first_known
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
-from producers.engines.places import Places
+from producers.engines.placement import HostPlacement
 from producers.engines.reading import Reading, SampleLike, UnknownEngineError, read
 from producers.engines.registry import Registration, announcement, event_row, registration_of, remembered
 from producers.engines.rows import Known, engine_rows, restart
@@ -27,27 +28,27 @@ from producers.engines.target import EngineTarget
 from producers.exposition import parse
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from schemas.events import ENGINE_EVENTS, ENGINE_SAMPLES
+from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
 
 _log = logging.getLogger(__name__)
 
 METRICS_LIMITS = FetchLimits(time_ms=2_000, bytes_max=8 * 1024 * 1024)
 FACTS_LIMITS = FetchLimits(time_ms=500, bytes_max=1024 * 1024)
-"""Facts are asked in the same tick as the metrics, up to three documents: all within the agent's time limit."""
+"""Facts are fetched in the same tick as the metrics, up to three documents: all within the agent's time limit."""
 FACTS_EVERY_MS = 60_000
 SEEK_EVERY_MS = 25_000
-"""How often an address is tried where nobody said that an engine is."""
+"""How often an address is tried that is not configured as an engine."""
 LOST_AFTER = 3
 
 
 class EngineCollector:
-    """Collector of one engine. ``places`` is shared by all of a host."""
+    """Collector of one engine. ``registry`` is shared by all of a host."""
 
     def __init__(
         self,
         target: EngineTarget,
         identity: Identity,
-        places: Places,
+        registry: HostPlacement,
         period_ms: int,
         *,
         fetch: Fetch = fetch,
@@ -58,7 +59,7 @@ class EngineCollector:
         self.period_ms = period_ms
         self._target = target
         self._labels = dict(identity.labels)
-        self._places = places
+        self._registry = registry
         self._fetch = fetch
         self._clock = clock or SystemClock()
         self._counters = counters
@@ -82,11 +83,11 @@ class EngineCollector:
             return self._collected(at_ms, [], self._failed(error))
         found = [("found", "the engine answers again")] if self._failures >= LOST_AFTER and self._registration else []
         self._failures = 0
-        self._places.saw_engine(self._target)
+        self._registry.saw_engine(self._target)
         self._learn(reading, samples, moment_ms)
         news = self._announced(reading)
         rows, self._known = engine_rows(self._known, reading, at_ms, moment_ms)
-        return self._collected(at_ms, self._samples(rows, one=len(reading.figures) == 1), found + news)
+        return self._collected(at_ms, self._samples(rows, one=len(reading.fields) == 1), found + news)
 
     def close(self) -> None:
         """Nothing is held open between two scrapes."""
@@ -116,10 +117,10 @@ class EngineCollector:
         if kind is None and self._target.sought and not promising(text):
             raise UnknownEngineError(())  # somebody else's page, of any size, every half minute
         found = self._read(excerpt(text, kind), BY_KIND[kind]) if kind else None
-        if found is None or not found[0].figures:  # the first time, or it is another engine now
+        if found is None or not found[0].fields:  # the first time, or it is another engine now
             found = self._read(text, self._target.engine)
-        for figure, times in found[0].wrong.items():
-            self._count(figure, times)
+        for name, times in found[0].wrong.items():
+            self._count(name, times)
         return found
 
     def _read(self, text: str, engine: EngineKind | None) -> tuple[Reading, Sequence[SampleLike]]:
@@ -132,7 +133,7 @@ class EngineCollector:
     def _failed(self, error: FetchError | UnknownEngineError) -> list[tuple[str, str]]:
         if self._known is None and self._target.sought:
             return []
-        self._places.silent_engine(self._target)
+        self._registry.silent_engine(self._target)
         self._count(error.reason if isinstance(error, FetchError) else "unknown engine", 1)
         if self._known is None and isinstance(error, UnknownEngineError):
             raise error
@@ -140,63 +141,63 @@ class EngineCollector:
         self._facts_due_ms = 0  # whatever answers next may be another one
         if self._failures != LOST_AFTER:
             return []
-        _log.warning("an engine does not answer", extra={"engine": self._target.engine_id, "why": str(error)})
+        _log.warning("engine does not answer", extra={"engine": self._target.engine_id, "why": str(error)})
         if self._target.sought:
-            self._places.lost_engine(self._target.engine_id)
+            self._registry.lost_engine(self._target.engine_id)
         return [("lost", str(error))] if self._registration else []
 
     # Facts
 
     def _learn(self, reading: Reading, samples: Sequence[SampleLike], moment_ms: int) -> None:
-        """Ask the engine about itself now and then, and after every restart."""
+        """Fetch the engine's facts once in ``FACTS_EVERY_MS``, and after every restart."""
         restarted = self._known is not None and restart(self._known, reading)
         if moment_ms < self._facts_due_ms and not restarted:
             return
         self._facts_due_ms = moment_ms + FACTS_EVERY_MS
-        told = [self._ask(document) for document in DOCUMENTS[reading.kind]]
-        labelled = {identity[0] for identity in reading.figures}
+        fetched = [self._fetch_facts(document) for document in DOCUMENTS[reading.kind]]
+        labelled = {identity[0] for identity in reading.fields}
         only = Facts(model=next(iter(labelled))) if len(labelled) == 1 else NO_FACTS
-        self._facts = first_known(only, facts_of_samples(samples), *told)
+        self._facts = first_known(only, facts_of_samples(samples), *fetched)
 
-    def _ask(self, document: Document) -> Facts:
+    def _fetch_facts(self, document: Document) -> Facts:
         try:
             body = self._fetch(base_of(self._target) + document.url_path, FACTS_LIMITS, self._target.api_key)
             return facts_of(document, orjson.loads(body))
         except (FetchError, orjson.JSONDecodeError) as error:
-            _log.debug("an engine does not tell", extra={"engine": self._target.engine_id, "why": str(error)})
+            _log.debug("engine facts are not available", extra={"engine": self._target.engine_id, "why": str(error)})
             return NO_FACTS
 
     def _announced(self, reading: Reading) -> list[tuple[str, str]]:
-        gpu_uuids, group = self._places.of(self._target.engine_id)
+        gpu_uuids, group = self._registry.of(self._target.engine_id)
         before = self._registration
         now = registration_of(self._target, reading.kind, self._facts, gpu_uuids, group)
         self._registration = remembered(before, now)
-        told = announcement(before, self._registration)
-        return [told] if told else []
+        event = announcement(before, self._registration)
+        return [event] if event else []
 
     # Rows
 
     def _samples(self, rows: list[Row], *, one: bool) -> list[Row]:
         """What configuration and facts say of the model goes to the rows of an engine that serves ``one``."""
-        place = {"engine_id": self._target.engine_id, "placement_group": self._places.of(self._target.engine_id)[1]}
-        told = {name: getattr(self._registration, name, None) for name in ("model", "model_version", "precision")}
+        place = {"engine_id": self._target.engine_id, "placement_group": self._registry.of(self._target.engine_id)[1]}
+        known = {name: getattr(self._registration, name, None) for name in ("model", "model_version", "precision")}
         if one:
-            rows = [row | {name: row.get(name) or value for name, value in told.items()} for row in rows]
+            rows = [row | {name: row.get(name) or value for name, value in known.items()} for row in rows]
         return [{"origin": "measured"} | self._labels | place | self._checked(row) for row in rows]
 
     def _checked(self, row: Row) -> Row:
         checked, wrong = plausible(ENGINE_SAMPLES, row)
-        for figure in wrong:
-            self._count(figure, 1)
+        for name in wrong:
+            self._count(name, 1)
         return checked
 
     def _collected(self, at_ms: int, samples: list[Row], events: list[tuple[str, str]]) -> list[Collected]:
         common = {"at_ms": at_ms, "origin": "measured"}
-        told = self._registration
-        rows = [common | self._labels | event_row(told, kind, message) for kind, message in events] if told else []
+        engine = self._registration
+        rows = [common | self._labels | event_row(engine, kind, message) for kind, message in events] if engine else []
         for row in rows:
             facts = {"engine": row["engine_id"], "kind": row["kind"], "why": row["message"]}
-            _log.info("an engine's registration", extra=facts)
+            _log.info("engine event", extra=facts)
         collected = [Collected(ENGINE_EVENTS, rows), Collected(ENGINE_SAMPLES, samples)]
         return [each for each in collected if each.rows]
 

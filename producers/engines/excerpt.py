@@ -1,7 +1,7 @@
-"""What is worth reading of a page: the few lines that an engine's figures are made of. Pure.
+"""Cut the lines that are used out of a metrics page. Pure.
 
-A page of vLLM has 445 samples, of which a dozen are used. Cutting those out first takes a tenth of the time of reading
-all of them, every second.
+A page of vLLM has 445 samples, of which a dozen are used. Cutting those out first takes a tenth of the time of parsing
+all of them every second.
 """
 
 from __future__ import annotations

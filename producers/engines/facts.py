@@ -1,7 +1,7 @@
-"""What an engine tells about itself beside its metrics: where to ask it, and where the answer stands. Pure.
+"""Facts of an engine beside its metrics: which documents to fetch, and where each fact is in them. Pure.
 
-Every path is optional: an answer that is missing, of another shape or out of bounds is an unknown fact. Nothing else of
-an answer is kept; some (SGLang's server arguments) hold keys.
+Every path is optional: a value that is missing, of another shape or out of bounds is an unknown fact. Nothing else of
+a document is kept; some (SGLang's server arguments) hold keys.
 
 Sources, read 2026-11: vLLM ``/version`` and ``/v1/models``; SGLang ``/server_info`` (before 2026: ``/get_server_info``)
 with its server arguments; TGI ``/info`` (``router/src/lib.rs``, struct Info); trtllm-serve ``/version`` and the labels
@@ -37,7 +37,7 @@ PRECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """None: not told."""
+    """None: unknown."""
 
     model: str | None = None
     model_version: str | None = None
@@ -55,10 +55,10 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON document of the engine: for each fact the places it may stand in, best first."""
+    """A JSON document of the engine: for each fact the paths where it may be, best first."""
 
     url_path: str
-    places: Mapping[str, tuple[Path, ...]]
+    paths: Mapping[str, tuple[Path, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,23 +138,23 @@ INFO_METRICS: tuple[InfoMetric, ...] = (
 def facts_of(document: Document, answer: Any) -> Facts:
     """The facts of one parsed JSON answer, of whatever shape it is."""
     found: dict[str, Any] = {}
-    for name, places in document.places.items():
-        found[name] = next((value for place in places if (value := _fact(name, _at(answer, place))) is not None), None)
+    for name, paths in document.paths.items():
+        found[name] = next((value for path in paths if (value := _fact(name, _at(answer, path))) is not None), None)
     return Facts(**found)
 
 
 def facts_of_samples(samples: Iterable[SampleLike]) -> Facts:
-    """The facts that labels of info metrics tell."""
+    """The facts in labels of info metrics."""
     by_name = {metric.name: metric for metric in INFO_METRICS}
     facts = NO_FACTS
     for sample in samples:
         metric = by_name.get(sample.name)
         if metric is not None:
-            told = {
+            found = {
                 name: next((v for label in labels if (v := _fact(name, sample.labels.get(label))) is not None), None)
                 for name, labels in metric.labels.items()
             }
-            facts = first_known(facts, Facts(**told))
+            facts = first_known(facts, Facts(**found))
     return facts
 
 
@@ -167,8 +167,8 @@ def first_known(*several: Facts) -> Facts:
     return known
 
 
-def _at(answer: Any, place: Path) -> Any:
-    for step in place:
+def _at(answer: Any, path: Path) -> Any:
+    for step in path:
         if isinstance(step, int):
             answer = answer[step] if isinstance(answer, list) and len(answer) > step else None
         else:
@@ -194,6 +194,6 @@ def _number(value: Any) -> int | None:
 
 
 def precision_of(text: str) -> str:
-    """The short name of a weight type: ``torch.bfloat16`` is ``bf16``; names unknown here are told in lower case."""
+    """The short name of a weight type: ``torch.bfloat16`` is ``bf16``; other names are lower-cased."""
     name = text.lower().removeprefix("torch.")
     return PRECISIONS.get(name, name)

@@ -1,6 +1,6 @@
-"""Matches engines and jobs to GPUs now and then: a collector that tells nothing itself.
+"""Matches engines and jobs to GPUs; a collector without rows of its own.
 
-What it finds shows in the rows of others: GPU samples by their place, engines by registering again.
+The result is in the rows of others: the placement in GPU samples, and new registrations of engines.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from producers.collector import Collected
-from producers.engines.places import Places
+from producers.engines.placement import HostPlacement
 from producers.engines.processes import ProcessTable, read_processes
 
 WAITING_MS = 5_000
@@ -17,25 +17,29 @@ WAITING_MS = 5_000
 
 class ProcessMatcher:
     """Reads the table of processes every ``every_ms`` (seconds apart: it looks at every process of the host), and at
-    every tick while an engine with GPUs of its own is asked in vain."""
+    every tick while an engine with configured GPUs does not answer."""
 
     name = "placement"
 
     def __init__(
-        self, places: Places, every_ms: int, *, read_processes: Callable[[], ProcessTable] = read_processes
+        self, registry: HostPlacement, every_ms: int, *, read_processes: Callable[[], ProcessTable] = read_processes
     ) -> None:
         self.period_ms = min(every_ms, WAITING_MS)
         self._every_ms = every_ms
-        self._places = places
+        self._registry = registry
         self._read = read_processes
         self._read_at_ms: int | None = None
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """No rows."""
         before_ms = self._read_at_ms
-        if before_ms is None or abs(at_ms - before_ms) >= self._every_ms - self.period_ms // 2 or self._places.awaited:
+        if (
+            before_ms is None
+            or abs(at_ms - before_ms) >= self._every_ms - self.period_ms // 2
+            or self._registry.awaited
+        ):
             self._read_at_ms = at_ms
-            self._places.saw_processes(self._read())
+            self._registry.saw_processes(self._read())
         return []
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which processes listen on which ports, who their parents are, and which compute on which GPU: from psutil and NVML.
+"""Process table from psutil and NVML: listening ports, parents, and the processes that compute on each GPU.
 
 Both see processes by the pids of the namespace the agent runs in; give it the host's. Without privilege the system
 hides other users' sockets, and engines are then matched by configuration alone.
@@ -108,7 +108,7 @@ def _uuid(handle: Any) -> str:
 
 
 def _on_gpu(handle: Any) -> tuple[str, dict[int, str]] | None:
-    """None for a GPU that does not tell: it is not known to be idle."""
+    """None for a GPU that does not report processes: it is not known to be idle."""
     import pynvml
 
     try:

@@ -1,4 +1,4 @@
-"""A scrape as a reading: which engine it is, and every figure by the model it belongs to. Pure.
+"""Turn a scrape into a reading: which engine it is, and every field by model. Pure.
 
 A row belongs to one *identity*: the pair (model, version) as the engine labels it. Below a row stand *series*, one per
 set of the remaining labels: data-parallel ranks (vLLM's ``engine``, SGLang's ``dp_rank``), finish reasons, cache tiers.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from producers.engines.mappings import ENGINES, START_TIME, EngineKind, Figure, Source
+from producers.engines.mappings import ENGINES, START_TIME, EngineKind, FieldMapping, Source
 from schemas.errors import FleetpulseError
 
 FAMILIES_SHOWN_MAX = 20
@@ -20,7 +20,7 @@ NUMBER_MAX = 2**63 - 1
 
 Identity = tuple[str | None, str | None]
 Series = Mapping[str, int | None]
-"""Value by series; None: what the engine told is no number of this kind."""
+"""Value by series; None: the engine's value is no number of this kind."""
 
 
 class SampleLike(Protocol):
@@ -49,13 +49,13 @@ class UnknownEngineError(FleetpulseError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One scrape. ``figures[identity][figure][series]``; ``wrong`` counts by figure the values that became None, and
+    """One scrape. ``fields[identity][name][series]``; ``wrong`` counts by field the values that became None, and
     under ``model`` the samples that belong to none of several models. ``whole`` is False when lines of the scrape
     could not be read: a series that is missing may be one of them."""
 
     kind: str
     started_at_s: float | None
-    figures: Mapping[Identity, Mapping[str, Series]]
+    fields: Mapping[Identity, Mapping[str, Series]]
     wrong: Mapping[str, int]
     whole: bool = True
 
@@ -72,41 +72,41 @@ def detect(names: Iterable[str]) -> EngineKind:
 
 
 def read(samples: Iterable[SampleLike], engine: EngineKind | None = None, *, whole: bool = True) -> Reading:
-    """The figures of a scrape, of ``engine`` or else of the one it is found to be.
+    """The fields of a scrape, of ``engine`` or else of the one it is found to be.
 
-    ``*_created`` and every other name without a mapping are passed over. Raises ``UnknownEngineError``.
+    ``*_created`` and every other name without a mapping are ignored. Raises ``UnknownEngineError``.
     """
     by_name: dict[str, list[SampleLike]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
     engine = engine or detect(by_name)
     wrong: dict[str, int] = {}
-    figures: dict[Identity, dict[str, dict[str, int | None]]] = {}
-    for figure in engine.figures:
-        for identity, series in _series_of(engine, figure, by_name, wrong).items():
-            figures.setdefault(identity, {})[figure.name] = series
-    return Reading(engine.kind, _started_at_s(by_name), _attributed(engine, figures, by_name, wrong), wrong, whole)
+    fields: dict[Identity, dict[str, dict[str, int | None]]] = {}
+    for mapping in engine.fields:
+        for identity, series in _series_of(engine, mapping, by_name, wrong).items():
+            fields.setdefault(identity, {})[mapping.name] = series
+    return Reading(engine.kind, _started_at_s(by_name), _attributed(engine, fields, by_name, wrong), wrong, whole)
 
 
 def _series_of(
-    engine: EngineKind, figure: Figure, by_name: Mapping[str, list[SampleLike]], wrong: dict[str, int]
+    engine: EngineKind, mapping: FieldMapping, by_name: Mapping[str, list[SampleLike]], wrong: dict[str, int]
 ) -> dict[Identity, dict[str, int | None]]:
     out: dict[Identity, dict[str, int | None]] = {}
-    for source in _chosen(figure, by_name):
+    for source in _chosen(mapping, by_name):
         for sample in _matching(source, by_name):
             value = whole_number(sample.value, source.scale)
             if value is None:
-                wrong[figure.name] = wrong.get(figure.name, 0) + 1
+                wrong[mapping.name] = wrong.get(mapping.name, 0) + 1
             series = out.setdefault(identity_of(engine, sample), {})
             key = _series_key(engine, sample)
             series[key] = _highest(series[key], value) if key in series else value
     return out
 
 
-def _chosen(figure: Figure, by_name: Mapping[str, list[SampleLike]]) -> tuple[Source, ...]:
+def _chosen(mapping: FieldMapping, by_name: Mapping[str, list[SampleLike]]) -> tuple[Source, ...]:
     """The first alternative that the scrape has."""
-    enough = all if figure.whole else any
-    for alternative in figure.alternatives:
+    enough = all if mapping.whole else any
+    for alternative in mapping.alternatives:
         if enough(any(_matching(source, by_name)) for source in alternative):
             return alternative
     return ()
@@ -119,7 +119,7 @@ def _matching(source: Source, by_name: Mapping[str, list[SampleLike]]) -> Iterab
 
 
 def identity_of(engine: EngineKind, sample: SampleLike) -> Identity:
-    """(model, version) as the sample's labels tell them; None where they do not."""
+    """(model, version) from the sample's labels; None where they lack one."""
     model = sample.labels.get(engine.model_label) if engine.model_label else None
     version = sample.labels.get(engine.version_label) if engine.version_label else None
     return model or None, version or None
@@ -145,29 +145,29 @@ def whole_number(value: float, scale: int = 1) -> int | None:
 
 
 def _started_at_s(by_name: Mapping[str, list[SampleLike]]) -> float | None:
-    """None where it is not told, or told by several processes behind one address."""
-    told = by_name.get(START_TIME, [])
-    return told[0].value if len(told) == 1 and math.isfinite(told[0].value) else None
+    """None where it is missing, or reported by several processes behind one address."""
+    starts = by_name.get(START_TIME, [])
+    return starts[0].value if len(starts) == 1 and math.isfinite(starts[0].value) else None
 
 
 def _attributed(
     engine: EngineKind,
-    figures: dict[Identity, dict[str, dict[str, int | None]]],
+    fields: dict[Identity, dict[str, dict[str, int | None]]],
     by_name: Mapping[str, list[SampleLike]],
     wrong: dict[str, int],
 ) -> Mapping[Identity, Mapping[str, Series]]:
     """Rows of anchored models only; what names no model goes to the only one, or, among several, to none."""
     if engine.anchor is not None:
         anchors = {identity_of(engine, sample) for sample in by_name.get(engine.anchor, ())}
-        figures = {identity: each for identity, each in figures.items() if identity in anchors}
-    named = [identity for identity in figures if identity[0] is not None]
-    nameless = figures.get((None, None))
+        fields = {identity: each for identity, each in fields.items() if identity in anchors}
+    named = [identity for identity in fields if identity[0] is not None]
+    nameless = fields.get((None, None))
     if nameless is None or not named:
-        return figures
-    del figures[None, None]
+        return fields
+    del fields[None, None]
     if len(named) > 1:
         wrong["model"] = wrong.get("model", 0) + sum(map(len, nameless.values()))
-        return figures
+        return fields
     for name, series in nameless.items():
-        figures[named[0]].setdefault(name, {}).update(series)
-    return figures
+        fields[named[0]].setdefault(name, {}).update(series)
+    return fields

@@ -1,4 +1,4 @@
-"""Who serves what on which GPUs: registration rows of ``engine.events`` and the place of every GPU. Pure.
+"""Which engine serves what on which GPUs: rows of ``engine.events`` and the placement of every GPU. Pure.
 
 An engine's GPUs are the configured ones, else those on which its processes compute: the process that listens on its
 port, and all its descendants (engines start a process per GPU). The *placement group* is the set of engines that share
@@ -150,7 +150,7 @@ def _name(members: Sequence[str], known: set[str], host: str, named: Mapping[str
     return f"{members[0][: GROUP_CHARS_MAX - 34]}+{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-# The place of each GPU
+# Placement of each GPU
 
 
 def placement_of(
@@ -220,7 +220,7 @@ def registration_of(
 
 
 def remembered(before: Registration | None, now: Registration) -> Registration:
-    """``now``, with what it does not tell as it was before: an engine that did not answer has not changed.
+    """``now``, with unknown values kept from before: an engine that did not answer has not changed.
 
     Nothing of another model or another engine is carried over.
     """
@@ -236,7 +236,7 @@ def _differ(before: Registration, now: Registration, name: str) -> bool:
 
 
 def announcement(before: Registration | None, now: Registration) -> tuple[str, str] | None:
-    """The event's kind and message, None when there is nothing to tell.
+    """The event's kind and message, None when nothing changed.
 
     ``changed`` is a deployment: the message says from what to what. New or moved knowledge (facts that were not known,
     other GPUs, another group) registers the engine again.

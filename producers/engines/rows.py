@@ -4,11 +4,11 @@ Counters become what was counted since the reading before. The rules:
 
 - A series that is new in a process that was read before began at 0 (clients make a labelled series when it is first
   counted), unless that earlier scrape had unreadable lines: then it begins with this reading.
-- A process that started again counts from 0: its new start time tells, or, where it tells none, a counter that fell.
+- A process that restarted counts from 0. A restart is a new start time or, where none is reported, a counter that fell.
   What was counted between the last reading and the restart is lost; it is not made up.
-- A series that is unreadable now makes its figure unknown now; the next reading covers the time it was missing.
-- Readings further apart than ``INTERVAL_MS_MAX`` have levels only.
-- A row covers the time since the reading before; where that reaches over the edge of a window (after a gap) there is a
+- A series that is unreadable now makes its field unknown now; the next reading covers the time it was missing.
+- Readings further apart than ``INTERVAL_MS_MAX`` have gauges only.
+- A row covers the time since the reading before; where that crosses the edge of a window (after a gap) there is a
   row for each window, and all but the last hold differences only.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 from producers.differences import INTERVAL_MS_MAX, since, split
 from producers.engines.mappings import BY_KIND
 from producers.engines.reading import Identity, Reading, Series
-from schemas.events import ENGINE_SAMPLES
+from schemas.events.event_types import ENGINE_SAMPLES
 from schemas.fields import Role
 
 COUNTED = frozenset(field.name for field in ENGINE_SAMPLES.of(Role.DIFFERENCE)) - {"interval_ms"}
@@ -35,7 +35,7 @@ SeriesName = tuple[Identity, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is kept between two readings: the last value of every counter, by row, figure and series (None: it was
+    """What is kept between two readings: the last value of every counter, by row, field and series (None: it was
     there, but never readable). ``whole``: a series that is not in ``totals`` did not exist."""
 
     moment_ms: int
@@ -46,17 +46,17 @@ class Known:
 
 
 def engine_rows(before: Known | None, now: Reading, at_ms: int, moment_ms: int) -> tuple[list[Row], Known]:
-    """Rows with ``at_ms``, ``model``, ``model_version``, ``engine_kind`` and figures, each model's in order of time;
+    """Rows with ``at_ms``, ``model``, ``model_version``, ``engine_kind`` and fields, each model's in order of time;
     and what to keep. ``at_ms`` is wall time, ``moment_ms`` monotonic. Bounds are not judged."""
     restarted = before is not None and restart(before, now)
     interval_ms = moment_ms - before.moment_ms if before is not None else 0
     rows: list[Row] = []
-    for identity, figures in now.figures.items():
+    for identity, fields in now.fields.items():
         named: Row = {"model": identity[0], "model_version": identity[1], "engine_kind": now.kind}
         parts: list[Row] = [{"at_ms": at_ms}]
         if before is not None and 0 < interval_ms <= INTERVAL_MS_MAX:
-            parts = [*split(at_ms, interval_ms, _grown(before, identity, figures, restarted))]
-        rows += [named | part for part in parts[:-1]] + [named | parts[-1] | _levels(now.kind, figures)]
+            parts = [*split(at_ms, interval_ms, _grown(before, identity, fields, restarted))]
+        rows += [named | part for part in parts[:-1]] + [named | parts[-1] | _levels(now.kind, fields)]
     return rows, _known(None if restarted else before, now, moment_ms)
 
 
@@ -69,12 +69,10 @@ def restart(before: Known, now: Reading) -> bool:
     return any(value is not None and value < (before.totals.get(name) or 0) for name, value in _totals(now).items())
 
 
-def _levels(kind: str, figures: Mapping[str, Series]) -> dict[str, int | None]:
-    means = {figure.name for figure in BY_KIND[kind].figures if figure.across == "mean"}
+def _levels(kind: str, fields: Mapping[str, Series]) -> dict[str, int | None]:
+    means = {mapping.name for mapping in BY_KIND[kind].fields if mapping.across == "mean"}
     return {
-        name: _mean(series) if name in means else _sum(series)
-        for name, series in figures.items()
-        if name not in COUNTED
+        name: _mean(series) if name in means else _sum(series) for name, series in fields.items() if name not in COUNTED
     }
 
 
@@ -88,9 +86,9 @@ def _mean(series: Series) -> int | None:
     return None if total is None else round(total / len(series))
 
 
-def _grown(before: Known, identity: Identity, figures: Mapping[str, Series], restarted: bool) -> dict[str, int | None]:
+def _grown(before: Known, identity: Identity, fields: Mapping[str, Series], restarted: bool) -> dict[str, int | None]:
     grown: dict[str, int | None] = {}
-    for name, series in figures.items():
+    for name, series in fields.items():
         if name in COUNTED:
             parts = [_part(before, (identity, name, key), value, restarted) for key, value in series.items()]
             known = [part for part in parts if part is not None]
@@ -116,8 +114,8 @@ def _known(before: Known | None, now: Reading, moment_ms: int) -> Known:
 def _totals(now: Reading) -> dict[SeriesName, int | None]:
     return {
         (identity, name, key): value
-        for identity, figures in now.figures.items()
-        for name, series in figures.items()
+        for identity, fields in now.fields.items()
+        for name, series in fields.items()
         if name in COUNTED
         for key, value in series.items()
     }

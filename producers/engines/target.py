@@ -1,4 +1,4 @@
-"""Which engine to ask and what is known of it beforehand, and which other work runs on this host's GPUs. Data only."""
+"""Configuration of an engine to scrape, and of other work on this host's GPUs. Data only."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from producers.engines.mappings import BY_KIND, EngineKind
+from runtime.addresses import engine_id_of, is_this_machine
 from runtime.edge_config import EngineConfig
 from schemas.errors import ConfigError
-from schemas.events import WORKLOADS
-
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+from schemas.events.event_types import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True)
 class EngineTarget:
-    """One serving engine. What is None or empty here is asked of the engine, and stays unknown where it does not tell.
+    """One serving engine. What is None or empty is fetched from the engine; it stays unknown where it is not reported.
 
     ``url`` is the address of its metrics, or, without a path, of the server whose usual paths are tried. ``facts_url``
-    is the address of its API (None: the same server; Triton has another port for it). ``sought``: nobody said that an
-    engine is there, so an address that does not answer is no error.
+    is the address of its API (None: the same server; Triton has another port for it). ``sought``: the engine is not
+    configured, so an address that does not answer is no error.
     """
 
     engine_id: str
@@ -61,14 +60,14 @@ class EngineTarget:
 
     @property
     def local(self) -> bool:
-        """True when the address is this host's own for certain; only then its port tells a process of this host."""
-        return (urlsplit(self.facts_url or self.url).hostname or "") in LOOPBACK
+        """True when the address is certainly this host's own; only then its port identifies a process here."""
+        return is_this_machine(urlsplit(self.facts_url or self.url).hostname or "")
 
 
 def target_of(config: EngineConfig, host: str) -> EngineTarget:
     """The target of a configured engine on ``host``."""
     return EngineTarget(
-        engine_id=config.engine_id or name_of(config.url, host),
+        engine_id=config.engine_id or engine_id_of(config.url, host),
         url=config.url,
         model=config.model,
         model_version=config.model_version,
@@ -81,14 +80,7 @@ def target_of(config: EngineConfig, host: str) -> EngineTarget:
 def sought(ports: Sequence[int], host: str) -> list[EngineTarget]:
     """Targets for ports of this host where an engine may be, now or later."""
     urls = [f"http://127.0.0.1:{port}" for port in ports]
-    return [EngineTarget(engine_id=name_of(url, host), url=url, sought=True) for url in urls]
-
-
-def name_of(url: str, host: str) -> str:
-    """``host:port`` of the address; a loopback address is told by the name of this host."""
-    parts = urlsplit(url)
-    name = parts.hostname or ""
-    return f"{host if name in LOOPBACK else name}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    return [EngineTarget(engine_id=engine_id_of(url, host), url=url, sought=True) for url in urls]
 
 
 @dataclass(frozen=True, slots=True)

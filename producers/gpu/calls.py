@@ -1,7 +1,7 @@
-"""The calls of NVML that are no fields: what each returns, by key, and how often it is worth asking.
+"""NVML calls that are not fields: what each returns, by key, and how often it is made.
 
-Every call costs some 50 us of the driver: what changes slowly is asked once in ten seconds, spread over the GPUs, so
-that eight GPUs are read with some seven calls each a second.
+Every call costs some 50 us of the driver, so slow values are read once in ten seconds, spread over the GPUs: eight GPUs
+take some seven calls each a second.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Read = Callable[[Any], Values]
 
 @dataclass(frozen=True, slots=True)
 class NvmlCall:
-    """``pace``: asked at every reading; once in ten seconds; or once in ten seconds and told with every reading.
+    """``pace``: made at every reading; once in ten seconds; or once in ten seconds, its value in every reading.
 
-    ``raw``: the newest way to ask, where that is worth being made ready.
+    ``raw``: the newest version of the call, where preparing it is worth it.
     """
 
     name: str
@@ -101,12 +101,12 @@ def _margin_buffer() -> Any:
 
 
 def _number(function: str, *before: Any, after: tuple[Any, ...] = ()) -> Raw:
-    """A function that tells one number of 32 bits."""
+    """A function that returns one number of 32 bits."""
     return Raw(function, ctypes.c_uint, struct.Struct("=I"), before, after)
 
 
 _SAMPLING_PERIOD = (ctypes.byref(ctypes.c_uint()),)
-"""What video engines tell beside their utilisation; nobody reads it."""
+"""The second output of the calls for video engines; not used."""
 
 
 def _first_of(key: str, function: Callable[[Any], list[int]]) -> Read:
@@ -236,4 +236,4 @@ CALLS: tuple[NvmlCall, ...] = (
         _number("nvmlDeviceGetEnforcedPowerLimit"),
     ),
 )
-"""In the order they are made. The figures made of them stand in ``producers.gpu.fields``."""
+"""In the order they are made. ``producers.gpu.fields`` maps them to fields of a sample."""

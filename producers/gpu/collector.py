@@ -1,10 +1,10 @@
-"""What the agent runs of this package: samples, processes and events of this host's GPUs.
+"""GPU collectors of the agent: samples, processes and events of this host's GPUs, by NVML.
 
 * ``GpuCollector`` and ``GpuProcessCollector`` are collectors (``producers.collector``).
-* ``GpuEvents`` is a source of events: ``wait(timeout_s)`` gives what happened as soon as it happens. It wants a thread
-  of its own, never waits for a sample, and heals itself when the driver was started anew.
+* ``GpuEvents`` is a source of events: ``wait(timeout_s)`` returns events as soon as they happen. It needs a thread of
+  its own, never waits for a sample, and recovers when the driver is restarted.
 
-What events tell of (memory errors, recovery actions), samples do not tell again: give both the same ``GpuEvents``.
+Samples do not report again what events report (memory errors, recovery actions): give both the same ``GpuEvents``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from producers.gpu.processes import ProcessReader
 from producers.gpu.sampler import LIMIT_S, NvmlSampler
 from runtime.clock import Clock, SystemClock
 from schemas.errors import UnavailableError
-from schemas.machine_events import GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES
+from schemas.events.machine_events import GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES
 
 NO_DRIVER = "the NVIDIA driver does not answer, or has no GPU"
 REOPEN_S = 60.0
-"""How often it is looked whether there are GPUs that were not asked for events."""
+"""How often new GPUs are looked for, to register them for events."""
 
 
 class GpuEvents:
@@ -41,7 +41,7 @@ class GpuEvents:
         self._idle = threading.Event()
 
     def wait(self, timeout_s: float) -> list[Collected]:
-        """Events of the next ``timeout_s`` seconds, as soon as there are any; nothing where no GPU tells."""
+        """Events of the next ``timeout_s`` seconds, as soon as there are any; nothing where no GPU supports them."""
         source = self._opened()
         if source is None or not source.active:
             self._idle.wait(timeout_s)
@@ -49,18 +49,18 @@ class GpuEvents:
         try:
             rows = source.wait(timeout_s, self._clock.now_ms)
         except (DriverGoneError, GpuLostError):
-            self.close()  # opened again by the next wait; the samples tell what went
+            self.close()  # opened again by the next wait; samples report what was lost
             self._idle.wait(timeout_s)
             return []
         return [Collected(GPU_EVENTS, rows)] if rows else []
 
-    def tells(self, uuid: str) -> frozenset[str]:
-        """The kinds that come as events of this GPU; may be asked from any thread."""
+    def event_kinds(self, uuid: str) -> frozenset[str]:
+        """The kinds that this GPU reports as events. Thread-safe."""
         source = self._source
-        return source.tells(uuid) if source is not None else frozenset()
+        return source.event_kinds(uuid) if source is not None else frozenset()
 
     def close(self) -> None:
-        """Give the driver's event set back; called from the thread that waits."""
+        """Free the driver's event set; called from the thread that waits."""
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -98,7 +98,7 @@ class GpuCollector:
         """``UnavailableError`` where there is no driver or no GPU."""
         options: dict[str, Any] = {"clock": clock, "memory": memory, "limit_s": limit_s}
         if events is not None:
-            options["told"] = events.tells
+            options["event_kinds"] = events.event_kinds
         sampler = NvmlSampler.open(identity.labels, identity.placement, **options)
         if sampler is None:
             raise UnavailableError(NO_DRIVER)

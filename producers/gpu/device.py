@@ -1,4 +1,4 @@
-"""One GPU, or one MIG instance, as it is read: which figures it gives is found out at the first reading."""
+"""Read one GPU or MIG instance; its supported fields are found at the first reading."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from producers.gpu.fields import FIELDS, VALUES
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
 from producers.gpu.plan import shared_plan
-from producers.gpu.ready import Ask, Together, codes_of
+from producers.gpu.ready import CCall, Together, codes_of
 from producers.gpu.rows import Reading, Shape, shape_of
 from producers.gpu.sources import Call, Gpm
 
@@ -24,7 +24,7 @@ SLOW_MS = 10_000
 STAGGER_MS = 1_000
 PROBES_MAX = 8
 MIG_CALLS = frozenset({"memory_used", "memory_total", "memory_reserved"})
-"""All that NVML tells of a MIG instance beside GPM (NVML API reference, "Multi Instance GPU Management")."""
+"""All that NVML reports of a MIG instance beside GPM (NVML API reference, "Multi Instance GPU Management")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The driver's codes for what was asked at a moment: calls, fields, GPM. What it told lies in the buffers."""
+class RawReading:
+    """The driver's return codes of one reading: calls, fields, GPM. The values are in the buffers."""
 
     at_ms: int
     monotonic_ms: int
@@ -66,7 +66,7 @@ class Asked:
 class Device:
     """Reads one device. For one thread at a time; ``errors`` are those of the last reading, by key.
 
-    ``read`` is ``ask`` and ``told``: the one does all that may hang, the other nothing but look at what was told.
+    ``read`` is ``poll`` and ``decode``: ``poll`` makes all calls that may hang, ``decode`` only reads the buffers.
     """
 
     def __init__(self, found: Found, *, stale: bool = False) -> None:
@@ -85,43 +85,43 @@ class Device:
         self._probed = False
 
     def read(self, at_ms: int, monotonic_ms: int) -> Reading:
-        """All it tells now. The first time it is asked until nothing new is refused.
+        """Its values now. The first reading is repeated until no further field is refused.
 
         ``GpuLostError`` and ``DriverGoneError`` when it does not answer at all.
         """
-        asked = self.ask(at_ms, monotonic_ms)
-        return self.told(asked) if isinstance(asked, Asked) else asked
+        raw = self.poll(at_ms, monotonic_ms)
+        return self.decode(raw) if isinstance(raw, RawReading) else raw
 
-    def ask(self, at_ms: int, monotonic_ms: int) -> Asked | Reading:
-        """What ``told`` makes a reading of; the reading itself where asking takes more than calls that are ready.
+    def poll(self, at_ms: int, monotonic_ms: int) -> RawReading | Reading:
+        """What ``decode`` makes a reading of; the reading itself where it takes more than prepared calls.
 
         Raises as ``read``.
         """
         if self._probed and not self._all.unready:
             self.errors = {}
-            return self._ask(at_ms, monotonic_ms)
+            return self._poll(at_ms, monotonic_ms)
         self.errors = {}
-        values = self._values(self._ask(at_ms, monotonic_ms))
+        values = self._values(self._poll(at_ms, monotonic_ms))
         for _ in range(0 if self._probed else PROBES_MAX):
             if not self._replan():
                 break
             self._slow_slot = None
-            values = self._values(self._ask(at_ms, monotonic_ms))
+            values = self._values(self._poll(at_ms, monotonic_ms))
         self._probed = True
         return self._reading(at_ms, monotonic_ms, values)
 
-    def told(self, asked: Asked) -> Reading:
+    def decode(self, raw: RawReading) -> Reading:
         """The reading. Raises as ``read``."""
-        return self._reading(asked.at_ms, asked.monotonic_ms, self._values(asked))
+        return self._reading(raw.at_ms, raw.monotonic_ms, self._values(raw))
 
     def _reading(self, at_ms: int, monotonic_ms: int, values: Values) -> Reading:
         self._replan()
         if values.keys() <= self._settings.keys():
-            raise GpuLostError("it tells nothing any more")
+            raise GpuLostError("it returns no values any more")
         return Reading(at_ms, monotonic_ms, values)
 
     def missing(self) -> dict[str, str]:
-        """Figures that are always null here, each with the reason."""
+        """Fields that are always null here, each with the reason."""
         by_name = {field.name: field for field in FIELDS}
         return {
             name: "; ".join(dict.fromkeys(self.refused.get(source.key, "") for source in by_name[name].sources()))
@@ -129,29 +129,29 @@ class Device:
         }
 
     def close(self) -> None:
-        """Give back what the driver holds for it, if it takes it."""
+        """Free what the driver holds for it, as far as the driver still answers."""
         if self._gpm is not None:
             with contextlib.suppress(pynvml.NVMLError):
                 self._gpm.close()
 
-    def _ask(self, at_ms: int, monotonic_ms: int) -> Asked:
+    def _poll(self, at_ms: int, monotonic_ms: int) -> RawReading:
         """All calls that are ready, one after another."""
         due = self._due(at_ms)
-        fields, gpm = self._asks_of_fields(), self._asks_of_gpm(monotonic_ms)
-        codes = codes_of((*due.together.asks, *fields, *gpm))
+        fields, gpm = self._calls_of_fields(), self._calls_of_gpm(monotonic_ms)
+        codes = codes_of((*due.together.c_calls, *fields, *gpm))
         if gpm and not codes[-1] and self._gpm is not None:
             codes += codes_of(self._gpm.compares())
         of_calls, of_fields = len(due.ready), len(due.ready) + len(fields)
-        return Asked(at_ms, monotonic_ms, due, codes[:of_calls], codes[of_calls:of_fields], codes[of_fields:])
+        return RawReading(at_ms, monotonic_ms, due, codes[:of_calls], codes[of_calls:of_fields], codes[of_fields:])
 
-    def _values(self, asked: Asked) -> Values:
+    def _values(self, raw: RawReading) -> Values:
         values: Values = {}
-        self._take_calls(asked.due, asked.calls, values)
+        self._take_calls(raw.due, raw.calls, values)
         values |= self._settings
-        if asked.fields:
-            self._take_fields(asked.fields[0], values)
-        if asked.gpm:
-            self._take_gpm(asked.gpm, values)
+        if raw.fields:
+            self._take_fields(raw.fields[0], values)
+        if raw.gpm:
+            self._take_gpm(raw.gpm, values)
         return values
 
     def _due(self, at_ms: int) -> Due:
@@ -161,9 +161,9 @@ class Device:
         return self._all if slow else self._every
 
     def _take_calls(self, due: Due, codes: list[int], values: Values) -> None:
-        """What they told. A driver that refuses one may know an older way, as it may for those that are not ready: the
-        first reading asks in that way at once; later the next reading does."""
-        values |= due.together.told()
+        """Their values. A refused call is tried in an older version, as are calls that are not prepared: at once in the
+        first reading, later in the next one."""
+        values |= due.together.decode()
         refused = list[NvmlCall]()
         for call, code in zip(due.ready, codes, strict=True) if any(codes) else ():
             if not code:
@@ -191,12 +191,12 @@ class Device:
             return {}
         for key in call.keys if len(values) < len(call.keys) else ():
             if key not in values:
-                self.refused[key] = "not told by this driver's version of the call"
+                self.refused[key] = "not returned by this driver's version of the call"
         return values
 
-    def _asks_of_fields(self) -> tuple[Ask, ...]:
+    def _calls_of_fields(self) -> tuple[CCall, ...]:
         try:
-            return self._fields.asks(self.found.handle)
+            return self._fields.c_calls(self.found.handle)
         except pynvml.NVMLError as error:
             self._judge(self._fields.keys, error.value)
             return ()
@@ -205,11 +205,11 @@ class Device:
         if code:
             self._judge(self._fields.keys, code)
             return
-        told, failed = self._fields.told()
-        values |= told
+        known, failed = self._fields.decode()
+        values |= known
         self._judge_parts(failed)
 
-    def _asks_of_gpm(self, monotonic_ms: int) -> tuple[Ask, ...]:
+    def _calls_of_gpm(self, monotonic_ms: int) -> tuple[CCall, ...]:
         if not self.plan.gpms:
             return ()
         if not self._gpm_opened:
@@ -217,7 +217,7 @@ class Device:
             self._gpm = open_gpm(self.found.parent_handle or self.found.handle, self.found.instance_id)
         try:
             if self._gpm is not None:
-                return self._gpm.asks(self.plan.gpms, monotonic_ms)
+                return self._gpm.c_calls(self.plan.gpms, monotonic_ms)
             code = pynvml.NVML_ERROR_NOT_SUPPORTED
         except pynvml.NVMLError as error:
             code = error.value
@@ -230,7 +230,7 @@ class Device:
         if any(codes):
             self._judge(tuple(keys.values()), next(code for code in codes if code))
             return
-        means, failed = self._gpm.told()
+        means, failed = self._gpm.decode()
         values |= {keys[id]: mean for id, mean in means.items()}
         self._judge_parts({keys[id]: code for id, code in failed.items()})
 
@@ -248,7 +248,7 @@ class Device:
         self.errors |= dict.fromkeys(keys, reason)
 
     def _replan(self) -> bool:
-        """Plan anew with what was refused since; whether that changes what is read."""
+        """Plan again without what was refused since; True when that changes what is read."""
         if len(self.refused) == self._planned_with:
             return False
         self._planned_with = len(self.refused)
@@ -261,14 +261,14 @@ class Device:
     def _follow(self, refused: frozenset[str]) -> None:
         plan = shared_plan(refused)
         self.plan, self.shape = plan, _shape(refused)
-        self._asked = tuple(call for call in CALLS if plan.calls.intersection(call.keys))
+        self._planned = tuple(call for call in CALLS if plan.calls.intersection(call.keys))
         self._sort_calls()
         self._fields = FieldValues(plan.values)
         self._gpm_keys = {id: Gpm(id).key for id in plan.gpms}
 
     def _sort_calls(self) -> None:
-        self._all = self._due_of(self._asked)
-        self._every = self._due_of([call for call in self._asked if call.pace == "every"])
+        self._all = self._due_of(self._planned)
+        self._every = self._due_of([call for call in self._planned if call.pace == "every"])
 
     def _due_of(self, calls: Sequence[NvmlCall]) -> Due:
         ready = tuple(call for call in calls if call.name in self._ready)
@@ -288,4 +288,4 @@ def _shape(refused: frozenset[str]) -> Shape:
 def _refused_by_mig() -> dict[str, str]:
     calls = {source.key for field in FIELDS for source in field.sources() if isinstance(source, Call)}
     keys = {value.key for value in VALUES} | (calls - MIG_CALLS)
-    return dict.fromkeys(sorted(keys), "not told of a MIG instance")
+    return dict.fromkeys(sorted(keys), "not reported for a MIG instance")

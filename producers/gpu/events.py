@@ -1,10 +1,10 @@
-"""Events as the driver tells them, at once: XIDs, memory errors, recovery actions. They do not wait for a sample.
+"""Events of the driver, as they happen: XIDs, memory errors, recovery actions. They do not wait for a sample.
 
-``EventSource.wait`` blocks in NVML until something happens or the time is over; it belongs in a thread of its own. What
-happens many times (an application that faults in a loop) is told once a second, with how often it was.
+``EventSource.wait`` blocks in NVML until something happens or the time is over; it belongs in a thread of its own.
+Repeats (an application that faults in a loop) are emitted once a second, with their number.
 
-Not asked for: changes of P-state and of clocks come dozens of times a second under load; what holds clocks down is seen
-by the samples (``producers.gpu.transitions``).
+Not registered: changes of P-state and of clocks, which come dozens of times a second under load; throttling is seen in
+the samples (``producers.gpu.transitions``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DRAINED_MAX = 256
 """Events taken at one wake-up; those behind come with the next."""
 REPEAT_MS = 1_000
 REPEATS_MAX = 4_096
-"""Kinds of events of this host that are told apart; beyond them all begin anew."""
+"""Distinct events of this host that are remembered; beyond them all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ EVENT_TYPES: tuple[EventType, ...] = (
 WANTED = sum(each.bit for each in EVENT_TYPES)
 ECC = pynvml.nvmlEventTypeSingleBitEccError | pynvml.nvmlEventTypeDoubleBitEccError
 WHOLE_KINDS = {"ecc": ECC, "recovery": pynvml.nvmlEventTypeGpuRecoveryAction}
-"""Kinds that samples show as well, and the types that together tell all of them."""
+"""Kinds that samples show as well, and the types that together cover all of them."""
 
 
 def happening(type_bit: int, data: int) -> Happening | None:
-    """What an event of the driver means; None for a type that was not asked for."""
+    """What an event of the driver means; None for a type that was not registered."""
     known = [each for each in EVENT_TYPES if each.bit == type_bit]
     if not known:
         return None
@@ -111,11 +111,11 @@ def happening(type_bit: int, data: int) -> Happening | None:
 
 @dataclass(slots=True)
 class _Repeats:
-    """How often the same came since it was told last."""
+    """Repeats of an event since it was last emitted."""
 
     device: Found
-    told_ms: int
-    held: int = 0
+    emitted_ms: int
+    suppressed: int = 0
 
 
 class RateLimit:
@@ -125,33 +125,33 @@ class RateLimit:
         self._repeat_ms = repeat_ms
         self._seen: dict[tuple[str, Happening], _Repeats] = {}
 
-    def tell(self, device: Found, event: Happening, at_ms: int) -> Happening | None:
-        """The event as it is to be told; None when it is held back. Those held back are counted in the next."""
+    def admit(self, device: Found, event: Happening, at_ms: int) -> Happening | None:
+        """The event to emit; None when it is suppressed. The next one counts those suppressed."""
         repeats = self._seen.get((device.uuid, event))
         if repeats is not None and not self._due(repeats, at_ms):
-            repeats.held += 1
+            repeats.suppressed += 1
             return None
         if len(self._seen) >= REPEATS_MAX:
             self._seen.clear()
         self._seen[(device.uuid, event)] = _Repeats(device, at_ms)
-        return _counted(event, repeats.held) if repeats is not None else event
+        return _counted(event, repeats.suppressed) if repeats is not None else event
 
     @property
-    def holds(self) -> bool:
-        """Whether anything is held back."""
-        return any(repeats.held for repeats in self._seen.values())
+    def pending(self) -> bool:
+        """Whether any event is suppressed."""
+        return any(repeats.suppressed for repeats in self._seen.values())
 
     def overdue(self, at_ms: int) -> list[tuple[Found, Happening]]:
-        """Events held back whose time to be told has come, each once, with how many they were."""
-        told = []
+        """Suppressed events that are due, each once, with their number."""
+        due = []
         for (_, event), repeats in self._seen.items():
-            if repeats.held and self._due(repeats, at_ms):
-                told.append((repeats.device, _counted(event, repeats.held - 1)))
-                repeats.held, repeats.told_ms = 0, at_ms
-        return told
+            if repeats.suppressed and self._due(repeats, at_ms):
+                due.append((repeats.device, _counted(event, repeats.suppressed - 1)))
+                repeats.suppressed, repeats.emitted_ms = 0, at_ms
+        return due
 
     def _due(self, repeats: _Repeats, at_ms: int) -> bool:
-        return not 0 <= at_ms - repeats.told_ms < self._repeat_ms
+        return not 0 <= at_ms - repeats.emitted_ms < self._repeat_ms
 
 
 def _counted(event: Happening, more: int) -> Happening:
@@ -160,7 +160,7 @@ def _counted(event: Happening, more: int) -> Happening:
 
 
 class EventSource:
-    """Registers every GPU that can. ``wait`` belongs to one thread; ``tells`` may be asked from any."""
+    """Registers every GPU that can. ``wait`` belongs to one thread; ``event_kinds`` is thread-safe."""
 
     def __init__(self, labels: Mapping[str, str | None], placement: Mapping[str, Any]) -> None:
         """``DriverGoneError`` when there is no driver."""
@@ -174,22 +174,22 @@ class EventSource:
         self._instances = {(each.parent_uuid, each.instance_id): each for each in found if each.parent_uuid is not None}
         self._set = pynvml.nvmlEventSetCreate()
         self._types = {each.uuid: self._register(each) for each in self._devices}
-        self._tells = {
+        self._event_kinds = {
             uuid: frozenset(kind for kind, bits in WHOLE_KINDS.items() if types & bits == bits)
             for uuid, types in self._types.items()
         }
 
     @property
     def active(self) -> bool:
-        """Whether any GPU tells of anything; where none does there is nothing to wait for."""
+        """Whether any GPU supports events; where none does there is nothing to wait for."""
         return any(self._types.values())
 
-    def tells(self, uuid: str) -> frozenset[str]:
-        """The kinds of events for which this GPU need not be looked at by others."""
-        return self._tells.get(uuid, frozenset())
+    def event_kinds(self, uuid: str) -> frozenset[str]:
+        """The kinds that this GPU reports as events, which samples need not report."""
+        return self._event_kinds.get(uuid, frozenset())
 
     def current(self) -> bool:
-        """Whether every GPU that is there now was asked; else a new source hears more."""
+        """Whether every GPU that is there now is registered; if not, a new source reports more."""
         with contextlib.suppress(pynvml.NVMLError):
             return self._complete and bool(pynvml.nvmlDeviceGetCount() == len(self._devices))
         return False
@@ -200,23 +200,23 @@ class EventSource:
         ``DriverGoneError`` when the driver is no more, ``GpuLostError`` when a GPU of the set is: make a new one then.
         """
         rows = [self._row(device, event, now_ms()) for device, event in self._limit.overdue(now_ms())]
-        longest_s = min(timeout_s, REPEAT_MS / 1_000) if self._limit.holds else timeout_s
+        longest_s = min(timeout_s, REPEAT_MS / 1_000) if self._limit.pending else timeout_s
         timeout_ms = 0 if rows else max(0, round(longest_s * 1_000))
         for _ in range(DRAINED_MAX):
             data = self._next(timeout_ms)
             if data is None:
                 break
-            rows += self._told(data, now_ms())
+            rows += self._rows(data, now_ms())
             timeout_ms = 0
         return rows
 
     def close(self) -> None:
-        """Give the event set back."""
+        """Free the event set."""
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlEventSetFree(self._set)
 
     def _register(self, device: Found) -> int:
-        """The types that this GPU tells of; 0 when none."""
+        """The event types that this GPU supports; 0 when none."""
         try:
             wanted = int(answered(pynvml.nvmlDeviceGetSupportedEventTypes, device.handle) or 0) & WANTED
             if wanted:
@@ -224,7 +224,7 @@ class EventSource:
             return wanted
         except (pynvml.NVMLError, GpuLostError) as error:
             self._complete = False
-            _log.info("a GPU tells no events", extra={"gpu": device.uuid, "why": str(error)})
+            _log.info("cannot register for GPU events, retrying", extra={"gpu": device.uuid, "why": str(error)})
             return 0
 
     def _next(self, timeout_ms: int) -> Any:
@@ -237,19 +237,19 @@ class EventSource:
             kind = DriverGoneError if error.value in DRIVER_GONE else GpuLostError
             raise kind(why(error.value)) from error
 
-    def _told(self, data: Any, at_ms: int) -> list[Row]:
+    def _rows(self, data: Any, at_ms: int) -> list[Row]:
         device = self._by_address.get(_address(data.device))
         event = happening(data.eventType, data.eventData)
         if device is None or event is None:
             return []
         # All GPUs share one number for "no instance": it is in no table, and the whole GPU it is.
         device = self._instances.get((device.uuid, data.gpuInstanceId), device)
-        told = self._limit.tell(device, event, at_ms)
-        return [] if told is None else [self._row(device, told, at_ms)]
+        admitted = self._limit.admit(device, event, at_ms)
+        return [] if admitted is None else [self._row(device, admitted, at_ms)]
 
     def _row(self, device: Found, event: Happening, at_ms: int) -> Row:
         facts = {"gpu": device.uuid, "kind": event.kind, "code": event.code, "why": event.message}
-        _log.log(logging.INFO if event.severity == "info" else logging.WARNING, "a GPU reports", extra=facts)
+        _log.log(logging.INFO if event.severity == "info" else logging.WARNING, "GPU event", extra=facts)
         return self._identity.event(device, at_ms, event)
 
 

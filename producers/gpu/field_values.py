@@ -1,6 +1,6 @@
 """Many NVML fields in one call, read out of the driver's array without an object per field.
 
-``pynvml.nvmlDeviceGetFieldValues`` makes the array and its entries anew at each call; here it is made once for a plan.
+``pynvml.nvmlDeviceGetFieldValues`` builds the array and its entries at each call; here it is built once per plan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pynvml
 
-from producers.gpu.ready import Ask, function_of
+from producers.gpu.ready import CCall, function_of
 from producers.gpu.sources import Value
 
 _ENTRY = "IIqqIIQ"
@@ -23,7 +23,7 @@ every machine with such a driver is."""
 _HEADS, _RAWS = "24xQ8x", "32xQ"
 """Of an entry: valueType and nvmlReturn as one number, which hardly ever changes; value."""
 _MARKERS_FROM = 2**62
-"""Values from here on are words for "not available" (nvml.h and DCGM use several), never amounts."""
+"""Values from here on are markers for "not available" (nvml.h and DCGM use several), never amounts."""
 _NOT_AVAILABLE_32 = 0xFFFF_FFFF
 
 
@@ -34,22 +34,22 @@ class FieldValues:
         self.keys, self._scaled, self._heads, self._raws = _layout(tuple(values))
         self._array = (pynvml.c_nvmlFieldValue_t * len(values))()
         self._arguments = (ctypes.c_int(len(values)), ctypes.byref(self._array))
-        self._asks: tuple[Ask, ...] = ()
+        self._c_calls: tuple[CCall, ...] = ()
         self._heads_seen: tuple[int, ...] = ()
         self._odd: tuple[tuple[str, int], ...] = ()
         self._failed: dict[str, int] = {}
         for entry, value in zip(self._array, values, strict=True):
             entry.fieldId, entry.scopeId = value.id, value.scope
 
-    def asks(self, handle: Any) -> tuple[Ask, ...]:
+    def c_calls(self, handle: Any) -> tuple[CCall, ...]:
         """The call, of always the same device; none where there is nothing to ask for. ``NVMLError`` when the driver
         lacks it."""
-        if self.keys and not self._asks:
-            self._asks = ((function_of("nvmlDeviceGetFieldValues"), (handle, *self._arguments)),)
-        return self._asks
+        if self.keys and not self._c_calls:
+            self._c_calls = ((function_of("nvmlDeviceGetFieldValues"), (handle, *self._arguments)),)
+        return self._c_calls
 
-    def told(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Amounts in our units by key, and the codes of those that failed; what the driver has not to tell is in
+    def decode(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Amounts in our units by key, and the codes of those that failed; what the driver does not have is in
         neither. After a call that went well as a whole."""
         heads, raws = self._heads.unpack(self._array), self._raws.unpack(self._array)
         if heads != self._heads_seen:
@@ -67,12 +67,12 @@ class FieldValues:
         return values, self._failed
 
     def _take_heads(self, heads: tuple[int, ...]) -> None:
-        """Which values failed, and which are no plain 64 bits; a driver hardly ever changes its mind about that."""
+        """Which values failed, and which are no plain 64 bits; that hardly ever changes."""
         self._heads_seen = heads
-        told = [(key, head & 0xFFFF_FFFF, head >> 32) for key, head in zip(self.keys, heads, strict=True)]
-        self._failed = {key: code for key, _, code in told if code}
+        entries = [(key, head & 0xFFFF_FFFF, head >> 32) for key, head in zip(self.keys, heads, strict=True)]
+        self._failed = {key: code for key, _, code in entries if code}
         plain = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
-        self._odd = tuple((key, kind) for key, kind, code in told if not code and kind != plain)
+        self._odd = tuple((key, kind) for key, kind, code in entries if not code and kind != plain)
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
-"""Every figure of a GPU sample, in one table: where NVML has it, what it is called elsewhere, what to beware of.
+"""Table of every field of a GPU sample: its source in NVML, its name in DCGM, and what to beware of.
 
-A figure is a sum of groups; a group is a list of options, best first, and the first option of which the GPU supports
+A field is a sum of groups; a group is a list of options, best first, and the first option of which the GPU supports
 anything is read. So one table serves ten years of GPUs. What no option gives is null.
 
 Sources: NVML API reference (NVIDIA; nvml.h as in nvidia-ml-py 13.580), DCGM field identifiers (dcgm_fields.h 4.x).
@@ -92,7 +92,7 @@ FIELDS: tuple[GpuField, ...] = (
         _one(Call("power_limit", "nvmlDeviceGetEnforcedPowerLimit")),
         "DCGM_FI_DEV_ENFORCED_POWER_LIMIT",
         "enforced power limit, the lowest of all that apply",
-        "a setting: read once in ten seconds and told with every sample",
+        "a setting: read once in ten seconds and in every sample",
     ),
     GpuField(
         "temperature_c",
@@ -155,7 +155,7 @@ FIELDS: tuple[GpuField, ...] = (
         _one(Gpm(2)),
         "DCGM_FI_PROF_SM_ACTIVE",
         "share of SMs with a resident warp",
-        "Hopper and newer; while a profiler holds the counters it is not told",
+        "Hopper and newer; not available while a profiler holds the counters",
     ),
     GpuField(
         "sm_occupancy_ppm",
@@ -188,7 +188,7 @@ FIELDS: tuple[GpuField, ...] = (
         _one(Call("memory_used", "nvmlDeviceGetMemoryInfo")),
         "DCGM_FI_DEV_FB_USED",
         "memory in use, reserved excluded",
-        "version 1 of the call counts what the driver reserves as used; DCGM tells MiB",
+        "version 1 of the call counts what the driver reserves as used; DCGM reports MiB",
     ),
     GpuField(
         "memory_total_bytes",
@@ -215,7 +215,7 @@ FIELDS: tuple[GpuField, ...] = (
         _one(Value(83), Call("energy", "nvmlDeviceGetTotalEnergyConsumption")),
         "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
         "energy since the driver was loaded",
-        "begins anew with the driver",
+        "restarts from 0 with the driver",
         _MJ_PER_S,
     ),
     GpuField(
@@ -224,7 +224,7 @@ FIELDS: tuple[GpuField, ...] = (
         "counter",
         (_SW_POWER, _POWER_BRAKE, _THERMAL, _BOARD_LIMIT, _RELIABILITY),
         None,
-        "time clocks were held down by power, heat, board limit or reliability",
+        "time clocks were throttled by power, heat, board limit or reliability",
         "causes at the same time are counted once each by NVML: cut to the interval; low utilisation (78) is none",
         _US_PER_S,
     ),
@@ -234,7 +234,7 @@ FIELDS: tuple[GpuField, ...] = (
         "counter",
         (_SW_POWER, _POWER_BRAKE),
         "DCGM_FI_DEV_POWER_VIOLATION",
-        "time clocks were held down by the power limit or the power brake",
+        "time clocks were throttled by the power limit or the power brake",
         "NVML and DCGM count nanoseconds",
         _US_PER_S,
     ),
@@ -244,7 +244,7 @@ FIELDS: tuple[GpuField, ...] = (
         "counter",
         (_THERMAL,),
         "DCGM_FI_DEV_THERMAL_VIOLATION",
-        "time clocks were held down by heat",
+        "time clocks were throttled by heat",
         "NVML and DCGM count nanoseconds",
         _US_PER_S,
     ),
@@ -315,7 +315,7 @@ FIELDS: tuple[GpuField, ...] = (
         _one(Value(3), Call("ecc_corrected", "nvmlDeviceGetTotalEccErrors")),
         "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
         "memory errors that were corrected",
-        "volatile: begins anew with the driver",
+        "volatile: restarts from 0 with the driver",
         _ERRORS_PER_S,
     ),
     GpuField(
@@ -325,7 +325,7 @@ FIELDS: tuple[GpuField, ...] = (
         _one(Value(4), Call("ecc_uncorrected", "nvmlDeviceGetTotalEccErrors")),
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
         "memory errors that could not be corrected",
-        "volatile: begins anew with the driver",
+        "volatile: restarts from 0 with the driver",
         _ERRORS_PER_S,
     ),
     GpuField(
@@ -368,7 +368,7 @@ FIELDS: tuple[GpuField, ...] = (
 )
 
 REMAP_FAILED = Value(145)
-"""1 when a row could not be replaced; no figure of a sample, but an event."""
+"""1 when a row could not be replaced; no field of a sample, but an event."""
 
 BY_NAME = {field.name: field for field in FIELDS}
 VALUES: tuple[Value, ...] = tuple(
@@ -376,7 +376,7 @@ VALUES: tuple[Value, ...] = tuple(
         [source for field in FIELDS for source in field.sources() if isinstance(source, Value)] + [REMAP_FAILED]
     )
 )
-"""Every NVML field that some figure can be made of, each once."""
+"""Every NVML field that a sample's fields can be made of, each once."""
 COUNTER_KEYS = frozenset(source.key for field in FIELDS if field.nature == "counter" for source in field.sources())
 """Keys of readings that count: they are remembered from one reading to the next."""
 GPMS: tuple[int, ...] = tuple(

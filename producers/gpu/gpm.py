@@ -1,8 +1,8 @@
 """Activity of SMs, tensor cores and memory (GPM, Hopper and newer): a mean between two samples of the driver.
 
 The sample of the reading before serves as the first of the two, so a reading costs one sample and one comparison. On a
-MIG instance this is the only measure of utilisation there is; it covers the whole GPU instance, so compute instances
-that share one tell the same.
+MIG instance this is the only measure of utilization there is; it covers the whole GPU instance, so compute instances
+that share one report the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pynvml
 
-from producers.gpu.ready import Ask, function_of
+from producers.gpu.ready import CCall, function_of
 
 INTERVAL_MS_MIN = 100
 """Samples must be so far apart (NVML API reference, nvmlGpmMetricsGet)."""
@@ -42,7 +42,7 @@ class GpmReader:
         self._compared: Any = None
         self._taking: tuple[int, int] | None = None
 
-    def asks(self, metrics: tuple[int, ...], now_ms: int) -> tuple[Ask, ...]:
+    def c_calls(self, metrics: tuple[int, ...], now_ms: int) -> tuple[CCall, ...]:
         """A sample; none less than ``INTERVAL_MS_MIN`` after the one before. ``now_ms`` is monotonic.
 
         ``NVMLError`` when the driver lacks a function.
@@ -59,13 +59,13 @@ class GpmReader:
             self._compared = self._requests[newer]
         return (self._sample(self._samples[newer]),)
 
-    def compares(self) -> tuple[Ask, ...]:
+    def compares(self) -> tuple[CCall, ...]:
         """The comparison of a sample that was taken with the one before; none at the first time."""
         if self._compared is None:
             return ()
         return ((function_of("nvmlGpmMetricsGet"), (ctypes.byref(self._compared),)),)
 
-    def told(self) -> tuple[dict[int, int], dict[int, int]]:
+    def decode(self) -> tuple[dict[int, int], dict[int, int]]:
         """Means since the reading before, in ppm by metric, and the codes of those that failed; both empty where
         nothing was compared. After calls that went well as a whole; else the sample before goes on to be the newest."""
         means: dict[int, int] = {}
@@ -74,8 +74,8 @@ class GpmReader:
             self._newest, self._taken_ms = self._taking
         if self._compared is None:
             return means, failed
-        told = self._layout.unpack_from(self._compared)
-        for metric, code, mean in zip(self._metrics, told[::2], told[1::2], strict=True):
+        unpacked = self._layout.unpack_from(self._compared)
+        for metric, code, mean in zip(self._metrics, unpacked[::2], unpacked[1::2], strict=True):
             if code != pynvml.NVML_SUCCESS:
                 failed[metric] = code
             elif math.isfinite(mean):  # a share of nothing is no number
@@ -87,7 +87,7 @@ class GpmReader:
         for sample in self._samples:
             pynvml.nvmlGpmSampleFree(sample)
 
-    def _sample(self, sample: Any) -> Ask:
+    def _sample(self, sample: Any) -> CCall:
         if self._instance_id is None:
             return function_of("nvmlGpmSampleGet"), (self._handle, sample)
         return function_of("nvmlGpmMigSampleGet"), (self._handle, self._instance_id, sample)

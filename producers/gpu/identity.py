@@ -19,9 +19,9 @@ class GpuIdentity:
         self._labels = dict(labels)
         self._placement = placement
 
-    def row(self, device: Found, figures: Mapping[str, Any]) -> Row:
-        """A row of a measurement, with its ``at_ms`` among the figures."""
-        return {**figures, "origin": "measured", **self._who(device)}
+    def row(self, device: Found, values: Mapping[str, Any]) -> Row:
+        """A row of a measurement, with its ``at_ms`` among the values."""
+        return {**values, "origin": "measured", **self._who(device)}
 
     def event(self, device: Found, at_ms: int, happening: Happening) -> Row:
         """A row of ``gpu.events``."""

@@ -1,4 +1,4 @@
-"""Which GPUs and MIG instances the driver lists, by UUID: an index is only a way to ask."""
+"""List GPUs and MIG instances by UUID; an index is only used to look one up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROFILE = re.compile(r" MIG (\S+)$")
 def found() -> list[Found]:
     """Every device that can be named, instances behind their GPU. A GPU that does not answer is left out.
 
-    ``DriverGoneError`` when none can be asked.
+    ``DriverGoneError`` when the driver does not answer.
     """
     return [device for index in range(count()) for device in at(index)]
 
@@ -60,7 +60,7 @@ def _handle(uuid: str) -> Any:
 def _at(index: int) -> Iterator[Found]:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        gpu = Found(pynvml.nvmlDeviceGetUUID(handle), _asked(pynvml.nvmlDeviceGetName, handle), handle, index)
+        gpu = Found(pynvml.nvmlDeviceGetUUID(handle), _or_none(pynvml.nvmlDeviceGetName, handle), handle, index)
     except pynvml.NVMLError as error:
         if error.value in DRIVER_GONE:
             raise DriverGoneError(why(error.value)) from error
@@ -71,15 +71,15 @@ def _at(index: int) -> Iterator[Found]:
 
 
 def _instances(gpu: Found) -> Iterator[Found]:
-    mode = _asked(pynvml.nvmlDeviceGetMigMode, gpu.handle)
+    mode = _or_none(pynvml.nvmlDeviceGetMigMode, gpu.handle)
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
         return
-    for index in range(_asked(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu.handle) or 0):
-        handle = _asked(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu.handle, index)
-        uuid = handle and _asked(pynvml.nvmlDeviceGetUUID, handle)
+    for index in range(_or_none(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu.handle) or 0):
+        handle = _or_none(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu.handle, index)
+        uuid = handle and _or_none(pynvml.nvmlDeviceGetUUID, handle)
         if uuid is None:
             continue
-        profile = _PROFILE.search(_asked(pynvml.nvmlDeviceGetName, handle) or "")
+        profile = _PROFILE.search(_or_none(pynvml.nvmlDeviceGetName, handle) or "")
         yield Found(
             uuid=uuid,
             model=gpu.model,
@@ -88,11 +88,11 @@ def _instances(gpu: Found) -> Iterator[Found]:
             parent_uuid=gpu.uuid,
             parent_handle=gpu.handle,
             mig_profile=profile.group(1) if profile else None,
-            instance_id=_asked(pynvml.nvmlDeviceGetGpuInstanceId, handle),
+            instance_id=_or_none(pynvml.nvmlDeviceGetGpuInstanceId, handle),
         )
 
 
-def _asked(function: Any, *arguments: Any) -> Any:
+def _or_none(function: Any, *arguments: Any) -> Any:
     """What the call returns; None when it fails, for whatever reason of one GPU."""
     try:
         return answered(function, *arguments)

@@ -1,9 +1,9 @@
-"""The driver's library (NVML) in this process: opened, opened again after the driver was restarted, and its errors.
+"""NVML, the driver's library: opening it, opening it again after a restart of the driver, and its errors.
 
-NVML counts who opened it, and nothing here closes it while the process lives: a call that hangs in another thread must
+NVML counts its users, and nothing here closes it while the process lives: a call that hangs in another thread must
 not find the library gone. Opening it again is what NVML asks for after UNINITIALIZED. When the driver on the machine
 became another than the library that is loaded (an upgrade below a running process), no call helps: the agent has to be
-started anew, and the error says so.
+restarted, and the error says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOST = frozenset(
         pynvml.NVML_ERROR_GPU_NOT_FOUND,
     }
 )
-"""The GPU does not answer, whatever it is asked. "Not found" is none of them: calls say so of what they look for."""
+"""The GPU answers no call at all. "Not found" is none of them: calls say so of what they look for."""
 DRIVER_GONE = frozenset(
     {
         pynvml.NVML_ERROR_UNINITIALIZED,
@@ -30,7 +30,7 @@ DRIVER_GONE = frozenset(
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
 )
-"""No GPU answers: the driver was unloaded, loaded anew or replaced."""
+"""No GPU answers: the driver was unloaded, reloaded or replaced."""
 REFUSED = frozenset(
     {
         pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -42,14 +42,14 @@ REFUSED = frozenset(
         pynvml.NVML_ERROR_DEPRECATED,
     }
 )
-"""This figure is not to be had of this GPU, now or later."""
+"""This GPU does not support the value, now or later."""
 
 _WORDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: "not supported by the GPU",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "not known to the driver",
     pynvml.NVML_ERROR_INVALID_ARGUMENT: "not known to the GPU",
     pynvml.NVML_ERROR_NO_PERMISSION: "needs more rights",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the driver was replaced: the agent has to be started anew",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the driver was replaced: restart the agent",
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the driver is not loaded",
     pynvml.NVML_ERROR_UNINITIALIZED: "the driver's library was shut down",
     pynvml.NVML_ERROR_GPU_IS_LOST: "the GPU has fallen off the bus or is not accessible",
@@ -90,7 +90,7 @@ def answered(function: Callable[..., Answer], *arguments: Any) -> Answer | None:
 
 
 def open_library() -> str | None:
-    """Open NVML (as often as wanted); the driver's version, None where it does not tell.
+    """Open NVML (as often as wanted); the driver's version, None where it is not reported.
 
     ``DriverGoneError`` when there is no driver, or no library.
     """

@@ -16,7 +16,7 @@ from producers.gpu.sources import Call, Gpm, GpuField, Group, Option, Value
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``parts``: the keys whose sum is a figure, by its name. ``missing``: figures that no option gives."""
+    """``parts``: the keys whose sum is a field, by its name. ``missing``: fields that no option gives."""
 
     parts: Mapping[str, tuple[str, ...]]
     values: tuple[Value, ...]

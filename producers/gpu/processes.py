@@ -1,8 +1,8 @@
-"""Which processes are on which GPU, at a slow interval: rows of ``gpu.processes``.
+"""Processes on each GPU, at a slow interval: rows of ``gpu.processes``.
 
-NVML tells process ids of the host's namespace: where the agent runs in a namespace of its own it needs the host's
+NVML reports process ids of the host's namespace: where the agent runs in a namespace of its own it needs the host's
 (``hostPID`` in Kubernetes) to find names and containers; without, they are null. Memory is null where the driver does
-not tell it. ``sm_util_pct`` is the mean of the driver's samples since the reading before; MIG instances have none.
+not report it. ``sm_util_pct`` is the mean of the driver's samples since the reading before; MIG instances have none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 Row = dict[str, Any]
 PROC = Path("/proc")
 PROCESSES_MAX = 1_024
-"""Of one device; more are left out, and that is told."""
+"""Of one device; more are left out, and that is logged."""
 NAME_CHARS_MAX = 64
 CGROUP_BYTES_MAX = 64 * 1024
 _LISTS = (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3)
@@ -34,7 +34,7 @@ _LISTS = (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMP
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process on a device, as NVML tells it."""
+    """A process on a device, as NVML reports it."""
 
     pid: int
     memory_bytes: int | None
@@ -80,7 +80,7 @@ class ProcessReader:
         listed = [each for call in _LISTS for each in answered(call, device.handle) or []]
         if len(listed) > PROCESSES_MAX:
             facts = {"gpu": device.uuid, "processes": len(listed), "kept": PROCESSES_MAX}
-            _log.warning("processes on a GPU are left out: there are too many", extra=facts)
+            _log.warning("too many processes on a GPU: the rest is left out", extra=facts)
         busy = self._busy(device) if listed else {}
         known = {each.pid: each.usedGpuMemory for each in listed[:PROCESSES_MAX]}
         return [Process(pid, used, busy.get(pid)) for pid, used in known.items()]

@@ -1,7 +1,7 @@
-"""Calls of the driver made ready: what pynvml makes anew each time is made once, and they are made one after another.
+"""Prepared C calls: what pynvml builds at each call is built once, and the calls are made back to back.
 
-In most calls the driver waits, and a thread that wakes finds its caches cold. So nothing is done between two calls: all
-are made first, and what they told is read together.
+In most calls the driver waits, and a thread that wakes finds its caches cold. So all calls are made first, and their
+results are read together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pynvml
 
-Ask = tuple[Callable[..., int], tuple[Any, ...]]
+CCall = tuple[Callable[..., int], tuple[Any, ...]]
 """A C function and its arguments, the buffers that it fills among them."""
 
 _ALIGNED = 8
@@ -23,7 +23,7 @@ _ALIGNED = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raw:
-    """The C function behind a call, and where its answer lies. ``made`` makes the buffer it fills; ``before`` stands
+    """The C function behind a call, and the layout of its result. ``made`` makes the buffer it fills; ``before`` stands
     between handle and buffer, ``after`` behind it. ``layout``: of the buffer (nvml.h), as ``struct`` reads it, a number
     for every key.
     """
@@ -41,9 +41,9 @@ def function_of(name: str) -> Callable[..., int]:
     return function
 
 
-def codes_of(asks: Iterable[Ask]) -> list[int]:
+def codes_of(calls: Iterable[CCall]) -> list[int]:
     """The codes that the driver gives to these, in turn."""
-    return [function(*arguments) for function, arguments in asks]
+    return [function(*arguments) for function, arguments in calls]
 
 
 @lru_cache(maxsize=64)
@@ -63,15 +63,15 @@ class Together:
         """Each with the keys of its numbers. ``NVMLError`` where the driver lacks a function."""
         self._keys, sizes, self._layout = _layout(tuple(raws))
         self._memory = (ctypes.c_char * max(1, sum(sizes)))()
-        asks, at = list[Ask](), 0
+        calls, at = list[CCall](), 0
         for (raw, _), size in zip(raws, sizes, strict=True):
             first = raw.made()
             buffer = type(first).from_buffer(self._memory, at)
             ctypes.pointer(buffer)[0] = first
-            asks.append((function_of(raw.function), (handle, *raw.before, ctypes.byref(buffer), *raw.after)))
+            calls.append((function_of(raw.function), (handle, *raw.before, ctypes.byref(buffer), *raw.after)))
             at += size
-        self.asks: tuple[Ask, ...] = tuple(asks)
+        self.c_calls: tuple[CCall, ...] = tuple(calls)
 
-    def told(self) -> dict[str, int]:
-        """What lies in the buffers, by key: of a call that failed, something old."""
+    def decode(self) -> dict[str, int]:
+        """The values in the buffers, by key; of a call that failed, an old one."""
         return dict(zip(self._keys, self._layout.unpack_from(self._memory), strict=True))

@@ -1,8 +1,8 @@
-"""The readings before, in a small file, so that what GPUs count over a restart of the agent is not lost.
+"""Keep the last readings in a small file, so that growth of GPU counters over a restart of the agent is not lost.
 
 Written after every reading (into two slots in turn, so that a kill leaves one of them whole) and before its rows are
 handed on: a process that is killed between the two loses the differences of that one reading, never counts any twice.
-It is ignored when the machine or the driver was started since (counters began anew), and when it is older than a
+It is ignored when the machine or the driver was started since (counters restarted from 0), and when it is older than a
 minute (the difference would be smeared over windows in which nobody looked).
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from producers.gpu.rows import Reading
-from producers.slots import Slots
+from producers.spool.slots import Slots
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Remembered:
 
 
 def boot_id() -> str | None:
-    """Of this start of the machine; None where the system does not tell."""
+    """Of this start of the machine; None where the system does not report it."""
     try:
         return BOOT_ID.read_text().strip() or None
     except OSError:
@@ -67,21 +67,21 @@ def decoded(data: bytes, era: Era, monotonic_ms: int) -> Remembered:
     ``monotonic_ms`` counts from the start of the machine, as that of the readings does.
     """
     try:
-        told = orjson.loads(data)
-        driver = told["driver"] if isinstance(told["driver"], str) else None
-        if told["version"] != VERSION:
+        kept = orjson.loads(data)
+        driver = kept["driver"] if isinstance(kept["driver"], str) else None
+        if kept["version"] != VERSION:
             return Remembered({}, None)
-        if era.boot_id is None or Era(told["boot_id"], told["driver"]) != era:
+        if era.boot_id is None or Era(kept["boot_id"], kept["driver"]) != era:
             return Remembered({}, driver)
-        readings = {str(uuid): _reading(each) for uuid, each in told["gpus"].items()}
+        readings = {str(uuid): _reading(each) for uuid, each in kept["gpus"].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return Remembered({}, None)
     young = {uuid: each for uuid, each in readings.items() if 0 <= monotonic_ms - each.monotonic_ms <= AGE_MS_MAX}
     return Remembered(young, driver)
 
 
-def _reading(told: Mapping[str, object]) -> Reading:
-    at_ms, monotonic_ms, values = told["at_ms"], told["monotonic_ms"], told["values"]
+def _reading(kept: Mapping[str, object]) -> Reading:
+    at_ms, monotonic_ms, values = kept["at_ms"], kept["monotonic_ms"], kept["values"]
     if not (isinstance(at_ms, int) and isinstance(monotonic_ms, int) and isinstance(values, dict)):
         raise TypeError("not a reading")
     if not all(isinstance(value, int) for value in values.values()):
@@ -90,19 +90,19 @@ def _reading(told: Mapping[str, object]) -> Reading:
 
 
 class CounterFile:
-    """The file at ``path``. A disk that fails costs the memory, never a sample: it is told once."""
+    """The file at ``path``. A disk that fails costs the memory, never a sample; it is logged once."""
 
     def __init__(self, path: Path, era: Era) -> None:
         self._path = path
         self._era = era
         self._slots: Slots | None = None
-        self._told = False
+        self._logged = False
 
     def load(self, monotonic_ms: int) -> Remembered:
         """As ``decoded``; nothing when there is no file."""
         with contextlib.suppress(OSError):
-            if self._path.exists() and (told := self._opened().read()) is not None:
-                return decoded(told, self._era, monotonic_ms)
+            if self._path.exists() and (data := self._opened().read()) is not None:
+                return decoded(data, self._era, monotonic_ms)
         return Remembered({}, None)
 
     def save(self, readings: Mapping[str, Reading]) -> None:
@@ -110,10 +110,10 @@ class CounterFile:
         try:
             self._opened().write(encoded(self._era, readings), durable=False)
         except OSError as error:
-            if not self._told:
-                self._told = True
+            if not self._logged:
+                self._logged = True
                 _log.warning(
-                    "GPU counters are not remembered over a restart", extra={"path": str(self._path), "why": str(error)}
+                    "GPU counters cannot be kept over a restart", extra={"path": str(self._path), "why": str(error)}
                 )
 
     def close(self) -> None:

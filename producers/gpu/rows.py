@@ -1,9 +1,9 @@
 """Rows of ``gpu.samples`` from two readings of a GPU. Pure.
 
-Levels are those of the later reading. Counters are told as what they grew by, each since the reading in which it was
-known last, so that a figure that could not be read once is made up for by the next. A row covers the time since the
-reading before; where that reaches over the edge of a window (after a gap) there is a row for each window: all but the
-last hold differences only.
+Gauges are those of the later reading. Counters are emitted as their growth since the reading in which they were known
+last, so the next reading makes up for a value that could not be read once. A row covers the time since the reading
+before; where that crosses the edge of a window (after a gap) there is a row for each window: all but the last hold
+differences only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from producers.differences import INTERVAL_MS_MAX, Figures, since, split
+from producers.differences import INTERVAL_MS_MAX, RowValues, since, split
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS
 
 Parts = Mapping[str, tuple[str, ...]]
@@ -22,7 +22,7 @@ CUT_TO_INTERVAL = ("throttled_us", "throttled_power_us", "throttled_thermal_us")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one GPU told, by key. ``monotonic_ms`` counts from the start of the machine."""
+    """Values of one GPU by key. ``monotonic_ms`` counts from the start of the machine."""
 
     at_ms: int
     monotonic_ms: int
@@ -37,11 +37,11 @@ def counters(before: Reading | None, now: Reading) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the figures of a plan are made of, ready to be walked eight times a second.
+    """What the fields of a plan are made of, ready to be walked eight times a second.
 
-    ``plain``: name and key of levels that are one value as it stands. ``levels``, those that are sums or have a word
-    for unknown: name, keys, that word. ``counts``: name, keys, the most it may grow in a second, and whether it is cut
-    to the interval.
+    ``plain``: name and key of gauges that are one value as it is. ``levels``, those that are sums or have a marker for
+    unknown: name, keys, that marker. ``counts``: name, keys, the most it may grow in a second, and whether it is cut to
+    the interval.
     """
 
     plain: tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class Shape:
 
 
 def shape_of(parts: Parts) -> Shape:
-    """From the keys that add up to each figure."""
+    """From the keys that add up to each field."""
     fields = [(BY_NAME[name], keys) for name, keys in parts.items()]
     gauges = [(field, keys) for field, keys in fields if field.nature == "gauge"]
     plain = [(field.name, keys[0]) for field, keys in gauges if len(keys) == 1 and field.unknown is None]
@@ -66,7 +66,7 @@ def shape_of(parts: Parts) -> Shape:
     )
 
 
-def sample_rows(shape: Shape, before: Reading | None, now: Reading) -> list[Figures]:
+def sample_rows(shape: Shape, before: Reading | None, now: Reading) -> list[RowValues]:
     """Rows in order of time, at least one; each with its ``at_ms``. ``before``: as ``counters`` gave it."""
     levels = _levels(shape, now.values)
     interval_ms = now.monotonic_ms - before.monotonic_ms if before is not None else 0
@@ -76,9 +76,9 @@ def sample_rows(shape: Shape, before: Reading | None, now: Reading) -> list[Figu
     return [*rows[:-1], {**levels, **rows[-1]}]
 
 
-def _levels(shape: Shape, values: Mapping[str, int]) -> Figures:
+def _levels(shape: Shape, values: Mapping[str, int]) -> RowValues:
     """Each the sum of its parts; None when any is not known."""
-    levels: Figures = {name: values.get(key) for name, key in shape.plain}
+    levels: RowValues = {name: values.get(key) for name, key in shape.plain}
     for name, keys, unknown in shape.levels:
         total: int | None = 0
         for key in keys:
@@ -88,9 +88,9 @@ def _levels(shape: Shape, values: Mapping[str, int]) -> Figures:
     return levels
 
 
-def _grown(shape: Shape, before: Mapping[str, int], now: Mapping[str, int], interval_ms: int) -> Figures:
+def _grown(shape: Shape, before: Mapping[str, int], now: Mapping[str, int], interval_ms: int) -> RowValues:
     """Each the sum over the parts known in both readings; None when there is none, or when it grew impossibly fast."""
-    grown: Figures = {}
+    grown: RowValues = {}
     for name, keys, most_per_s, cut in shape.counts:
         total: int | None = None
         for key in keys:

@@ -1,13 +1,13 @@
-"""This host's NVIDIA GPUs and MIG instances once a second, by NVML: rows of ``gpu.samples`` and ``gpu.events``.
+"""GPU sampler: reads NVIDIA GPUs and MIG instances by NVML once a second; emits ``gpu.samples`` and ``gpu.events``.
 
-What is read stands in one table (``producers.gpu.fields``); what a GPU does not give is null, found out at the first
-reading and told once. GPUs are known by their UUID, never by their index. A GPU that is lost, hangs or comes back is an
-event, and so is a driver that was started anew.
+The table of fields is ``producers.gpu.fields``. A field that a GPU does not support is null; that is found at the first
+reading and logged once. GPUs are identified by UUID, never by index. A GPU that is lost, hangs or comes back is an
+event, and so is a restart of the driver.
 
 A GPU that hangs does not take the others with it: GPUs are read one after another by a worker thread
 (``producers.gpu.watchdog``); one that takes longer than its limit is reported (``gpu_unresponsive``), left behind with
-that thread, and the rest is read by a fresh one. It is not asked again until the call that hangs comes back; then it is
-told to be found again, and its counters go on where they were.
+that thread, and the rest is read by a fresh one. It is not read again until the call that hangs returns; then
+``gpu_found`` is emitted, and its counters continue where they were.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 
 from producers.differences import bounds, within
 from producers.gpu import inventory
-from producers.gpu.device import Asked, Device, Found
+from producers.gpu.device import Device, Found, RawReading
 from producers.gpu.faults import Fault
 from producers.gpu.identity import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, open_library
@@ -32,7 +32,7 @@ from producers.gpu.transitions import Happening, Watch, observe
 from producers.gpu.watchdog import Done, Failed, Hung, Outcome, Watchdog
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from schemas.events import GPU_SAMPLES
+from schemas.events.event_types import GPU_SAMPLES
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +44,13 @@ LIMIT_S = 1.0
 """The longest one GPU may take; some 50 calls of 50 us each, four hundred times over."""
 
 LATE_MS = 250
-"""A reading so much behind its round is told at the moment it was made."""
+"""A reading this late in its round gets the time at which it was made."""
 
 LOST = Fault("critical", "the GPU does not answer", "reboot_node")
 INSTANCE_LOST = Fault("info", "the MIG instance is gone", "none")
 UNRESPONSIVE = Fault("critical", "the GPU does not answer in time", "drain_and_reset")
 FOUND = Fault("info", "the GPU answers again", "none")
-RESTARTED = Fault("warning", "the driver was started anew", "watch")
+RESTARTED = Fault("warning", "the driver was restarted", "watch")
 _BOUNDS = bounds(GPU_SAMPLES)
 
 
@@ -82,13 +82,13 @@ class NvmlSampler:
         memory: Path | None = None,
         driver: str | None = None,
         limit_s: float = LIMIT_S,
-        told: Callable[[str], Collection[str]] = lambda _uuid: (),
+        event_kinds: Callable[[str], Collection[str]] = lambda _uuid: (),
     ) -> None:
         self._clock = clock or SystemClock()
-        self._identity = GpuIdentity(labels, placement or {})
+        self._identity = GpuIdentity(labels, {} if placement is None else placement)  # an empty one may fill
         self._counters = counters
-        self._told_of = told
-        self._told: set[tuple[str, str]] = set()
+        self._event_kinds = event_kinds
+        self._logged: set[tuple[str, str]] = set()
         self._watchdog: Watchdog[Any] = Watchdog(limit_s)
         self._path, self._driver = memory, driver
         self._memory = self._open_memory()
@@ -109,7 +109,7 @@ class NvmlSampler:
 
         ``labels`` go into every row (host, cluster, region), ``placement`` by UUID: engine_id, placement_group,
         workload; it may change while samples are taken. ``memory``: file that keeps counters over a restart.
-        ``limit_s``: the longest one GPU may take. ``told``: the kinds of which the driver's own events tell, by UUID.
+        ``limit_s``: the longest one GPU may take. ``event_kinds``: kinds that the driver reports as events, by UUID.
         """
         try:
             sampler = cls(labels, placement, driver=open_library(), **options)
@@ -118,7 +118,7 @@ class NvmlSampler:
             why = str(error)
         if why is None:
             return sampler
-        _log.info("no GPU is sampled", extra={"why": why})
+        _log.info("no GPU to sample", extra={"why": why})
         return None
 
     def close(self) -> None:
@@ -185,8 +185,8 @@ class NvmlSampler:
                 steps |= _scan_steps()
         return steps
 
-    def _read(self, device: Device, lost: bool, at_ms: int, begun_ms: int) -> tuple[Device, Asked | Reading]:
-        """A step of the watchdog: everything that asks the driver about one device.
+    def _read(self, device: Device, lost: bool, at_ms: int, begun_ms: int) -> tuple[Device, RawReading | Reading]:
+        """A step of the watchdog: all driver calls for one device.
 
         All devices of a round stand at its moment, but for those that had to wait for one that hangs.
         """
@@ -196,13 +196,13 @@ class NvmlSampler:
                 before.close()
         now_ms = round(self._clock.monotonic_s() * 1_000)
         late_ms = now_ms - begun_ms
-        return device, device.ask(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
+        return device, device.poll(at_ms + late_ms if late_ms > LATE_MS else at_ms, now_ms)
 
     def _outcome(self, tracked: Tracked, outcome: Outcome[Any]) -> tuple[list[Row], list[Happening]]:
         if isinstance(outcome, Done):
-            tracked.device, told = outcome.value
+            tracked.device, raw = outcome.value
             try:
-                reading = tracked.device.told(told) if isinstance(told, Asked) else told
+                reading = tracked.device.decode(raw) if isinstance(raw, RawReading) else raw
             except (GpuLostError, DriverGoneError) as error:
                 outcome = Failed(error)
             else:
@@ -234,8 +234,8 @@ class NvmlSampler:
         for key, reason in device.errors.items():
             if key not in device.refused:
                 self._note(tracked, key, reason)
-        told = self._told_of(tracked.found.uuid)
-        tracked.watch, more = observe(tracked.watch, reading.at_ms, rows[-1], reading.values, told)
+        covered = self._event_kinds(tracked.found.uuid)
+        tracked.watch, more = observe(tracked.watch, reading.at_ms, rows[-1], reading.values, covered)
         return rows, happenings + more
 
     def _lost(self, tracked: Tracked, reason: str) -> list[Happening]:
@@ -259,7 +259,7 @@ class NvmlSampler:
         self._tracked |= {each.found.uuid: each for each in new}
         for parent in {each.found.parent_uuid for each in (*gone, *new)}:
             if parent is not None and parent in self._tracked:
-                # A GPU that was divided anew tells other figures than before.
+                # A GPU whose MIG layout changed supports other fields than before.
                 self._tracked[parent].device = Device(listed[parent])
         self._summed_up = self._summed_up and not new
         happening = Happening("gpu_found", "info", "none", "the driver lists a new device")
@@ -303,12 +303,12 @@ class NvmlSampler:
         """Take up the counters of the agent before; an event when the driver is another than it knew."""
         if self._memory is None:
             return None
-        told = self._memory.load(round(self._clock.monotonic_s() * 1_000))
-        for uuid, reading in told.readings.items():
+        kept = self._memory.load(round(self._clock.monotonic_s() * 1_000))
+        for uuid, reading in kept.readings.items():
             if uuid in self._tracked:
                 self._tracked[uuid].before = reading
-        changed = told.driver is not None and told.driver != self._driver
-        return _restarted(told.driver, self._driver) if changed else None
+        changed = kept.driver is not None and kept.driver != self._driver
+        return _restarted(kept.driver, self._driver) if changed else None
 
     def _save(self) -> None:
         if self._memory is not None:
@@ -318,39 +318,40 @@ class NvmlSampler:
     def _event(self, tracked: Tracked, at_ms: int, happening: Happening) -> Row:
         row = self._identity.event(tracked.found, at_ms, happening)
         level = logging.INFO if happening.severity == "info" else logging.WARNING
-        _log.log(level, "a GPU changed", extra={"gpu": tracked.found.uuid, "kind": row["kind"], "why": row["message"]})
+        facts = {"gpu": tracked.found.uuid, "kind": row["kind"], "why": row["message"]}
+        _log.log(level, "GPU state changed", extra=facts)
         return row
 
     def _note(self, tracked: Tracked, name: str, reason: str) -> None:
         self._counters.add("sampler_errors", sampler="nvml", field=name)
-        if (tracked.found.uuid, name) not in self._told:
-            self._told.add((tracked.found.uuid, name))
+        if (tracked.found.uuid, name) not in self._logged:
+            self._logged.add((tracked.found.uuid, name))
             facts = {"gpu": tracked.found.uuid, "field": name, "why": reason}
-            _log.info("a figure of a GPU is null", extra=facts)
+            _log.info("GPU field is null", extra=facts)
 
     def _sum_up(self) -> None:
-        """Once: how many devices there are, and which figures none of them gives."""
+        """Once: how many devices there are, and which fields none of them supports."""
         if self._summed_up:
             return
         self._summed_up = True
         facts = {"gpus": len(self._tracked), "driver": self._driver, "models": ", ".join(self._models())}
-        _log.info("GPUs are sampled", extra=facts | {"null": "; ".join(self._missing())})
+        _log.info("sampling GPUs", extra=facts | {"null": "; ".join(self._missing())})
 
     def _models(self) -> list[str]:
         return sorted({each.found.model or "unknown" for each in self._tracked.values()})
 
     def _missing(self) -> list[str]:
-        """Figures by reason, each kind of device once."""
-        told = {
+        """Unsupported fields with the reason, each kind of device once."""
+        missing = {
             f"{'MIG ' if each.found.parent_uuid else ''}{each.found.model}: {name} {reason}"
             for each in self._tracked.values()
             for name, reason in each.device.missing().items()
         }
-        return sorted(told)
+        return sorted(missing)
 
 
 def _scan_steps() -> dict[str, Callable[[], Any]]:
-    """A step for each GPU, so that one that hangs hides no other. ``DriverGoneError`` when none can be asked."""
+    """A step for each GPU, so that one that hangs hides no other. ``DriverGoneError`` without a driver."""
     return {f"{SCAN}{index}": partial(inventory.at, index) for index in range(inventory.count())}
 
 
@@ -363,7 +364,7 @@ def _listed(outcomes: Iterable[Outcome[list[Found]]]) -> list[Found]:
         elif isinstance(outcome, Failed):
             raise outcome.error
         else:
-            _log.warning("a GPU does not answer and cannot be named", extra={"index": index})
+            _log.warning("GPU does not answer and is left out", extra={"index": index})
     return listed
 
 

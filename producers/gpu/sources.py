@@ -1,4 +1,4 @@
-"""What the table of figures is written with: where NVML has a number, and how numbers make a figure."""
+"""Types of the field table: where NVML has a number, and how numbers make a field."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Value:
 
     @property
     def scope(self) -> int:
-        """What NVML is asked with: the link, all links, or nothing in particular."""
+        """The scope passed to NVML: the link, all links, or 0."""
         return 0 if self.link is None else self.link
 
 
@@ -63,7 +63,7 @@ Group = tuple[Option, ...]
 @dataclass(frozen=True, slots=True)
 class GpuField:
     """``name`` and ``unit`` as in ``gpu.samples``. ``most_per_s``: a counter that grows faster was misread.
-    ``unknown``: the driver's word for a gauge it cannot tell."""
+    ``unknown``: the driver's marker for a gauge it does not have."""
 
     name: str
     unit: str

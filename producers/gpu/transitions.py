@@ -1,9 +1,9 @@
-"""What changed on a GPU between two samples and is worth an event. Pure: a state and a sample give a state and events.
+"""GPU events from the change between two samples. Pure: a state and a sample give a state and events.
 
-Memory errors, rows to be replaced and the driver's recovery action are told as soon as they change. Throttling is told
-when a reason has held for ``HOLD_MS``, and its end when it has been absent for ``CLEAR_MS``: clocks go up and down many
-times a second under load. One kind of message about one GPU comes at most once in ``GAP_MS``; what was held back is
-counted in the next.
+Memory errors, rows to be replaced and the driver's recovery action are emitted as soon as they change. Throttling is
+emitted when a reason has held for ``HOLD_MS``, and its end when it has been absent for ``CLEAR_MS``: clocks change many
+times a second under load. Events of one kind about one GPU are at least ``GAP_MS`` apart; the next one counts those
+that were suppressed.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A bit of the clock reasons that means clocks are held down (nvml.h, nvmlClocksEventReason*)."""
+    """A bit of the clock reasons that means throttling (nvml.h, nvmlClocksEventReason*)."""
 
     bit: int
     fault: Fault
 
 
 THROTTLES = (
-    Throttle(0x04, Fault("info", "clocks are held down by the power limit", "none")),
+    Throttle(0x04, Fault("info", "clocks are throttled by the power limit", "none")),
     Throttle(
-        0x08, Fault("warning", "clocks are held down by hardware: heat, power brake or power draw", "check_cooling")
+        0x08, Fault("warning", "clocks are throttled by hardware: heat, power brake or power draw", "check_cooling")
     ),
-    Throttle(0x20, Fault("warning", "clocks are held down by the driver because of heat", "check_cooling")),
+    Throttle(0x20, Fault("warning", "clocks are throttled by the driver because of heat", "check_cooling")),
     Throttle(0x40, Fault("critical", "clocks are halved or less by hardware because of heat", "check_cooling")),
     Throttle(0x80, Fault("critical", "clocks are halved or less by the external power brake", "check_power")),
 )
@@ -59,11 +59,11 @@ THROTTLED = sum(throttle.bit for throttle in THROTTLES)
 
 @dataclass(frozen=True, slots=True)
 class BitState:
-    """One throttle reason: since when it differs from what was told, and whether it was told to be on."""
+    """One throttle reason: ``on`` as last emitted, and since when it differs from that."""
 
     on: bool = False
     differs_since_ms: int | None = None
-    told_ms: int | None = None
+    emitted_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Watch:
     recovery_action: int | None = None
     rows_pending: int | None = None
     remap_failed: int | None = None
-    corrected_told_ms: int | None = None
-    corrected_held: int = 0
+    corrected_emitted_ms: int | None = None
+    corrected_suppressed: int = 0
     bits: Mapping[int, BitState] = field(default_factory=dict)
 
 
@@ -84,42 +84,44 @@ Seen = tuple[Watch, list[Happening]]
 def observe(
     watch: Watch,
     at_ms: int,
-    figures: Mapping[str, int | None],
+    fields: Mapping[str, int | None],
     values: Mapping[str, int],
-    told: Collection[str] = (),
+    event_kinds: Collection[str] = (),
 ) -> Seen:
-    """``figures``: of the newest row; ``values``: of its reading. ``told``: kinds that the driver's own events tell."""
-    watch, errors = _ecc(watch, at_ms, figures)
-    watch, recovery_action = _recovery(watch, figures)
-    watch, rows = _rows(watch, figures, values)
-    watch, throttles = _throttles(watch, at_ms, figures.get("clock_reasons"))
-    known = [each for each in (*errors, *recovery_action) if each.kind not in told]
+    """``fields``: of the newest row; ``values``: of its reading. ``event_kinds``: those reported as events."""
+    watch, errors = _ecc(watch, at_ms, fields)
+    watch, recovery_action = _recovery(watch, fields)
+    watch, rows = _rows(watch, fields, values)
+    watch, throttles = _throttles(watch, at_ms, fields.get("clock_reasons"))
+    known = [each for each in (*errors, *recovery_action) if each.kind not in event_kinds]
     return watch, [*known, *rows, *throttles]
 
 
-def _ecc(watch: Watch, at_ms: int, figures: Mapping[str, int | None]) -> Seen:
+def _ecc(watch: Watch, at_ms: int, fields: Mapping[str, int | None]) -> Seen:
     events = []
-    uncorrected = figures.get("ecc_uncorrected") or 0
+    uncorrected = fields.get("ecc_uncorrected") or 0
     if uncorrected:
         message = f"{uncorrected} memory errors that could not be corrected"
         events.append(Happening("ecc", "critical", "drain_and_reset", message))
-    corrected = watch.corrected_held + (figures.get("ecc_corrected") or 0)
-    if corrected and _due(watch.corrected_told_ms, at_ms):
+    corrected = watch.corrected_suppressed + (fields.get("ecc_corrected") or 0)
+    if corrected and _due(watch.corrected_emitted_ms, at_ms):
         events.append(Happening("ecc", "info", "watch", f"{corrected} memory errors were corrected"))
-        return replace(watch, corrected_told_ms=at_ms, corrected_held=0), events
-    return (watch if corrected == watch.corrected_held else replace(watch, corrected_held=corrected)), events
+        return replace(watch, corrected_emitted_ms=at_ms, corrected_suppressed=0), events
+    return (
+        watch if corrected == watch.corrected_suppressed else replace(watch, corrected_suppressed=corrected)
+    ), events
 
 
-def _recovery(watch: Watch, figures: Mapping[str, int | None]) -> Seen:
-    action = figures.get("recovery_action")
+def _recovery(watch: Watch, fields: Mapping[str, int | None]) -> Seen:
+    action = fields.get("recovery_action")
     if action is None or action == (watch.recovery_action or 0):
         return watch, []
     return replace(watch, recovery_action=action), [Happening.of("recovery", recovery(action), action)]
 
 
-def _rows(watch: Watch, figures: Mapping[str, int | None], values: Mapping[str, int]) -> Seen:
+def _rows(watch: Watch, fields: Mapping[str, int | None], values: Mapping[str, int]) -> Seen:
     events = []
-    pending, failed = figures.get("remapped_rows_pending"), values.get(REMAP_FAILED.key)
+    pending, failed = fields.get("remapped_rows_pending"), values.get(REMAP_FAILED.key)
     if pending and not watch.rows_pending:
         events.append(Happening("ecc", "warning", "reset_gpu", "rows of memory wait for a reset to be replaced"))
     if failed and not watch.remap_failed:
@@ -132,7 +134,7 @@ def _rows(watch: Watch, figures: Mapping[str, int | None], values: Mapping[str, 
 
 
 def _throttles(watch: Watch, at_ms: int, reasons: int | None) -> Seen:
-    if reasons is None or _as_told(reasons & THROTTLED, watch.bits):
+    if reasons is None or _as_emitted(reasons & THROTTLED, watch.bits):
         return watch, []
     events, bits = [], dict(watch.bits)
     for throttle in THROTTLES:
@@ -145,8 +147,8 @@ def _throttles(watch: Watch, at_ms: int, reasons: int | None) -> Seen:
     return (watch if bits == watch.bits else replace(watch, bits=bits)), events
 
 
-def _as_told(held: int, bits: Mapping[int, BitState]) -> bool:
-    """Whether exactly those reasons hold that were told, and none is about to change."""
+def _as_emitted(held: int, bits: Mapping[int, BitState]) -> bool:
+    """True when exactly the emitted reasons hold, and none is about to change."""
     for bit, state in bits.items():
         if state.on:
             held ^= bit
@@ -160,14 +162,14 @@ def _bit(state: BitState, now: bool, at_ms: int, throttle: Throttle) -> tuple[Bi
         return (state if state.differs_since_ms is None else replace(state, differs_since_ms=None)), None
     since_ms = at_ms if state.differs_since_ms is None else min(at_ms, state.differs_since_ms)
     held = at_ms - since_ms >= (HOLD_MS if now else CLEAR_MS)
-    # An end is told whenever its beginning was; only beginnings are held back.
-    if not held or (now and not _due(state.told_ms, at_ms)):
+    # An end is emitted whenever its beginning was; only beginnings are suppressed.
+    if not held or (now and not _due(state.emitted_ms, at_ms)):
         return replace(state, differs_since_ms=since_ms), None
     if now:
         return BitState(True, None, at_ms), Happening.of("clocks", throttle.fault, throttle.bit)
     message = f"over: {throttle.fault.meaning}"
-    return BitState(False, None, state.told_ms), Happening("clocks", "info", "none", message, throttle.bit)
+    return BitState(False, None, state.emitted_ms), Happening("clocks", "info", "none", message, throttle.bit)
 
 
-def _due(told_ms: int | None, at_ms: int) -> bool:
-    return told_ms is None or not 0 <= at_ms - told_ms < GAP_MS
+def _due(emitted_ms: int | None, at_ms: int) -> bool:
+    return emitted_ms is None or not 0 <= at_ms - emitted_ms < GAP_MS

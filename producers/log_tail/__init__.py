@@ -1,1 +1,1 @@
-"""Requests out of logs: JSON lines of any file as ``llm.requests``, for engines that nobody can touch."""
+"""Log tail: reads JSON lines of any file as ``llm.requests``, for engines that cannot be changed."""

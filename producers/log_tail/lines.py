@@ -1,7 +1,7 @@
-"""Bytes of a growing file into whole lines. Pure.
+"""Cuts bytes of a growing file into whole lines. Pure.
 
-A line is whole when its newline is there. One that is longer than the limit is left out up to its newline, however
-many reads that takes; the bytes of all others are given back with where they stood.
+A line is whole when its newline is there. A longer one than the limit is skipped up to its newline, however many
+reads that takes; all others are returned with their offsets.
 """
 
 from __future__ import annotations

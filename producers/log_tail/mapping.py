@@ -1,4 +1,4 @@
-"""From a line of somebody's log to a row of ``llm.requests``, by a table in the configuration. Pure.
+"""Maps a JSON log line to a row of ``llm.requests``, by a table in the configuration. Pure.
 
 | text | means |
 |---|---|
@@ -8,8 +8,8 @@
 | ``=llama-3`` | always this text |
 
 A time without a zone is UTC. A status may be one of ours, an HTTP status or a usual word; without one it follows from
-``http_status``, ``error_kind`` and ``finish_reason``. A line without an id gets one made of where it stands and what
-it says: read again, it is the same.
+``http_status``, ``error_kind`` and ``finish_reason``. A line without an id gets one made from its offset and
+text: read again, it is the same.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from producers.differences import bounds, within
 from producers.log_tail.lines import Line
 from producers.requests.endings import WHOLE, finish_reason_of, kind_of_error, verdict
 from schemas.errors import ConfigError
-from schemas.events import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Field, Kind, Role
 
-REFUSED = frozenset({"host", "cluster", "region", "origin", "itl_bins"})
-"""Fields that are the agent's to say."""
+AGENT_FIELDS = frozenset({"host", "cluster", "region", "origin", "itl_bins"})
+"""Fields that only the agent sets."""
 NEEDED = ("at_ms", "model")
 NUMBER_MAX = 10**24
 """More than any field holds, in any unit; NaN and infinities are beyond it, too."""
@@ -132,7 +132,7 @@ def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_ou
 
 
 def made_id(line: Line, host: str | None) -> str:
-    """The same for the same line at the same place, on the same host."""
+    """The same id for the same line at the same offset, on the same host."""
     place = f"{host or ''}\0{line.offset}\0".encode()
     return f"log-{hashlib.blake2b(place + line.text, digest_size=16).hexdigest()}"
 
@@ -142,8 +142,8 @@ def made_id(line: Line, host: str | None) -> str:
 
 def _mapped(name: str, text: str, key: str) -> Mapped:
     field = next((field for field in LLM_REQUESTS.fields if field.name == name), None)
-    if field is None or name in REFUSED:
-        raise ConfigError(key, text, "is no field of a request that a log may tell")
+    if field is None or name in AGENT_FIELDS:
+        raise ConfigError(key, text, "is not a field of llm.requests that a log line may set")
     if text.startswith("="):
         constant, read = text[1:], _read_of(field, "", key)
         try:
@@ -186,30 +186,30 @@ def _read_of(field: Field, how: str, key: str) -> Read:
     if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT) and not how:
         return _word(field)
     if field.kind.numpy and not how:
-        return lambda told: _whole(told, 1, 1)
+        return lambda value: _whole(value, 1, 1)
     if field.unit in _NS and how in _NS:
-        return lambda told: _whole(told, _NS[how], _NS[field.unit])
+        return lambda value: _whole(value, _NS[how], _NS[field.unit])
     raise ConfigError(key, how, "must be one of s, ms, us, ns, and only for a duration")
 
 
-def _whole(told: Any, times: int, per: int) -> int | None:
-    """``told * times / per`` as a whole number. Numbers in quotes count."""
-    if isinstance(told, str) and _TEXT_NUMBER.fullmatch(told):
-        told = int(told) if told.lstrip("+-").isdigit() else float(told)
-    if told is None:
+def _whole(value: Any, times: int, per: int) -> int | None:
+    """``value * times / per`` as a whole number. Numbers in quotes count."""
+    if isinstance(value, str) and _TEXT_NUMBER.fullmatch(value):
+        value = int(value) if value.lstrip("+-").isdigit() else float(value)
+    if value is None:
         return None
-    if isinstance(told, bool) or not isinstance(told, int | float) or not abs(told) < NUMBER_MAX:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < NUMBER_MAX:
         raise ValueError
-    return (told * times + per // 2) // per if isinstance(told, int) else round(told * times / per)
+    return (value * times + per // 2) // per if isinstance(value, int) else round(value * times / per)
 
 
 def _time(how: str, key: str) -> Read:
     if how in _NS:
-        return lambda told: _possible(_whole(told, _NS[how], _NS["ms"]))
+        return lambda value: _possible(_whole(value, _NS[how], _NS["ms"]))
     if how == "iso":
-        return lambda told: None if told is None else _possible(_at_ms(datetime.fromisoformat(_said(told))))
+        return lambda value: None if value is None else _possible(_at_ms(datetime.fromisoformat(_text(value))))
     if "%" in how:
-        return lambda told: None if told is None else _possible(_at_ms(datetime.strptime(_said(told), how)))
+        return lambda value: None if value is None else _possible(_at_ms(datetime.strptime(_text(value), how)))
     raise ConfigError(key, how, "must be iso, s, ms, us, ns or a strptime format")
 
 
@@ -219,10 +219,10 @@ def _possible(at_ms: int | None) -> int | None:
     return at_ms
 
 
-def _said(told: Any) -> str:
-    if not isinstance(told, str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise ValueError
-    return told
+    return value
 
 
 def _at_ms(at: datetime) -> int:
@@ -232,12 +232,12 @@ def _at_ms(at: datetime) -> int:
 
 
 def _word(field: Field) -> Read:
-    def read(told: Any) -> str | None:
-        if told is None or told == "":
+    def read(value: Any) -> str | None:
+        if value is None or value == "":
             return None
-        if isinstance(told, bool) or not isinstance(told, str | int):
+        if isinstance(value, bool) or not isinstance(value, str | int):
             raise ValueError
-        word = str(told)
+        word = str(value)
         if field.allowed and word not in field.allowed:
             if "other" not in field.allowed:
                 raise ValueError
@@ -247,10 +247,10 @@ def _word(field: Field) -> Read:
     return read
 
 
-def _status(told: Any) -> str | None:
-    if told is None or told == "":
+def _status(value: Any) -> str | None:
+    if value is None or value == "":
         return None
-    word = str(told).lower()
+    word = str(value).lower()
     if word.isdecimal():
         return verdict(WHOLE, int(word[:4]), None, None).status
     status = STATUS_OF.get(word, word)
@@ -259,14 +259,14 @@ def _status(told: Any) -> str | None:
     return status
 
 
-def _error_kind(told: Any) -> str | None:
-    if told is None or told == "":
+def _error_kind(value: Any) -> str | None:
+    if value is None or value == "":
         return None
-    return told if told in LLM_REQUESTS.field("error_kind").allowed else kind_of_error(told, None)
+    return value if value in LLM_REQUESTS.field("error_kind").allowed else kind_of_error(value, None)
 
 
-def _finish_reason(told: Any) -> str | None:
-    return finish_reason_of(told) if isinstance(told, str) and told else None
+def _finish_reason(value: Any) -> str | None:
+    return finish_reason_of(value) if isinstance(value, str) and value else None
 
 
 _WORDS: Mapping[str, Read] = MappingProxyType(

@@ -1,7 +1,7 @@
-"""How far a log is read, as a small value that finds the place again. Pure.
+"""Position in a log file: which file, and the offset to read on from. Pure.
 
-A file is known by device and inode, and by a digest of the first bytes that were read of it: inodes are used again,
-and a file that was copied and cut (copytruncate) keeps its inode and has its past elsewhere.
+A file is identified by device and inode, and by a digest of the first bytes read of it: inodes are used again, and a
+file that was copied and cut (copytruncate) keeps its inode and has its past elsewhere.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def encode(position: Position) -> bytes:
 def decode(value: bytes | None) -> Position | None:
     """None where there is none, or none that can be read: the file is then a new one."""
     try:
-        told = orjson.loads(value or b"null")
-        return Position(**told) if isinstance(told, dict) else None
+        plain = orjson.loads(value or b"null")
+        return Position(**plain) if isinstance(plain, dict) else None
     except (orjson.JSONDecodeError, TypeError):
         return None

@@ -1,14 +1,14 @@
-"""A log as a service of the agent: read, map, spool, note the position; again.
+"""Log tail: reads a log file, maps its lines to rows, spools them, saves the position.
 
-Exactly once but for these, all of them noticed at the next start:
-- kill -9 between the spool's taking the lines and the note of the position: the lines of one chunk (``chunk_bytes``)
-  are sent again, in records of their own. They count twice in windows; raw rows tell by ``request_id``, the line's own
-  or one made of where it stands and what it says. No line is lost.
-- the end of the agent while the spool is full: of a chunk that needed several records, those it had are sent again.
-- a power cut: what was read since the disk last took the position (some 30 s) is sent again; should the position have
+Each line is spooled exactly once, except:
+- kill -9 between spooling lines and saving the position: the lines of one chunk (``chunk_bytes``) are spooled again, in
+  other records. They count twice in windows; in raw rows they share a ``request_id``, the line's own or one made from
+  its offset and text. No line is lost.
+- the agent stops while the spool is full: records already spooled of an unfinished chunk are spooled again.
+- a power cut: lines read since the position last reached the disk (some 30 s) are spooled again; where the position
   reached the disk before the spool's last second did, that second's lines are lost.
 
-A full spool is waited for, nothing is shed: the log keeps what was not read, as long as it is not removed.
+While the spool is full, reading stops and nothing is shed: the log keeps unread lines until it is removed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from producers.log_tail.mapping import FieldMap, field_map, rows_of
 from producers.log_tail.position import decode, encode
 from producers.log_tail.settings import LogTailSettings
 from producers.log_tail.tail import Chunk, Tail
-from producers.publisher import Publisher
-from producers.slots import Slots
+from producers.publish.publisher import Publisher
+from producers.spool.slots import Slots
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import ConfigError
-from schemas.events import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def _next(tail: Tail, mapped: FieldMap, settings: LogTailSettings, now_ms: int, 
     try:
         chunk = tail.read(now_ms)
     except OSError as error:
-        _log.warning("a log cannot be read", extra={"path": str(settings.path), "why": str(error)})
+        _log.warning("log file unreadable, retrying", extra={"path": str(settings.path), "error": str(error)})
         counters.add("sampler_errors", sampler="log_tail", field="file")
         return None
     if chunk is None:

@@ -1,4 +1,4 @@
-"""A growing file, read on from where it was left, through rotation. Blocking: for one thread at a time.
+"""Tail: reads a growing file from a saved position, through rotation. Blocking: for one thread at a time.
 
 | what happens | what is read |
 |---|---|
@@ -64,7 +64,7 @@ class Tail:
     def read(self, now_ms: int) -> Chunk | None:
         """What is there, at most ``chunk_bytes``; None when there is nothing whole. ``now_ms``: monotonic.
 
-        Raises ``OSError`` where the file cannot be read; the next call tries anew.
+        Raises ``OSError`` where the file cannot be read; the next call tries again.
         """
         try:
             if self._file is None and not self._find():
@@ -121,7 +121,7 @@ class Tail:
         return None
 
     def _go_over(self, newest: os.stat_result) -> None:
-        """To the file that came after this one. Where files move meanwhile, the next call tries anew."""
+        """To the file that came after this one. Where files move meanwhile, the next call tries again."""
         assert self._file is not None
         ours, known = os.fstat(self._file.descriptor), self.position
         there, path = newest, self._settings.path

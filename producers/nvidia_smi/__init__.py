@@ -1,1 +1,1 @@
-"""GPUs by the program nvidia-smi: the last resort, where neither the driver's library nor dcgm-exporter may be used."""
+"""GPU samples from nvidia-smi, for hosts where neither the driver's library nor dcgm-exporter may be used."""

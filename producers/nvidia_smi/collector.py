@@ -1,7 +1,7 @@
-"""The collector that runs nvidia-smi: one process per tick, never a shell.
+"""nvidia-smi collector: runs one process per tick, never a shell, and emits rows of ``gpu.samples``.
 
-It is slow (each run opens the driver anew) and tells neither energy nor PCIe nor NVLink. With MIG there is one line for
-the whole GPU, whose utilisation is unknown.
+It is slow (each run opens the driver) and reports no energy, PCIe or NVLink. With MIG it prints one line for the whole
+GPU, whose utilization is unknown.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from producers.collector import Collected, Identity, Row
 from producers.differences import bounds, within
-from producers.gpu_figures import Reading, counters, sample_rows
-from producers.nvidia_smi.fields import ASKED, FIGURES
+from producers.gpu.scraped_rows import Reading, counters, sample_rows
+from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS
 from producers.nvidia_smi.table import GpuLine, query, read_table, refused_column
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import FleetpulseError
-from schemas.events import GPU_SAMPLES
+from schemas.events.event_types import GPU_SAMPLES
 
 LIMIT_S = 8.0
 """Below the agent's own limit, so that the process ends rather than the thread is given up."""
@@ -95,7 +95,7 @@ class SmiCollector:
         """A sample for each GPU."""
         moment_ms = round(self._clock.monotonic_s() * 1_000)
         try:
-            output = self._ask()
+            output = self._query()
         except SmiError:
             self._failures += 1
             self._count("program", 1)
@@ -112,9 +112,9 @@ class SmiCollector:
     def close(self) -> None:
         """Nothing runs between two ticks."""
 
-    def _ask(self) -> str:
-        """The table; columns that this driver does not know are asked for no more."""
-        for _ in range(2 * len(ASKED)):
+    def _query(self) -> str:
+        """The table; columns that this driver does not know are left out of later queries."""
+        for _ in range(2 * len(QUERY_COLUMNS)):
             names = query(self._refused)
             answer = self._run([self._program, f"--query-gpu={','.join(names)}", "--format=csv"])
             if answer.status == 0:
@@ -130,7 +130,7 @@ class SmiCollector:
         self._before[gpu.uuid] = counters(before, now)
         labels = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
         identity = labels | dict(self._identity.labels) | dict(self._identity.placement.get(gpu.uuid, {}))
-        return [identity | self._checked(row) for row in sample_rows(FIGURES, before, now)]
+        return [identity | self._checked(row) for row in sample_rows(SAMPLE_FIELDS, before, now)]
 
     def _checked(self, row: Row) -> Row:
         checked, wrong = within(_BOUNDS, row)

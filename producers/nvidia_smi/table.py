@@ -1,7 +1,7 @@
-"""What nvidia-smi printed, as figures by GPU. Pure.
+"""Parse the CSV of nvidia-smi into values by GPU. Pure.
 
 Columns are looked up by their name in the header, units by what stands behind each number. A line with another number
-of cells than the header, or without a UUID, costs itself.
+of cells than the header, or without a UUID, is left out and counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from producers.nvidia_smi.fields import ASKED, COLUMNS, NAME, NO_VALUES, UNITS, UUID, Column
+from producers.nvidia_smi.fields import COLUMNS, NAME, NO_VALUES, QUERY_COLUMNS, UNITS, UUID, Column
 
 _NUMBER = re.compile(r"([+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?)(?: (\S+))?")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -64,7 +64,7 @@ def read_table(text: str) -> Table:
 
 def query(refused: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """The columns to ask for, ``refused`` ones by their older name or not at all."""
-    wanted = [(COLUMNS[name].older if name in refused and name in COLUMNS else name) for name in ASKED]
+    wanted = [(COLUMNS[name].older if name in refused and name in COLUMNS else name) for name in QUERY_COLUMNS]
     return tuple(name for name in wanted if name is not None and name not in refused)
 
 

@@ -1,4 +1,4 @@
-"""OTLP/gRPC on loopback. Only imported when it is switched on: it brings grpcio (the package's extra ``otlp``)."""
+"""OTLP/gRPC server on loopback. Imported only when enabled: it needs grpcio (the package's extra ``otlp``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STOP_WITHIN_S = 2.0
 
 
 class OtlpGrpc:
-    """Serves until closed. Port 0 takes a free one; ``port`` tells which. Use as a context manager."""
+    """Serves until closed. Port 0 takes a free one; ``port`` is the bound one. Use as a context manager."""
 
     def __init__(self, intake: Intake, port: int, bytes_max: int) -> None:
         self._server = grpc.server(
@@ -33,7 +33,7 @@ class OtlpGrpc:
         self._server.add_generic_rpc_handlers((_traces(intake), _metrics(intake)))
         self.port: int = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self._server.start()
-        _log.info("OTLP/gRPC is taken", extra={"port": self.port})
+        _log.info("OTLP/gRPC listening", extra={"port": self.port})
 
     def __enter__(self) -> OtlpGrpc:
         return self

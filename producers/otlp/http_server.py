@@ -1,7 +1,7 @@
-"""OTLP/HTTP on loopback: ``POST /v1/traces`` and ``/v1/metrics``, protobuf or JSON, plain or gzip.
+"""OTLP/HTTP server on loopback: ``POST /v1/traces`` and ``/v1/metrics``, protobuf or JSON, plain or gzip.
 
 Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp (1.9). Bodies are bounded before and after unpacking; what
-is read is bounded in time and in number of connections. ``GET /unmapped`` tells what was counted and not kept.
+is read is bounded in time and in number of connections. ``GET /unmapped`` lists what was counted and not mapped.
 Answers: 200 with partial success, 400 unreadable, 404, 411 without a length, 413 too large, 415, 503 no room.
 """
 
@@ -53,7 +53,7 @@ def unpacked(body: bytes, encoding: str, bytes_max: int) -> bytes:
 
 
 class OtlpHttp:
-    """Serves until closed. Port 0 takes a free one; ``port`` tells which. Use as a context manager."""
+    """Serves until closed. Port 0 takes a free one; ``port`` is the bound one. Use as a context manager."""
 
     def __init__(self, intake: Intake, port: int, bytes_max: int) -> None:
         settings = {"intake": intake, "bytes_max": bytes_max, "places": threading.Semaphore(CONNECTIONS_MAX)}
@@ -62,7 +62,7 @@ class OtlpHttp:
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="otlp", daemon=True)
         self._thread.start()
-        _log.info("OTLP/HTTP is taken", extra={"port": self.port})
+        _log.info("OTLP/HTTP listening", extra={"port": self.port})
 
     def __enter__(self) -> OtlpHttp:
         return self
@@ -110,8 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         try:
             take, reject = self._route()
-            told = take(kind, self._body(kind))
-            self._answer(200, kind, _encoded(kind, told, reject))
+            answer = take(kind, self._body(kind))
+            self._answer(200, kind, _encoded(kind, answer, reject))
         except Refused as refused:
             self._complain(refused.status, kind, str(refused))
         except Unreadable as error:

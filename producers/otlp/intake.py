@@ -1,6 +1,6 @@
-"""Signals in, rows out, and an account of what became no row: by name, up to a number of names.
+"""Intake: maps OTLP signals to rows, and counts by name what was not mapped, up to ``NAMES_MAX`` names.
 
-Called from any thread. A batch is taken whole or, when there is no room, not at all: the sender tries again then.
+Called from any thread. A batch is taken whole or, when there is no room, not at all: the sender retries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from producers.otlp.points import Points
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
 from producers.otlp.signals import Attributes, Point, Span
 from runtime.counters import COUNTERS, Counters
-from schemas.events import ENGINE_SAMPLES, LLM_REQUESTS
+from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ Offer = Callable[[Parcel], bool]
 
 
 class Full(Exception):
-    """There is no room now; nothing of the batch was taken."""
+    """Backpressure: no room now; nothing of the batch was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Unkept:
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._names_max = names_max
         self._counts: dict[str, int] = {}
-        self._told: dict[str, int] = {}
+        self._counted: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def add(self, kind: str, name: str) -> None:
-        """Count one; the first of a name is told."""
+        """Count one; the first of each name is logged."""
         key = f"{kind}:{name[:128]}"
         with self._lock:
             if key not in self._counts and len(self._counts) >= self._names_max:
@@ -56,18 +56,18 @@ class Unkept:
             fresh = key not in self._counts
             self._counts[key] = self._counts.get(key, 0) + 1
         if fresh:
-            _log.info("OTLP brings what no field of ours takes; it is counted", extra={"name_not_mapped": key})
+            _log.info("OTLP item not mapped to any field; counted only", extra={"name_not_mapped": key})
 
     def counts(self) -> dict[str, int]:
         """Counts by ``kind:name``."""
         with self._lock:
             return dict(self._counts)
 
-    def tell(self, counters: Counters) -> None:
-        """Count what came since the last time. Once for a batch: that is cheaper than for each of its attributes."""
+    def count_into(self, counters: Counters) -> None:
+        """Add what came since the last call to the counters, once per batch because that is cheaper."""
         with self._lock:
-            since = {key: count - self._told.get(key, 0) for key, count in self._counts.items()}
-            self._told = dict(self._counts)
+            since = {key: count - self._counted.get(key, 0) for key, count in self._counts.items()}
+            self._counted = dict(self._counts)
         for key, more in since.items():
             if more:
                 kind, mark, name = key.partition(":")
@@ -75,7 +75,7 @@ class Unkept:
 
 
 class Intake:
-    """Maps batches of signals for one host and hands over what they became."""
+    """Maps batches of signals of one host to rows and hands them on."""
 
     def __init__(self, labels: Attributes, offer: Offer, counters: Counters = COUNTERS) -> None:
         self.unkept = Unkept()
@@ -87,47 +87,47 @@ class Intake:
 
     def traces(self, spans: Iterable[Span]) -> Answer:
         """Take spans. Raises ``Full``, and what reading them raises."""
-        rows, refused = list[Row](), list[str]()
+        rows, rejected = list[Row](), list[str]()
         for span in spans:
             try:
                 rows.append(request_of(span, self._labels))
             except Unmapped as why:
-                self._refuse(why, "span", _kind_of(span), refused)
+                self._reject(why, "span", _kind_of(span), rejected)
                 continue
             for name in unmapped_names(span.attributes):
                 self.unkept.add("attribute", name)
         self._hand_over(Collected(LLM_REQUESTS, rows))
-        return _answer(refused)
+        return _answer(rejected)
 
     def metrics(self, points: Iterable[Point]) -> Answer:
         """Take points. Raises ``Full``, and what reading them raises."""
         listed = list(points)
-        rows, refused = list[Row](), list[str]()
+        rows, rejected = list[Row](), list[str]()
         with self._lock:
             for point in listed:
                 try:
                     row = self._points.sample_of(point)
                 except Unmapped as why:
-                    self._refuse(why, "metric", point.metric, refused)
+                    self._reject(why, "metric", point.metric, rejected)
                     continue
                 if row is not None:
                     rows.append(row)
         self._hand_over(Collected(ENGINE_SAMPLES, rows))
-        return _answer(refused)
+        return _answer(rejected)
 
-    def _refuse(self, why: Unmapped, kind: str, name: str, refused: list[str]) -> None:
+    def _reject(self, why: Unmapped, kind: str, name: str, rejected: list[str]) -> None:
         self.unkept.add(f"broken {kind}" if why.broken else kind, name)
         if why.broken:
-            refused.append(f"{name}: {why}")
+            rejected.append(f"{name}: {why}")
 
     def _hand_over(self, collected: Collected) -> None:
-        self.unkept.tell(self._counters)
+        self.unkept.count_into(self._counters)
         if collected.rows and not self._offer(packed([collected])):
             raise Full
 
 
-def _answer(refused: list[str]) -> Answer:
-    return Answer(len(refused), refused[0]) if refused else Answer()
+def _answer(rejected: list[str]) -> Answer:
+    return Answer(len(rejected), rejected[0]) if rejected else Answer()
 
 
 def _kind_of(span: Span) -> str:

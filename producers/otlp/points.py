@@ -1,4 +1,4 @@
-"""GenAI metrics as samples of engines, by the same pinned conventions. Pure but for the totals it remembers.
+"""GenAI metrics as samples of engines, by the same pinned conventions. Pure but for the series it remembers.
 
 Only what adds up is taken: tokens (``gen_ai.client.token.usage``) and finished requests
 (``gen_ai.server.request.duration``). Latency histograms have buckets of their own, coarser than ours: they are counted
@@ -15,7 +15,7 @@ from producers.otlp.semconv import Unmapped
 from producers.otlp.signals import CUMULATIVE, DELTA, Attributes, Point
 
 SERIES_MAX = 4_096
-"""Cumulative series remembered; the one not seen for longest is forgotten, and begins anew."""
+"""Cumulative series remembered; the one not seen for longest is forgotten and restarts with its next point."""
 INTERVAL_MS_MAX = 3_600_000
 
 Key = tuple[str, ...]
@@ -30,14 +30,14 @@ class Total:
     amount: int
 
 
-def _figure(point: Point) -> tuple[str, int]:
+def _amount(point: Point) -> tuple[str, int]:
     """(our field, amount). Raises ``Unmapped``."""
     if point.metric == "gen_ai.server.request.duration":
         return "finished_requests", point.count
     kind = point.attributes.get("gen_ai.token.type")
     field = {"input": "prompt_tokens", "output": "generation_tokens", "completion": "generation_tokens"}.get(str(kind))
     if point.metric != "gen_ai.client.token.usage" or field is None:
-        raise Unmapped("no figure of ours", broken=False)
+        raise Unmapped("no field for this metric", broken=False)
     if point.total is None or not 0 <= point.total < 2**44:
         raise Unmapped("a sum that is none", broken=True)
     return field, round(point.total)
@@ -51,8 +51,8 @@ class Points:
         self._totals: OrderedDict[Key, Total] = OrderedDict()
 
     def sample_of(self, point: Point) -> Row | None:
-        """The sample a point tells of; None for the first of a cumulative series. Raises ``Unmapped``."""
-        field, amount = _figure(point)
+        """The sample of a point; None for the first of a cumulative series. Raises ``Unmapped``."""
+        field, amount = _amount(point)
         if not 0 < point.start_ns <= point.at_ns or point.temporality not in (DELTA, CUMULATIVE):
             raise Unmapped("times or temporality that make no difference", broken=True)
         since_ns = point.start_ns

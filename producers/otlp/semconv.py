@@ -1,4 +1,4 @@
-"""GenAI spans as requests: one table per question, by OpenTelemetry's semantic conventions, version pinned. Pure.
+"""Maps GenAI spans to rows of ``llm.requests``, by a pinned version of OpenTelemetry's semantic conventions. Pure.
 
 Source: semantic conventions 1.44.0, gen-ai (https://opentelemetry.io/docs/specs/semconv/gen-ai/, status development),
 with the names before 1.28 (``prompt_tokens``) and those that vLLM writes on its own spans (vllm/tracing.py). Names
@@ -106,7 +106,7 @@ KNOWN = frozenset(name for _, names, _ in FIELDS for name in names) | _ELSEWHERE
 
 
 def request_of(span: Span, labels: Attributes) -> Row:
-    """The request that a span tells of. ``labels`` are the host's. Raises ``Unmapped``."""
+    """The request that a span describes. ``labels`` are the host's. Raises ``Unmapped``."""
     attributes = span.attributes
     api = _api(span)
     if not 0 < span.start_ns <= span.end_ns or span.end_ns - span.start_ns > 60 * MINUTE_NS:
@@ -144,7 +144,7 @@ def _finish(attributes: Attributes) -> str | None:
 
 
 def _consistent(row: Row) -> Row:
-    """The row without figures that contradict the others, and with the time per token where it can be told."""
+    """The row without values that contradict others, and with the time per token where it can be computed."""
     for part, whole in (("cached_tokens", "input_tokens"), ("reasoning_tokens", "output_tokens")):
         if row[part] is not None and row[whole] is not None and row[part] > row[whole]:
             row[part] = None
@@ -162,13 +162,13 @@ def _ending(span: Span, http_status: int | None) -> Row:
     kind = span.attributes.get("error.type")
     if kind is None and span.status != STATUS_ERROR and (http_status is None or http_status < 400):
         return {"status": "ok", "error_kind": None}
-    told = str(kind) if kind is not None else str(http_status or "")
+    text = str(kind) if kind is not None else str(http_status or "")
     for pattern, status, error_kind in ENDINGS:
-        if pattern.search(told):
+        if pattern.search(text):
             return {"status": status, "error_kind": error_kind}
     return {"status": "error", "error_kind": "other"}
 
 
 def unmapped_names(attributes: Attributes) -> list[str]:
-    """The GenAI attributes of a span that no field of ours takes."""
+    """The GenAI attributes of a span that are mapped to no field."""
     return [name for name in attributes if name.startswith("gen_ai.") and name not in KNOWN]

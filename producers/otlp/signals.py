@@ -1,4 +1,4 @@
-"""What of OTLP is looked at, freed of its encoding: spans and metric points with plain attributes."""
+"""Spans and metric points of OTLP with plain attributes, decoded from either encoding."""
 
 from __future__ import annotations
 

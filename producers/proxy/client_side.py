@@ -1,28 +1,34 @@
-"""The side that faces a client: requests read off a connection one after the other, answers in the same order.
+"""ClientSide: one client connection; reads requests one after the other and answers in the same order.
 
-While an answer is under way the connection is read on, within ``ahead_bytes_max``, so that a client that hangs up is
-noticed at once. A client that closes its half of the connection has hung up.
+While an answer is under way the connection is still read, up to ``ahead_bytes_max``, so that a disconnect is noticed at
+once. A client that closes its half of the connection counts as disconnected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import httptools
 
 from producers.proxy import errors, wire
 from producers.proxy.deadlines import Overdue, Phase, overdue
-from producers.proxy.exchange import Exchange
+from producers.proxy.exchange import Exchange, Server
 from producers.proxy.routes import api_of
 from producers.proxy.wire import Head, Refusal
 from producers.requests.endings import How
 
-if TYPE_CHECKING:
-    from producers.proxy.server import ProxyServer
-
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class ClientServer(Server, Protocol):
+    """What a client's connection needs of ``server.ProxyServer``."""
+
+    clients: set[ClientSide]
+    stopping: bool
+
+    def admit(self, client: ClientSide) -> bool: ...
 
 
 class ClientSide(asyncio.Protocol):
@@ -30,6 +36,7 @@ class ClientSide(asyncio.Protocol):
 
     __slots__ = (
         "_ahead_bytes",
+        "_continue_sent",
         "_head",
         "_parser",
         "_phase",
@@ -38,14 +45,13 @@ class ClientSide(asyncio.Protocol):
         "_reading",
         "_since_s",
         "_stuck_s",
-        "_told_to_go_on",
         "_unsent_bytes",
         "keep_alive",
         "server",
         "transport",
     )
 
-    def __init__(self, server: ProxyServer) -> None:
+    def __init__(self, server: ClientServer) -> None:
         self.server = server
         self.transport: asyncio.Transport | None = None
         self.keep_alive = True
@@ -59,7 +65,7 @@ class ClientSide(asyncio.Protocol):
         self._stuck_s: float | None = None
         self._unsent_bytes = 0
         self._ahead_bytes = 0
-        self._told_to_go_on = False
+        self._continue_sent = False
 
     # The connection
 
@@ -67,7 +73,7 @@ class ClientSide(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         self.transport.set_write_buffer_limits(high=self.server.limits.write_buffer_bytes)
         if not self.server.admit(self):
-            self.server.figures.refused(errors.TOO_MANY_CONNECTIONS)
+            self.server.stats.refused(errors.TOO_MANY_CONNECTIONS)
             self.transport.write(errors.error_answer(errors.TOO_MANY_CONNECTIONS, keep_alive=False))
             self._linger()
 
@@ -198,7 +204,7 @@ class ClientSide(asyncio.Protocol):
         self._parse(rest)
 
     def _broken(self, refusal: Refusal) -> None:
-        """What follows cannot be read: the requests before it are answered, then this is told, then all is closed."""
+        """What follows cannot be read: answer the requests before it, then send the error and close."""
         reading = self._reading
         if reading is None:
             reading = Exchange(self.server, self, self._head or Head(), None, self.server.now_s())
@@ -218,7 +224,7 @@ class ClientSide(asyncio.Protocol):
         first = self._queue[0]
         if not first.started:
             self.keep_alive = first.head.keep_alive and not self.server.stopping
-            self._told_to_go_on = False
+            self._continue_sent = False
         self._phase = Phase.ANSWER if first.complete else Phase.BODY
         self._since_s = now_s
         first.advance()
@@ -226,8 +232,8 @@ class ClientSide(asyncio.Protocol):
             self._while_incomplete(first)
 
     def _while_incomplete(self, first: Exchange) -> None:
-        if first.head.wants_continue and not self._told_to_go_on and not first.answered:
-            self._told_to_go_on = True
+        if first.head.wants_continue and not self._continue_sent and not first.answered:
+            self._continue_sent = True
             self.write(_CONTINUE)
         if first.waiting_bytes > self.server.limits.write_buffer_bytes:
             self.hold_reading()

@@ -1,4 +1,4 @@
-"""Which limit of time a connection has passed. Pure: the sweep brings the time, four times a second."""
+"""Deadlines of connections: which time limit has passed. Pure: a sweep passes the time in, four times a second."""
 
 from __future__ import annotations
 

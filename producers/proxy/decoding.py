@@ -1,4 +1,4 @@
-"""A copy of a compressed answer, unpacked within a bound, for the figures only: what the client gets is untouched."""
+"""Decompresses a copy of a response within a bound, for the row only: the client gets the original bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Plain:
 
 
 class Unread:
-    """An encoding nobody here knows (br, zstd): the body passes on, its figures stay unknown."""
+    """An encoding that is not supported here (br, zstd): the body passes on, its usage stays unknown."""
 
     __slots__ = ("broken",)
 

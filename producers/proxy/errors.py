@@ -1,4 +1,4 @@
-"""Answers of the proxy's own, in the shape of OpenAI's errors, so that clients' libraries raise what they know."""
+"""Errors that the proxy itself answers, in OpenAI's shape, so that client libraries raise their usual exceptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOO_MANY_OPEN = Refusal(503, "server_error", "overloaded", "too many requests ar
 TOO_MANY_BODIES = Refusal(503, "server_error", "overloaded", "too many large requests are under way; try again soon")
 TENANT_BUSY = Refusal(429, "rate_limit_error", "too_many_requests", "too many of your requests are under way")
 TOO_MANY_CONNECTIONS = Refusal(503, "server_error", "overloaded", "too many connections are open; try again soon")
-STOPPING = Refusal(503, "server_error", "stopping", "this proxy is about to end; try again at another")
+STOPPING = Refusal(503, "server_error", "stopping", "this proxy is shutting down; try again at another")
 UPSTREAM_DOWN = Refusal(502, "server_error", "upstream_unavailable", "the engine cannot be reached")
 UPSTREAM_BROKE = Refusal(502, "server_error", "upstream_failed", "the engine ended the connection without an answer")
 UPSTREAM_MALFORMED = Refusal(502, "server_error", "upstream_malformed", "the engine's answer is not well-formed")
@@ -31,7 +31,7 @@ _LIMITS: Mapping[Refusal, str] = MappingProxyType(
         TOO_MANY_CONNECTIONS: "connections_max",
     }
 )
-"""Limits that clients need not tell apart."""
+"""Limits that share one code towards clients; counters name each."""
 
 
 def reason_of(refusal: Refusal) -> str:
@@ -45,8 +45,8 @@ RETRY_AFTER_S = 1
 
 def error_body(refusal: Refusal) -> bytes:
     """``{"error": {...}}`` as OpenAI writes it."""
-    told = {"message": refusal.message, "type": refusal.kind, "param": None, "code": refusal.code}
-    return orjson.dumps({"error": told})
+    error = {"message": refusal.message, "type": refusal.kind, "param": None, "code": refusal.code}
+    return orjson.dumps({"error": error})
 
 
 def error_answer(

@@ -1,29 +1,96 @@
-"""One request between a client and an upstream, from its head to its end.
+"""Exchange: one request between a client and an upstream, from its head to its end.
 
 A request of a known API is collected whole (it names its model, and can be sent again as long as nothing of it was
-answered); anything else is passed on piece by piece. What arrives is handed on first and noted for the figures after.
+answered); anything else is passed on piece by piece. Bytes are forwarded first and parsed for the row afterwards.
 Every exchange ends exactly once, with one of ``endings.How``.
+
+The protocols say what an exchange needs of those it works with, each of which imports this module.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from producers.proxy import errors, wire
 from producers.proxy.identity import Identity
+from producers.proxy.stats import ProxyStats
+from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.usage import UsageFilter
+from producers.proxy.watch import Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
-
-if TYPE_CHECKING:
-    from producers.proxy.client_side import ClientSide
-    from producers.proxy.server import ProxyServer
-    from producers.proxy.upstream_side import UpstreamSide
-    from producers.proxy.upstreams import Upstream
-    from producers.proxy.watch import Watch
+from runtime.proxy_config import ProxyConfig
 
 _ENCODINGS = frozenset({b"accept-encoding"})
 _NOTHING: frozenset[bytes] = frozenset()
+
+
+class Server(Protocol):
+    """``server.ProxyServer``."""
+
+    limits: ProxyConfig
+    choice: Choice
+    stats: ProxyStats
+    held_bytes: int
+
+    @property
+    def pools(self) -> Sequence[UpstreamPool]: ...
+
+    def now_s(self) -> float: ...
+
+    def tick(self, exchange: Exchange) -> int: ...
+
+    def open_exchange(self, exchange: Exchange) -> None: ...
+
+    def close_exchange(self, exchange: Exchange, how: How) -> None: ...
+
+    def watch_request(self, exchange: Exchange, body: bytes) -> bytes | None: ...
+
+    def look_at(self, exchange: Exchange, at_ns: int, what: Any) -> None: ...
+
+
+class Client(Protocol):
+    """``client_side.ClientSide``."""
+
+    keep_alive: bool
+
+    def write(self, data: bytes) -> None: ...
+
+    def hold_reading(self) -> None: ...
+
+    def may_read(self) -> None: ...
+
+    def cut_off(self) -> None: ...
+
+    def exchange_ended(self, exchange: Exchange) -> None: ...
+
+
+class UpstreamPool(Protocol):
+    """``pool.Pool``: connections to one upstream."""
+
+    authority: bytes
+
+    def target(self, requested: bytes) -> bytes: ...
+
+    def ask(self, exchange: Exchange, *, fresh: bool = False) -> None: ...
+
+    def forget(self, exchange: Exchange) -> None: ...
+
+
+class Side(Protocol):
+    """``upstream_side.UpstreamSide``: a connection to an upstream."""
+
+    @property
+    def pool(self) -> UpstreamPool: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def hold_reading(self) -> None: ...
+
+    def may_read(self) -> None: ...
+
+    def drop(self) -> None: ...
 
 
 class Exchange:
@@ -60,7 +127,7 @@ class Exchange:
         "where",
     )
 
-    def __init__(self, server: ProxyServer, client: ClientSide, head: Head, api: str | None, now_s: float) -> None:
+    def __init__(self, server: Server, client: Client, head: Head, api: str | None, now_s: float) -> None:
         self.server = server
         self.client = client
         self.head = head
@@ -76,11 +143,11 @@ class Exchange:
         self.identity: Identity | None = None
         self.tenant: str | None = None
         self.upstream: Upstream | None = None
-        self.side: UpstreamSide | None = None
-        self.watched = False  # noted for the figures
+        self.side: Side | None = None
+        self.watched = False  # gets a row
         self.watch: Watch | None = None  # when that was looked at
         self.ended_ms = 0  # since the epoch
-        self.where: int | None = None  # the upstream that was asked last
+        self.where: int | None = None  # the upstream tried last
         self.framing = Framing.NONE
         self._filter: UsageFilter | None = None
         self._pieces: list[bytes] = []
@@ -128,11 +195,11 @@ class Exchange:
     def _request(self) -> bytes:
         body = b"".join(self._pieces)
         self._pieces.clear()
-        asked = self.server.watch_request(self, body)
-        if asked is not None:
-            self._filter = UsageFilter()
-            body = asked
-        return body
+        with_usage = self.server.watch_request(self, body)
+        if with_usage is None:
+            return body
+        self._filter = UsageFilter()
+        return with_usage
 
     def _pass_on(self) -> None:
         if self.upstream is None:
@@ -140,7 +207,7 @@ class Exchange:
         elif self.side is not None:
             self._send_pieces(self.side)
 
-    def _send_pieces(self, side: UpstreamSide) -> None:
+    def _send_pieces(self, side: Side) -> None:
         pieces, self._pieces = self._pieces, []
         if self._chunked_up:
             out = b"".join(wire.chunk(piece) for piece in pieces if piece)
@@ -166,7 +233,7 @@ class Exchange:
         self.where = self.upstream.index
         self.server.pools[self.where].ask(self)
 
-    def connected(self, side: UpstreamSide) -> None:
+    def connected(self, side: Side) -> None:
         """A connection is ours: send what there is of the request."""
         self.side = side
         self.heard_s = self.server.now_s()
@@ -222,13 +289,13 @@ class Exchange:
             self.server.look_at(self, self.server.tick(self), answer)
 
     def _echo(self, answer: Answer) -> Headers:
-        """The request's id, for a client that wants to name it to somebody."""
+        """The request's id as a response header, where the engine sent none."""
         if self.identity is None or b"x-request-id" in answer.values:
             return []
         return [(b"X-Request-ID", self.identity.request_id.encode())]
 
     def pieces(self, pieces: list[bytes]) -> None:
-        """Pieces of the body, to be framed anew."""
+        """Pieces of the body, to be framed again."""
         if self._filter is not None:
             pieces = [self._filter.feed(piece) for piece in pieces]
         self._write_pieces(pieces)
@@ -251,7 +318,7 @@ class Exchange:
     # The end
 
     def fail(self, refusal: Refusal, how: How) -> None:
-        """The answer cannot be had, or not to its end: told while nothing was sent, else cut off."""
+        """The answer cannot be completed: send an error while nothing was sent, else cut the connection."""
         if self.ended:
             return
         if not self.answered:
@@ -261,7 +328,7 @@ class Exchange:
         self._end(how)
 
     def client_gone(self) -> None:
-        """Nobody reads the answer: the upstream may stop."""
+        """The client disconnected: end the exchange and drop the upstream connection."""
         if not self.ended:
             self._end(How.CLIENT_GONE)
 
@@ -270,7 +337,7 @@ class Exchange:
             return
         self.answered = True
         self.status = refusal.status
-        self.server.figures.refused(refusal)
+        self.server.stats.refused(refusal)
         client = self.client
         if not self.complete or how in (How.FAILED, How.BAD_REQUEST):
             client.keep_alive = False

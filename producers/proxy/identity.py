@@ -1,4 +1,4 @@
-"""A request's names: ``X-Request-ID`` and ``traceparent``, the client's where they are sound, else our own. Pure.
+"""Identity of a request: ``X-Request-ID`` and ``traceparent``, the client's where valid, else generated. Pure.
 
 Source: W3C Trace Context, section 3.2 (version 00).
 """
@@ -27,20 +27,20 @@ class Identity:
 
 
 def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool) -> Identity:
-    """The names of a request with these headers (lower case). ``chance``: 40 fresh random bytes.
+    """The identity of a request with these headers (lower case). ``chance``: 40 fresh random bytes.
 
-    An id that is too long or holds what no id holds is not believed: the event gets one of ours. A trace id that
+    An id that is too long or holds what no id holds is ignored: the event gets one of ours. A trace id that
     cannot be read is unknown. ``sampled``: whether a trace begun here asks to be recorded.
     """
     added: Headers = []
     own = chance[:16].hex().encode()
-    told = values.get(b"x-request-id")
-    if told is None:
+    sent = values.get(b"x-request-id")
+    if sent is None:
         added.append((REQUEST_ID, own))
-    request_id = told if told is not None and _SOUND_ID.fullmatch(told) else own
-    trace_told = values.get(b"traceparent")
-    if trace_told is not None:
-        found = _SOUND_TRACE.fullmatch(trace_told.strip())
+    request_id = sent if sent is not None and _SOUND_ID.fullmatch(sent) else own
+    trace_sent = values.get(b"traceparent")
+    if trace_sent is not None:
+        found = _SOUND_TRACE.fullmatch(trace_sent.strip())
         return Identity(request_id.decode(), found and found[1].decode(), added)
     trace_id = chance[16:32].hex()
     added.append((TRACEPARENT, f"00-{trace_id}-{chance[32:40].hex()}-{int(sampled):02d}".encode()))

@@ -1,7 +1,7 @@
-"""Connections to one upstream: those that wait for the next request, and the making of new ones.
+"""Pool: connections to one upstream, idle ones and new ones.
 
-One is kept ahead: a request that takes the last idle connection, or has to wait for a new one, lets the next one be
-made behind it. Under load only the first request after a pause waits for its connection.
+One spare connection is kept: a request that takes the last idle connection, or has to wait for a new one, starts the
+next. Under load only the first request after a pause waits for its connection.
 """
 
 from __future__ import annotations
@@ -9,22 +9,30 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from producers.proxy import wire
+from producers.proxy.exchange import Exchange, Server
 from producers.proxy.upstream_side import UpstreamSide
+from producers.proxy.upstreams import Upstream
 from runtime.proxy_config import UpstreamConfig
 
-if TYPE_CHECKING:
-    from producers.proxy.exchange import Exchange
-    from producers.proxy.server import ProxyServer
+
+class PoolServer(Server, Protocol):
+    """What a pool needs of ``server.ProxyServer``."""
+
+    serving: bool
+
+    def upstream_connected(self, upstream: Upstream) -> None: ...
+
+    def upstream_failed(self, upstream: Upstream, error: Exception) -> None: ...
 
 
 class Pool:
     """Connections to one upstream: those that are idle, and the making of new ones."""
 
-    def __init__(self, server: ProxyServer, config: UpstreamConfig) -> None:
+    def __init__(self, server: PoolServer, config: UpstreamConfig) -> None:
         parts = urlsplit(config.url)
         secure = parts.scheme == "https"
         assert parts.hostname is not None
@@ -39,9 +47,9 @@ class Pool:
         self._connecting: dict[Exchange, asyncio.Task[None]] = {}
         self._ahead: asyncio.Task[None] | None = None
 
-    def target(self, asked: bytes) -> bytes:
-        """The client's target as this upstream is asked for it."""
-        path = wire.origin_form(asked)
+    def target(self, requested: bytes) -> bytes:
+        """The request target for this upstream, from the client's."""
+        path = wire.origin_form(requested)
         return path if path == b"*" else self._prefix + path
 
     def ask(self, exchange: Exchange, *, fresh: bool = False) -> None:
@@ -118,20 +126,16 @@ class Pool:
             return  # what that says of the upstream, the next request finds out
         finally:
             self._ahead = None
-        if len(self._idle) >= self._server.limits.idle_connections_max:
-            side.close()
-            return
         side.reused = True  # it may be closed by the time it is used, as a kept one may
-        side.idle_since_s = self._server.now_s()
-        self._idle.appendleft(side)  # behind those that came back meanwhile; if it were closed, it would be made again
+        self.keep(side, last=True)  # if it were closed because another came back meanwhile, it would be made again
 
-    def keep(self, side: UpstreamSide) -> None:
-        """Keep a connection for the next exchange."""
+    def keep(self, side: UpstreamSide, *, last: bool = False) -> None:
+        """Keep a connection for the next exchange; ``last``: to be used after all that are kept."""
         if len(self._idle) >= self._server.limits.idle_connections_max:
             side.close()
             return
         side.idle_since_s = self._server.now_s()
-        self._idle.append(side)
+        (self._idle.appendleft if last else self._idle.append)(side)
 
     def lost(self, side: UpstreamSide) -> None:
         """A connection has ended."""

@@ -1,6 +1,6 @@
-"""Finished rows to the publisher: gathered into batches for at most a second, then on the disk spool.
+"""RowPublisher: gathers finished rows into batches for at most a second and puts them on the disk spool.
 
-A row that waits for its batch is lost by a kill, one that was put is not; it is *produced* when it lies in the spool.
+A kill loses rows that are still gathering; a batch that was put survives and counts as *produced*.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from producers.batch import Batch, BatchBuilder
 from runtime.clock import Clock, SystemClock
-from schemas.events import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 
 
 class Puts(Protocol):
-    """What of the publisher is needed here."""
+    """The part of the publisher that is used here."""
 
     async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
         """Spool a batch; False when it was shed, and declared."""
@@ -53,10 +53,13 @@ class RowPublisher:
         await self._put(self._builder.flush())
 
     async def run(self) -> None:
-        """Publish what is due, until cancelled."""
+        """Publish what is due, until cancelled. A defect costs the rows at hand, not those that come after them."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            await self.publish_due()
+            try:
+                await self.publish_due()
+            except Exception:
+                _log.exception("rows could not be published: a defect of fleetpulse")
 
     async def _put(self, more: list[Batch]) -> None:
         batches, self._cut = [*self._cut, *more], []
@@ -68,14 +71,14 @@ class RowPublisher:
             self._publisher.shed(LLM_REQUESTS.topic, oversized)
 
 
-def telling(take: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+def with_request_log(take: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     """``take``, with one log line for each row: ids, labels, tokens and latencies. There is no text in a row."""
 
-    def told(row: dict[str, Any]) -> None:
+    def logged(row: dict[str, Any]) -> None:
         _log.info("request", extra={"request": {key: row[key] for key in LOGGED if row.get(key) is not None}})
         take(row)
 
-    return told
+    return logged
 
 
 LOGGED = (

@@ -1,4 +1,8 @@
-"""The proxy as a whole: its listener, its limits, what is open, and the figures of what has ended."""
+"""ProxyServer: listener, limits, open requests, and the rows of requests that ended.
+
+Bytes are forwarded in the loop turn in which they arrive. Parsing follows within 5 ms, the row of a request 5 ms after
+its end.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,16 @@ from producers.proxy import errors, usage
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.exchange import Exchange
-from producers.proxy.figures import Figures
 from producers.proxy.identity import identity_of
 from producers.proxy.pool import Pool
+from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import tenant_reader
-from producers.proxy.upstreams import Choice, Upstream
-from producers.proxy.watch import Watch, asked_of
+from producers.proxy.upstreams import Choice, Upstream, engine_of
+from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import Refusal
 from producers.requests import reasons
-from producers.requests.asking import Wanted, wanted_of
 from producers.requests.endings import How
+from producers.requests.request_meta import ClientFields, client_fields
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from runtime.proxy_config import ProxyConfig
@@ -37,11 +41,11 @@ OnRow = Callable[[dict[str, Any]], None]
 _BACKLOG = 1_024
 LOOK_AFTER_S = 0.005
 LOOK_MOST = 8
-"""Pieces are looked at together, which saves a turn of the loop for each; so many hold it up for some 40 us."""
+"""Pieces parsed in one turn of the loop, which takes some 40 us."""
 FINISH_AFTER_S = 0.005
-"""The figures of a request cost some 0.2 ms, and a client that has its answer asks again at once: that goes first."""
+"""A row costs some 0.2 ms; the client's next request, which often follows at once, goes first."""
 STILL_MAX_S = 15.0
-"""A loop that has not turned for so long is stuck."""
+"""After so long without a turn the event loop counts as stuck."""
 
 
 class ProxyServer:
@@ -64,7 +68,7 @@ class ProxyServer:
         self.pools = [Pool(self, upstream) for upstream in config.upstreams]
         weights = [(pool.name, upstream.weight) for pool, upstream in zip(self.pools, config.upstreams, strict=True)]
         self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
-        self.figures = Figures(counters, (pool.name for pool in self.pools))
+        self.stats = ProxyStats(counters, (pool.name for pool in self.pools))
         self.held_bytes = 0
         self.serving = False
         self.stopping = False
@@ -72,6 +76,7 @@ class ProxyServer:
         self._on_row = on_row
         self._clock = clock or SystemClock()
         self._tenant_of = tenant_reader(config.tenant_from, tenant_secret)
+        self._engines = [engine_of(upstream, host) for upstream in config.upstreams]
         self._labels: dict[str, str | None] = {
             "host": host,
             "cluster": config.cluster,
@@ -83,7 +88,7 @@ class ProxyServer:
         self._open_by_tenant: dict[str, int] = {}
         self._arrived: list[tuple[Exchange, int, Any]] = []
         self._looking: asyncio.TimerHandle | None = None
-        self._defects_told: set[type[Exception]] = set()
+        self._defects_logged: set[type[Exception]] = set()
         self._ended: deque[tuple[Exchange, int, How]] = deque()
         self._listener: asyncio.AbstractServer | None = None
         self._swept_s = self.now_s()
@@ -92,7 +97,7 @@ class ProxyServer:
     # Life
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError where the address cannot be had."""
+        """Listen. Raises ConfigError where the address is not free."""
         loop = asyncio.get_running_loop()
         where = (self.limits.host, self.limits.port)
         try:
@@ -104,7 +109,7 @@ class ProxyServer:
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     async def stop(self) -> None:
-        """Take no more, let open requests end for ``drain_s``, cut off the rest; every one of them has its row then."""
+        """Stop accepting, let open requests end for ``drain_s``, cut off the rest; each of them has its row then."""
         self.serving, self.stopping = False, True
         if self._listener is not None:
             self._listener.close()
@@ -144,15 +149,15 @@ class ProxyServer:
         for pool in self.pools:
             pool.sweep(now_s)
 
-    # How it fares; asked from any thread
+    # Health; called from any thread
 
     def why_dead(self) -> str | None:
-        """None while the loop turns."""
+        """None while the event loop turns."""
         still_s = self.now_s() - self._swept_s
-        return f"the event loop has stood still for {still_s:.0f} s" if still_s > STILL_MAX_S else None
+        return f"the event loop has been blocked for {still_s:.0f} s" if still_s > STILL_MAX_S else None
 
     def why_not_ready(self) -> str | None:
-        """None while requests are taken and an upstream may be tried for them."""
+        """None while requests are accepted and an upstream may be tried for them."""
         if self._listener is None:
             return "not listening yet"
         if self.stopping:
@@ -162,19 +167,19 @@ class ProxyServer:
     # Clients and their requests
 
     def admit(self, client: ClientSide) -> bool:
-        """Whether one more connection is taken."""
+        """Whether one more connection is accepted."""
         self.clients.add(client)
         return len(self.clients) <= self.limits.connections_max
 
     def open_exchange(self, exchange: Exchange) -> None:
-        """Name a request that begins and hold it to the limits: it carries its refusal from here."""
+        """Give a new request its identity and check the limits; sets ``refusal`` where one is reached."""
         head = exchange.head
         exchange.identity = identity_of(head.values, secrets.token_bytes(40), sampled=self.limits.trace_sampled)
         if self.limits.tenant_open_requests_max:
-            exchange.tenant = self._tenant_of(head.values)  # else it is told when the request is under way
+            exchange.tenant = self._tenant_of(head.values)  # else it is read when the request is under way
         exchange.refusal = exchange.refusal or self._over_limit(exchange.tenant)
         self._open.add(exchange)
-        self.figures.open_requests(len(self._open))
+        self.stats.open_requests(len(self._open))
         if exchange.tenant is not None:
             self._open_by_tenant[exchange.tenant] = self._open_by_tenant.get(exchange.tenant, 0) + 1
 
@@ -191,8 +196,8 @@ class ProxyServer:
     def close_exchange(self, exchange: Exchange, how: How) -> None:
         """The request has ended."""
         self._open.discard(exchange)
-        self.figures.open_requests(len(self._open))
-        self.figures.ended(exchange.api, exchange.status)
+        self.stats.open_requests(len(self._open))
+        self.stats.ended(exchange.api, exchange.status)
         if not self._open:
             self._all_ended.set()
         if exchange.tenant is not None:
@@ -207,35 +212,35 @@ class ProxyServer:
             asyncio.get_running_loop().call_later(FINISH_AFTER_S, self._finish)
 
     def watch_request(self, exchange: Exchange, body: bytes) -> bytes | None:
-        """Follow the request from here. What to send instead of the body; None: the body."""
+        """Track the request from here. What to send instead of the body; None: the body."""
         assert exchange.api is not None
         exchange.watched = True
         if not self.limits.ask_usage or exchange.api not in _STREAMS:
             self.look_at(exchange, 0, body)
             return None
-        wanted = wanted_of(exchange.api, body)
-        self.look_at(exchange, 0, wanted)
-        return usage.with_usage_asked(body, wanted)
+        fields = client_fields(exchange.api, body)
+        self.look_at(exchange, 0, fields)
+        return usage.with_usage_requested(body, fields)
 
     # Upstreams
 
     def upstream_connected(self, upstream: Upstream) -> None:
-        """It was reached."""
+        """Count a successful connection."""
         if self.choice.connected(upstream):
-            self.figures.upstream_down(upstream.name, down=False)
-            _log.info("an upstream is back", extra={"upstream": upstream.name})
+            self.stats.upstream_down(upstream.name, down=False)
+            _log.info("upstream up", extra={"upstream": upstream.name})
 
     def upstream_failed(self, upstream: Upstream, error: Exception) -> None:
-        """It was not reached."""
+        """Count a failed connection."""
         if self.choice.failed(upstream, self.now_s()):
-            self.figures.upstream_down(upstream.name, down=True)
-            told = f"{type(error).__name__}: {error}"
-            _log.warning("an upstream is down", extra={"upstream": upstream.name, "error": told})
+            self.stats.upstream_down(upstream.name, down=True)
+            facts = {"upstream": upstream.name, "error": f"{type(error).__name__}: {error}"}
+            _log.warning("upstream down", extra=facts | {"retry_in_s": self.limits.down_s})
 
-    # Figures
+    # Rows
 
     def look_at(self, exchange: Exchange, at_ns: int, what: Any) -> None:
-        """Note what arrived and was passed on; it is looked at soon, with what comes until then."""
+        """Queue what was forwarded; it is parsed soon, together with what arrives until then."""
         arrived = self._arrived
         arrived.append((exchange, at_ns, what))
         if len(arrived) == 1:
@@ -265,42 +270,49 @@ class ProxyServer:
                 self._could_not_read(exchange, defect)
 
     def _could_not_read(self, exchange: Exchange, defect: Exception) -> None:
-        """Its row has what was read before; the log tells the first of each kind."""
+        """Its row has what was read before; the first defect of each kind is logged."""
         if exchange.watch is None:
-            exchange.watch = self._watch(exchange, Wanted(readable=False))
+            exchange.watch = self._watch(exchange, ClientFields(readable=False))
         exchange.watch.tracker.note(reasons.DEFECT)
-        if type(defect) not in self._defects_told:
-            self._defects_told.add(type(defect))
-            _log.error("what a request brought could not be read: a defect of fleetpulse", exc_info=defect)
+        self._report_defect("reading a request or its response failed", defect)
 
-    def _watch(self, exchange: Exchange, asked: bytes | Wanted) -> Watch:
-        """What follows a request with this body."""
+    def _watch(self, exchange: Exchange, source: bytes | ClientFields) -> Watch:
+        """The watch of a request with this body or these fields."""
         api, identity, limits = exchange.api, exchange.identity, self.limits
         assert api is not None
         assert identity is not None
-        wanted = wanted_of(api, asked) if isinstance(asked, bytes) else asked
+        fields = client_fields(api, source) if isinstance(source, bytes) else source
         tenant = exchange.tenant or self._tenant_of(exchange.head.values)
-        told = asked_of(wanted, api, identity, tenant, limits.slo_class, dict(self._labels))
+        meta = request_meta(fields, api, identity, tenant, limits.slo_class, dict(self._labels))
         received_ns = int(exchange.began_s * 1e9)
-        return Watch(told, received_ns, limits.watched_bytes_max, limits.decoded_bytes_max)
+        return Watch(meta, received_ns, limits.watched_bytes_max, limits.decoded_bytes_max)
 
     def _finish(self) -> None:
-        """Give the row of the request that ended first."""
+        """Emit the row of the request that ended first."""
         if not self._ended:
             return  # settled before its time
         self._look()
-        exchange, at_ns, how = self._ended.popleft()
+        try:
+            self._on_row(self._row_of(*self._ended.popleft()))
+        except Exception as defect:  # it costs this row, not the requests after it and not the end of the proxy
+            self._report_defect("building or publishing the row of a request failed", defect)
+
+    def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any]:
         watch = exchange.watch
         assert watch is not None
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
-        self.figures.unread(watch.tracker.reasons)
-        where = exchange.where
-        if where is not None:
-            upstream = self.limits.upstreams[where]
-            row["engine_id"] = upstream.engine_id or self.pools[where].name
-            row["placement_group"] = upstream.placement_group
-        self._on_row(row)
+        self.stats.unread(watch.tracker.reasons)
+        if exchange.where is not None:
+            row["engine_id"], row["placement_group"] = self._engines[exchange.where]
+        return row
+
+    def _report_defect(self, what: str, defect: Exception) -> None:
+        """Count it; log the first of each kind."""
+        self.stats.defect(defect)
+        if type(defect) not in self._defects_logged:
+            self._defects_logged.add(type(defect))
+            _log.error("%s: a bug in fleetpulse; further ones of this kind are only counted", what, exc_info=defect)
 
 
 _STREAMS = frozenset({"chat", "completions"})

@@ -1,8 +1,8 @@
-"""Who asks: from an API key, a header or a claim, as configured. Pure.
+"""Tenant of a request: from an API key, a header or a claim, as configured. Pure.
 
 An API key is never kept: its tenant is the first 64 bits of HMAC-SHA256 under a secret of the deployment. Without the
-secret nobody can try out keys against a list of tenants, however weak the keys are. A claim of a JWT is read *without
-checking the signature*: whoever configures it has something behind or before the proxy that checks.
+secret keys cannot be tried out against a list of tenants, however weak they are. A claim of a JWT is read *without
+checking the signature*: configure it only where something before or behind the proxy checks it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The side that faces an engine: connections that are kept, and the reading of an answer.
+"""UpstreamSide: one connection to an engine; sends a request, reads its answer, is kept for the next.
 
 A connection carries one exchange at a time. It is kept only after an answer that ended as announced, with nothing
 behind it; anything else closes it.
@@ -7,21 +7,25 @@ behind it; anything else closes it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import httptools
 
 from producers.proxy import errors, wire
+from producers.proxy.exchange import Exchange, Server, UpstreamPool
 from producers.proxy.wire import Answer, Framing, Headers
 from producers.requests.endings import How
 
-if TYPE_CHECKING:
-    from producers.proxy.exchange import Exchange
-    from producers.proxy.pool import Pool
-    from producers.proxy.server import ProxyServer
-
 _END_OF_HEAD = b"\r\n\r\n"
 _TRAILERS_MAX = 64
+
+
+class KeepingPool(UpstreamPool, Protocol):
+    """What a connection needs of ``pool.Pool``, which keeps it between exchanges."""
+
+    def keep(self, side: UpstreamSide, *, last: bool = False) -> None: ...
+
+    def lost(self, side: UpstreamSide) -> None: ...
 
 
 class UpstreamSide(asyncio.Protocol):
@@ -50,7 +54,7 @@ class UpstreamSide(asyncio.Protocol):
         "transport",
     )
 
-    def __init__(self, server: ProxyServer, pool: Pool) -> None:
+    def __init__(self, server: Server, pool: KeepingPool) -> None:
         self.server = server
         self.pool = pool
         self.transport: asyncio.Transport | None = None
@@ -185,7 +189,7 @@ class UpstreamSide(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         exchange = self.exchange
         if exchange is None:
-            self.close()  # it speaks without being asked
+            self.close()  # bytes without a request
             return
         self._untouched = False
         at_ns = self.server.tick(exchange)
@@ -240,7 +244,7 @@ class UpstreamSide(asyncio.Protocol):
             exchange.answer_ends(self._trailers)
 
     def _verbatim(self, exchange: Exchange, data: bytes) -> bool:
-        """Hand the bytes on as they are, never beyond the end of the answer. False: that end cannot be told."""
+        """Hand the bytes on as they are, never beyond the end of the answer. False: the answer's end is unknown."""
         if self._left >= 0:
             self._excess |= len(data) > self._left
             data = data[: self._left]

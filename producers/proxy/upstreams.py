@@ -1,8 +1,8 @@
-"""Which upstream takes the next request: the one with the fewest open requests for its weight, among those in health.
+"""Load balancing: the healthy upstream with the fewest open requests for its weight takes the next request.
 
-Open requests and not turns, because requests of language models differ a hundredfold in length. Health is learnt from
-connecting: after ``failures_max`` failures in a row an upstream is left alone for ``down_s``; then one request at a
-time tries it, until one connects. When all are down, the one whose pause ends first is tried, rather than none.
+Open requests rather than round robin, because LLM requests differ a hundredfold in length. Health follows from
+connecting: after ``failures_max`` failures in a row an upstream is marked down for ``down_s``; then one request at a
+time tries it, until one connects. When all are down, the one whose pause ends first is tried.
 Pure: time is an argument.
 """
 
@@ -10,6 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from runtime.addresses import engine_id_of
+from runtime.proxy_config import UpstreamConfig
+
+
+def engine_of(upstream: UpstreamConfig, host: str) -> tuple[str, str]:
+    """Engine id and placement group of its requests; ``host`` is the name of this machine, as the agent reports it."""
+    engine_id = upstream.engine_id or engine_id_of(upstream.url, host)
+    return engine_id, upstream.placement_group or engine_id
 
 
 @dataclass(slots=True)
@@ -52,11 +61,11 @@ class Choice:
         return chosen
 
     def is_down(self, upstream: Upstream) -> bool:
-        """Whether it failed so often that it is left alone, or on trial."""
+        """Whether it is marked down, or on trial."""
         return upstream.failures >= self._failures_max
 
     def none_to_try(self, now_s: float) -> bool:
-        """Whether every one is left alone now. False when a pause has ended: only requests can find out who is back."""
+        """Whether every one is marked down now. False once a pause has ended: only a request can find out more."""
         return all(self.is_down(upstream) and now_s < upstream.down_until_s for upstream in self.upstreams)
 
     def _may_try(self, upstream: Upstream, now_s: float) -> bool:
@@ -74,7 +83,7 @@ class Choice:
         return was_down
 
     def gave_up(self, upstream: Upstream) -> None:
-        """This request does not tell whether it can be reached: the next one may try."""
+        """This request did not show whether it can be reached: the next one may try."""
         upstream.on_trial = False
 
     def failed(self, upstream: Upstream, now_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Asking a stream for its token counts, and taking the chunk that holds them out again. Pure.
+"""Requests token counts from a stream (``ask_usage``), and removes the chunk that holds them again. Pure.
 
 Source: OpenAI API reference, chat/completions ``stream_options.include_usage``: one more chunk before ``[DONE]``, with
 ``choices: []`` and the usage of the whole request.
@@ -10,18 +10,18 @@ import re
 
 import orjson
 
-from producers.requests.asking import Wanted
+from producers.requests.request_meta import ClientFields
 
 HELD_BYTES_MAX = 64 * 1024
-"""An event cut in two is held back up to here until its end comes; a longer one is no usage and passes on."""
+"""An event cut in two is buffered up to here until its end comes; a longer one is no usage and passes on."""
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
 
 
-def with_usage_asked(body: bytes, wanted: Wanted) -> bytes | None:
+def with_usage_requested(body: bytes, wanted: ClientFields) -> bytes | None:
     """The body with ``stream_options.include_usage`` added at its end, every other byte as it was; None where there
     is nothing to ask (no stream, or the client asks itself, or the body is no JSON object).
 
-    ``wanted`` is what the body asks for. A key that comes twice counts the last time in JSON parsers of engines
+    ``wanted`` are the fields of the body. A key that comes twice counts the last time in JSON parsers of engines
     (Python, serde as vLLM and SGLang use them), so options of the client are repeated beside ours.
     """
     if not wanted.streamed or wanted.usage:
@@ -32,8 +32,8 @@ def with_usage_asked(body: bytes, wanted: Wanted) -> bytes | None:
     end = body.rstrip()
     if not end.endswith(b"}"):
         return None
-    asked = orjson.dumps({**(options or {}), "include_usage": True})
-    return end[:-1] + b',"stream_options":' + asked + b"}"
+    changed = orjson.dumps({**(options or {}), "include_usage": True})
+    return end[:-1] + b',"stream_options":' + changed + b"}"
 
 
 class UsageFilter:

@@ -1,6 +1,6 @@
-"""What is noted of one request beside its way: pieces of its answer, fed to the tracking core after they went on.
+"""Watch: feeds the answer of one request to its ``Tracker`` after the bytes were passed on.
 
-Text is read in passing and never kept: the core keeps times, counts and names.
+No text is kept: the tracker keeps times, counts and names.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from producers.proxy.decoding import Decoding, Plain, decoding_of
 from producers.proxy.identity import Identity
 from producers.proxy.wire import Answer
 from producers.requests import reasons
-from producers.requests.asking import Wanted
 from producers.requests.endings import Ending, How
+from producers.requests.request_meta import ClientFields, RequestMeta
 from producers.requests.sse import SseReader
-from producers.requests.tracker import Asked, Row, Tracker
+from producers.requests.tracker import Row, Tracker
 
 LABEL_CHARACTERS_MAX = 64
-"""Of a model's name as a client writes it, in characters of up to four bytes; a longer one is not believed."""
+"""Of a model's name as a client writes it, in characters of up to four bytes; a longer one is ignored."""
 CHOICES_MAX = 1_000_000
 """The event's bound; more are unknown."""
 
 
-def asked_of(
-    wanted: Wanted,
+def request_meta(
+    wanted: ClientFields,
     api: str,
     identity: Identity,
     tenant: str | None,
     slo_class: str | None,
     labels: dict[str, str | None],
-) -> Asked:
+) -> RequestMeta:
     """What is known of a request from its body and its head."""
-    return Asked(
+    return RequestMeta(
         request_id=identity.request_id,
         api=api,
         model=_model_of(wanted.model),
@@ -51,8 +51,8 @@ class Watch:
 
     __slots__ = ("_body", "_bytes_max", "_decoded_max", "_decoding", "_left", "_sse", "tracker")
 
-    def __init__(self, asked: Asked, received_ns: int, bytes_max: int, decoded_max: int) -> None:
-        self.tracker = Tracker(asked, received_ns)
+    def __init__(self, meta: RequestMeta, received_ns: int, bytes_max: int, decoded_max: int) -> None:
+        self.tracker = Tracker(meta, received_ns)
         self._decoding: Decoding = Plain()
         self._decoded_max = decoded_max
         self._sse: SseReader | None = None

@@ -1,8 +1,8 @@
 """Framing rules of HTTP/1.1 between a client and an engine: what a head must be, and the head that is sent instead.
 
 llhttp reads both sides strictly (lengths twice, a length beside chunks, stray line ends, blanks before a colon are
-all refused by it). What it lets through and two servers could read differently is refused here. Heads are written
-anew from what was read, so that nothing that was read in one way can be read in another by the next server.
+all refused by it). What it lets through and two servers could read differently is refused here. Heads are
+rewritten from what was parsed, so that the next server cannot read them in another way.
 
 Source: RFC 9110 (sections 7.6.1, 10.1.1), RFC 9112 (sections 3.2, 6, 11.2).
 """
@@ -68,8 +68,8 @@ class Head:
 
     @property
     def path(self) -> bytes:
-        """The target without its query."""
-        return self.target.partition(b"?")[0]
+        """The target's path: without scheme and host, query and fragment."""
+        return origin_form(self.target).partition(b"#")[0].partition(b"?")[0]
 
     @property
     def has_body(self) -> bool:
@@ -161,7 +161,7 @@ def request_head(
     head: Head, target: bytes, authority: bytes, length: int | None, extra: Headers, without: frozenset[bytes]
 ) -> bytes:
     """The head sent to the upstream. ``length`` of the body: None sends it in chunks; 0 of a request that had no
-    body is not told. ``extra`` headers come last; names in ``without`` (lower case) are left out."""
+    body is left out. ``extra`` headers come last; names in ``without`` (lower case) are left out."""
     lines = [head.method + b" " + target + b" HTTP/1.1", b"Host: " + authority]
     lines += _passed_on(head.headers, _REQUEST_ONLY_HERE | without | named_in(head.values.get(b"connection", b"")))
     if length is None:
@@ -217,7 +217,7 @@ class Answer:
 
     @property
     def readable(self) -> bool:
-        """False for an encoding of the transfer that nobody asked for."""
+        """False for a transfer encoding other than chunked."""
         return self.values.get(b"transfer-encoding", b"chunked").lower() == b"chunked"
 
     def is_stream(self) -> bool:
@@ -249,7 +249,7 @@ def answer_head(answer: Answer, framing: Framing, keep_alive: bool, client_versi
 
 
 def connection_lines(keep_alive: bool, client_version: str) -> list[bytes]:
-    """What is said about the connection: HTTP/1.1 keeps it unless told, HTTP/1.0 ends it unless told."""
+    """The Connection header: HTTP/1.1 keeps the connection by default, HTTP/1.0 closes it."""
     if not keep_alive:
         return [b"Connection: close"]
     return [b"Connection: keep-alive"] if client_version == "1.0" else []

@@ -1,7 +1,7 @@
-"""The SDK's datagram, read. Total: whatever bytes come, each datagram is taken or has a reason.
+"""Decoder of the SDK's datagrams. Never raises: each datagram is accepted or rejected with a reason.
 
 Layout, little-endian: ``HEADER`` (72 bytes), then ``times`` moments (UInt64, ns of one monotonic clock), then, where
-flag ``MARKED`` is set, as many marks (UInt32: tokens in bits 0-19, 0 where not told; choice in bits 20-29; bit 30:
+flag ``MARKED`` is set, as many marks (UInt32: tokens in bits 0-19, 0 where not reported; choice in bits 20-29; bit 30:
 reasoning alone), then ``json_bytes`` of a JSON object with fields of ``llm.requests``. Flag ``MERGED``: neighbouring
 chunks of a long stream were merged, ``chunks`` is how many there were. A ``FAREWELL`` is a header alone: the client
 ends. The last byte of the magic is the version of the format.
@@ -48,17 +48,19 @@ REQUEST, FAREWELL = 1, 2
 MARKED, MERGED = 1, 2
 TOKENS_MASK, CHOICE_SHIFT, CHOICE_MASK, REASONING_BIT = 2**20 - 1, 20, 2**10 - 1, 1 << 30
 _CLOCK_MAX = 2**62
-"""Clocks and numbers beyond are damage: they would not fit signed arithmetic."""
+"""Clocks beyond are damage: they would not fit signed arithmetic."""
+SEQ_MAX = 2**40
+"""No process ends so many requests (a year of 34,000 a second): a number beyond would be booked as that many lost."""
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
         "too_long": "longer than a datagram may be; cut by the kernel, not read",
         "not_ours": "does not begin as a datagram of the SDK",
-        "version": "a version of the format that this agent does not read: bring both up to date",
+        "version": "a version of the format that this agent does not read: upgrade the older of SDK and agent",
         "cut": "shorter than its header says, or than a header",
         "trailing": "longer than its header says",
         "contents": "an unknown kind or flag, or a clock or number beyond all bounds",
-        "broken_json": "what it says of the request is no JSON object; declared as shed",
+        "broken_json": "its fields are no JSON object; declared as shed",
         "duplicate": "its number in the client's sequence was seen before",
         "internal": "a defect of fleetpulse, logged; declared as shed",
     }
@@ -69,19 +71,19 @@ _STRUCTURAL = ("not_ours", "version", "cut", "trailing", "contents")
 
 @dataclass(frozen=True, slots=True)
 class Datagrams:
-    """Those that could be read, in the order in which they came. ``starts`` is where each begins in the buffer."""
+    """Datagrams that could be read, in order of arrival. ``starts`` is where each begins in the buffer."""
 
     heads: npt.NDArray[Any]
     """Of dtype ``HEADER``."""
     starts: Ints
-    refused: Mapping[str, int]
-    """How many were not, by reason."""
+    rejected: Mapping[str, int]
+    """How many could not be read, by reason."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def where(self, kept: npt.NDArray[np.bool_] | Ints) -> Datagrams:
-        """Those of them (a mask), or these in this order (indexes); nothing refused."""
+        """Those of them (a mask), or these in this order (indexes); nothing rejected."""
         return Datagrams(self.heads[kept], self.starts[kept], {})
 
 
@@ -96,8 +98,8 @@ def read(buffer: npt.NDArray[np.uint8], ends: Ints) -> Datagrams:
     faults[whole] = _faults(heads, sizes[whole])
     good = faults == 0
     counts = np.bincount(faults, minlength=len(_STRUCTURAL) + 1).tolist()
-    refused = {reason: count for reason, count in zip(_STRUCTURAL, counts[1:], strict=True) if count}
-    return Datagrams(heads[good[whole]], starts[good], refused)
+    rejected = {reason: count for reason, count in zip(_STRUCTURAL, counts[1:], strict=True) if count}
+    return Datagrams(heads[good[whole]], starts[good], rejected)
 
 
 def _heads(buffer: npt.NDArray[np.uint8], starts: Ints) -> npt.NDArray[Any]:
@@ -133,8 +135,8 @@ def _strange(heads: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     flags = heads["flags"] & ~np.uint8(MARKED | MERGED) != 0
     empty = (heads["kind"] == FAREWELL) & ((heads["times"] > 0) | (heads["json_bytes"] > 0))
     counts = (heads["lost"] > heads["seq"]) | (heads["lost_run"] > heads["lost"]) | (heads["chunks"] < heads["times"])
-    beyond = np.zeros(len(heads), np.bool_)
-    for name in ("start_ns", "seq", "at_ms", "begin_ns", "end_ns"):
+    beyond = heads["seq"] > SEQ_MAX  # and so ``lost``, which is at most ``seq``
+    for name in ("start_ns", "at_ms", "begin_ns", "end_ns"):
         beyond |= heads[name] > _CLOCK_MAX
     return kinds | flags | empty | counts | beyond
 
@@ -149,7 +151,7 @@ class Chunks:
 
     @property
     def tokens(self) -> npt.NDArray[np.int32] | None:
-        """Of each chunk, 0 where not told; None where none tells."""
+        """Of each chunk, 0 where not reported; None where none is."""
         return None if self.marks is None else _or_none((self.marks & TOKENS_MASK).astype(np.int32))
 
     @property
@@ -180,8 +182,8 @@ def chunks_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> Chunks:
     marks = None
     if marked.any():
         marks = np.zeros(len(at_ns), np.uint32)
-        told = _gathered(buffer, (first + counts * 8)[marked], counts[marked] * 4)
-        marks[np.repeat(marked, counts)] = told.view("<u4")
+        given = _gathered(buffer, (first + counts * 8)[marked], counts[marked] * 4)
+        marks[np.repeat(marked, counts)] = given.view("<u4")
     return Chunks(offsets, at_ns.view(np.int64), marks)
 
 

@@ -1,9 +1,9 @@
-"""Datagrams to columns of ``llm.requests``, many at once; no row is ever a dictionary of ours.
+"""Fold: turns many datagrams at once into columns of ``llm.requests``, without a dictionary per row.
 
-What a client says of a request in JSON stands where the event has a field for it; latencies, tokens and sketch follow
-from its times (``producers.requests.times``), and what the client says itself goes before them. Where a request ran
-(host, cluster, region) is the agent's to say, never the client's. Rows that do not fit their fields' kinds are put
-apart as plain rows: the pipeline rejects them with their reason, where people look for it.
+Fields that a client sent as JSON are taken as they are; latencies, tokens and sketch are computed from its chunk times
+(``producers.requests.ttft_tpot_itl``) where the client did not send them. The agent alone sets where a request ran
+(host, cluster, region). Rows that do not fit their fields' kinds go on as plain rows: the pipeline rejects them with a
+reason into the dead-letter topic.
 """
 
 from __future__ import annotations
@@ -17,15 +17,24 @@ import numpy as np
 import numpy.typing as npt
 
 from producers.batch import slice_block
+from producers.receiver.client_fields import (
+    Lists,
+    Row,
+    Where,
+    completed,
+    lists_of,
+    parse_client_fields,
+    picked,
+    plain_row,
+)
 from producers.receiver.datagram import MERGED, Chunks, Datagrams, chunks_of, texts_of
-from producers.receiver.said import Lists, Row, Where, completed, lists_of, picked, plain_row, read_said
 from producers.requests.chunk import CONTENT, REASONING
-from producers.requests.times import UNKNOWN, Figures, Times, figures, nullable
-from schemas.block import Block, Column, Labels, Numbers, Texts
-from schemas.events import LLM_REQUESTS
+from producers.requests.ttft_tpot_itl import UNKNOWN, Latencies, Times, latencies_of, nullable
+from schemas.codec.block import Block, Column, Labels, Numbers, Texts
+from schemas.codec.parsed import Problem
+from schemas.codec.values import column_of
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Field, Kind
-from schemas.parsed import Problem
-from schemas.values import column_of
 
 __all__ = ["Folded", "Where", "fold"]
 
@@ -51,12 +60,12 @@ class Folded:
 
 def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where) -> Folded:
     """The requests of these datagrams (farewells and duplicates left out by the caller)."""
-    said, sound = read_said(texts_of(buffer, datagrams))
-    broken = len(datagrams) - len(said)
-    if not said:
+    sent, sound = parse_client_fields(texts_of(buffer, datagrams))
+    broken = len(datagrams) - len(sent)
+    if not sent:
         return Folded([], [], broken)
     datagrams = datagrams.where(sound) if broken else datagrams
-    lists = completed(lists_of(said), datagrams, where)
+    lists = completed(lists_of(sent), datagrams, where)
     keys = _keys(lists, where)
     if keys is not None:  # those of one key must stand together
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -96,16 +105,16 @@ def _columns(
     problems: list[Problem] = []
     for index, field in enumerate(LLM_REQUESTS.fields):
         name, values = field.name, lists.get(field.name)
-        if values is None:  # most fields are told by nobody
+        if values is None:  # most fields: no client sent them
             columns[name] = measured.get(name) or _constant(field, len(datagrams), where)
             continue
-        column, unfit = _told(field, index, values)
+        column, unfit = _column(field, index, values)
         problems += unfit
         columns[name] = _either(column, measured[name]) if name in measured else column
     return columns, problems
 
 
-def _told(field: Field, index: int, values: list[Any]) -> tuple[Column, list[Problem]]:
+def _column(field: Field, index: int, values: list[Any]) -> tuple[Column, list[Problem]]:
     first = values[0] if values else None
     if field.kind is Kind.LABEL and type(first) is str and first.isascii() and values.count(first) == len(values):
         return _one_word(first, len(values)), []
@@ -118,7 +127,7 @@ def _one_word(word: str | None, rows: int) -> Labels:
 
 
 def _constant(field: Field, rows: int, where: Where) -> Column:
-    """What the agent says of every row, or null."""
+    """The agent's value for every row, or null."""
     if field.kind is Kind.LABEL:
         known = getattr(where, field.name) if field.name in _PLACES else None
         return _one_word("measured" if field.name == "origin" else known, rows)
@@ -127,22 +136,22 @@ def _constant(field: Field, rows: int, where: Where) -> Column:
     return Numbers(np.zeros(rows, field.kind.numpy), np.zeros(rows, np.bool_))
 
 
-def _either(said: Column, measured: Column) -> Column:
-    """What is said, where it is; else what was measured."""
-    assert isinstance(said, Numbers)
+def _either(sent: Column, measured: Column) -> Column:
+    """The client's value where there is one, else the measured one."""
+    assert isinstance(sent, Numbers)
     assert isinstance(measured, Numbers)
-    if said.known is None:
-        return said
-    if not said.known.any():
+    if sent.known is None:
+        return sent
+    if not sent.known.any():
         return measured
-    known = None if measured.known is None else said.known | measured.known
-    return Numbers(np.where(said.known, said.values, measured.values), known)
+    known = None if measured.known is None else sent.known | measured.known
+    return Numbers(np.where(sent.known, sent.values, measured.values), known)
 
 
 def _measured(lists: Lists, datagrams: Datagrams, chunks: Chunks) -> dict[str, Column]:
     heads = datagrams.heads
-    untimed = heads["begin_ns"] == 0  # nothing but what the client says
-    found = figures(
+    untimed = heads["begin_ns"] == 0  # nothing is known but the client's fields
+    found = latencies_of(
         Times(
             offsets=chunks.offsets,
             at_ns=chunks.at_ns,
@@ -163,7 +172,7 @@ def _measured(lists: Lists, datagrams: Datagrams, chunks: Chunks) -> dict[str, C
     }
 
 
-def _of_chunks(found: Figures, heads: npt.NDArray[Any]) -> dict[str, Column]:
+def _of_chunks(found: Latencies, heads: npt.NDArray[Any]) -> dict[str, Column]:
     merged = heads["flags"] & MERGED != 0
     chunks = np.where(merged, heads["chunks"].astype(np.int64), found.chunks)
     return {
@@ -177,7 +186,7 @@ def _of_chunks(found: Figures, heads: npt.NDArray[Any]) -> dict[str, Column]:
 
 
 def _amounts(values: list[Any] | None) -> Ints | None:
-    """Numbers of tokens as clients tell them, ``UNKNOWN`` where they do not; None where none does."""
+    """Token counts as clients report them, ``UNKNOWN`` where they do not; None where none does."""
     if values is None or not any(values):
         return None
     return np.array([value if type(value) is int and 0 <= value <= TOKENS_HIGH else UNKNOWN for value in values])

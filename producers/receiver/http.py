@@ -1,8 +1,8 @@
 """Loopback HTTP for third parties: POST /v1/requests, one JSON object a line, fields of ``llm.requests``.
 
-Answers: 202 all lines are spooled; 400 none is, with the reasons by line; 503 the spool is full, none is spooled, try
-again later. All or nothing, so that a sender may mend and repeat without counting anything twice. The content type
-must be application/x-ndjson, which no web page can send here without being asked first.
+Answers: 202 all lines are spooled; 400 none is, with a reason per line; 503 the spool is full, none is spooled, retry
+later. All or nothing, so that a sender can correct and resend a body without duplicates. The content type must be
+application/x-ndjson, which no web page can send here without a preflight request.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import httptools
 import orjson
 
 from producers.batch import Batch, batches_of, key_of
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
+from producers.receiver.client_fields import Where
 from producers.receiver.lines import REFUSALS_MAX, Read, Refusal, read_lines
-from producers.receiver.said import Where
 from runtime.clock import Clock, SystemClock
 from runtime.receiver_config import ReceiverConfig
-from schemas.block import Block
-from schemas.build import block_from_rows
+from schemas.codec.block import Block
+from schemas.codec.build import block_from_rows
 from schemas.errors import ConfigError
-from schemas.events import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS, Limits
 
 _log = logging.getLogger(__name__)
@@ -50,12 +50,12 @@ _PHRASES: Mapping[int, str] = MappingProxyType(
 )
 
 
-class _Figures(Protocol):
+class _Counters(Protocol):
     def add(self, name: str, by: float = 1, **labels: object) -> None: ...
 
 
 class Taker:
-    """Bodies into the spool. ``take`` gives the HTTP status and the answer."""
+    """Spools request bodies. ``take`` returns the HTTP status and the response body."""
 
     def __init__(
         self, publisher: Publisher, where: Where, clock: Clock | None = None, limits: Limits = DEFAULT_LIMITS
@@ -96,7 +96,7 @@ def _reasons(refusals: Any) -> dict[str, Any]:
 class Connection(asyncio.Protocol):
     """One connection: requests answered one after the other."""
 
-    def __init__(self, taker: Taker, settings: ReceiverConfig, counters: _Figures, crowd: set[Connection]) -> None:
+    def __init__(self, taker: Taker, settings: ReceiverConfig, counters: _Counters, crowd: set[Connection]) -> None:
         self._taker = taker
         self._settings = settings
         self._counters = counters
@@ -248,7 +248,9 @@ def _refusal(status: int) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def serve(publisher: Publisher, settings: ReceiverConfig, where: Where, counters: _Figures) -> AsyncIterator[int]:
+async def serve(
+    publisher: Publisher, settings: ReceiverConfig, where: Where, counters: _Counters
+) -> AsyncIterator[int]:
     """Serve on loopback while inside; the port. Requests being answered are answered before this ends.
 
     Raises ConfigError when the port cannot be had.
@@ -262,7 +264,7 @@ async def serve(publisher: Publisher, settings: ReceiverConfig, where: Where, co
     except OSError as error:
         raise ConfigError("agent.receiver.http_port", settings.http_port, f"must be free ({error})") from error
     port = int(server.sockets[0].getsockname()[1])
-    _log.info("requests are taken over HTTP", extra={"port": port})
+    _log.info("receiver listening on HTTP", extra={"port": port})
     try:
         yield port
     finally:

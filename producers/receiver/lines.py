@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from producers.receiver.said import Where
-from schemas.block import Bins, Block, Column, Labels, Numbers, Texts
+from producers.receiver.client_fields import Where
+from schemas.codec.block import Bins, Block, Column, Labels, Numbers, Texts
+from schemas.codec.faults import fault_of, word_fault
+from schemas.codec.json_text import loads
+from schemas.codec.parsed import Problem
+from schemas.codec.values import column_of, shown
 from schemas.errors import RejectedError
-from schemas.events import LLM_REQUESTS
-from schemas.faults import fault_of, word_fault
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Field
-from schemas.json_text import loads
 from schemas.limits import Limits
-from schemas.parsed import Problem
 from schemas.sketch import BIN_MAX, ZERO_BIN
-from schemas.values import column_of, shown
 
 REFUSALS_MAX = 10
 """Reasons that an answer names; the rest is a number."""
@@ -28,7 +28,7 @@ _BIN_COUNT_MAX = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a line cannot be taken. ``line`` counts from 1; ``reason`` is one of ``schemas.verdicts.REASONS``."""
+    """Why a line cannot be taken. ``line`` counts from 1; ``reason`` is one of ``verdicts.REASONS``."""
 
     line: int
     reason: str
@@ -45,8 +45,8 @@ class Read:
 
 
 def read_lines(body: bytes, where: Where, now_ms: int, limits: Limits) -> Read:
-    """The requests in these lines. ``at_ms`` is ``now_ms`` where a line does not tell; where they ran is the agent's to
-    say. Empty lines count as lines and hold nothing."""
+    """The requests in these lines. ``at_ms`` is ``now_ms`` where a line has none; the agent alone sets where they ran.
+    Empty lines count as lines and hold nothing."""
     numbered = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if not numbered:
         return _refused([Refusal(1, "empty", "the body holds no line")])

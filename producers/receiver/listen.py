@@ -1,4 +1,4 @@
-"""The agent's Unix datagram socket: made, filled from, taken down without losing what was accepted."""
+"""Listener: opens, drains and closes the agent's Unix datagram socket without losing accepted datagrams."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PATH_BYTES_MAX = 100
 
 
 def default_path(environment: Mapping[str, str]) -> Path:
-    """Where the SDK looks for the agent when nobody says where it listens."""
-    if told := environment.get("FLEETPULSE_SOCKET"):
-        return Path(told)
+    """The socket path that the SDK and the agent use when none is configured."""
+    if path := environment.get("FLEETPULSE_SOCKET"):
+        return Path(path)
     folder = environment.get("XDG_RUNTIME_DIR")
     if folder and not os.access(SYSTEM_PATH.parent, os.W_OK):
         return Path(folder) / "fleetpulse.sock"
@@ -28,7 +28,7 @@ def default_path(environment: Mapping[str, str]) -> Path:
 
 
 def listen(path: Path, group: str | None = None) -> socket.socket:
-    """A socket that owner and group may send to. A socket that nobody listens on any more is replaced.
+    """A socket that owner and group may send to. A stale socket, on which nothing listens any more, is replaced.
 
     Raises ConfigError when it cannot be made there or another process listens.
     """
@@ -68,7 +68,7 @@ def _answers(path: Path) -> bool:
 
 
 def refuse_more(opened: socket.socket, path: Path) -> None:
-    """Let senders see that the agent is gone; what was accepted before can still be read, to the last datagram."""
+    """Stop accepting: senders get an error; datagrams accepted before can still be read."""
     with contextlib.suppress(OSError):
         path.unlink()
     with contextlib.suppress(OSError):

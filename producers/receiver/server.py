@@ -1,11 +1,11 @@
-"""The receiver: requests of this host's applications into the spool, until told to stop.
+"""Receiver: writes requests that applications of this host report to the spool.
 
-Datagrams gather for ``linger_ms``, or until there are enough of them for a batch; then they are judged, folded to
-columns and spooled, in slices, and the socket is emptied between slices: the kernel keeps few datagrams for a reader
-that is busy (``net.unix.max_dgram_qlen``, 10 by default). What clients say they dropped is declared as shed.
+Datagrams gather for ``linger_ms`` or until a batch is full; then they are checked, folded to columns and spooled in
+slices. The socket is drained between slices, because the kernel queues few datagrams for a busy reader
+(``net.unix.max_dgram_qlen``, 10 by default). Requests that clients report as dropped are declared as shed.
 
-Books: datagrams = taken + farewells + refused by reason. Requests of clients = taken + lost (declared as shed) +
-missing (a level: what comes late fills its gap again).
+Books: datagrams = taken + farewells + rejected by reason. Requests of clients = taken + lost (declared as shed) +
+missing (a gauge: late datagrams fill gaps).
 """
 
 from __future__ import annotations
@@ -23,34 +23,33 @@ import numpy as np
 import numpy.typing as npt
 
 from producers.batch import BatchBuilder
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from producers.receiver.datagram import FAREWELL, Datagrams, read
 from producers.receiver.fold import Folded, Where, fold
-from producers.receiver.gaps import Gaps, Told
+from producers.receiver.gaps import Arrival, Gaps
 from producers.receiver.listen import Intake, default_path, listen, refuse_more
 from runtime.receiver_config import ReceiverConfig
-from schemas.events import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
 
 _log = logging.getLogger(__name__)
 
 SLICE_DATAGRAMS = DEFAULT_LIMITS.batch_events_max
-"""Looked at together, and one record of them. A slice costs some 2 ms before its first datagram: arrays are worth
-their while when they are long."""
+"""Datagrams per slice and record. A slice costs some 2 ms of array calls, whatever its length."""
 SLICE_BYTES = 2 * 1024 * 1024
-"""Of datagrams looked at together; folding takes some 12 times as much memory for a moment."""
+"""Bytes of datagrams per slice; folding takes some 12 times as much memory for a moment."""
 TOPIC = LLM_REQUESTS.topic
 
 
-class Figures(Protocol):
+class ReceiverCounters(Protocol):
     """Where the receiver counts: ``runtime.counters.Counters``."""
 
     def add(self, name: str, by: float = 1, **labels: object) -> None:
-        """Let a total grow."""
+        """Increase a counter."""
         ...
 
     def set(self, name: str, value: float, **labels: object) -> None:
-        """Set a level."""
+        """Set a gauge."""
         ...
 
 
@@ -58,19 +57,19 @@ async def run_receiver(
     publisher: Publisher,
     settings: ReceiverConfig,
     stop: asyncio.Event,
-    counters: Figures,
+    counters: ReceiverCounters,
     *,
     where: Where | None = None,
 ) -> None:
-    """Take requests until ``stop``; then what the socket had accepted is spooled before this returns.
+    """Take requests until ``stop``; datagrams that the socket accepted before are spooled before this returns.
 
-    ``where``: what the agent says of every request; None: this host's name. Raises ConfigError when the socket or the
-    port cannot be had.
+    ``where``: labels that the agent gives every request; None: this host's name. Raises ConfigError when the socket or
+    the port cannot be opened.
     """
     where = where or Where(socket.gethostname())
     path = settings.socket or default_path(os.environ)
     opened = listen(path, settings.socket_group)
-    _log.info("requests are taken", extra={"socket": str(path), "http_port": settings.http_port})
+    _log.info("receiver listening", extra={"socket": str(path), "http_port": settings.http_port})
     async with contextlib.AsyncExitStack() as open_now:
         open_now.callback(opened.close)
         if settings.http_port is not None:
@@ -81,10 +80,15 @@ async def run_receiver(
 
 
 class Receiver:
-    """Datagrams of one socket on their way to the spool."""
+    """Reads the datagrams of one socket into the spool."""
 
     def __init__(
-        self, publisher: Publisher, settings: ReceiverConfig, opened: socket.socket, counters: Figures, where: Where
+        self,
+        publisher: Publisher,
+        settings: ReceiverConfig,
+        opened: socket.socket,
+        counters: ReceiverCounters,
+        where: Where,
     ) -> None:
         self._publisher = publisher
         self._settings = settings
@@ -100,7 +104,7 @@ class Receiver:
         self._reading = False
 
     async def run(self, stop: asyncio.Event, path: Path) -> None:
-        """Take what comes until ``stop``, then close the door and take what is inside."""
+        """Read until ``stop``, then stop accepting and drain the socket."""
         self._read_on()
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -134,16 +138,16 @@ class Receiver:
             self._read_no_more()  # it would report the same datagrams again and again
 
     async def _spool(self, *, reading: bool = True) -> None:
-        """Judge, fold and spool what has gathered."""
+        """Check, fold and spool what has gathered."""
         self._arrived.clear()
         self._enough.clear()
-        refused = {"too_long": self._intake.too_long} if self._intake.too_long else {}
+        rejected = {"too_long": self._intake.too_long} if self._intake.too_long else {}
         self._intake.too_long = 0
         taken, ends = self._intake.take()
         buffer, places = np.frombuffer(taken, np.uint8), np.array(ends, np.int64)
         if reading:
             self._read_on()
-        self._tell(refused)
+        self._count(rejected)
         for begin, part in slices(places):
             await self._slice(buffer[begin : int(part[-1])], part - begin, reading=reading)
 
@@ -154,9 +158,9 @@ class Receiver:
         duplicates = self._gaps.duplicates - self._duplicates
         self._duplicates = self._gaps.duplicates
         if reading:
-            self._ready()  # the kernel keeps few datagrams for those who are long away
+            self._ready()  # the kernel queues few datagrams
         farewells = int((found.heads["kind"] == FAREWELL).sum())
-        self._tell({**found.refused, "duplicate": duplicates, "broken_json": folded.broken, "farewell": farewells})
+        self._count({**found.rejected, "duplicate": duplicates, "broken_json": folded.broken, "farewell": farewells})
         self._shed(folded.broken)
         await self._put(folded)
         if reading:
@@ -167,14 +171,14 @@ class Receiver:
     def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> Folded:
         try:
             return fold(buffer, found, self._where)
-        except Exception:  # a defect of ours costs this slice, not those that come after it
-            _log.exception("datagrams could not be folded; they are declared as shed", extra={"requests": len(found)})
-            self._tell({"internal": len(found)})
+        except Exception:  # a bug costs this slice, not the next ones
+            _log.exception("folding datagrams failed; declared as shed", extra={"requests": len(found)})
+            self._count({"internal": len(found)})
             self._shed(len(found))
             return Folded((), (), 0)
 
     def _follow(self, found: Datagrams) -> npt.NDArray[np.bool_]:
-        """Which requests are new; what clients dropped is declared."""
+        """Which requests are new. Declares what clients dropped as shed."""
         keep = follow(found, self._gaps)
         self._shed(self._gaps.lost - self._lost)
         self._counters.add("receiver_lost", self._gaps.lost - self._lost)
@@ -196,8 +200,8 @@ class Receiver:
         if requests:
             self._publisher.shed(TOPIC, requests)
 
-    def _tell(self, refused: dict[str, int]) -> None:
-        for reason, count in refused.items():
+    def _count(self, rejected: dict[str, int]) -> None:
+        for reason, count in rejected.items():
             if count:
                 self._counters.add("receiver_datagrams", count, outcome=reason)
 
@@ -226,15 +230,15 @@ def follow(found: Datagrams, gaps: Gaps) -> npt.NDArray[np.bool_]:
     first = np.flatnonzero(begins)
     more = np.diff(first, append=len(heads)) - 1
     keep = np.empty(len(heads), np.bool_)
-    keep[order] = gaps.take_runs(zip(_told(heads[first]), more.tolist(), strict=True))
+    keep[order] = gaps.take_runs(zip(_arrivals(heads[first]), more.tolist(), strict=True))
     return keep
 
 
-def _told(heads: npt.NDArray[Any]) -> Iterator[Told]:
+def _arrivals(heads: npt.NDArray[Any]) -> Iterator[Arrival]:
     names = ("pid", "start_ns", "seq", "lost", "lost_run", "kind")
     columns = (heads[name].tolist() for name in names)
     return (
-        Told((pid, start_ns), seq, lost, run, kind == FAREWELL)
+        Arrival((pid, start_ns), seq, lost, run, kind == FAREWELL)
         for pid, start_ns, seq, lost, run, kind in zip(*columns, strict=True)
     )
 

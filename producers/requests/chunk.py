@@ -1,4 +1,4 @@
-"""What one piece of an answer tells, in our own words, whoever sent it."""
+"""One event of a stream or one whole body, in the same shape whichever engine sent it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONTENT, REASONING = 1, 2
 
 
 class Part(NamedTuple):
-    """Content of one choice. ``tokens`` is 0 where their number is not told; at least one token came."""
+    """Content of one choice. ``tokens`` is 0 where the engine does not report their number; at least one token came."""
 
     choice: int
     kind: int
@@ -17,7 +17,7 @@ class Part(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens as the engine told them; None where it did not. Cached are inside input, reasoning inside output."""
+    """Tokens as the engine reported them; None where it did not. Cached are inside input, reasoning inside output."""
 
     input: int | None = None
     cached: int | None = None
@@ -28,7 +28,7 @@ class Usage(NamedTuple):
 
 
 class EngineTimes(NamedTuple):
-    """Phases in microseconds as the engine told them; None where it did not."""
+    """Phases in microseconds as the engine reported them; None where it did not."""
 
     queue_us: int | None = None
     prefill_us: int | None = None
@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
 
     parts: tuple[Part, ...] = ()
     finish_reasons: tuple[str, ...] = ()
-    """Of ``schemas.events.FINISH_REASONS``, one per choice that ended here."""
+    """Of ``schemas.events.event_types.FINISH_REASONS``, one per choice that ended here."""
     tool_calls: tuple[tuple[int, int], ...] = ()
     """(choice, number) of each tool call that is named here; the same one may be named again."""
     usage: Usage | None = None
@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
     """The choice that ``usage`` counts so far; None when it counts the whole request."""
     engine_times: EngineTimes | None = None
     error_kind: str | None = None
-    """Of ``schemas.events.ERROR_KINDS``: an error inside the answer."""
+    """Of ``schemas.events.event_types.ERROR_KINDS``: an error inside the answer."""
     model: str | None = None
     done: bool = False
     """The last event of a stream."""

@@ -1,7 +1,7 @@
-"""How a request ended, as the event says it: one table of transport, HTTP status, error and finish reason.
+"""How a request ended: status and error kind from transport, HTTP status, error and finish reason.
 
 The first rule that applies decides: a transport that never brought an answer, then the HTTP status, then an error
-inside the answer, then the finish reason, then a transport that broke. Closed sets: ``schemas.events``.
+inside the answer, then the finish reason, then a transport that broke. Closed sets: ``schemas.events.event_types``.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def verdict(ending: Ending, http_status: int | None, error_kind: str | None, fin
 
 
 def stop_of(status: str, error_kind: str | None) -> str | None:
-    """The finish reason where none was told."""
+    """The finish reason where the engine gave none."""
     if status == "aborted":
         return "abort"
     return "error" if status == "error" and error_kind in _GENERATION_FAILED else None
@@ -161,9 +161,9 @@ def _answered(http_status: int | None, error_kind: str | None, finish_reason: st
     return OK if finish_reason is None else _BY_FINISH.get(finish_reason, OK)
 
 
-def finish_reason_of(told: str) -> str:
-    """The finish reason in the event's words."""
-    return FINISH_REASON_OF.get(told.lower(), "other")
+def finish_reason_of(reported: str) -> str:
+    """The engine's finish reason as one of ``FINISH_REASONS``."""
+    return FINISH_REASON_OF.get(reported.lower(), "other")
 
 
 def gravest(finish_reasons: list[str]) -> str | None:
@@ -171,13 +171,13 @@ def gravest(finish_reasons: list[str]) -> str | None:
     return min(finish_reasons, key=_GRAVITY.index) if finish_reasons else None
 
 
-def kind_of_error(told: object, kind: object) -> str:
-    """The error kind of an error object or text in an answer. Its words are looked at, never kept."""
+def kind_of_error(reported: object, kind: object) -> str:
+    """The error kind of an error object or text in an answer. The text is searched for known words, never kept."""
     code: object = None
-    texts = [kind, told]
-    if isinstance(told, dict):
-        code = told.get("code")
-        texts = [told.get("type"), code, told.get("message"), kind]
+    texts = [kind, reported]
+    if isinstance(reported, dict):
+        code = reported.get("code")
+        texts = [reported.get("type"), code, reported.get("message"), kind]
     if type(code) is int and (by_code := _BY_HTTP.get(code)) is not None and by_code.error_kind is not None:
         return by_code.error_kind
     for text in texts:

@@ -1,4 +1,4 @@
-"""One event of an OpenAI-shaped stream, or one whole body, as a ``Chunk``. Nothing here raises on any JSON.
+"""Parser of OpenAI-shaped stream events and whole bodies into a ``Chunk``. Never raises on any JSON.
 
 Sources: OpenAI API reference (chat, completions, embeddings, responses and its streaming events); vLLM
 ``entrypoints/openai/protocol.py`` (``reasoning_content``, later ``reasoning``; ``token_ids``; continuous usage counts

@@ -32,8 +32,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         CLOCK_BACK: "a time before the one that preceded it; the gap counts as 0",
         AFTER_END: "something came after the request had ended; ignored",
         UNFINISHED: "a stream that closed in good order without a finish reason or a last event: an error",
-        TOO_MANY_CHUNKS: "more chunks than a request keeps times of; figures that need them all are unknown",
-        OUT_OF_RANGE: "a figure beyond what the event can hold (an hour, a hundred million tokens); it is unknown",
+        TOO_MANY_CHUNKS: "more chunks than a request keeps times of; values that need them all are unknown",
+        OUT_OF_RANGE: "a value beyond what the event can hold (an hour, a hundred million tokens); it is unknown",
         DEFECT: "reading it raised, which is a defect of fleetpulse; the log has it, and what was read before counts",
     }
 )

@@ -1,4 +1,4 @@
-"""Server-sent events out of a stream of bytes, whatever pieces it comes in.
+"""Reader of server-sent events from a stream of bytes in pieces of any size.
 
 The rules are those of the WHATWG HTML standard, section 9.2.6 (lines end in CR LF, LF or CR; one BOM may open the
 stream; a colon opens a comment; ``data`` lines are joined by LF; a blank line ends the event), with one liberty:
@@ -71,7 +71,7 @@ class SseReader:
         return out
 
     def _without_bom(self, piece: bytes) -> bytes:
-        """The piece with what was held back; nothing while it may still be the start of a BOM."""
+        """The piece after the bytes kept before it; nothing while they may still be the start of a BOM."""
         piece = bytes(self._line) + piece
         self._line.clear()
         if len(piece) < len(_BOM) and _BOM.startswith(piece):

@@ -1,4 +1,4 @@
-"""One request from arrival to end: what was seen of it, folded into exactly one terminal row.
+"""Tracker: folds one LLM request, from arrival to end, into exactly one terminal row.
 
 A tracker takes what comes in order: ``status`` when headers were answered, ``data`` for each event of a stream (or
 ``chunk`` for one that was read elsewhere), ``body`` for a whole body, ``end`` at the end, which gives the row the first
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -21,16 +19,17 @@ from producers.requests import reasons
 from producers.requests.chunk import CONTENT, Chunk, EngineTimes, Part, Usage
 from producers.requests.endings import WHOLE, Ending, How, gravest, stop_of, verdict
 from producers.requests.openai_shapes import body_of, chunk_of, kind_of_delta, read_document, text_of
-from producers.requests.single import Entries, Figure, figure
+from producers.requests.request_meta import RequestMeta
+from producers.requests.ttft_tpot_itl_single import Entries, RequestLatencies, request_latencies
 from producers.requests.usage import contradictions, newer, usage_of, whole_usage
-from schemas.events import HOUR_US
+from schemas.events.event_types import HOUR_US
 
 Row = dict[str, Any]
 
 CHUNKS_MAX = 1 << 18
-"""Chunks a request keeps times of (4 MiB); beyond, figures that need them all are unknown."""
+"""Chunks a request keeps times of (4 MiB); beyond, values that need them all are unknown."""
 CALLS_MAX = 10_000
-"""Tool calls a request tells apart; beyond, their number is unknown."""
+"""Distinct tool calls counted per request; beyond, their number is unknown."""
 TOKENS_MAX = 100_000_000
 MODEL_UNKNOWN = "unknown"
 """Stands where neither the client nor the engine named a model: the event may not lack one."""
@@ -40,51 +39,48 @@ _SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY})
 _CALLS_TOOLS = frozenset({"chat", "responses"})
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is known of a request when it arrives.
-
-    ``labels`` are further columns of the event (cluster, engine_id, ...); ``host`` and ``origin`` must be among them.
-    ``choices`` is the ``n`` that was asked for; ``api`` one of chat, completions, embeddings, responses, other.
-    """
-
-    request_id: str
-    api: str = "chat"
-    model: str | None = None
-    streamed: bool = False
-    trace_id: str | None = None
-    tenant: str | None = None
-    slo_class: str | None = None
-    choices: int | None = None
-    labels: Mapping[str, str | None] = field(default_factory=dict)
-
-
 class Tracker:
     """The state of one open request. ``reasons`` counts what could not be read of it."""
 
     __slots__ = (
-        "_asked", "_at_ns", "_choices", "_choices_told", "_done", "_ended", "_engine_times", "_error_kind", "_finish",
-        "_http_status", "_kinds", "_model", "_of_choice", "_received_ns", "_tokens", "_tool_calls", "_unread",
-        "_usage", "reasons",
+        "_at_ns",
+        "_choices",
+        "_choices_reported",
+        "_done",
+        "_ended",
+        "_engine_times",
+        "_error_kind",
+        "_finish",
+        "_http_status",
+        "_kinds",
+        "_meta",
+        "_model",
+        "_of_choice",
+        "_received_ns",
+        "_tokens",
+        "_tool_calls",
+        "_unread",
+        "_usage",
+        "reasons",
     )  # fmt: skip
 
-    def __init__(self, asked: Asked, received_ns: int) -> None:
-        self._asked = asked
+    def __init__(self, meta: RequestMeta, received_ns: int) -> None:
+        self._meta = meta
         self._received_ns = received_ns
         self._at_ns = array("q")
         self._kinds = bytearray()
         self._tokens = array("i")
         self._choices = array("H")
         self._unread = 0  # chunks beyond the limit
-        self._usage: dict[int | None, Usage] = {}  # the last told: of the request (None), of each choice
-        self._of_choice: dict[int, int] = {}  # output tokens of each choice so far, where the engine tells as it goes
+        self._usage: dict[int | None, Usage] = {}  # last reported: of the request (None), of each choice
+        self._of_choice: dict[int, int] = {}  # output tokens of each choice so far, where reported
         self._engine_times: EngineTimes | None = None
         self._finish: Counter[str] = Counter()
         self._tool_calls: set[tuple[int, int]] = set()
-        self._choices_told: int | None = None
+        self._choices_reported: int | None = None
         self._error_kind: str | None = None
         self._http_status: int | None = None
-        self._model: str | None = asked.model
+        self._model: str | None = meta.model
         self._done = False
         self._ended = False
         self.reasons: Counter[str] = Counter()
@@ -139,9 +135,9 @@ class Tracker:
             ):
                 return False
             kind = CONTENT if delta.get("content") else kind_of_delta(delta)
-            told = document.get("usage")
-            usage = self._plain_usage(told) if told and kind is not None else None
-            if kind is None or (told and usage is None):
+            reported = document.get("usage")
+            usage = self._plain_usage(reported) if reported and kind is not None else None
+            if kind is None or (reported and usage is None):
                 return False
         except (KeyError, TypeError, ValueError, AttributeError):
             return False
@@ -154,10 +150,10 @@ class Tracker:
             self._model = text_of(document.get("model"))
         return True
 
-    def _plain_usage(self, told: Any) -> Usage | None:
+    def _plain_usage(self, reported: Any) -> Usage | None:
         """Keep a count that came with the text of the only choice; None where there is more to it."""
-        usage, problems = usage_of(told)
-        if usage is None or problems or "prompt_time" in told:
+        usage, problems = usage_of(reported)
+        if usage is None or problems or "prompt_time" in reported:
             return None
         before = self._usage.get(0)
         self._usage[0] = usage if before is None else newer(before, usage)
@@ -192,7 +188,7 @@ class Tracker:
         self._engine_times = chunk.engine_times or self._engine_times
         self._error_kind = self._error_kind or chunk.error_kind
         self._model = self._model or chunk.model
-        self._choices_told = chunk.choices or self._choices_told
+        self._choices_reported = chunk.choices or self._choices_reported
         self._done = self._done or chunk.done
 
     def _open(self) -> bool:
@@ -213,7 +209,7 @@ class Tracker:
         self._choices.append(part.choice)
 
     def _since(self, choice: int, output: int) -> int:
-        """Tokens that a choice made since its last chunk; 0, unknown, where the engine did not tell with that one.
+        """Tokens that a choice made since its last chunk; 0 (unknown) where that chunk had no count.
 
         A count that comes with the last chunk alone says nothing of how many of them that chunk holds, and one that no
         request can have says nothing at all.
@@ -229,16 +225,16 @@ class Tracker:
         return max(output - before, 1)
 
     def end(self, at_ns: int, at_ms: int, ending: Ending = WHOLE) -> Row | None:
-        """The one terminal row, as ``schemas.events.LLM_REQUESTS`` has it; None when it was given before."""
+        """The one terminal row, as ``event_types.LLM_REQUESTS`` has it; None when it was given before."""
         if not self._open():
             return None
         self._ended = True
         usage, engine = self._judged_usage(), self._engine_times or EngineTimes()
         entries = Entries(self._at_ns, self._kinds, self._tokens, self._choices)
-        found = figure(entries, self._received_ns, at_ns, usage.output, usage.reasoning)
+        found = request_latencies(entries, self._received_ns, at_ns, usage.output, usage.reasoning)
         if found.clock_back:
             self.reasons[reasons.CLOCK_BACK] += 1
-        row: Row = dict(self._asked.labels)
+        row: Row = dict(self._meta.labels)
         row |= self._identity(at_ms) | self._outcome(ending) | self._latencies(found)
         row |= self._amounts(found, usage)
         row |= {
@@ -249,23 +245,23 @@ class Tracker:
         return row
 
     def _identity(self, at_ms: int) -> Row:
-        asked = self._asked
+        meta = self._meta
         return {
             "at_ms": at_ms,
-            "request_id": asked.request_id,
-            "trace_id": asked.trace_id,
-            "api": asked.api,
+            "request_id": meta.request_id,
+            "trace_id": meta.trace_id,
+            "api": meta.api,
             "model": self._model or MODEL_UNKNOWN,
-            "tenant": asked.tenant,
-            "slo_class": asked.slo_class,
+            "tenant": meta.tenant,
+            "slo_class": meta.slo_class,
         }
 
     def _outcome(self, ending: Ending) -> Row:
-        whole = self._done or self._finish.total() >= (self._asked.choices or 1)
+        whole = self._done or self._finish.total() >= (self._meta.choices or 1)
         if ending.how in (How.CLIENT_GONE, How.ENGINE_LOST) and whole:
             ending = WHOLE  # everything had come; who closed the connection then is of no matter
         answers = (self._http_status or 200) < 300 and self._error_kind is None
-        generates = self._asked.streamed and self._asked.api in _GENERATES
+        generates = self._meta.streamed and self._meta.api in _GENERATES
         skipped = not self.reasons.keys().isdisjoint(_SKIPPED)
         if ending.how is How.COMPLETE and generates and answers and not (whole or skipped):
             self.reasons[reasons.UNFINISHED] += 1
@@ -279,8 +275,8 @@ class Tracker:
             "finish_reason": finish_reason or stop_of(status, error_kind),
         }
 
-    def _latencies(self, found: Figure) -> Row:
-        """Figures that need every chunk are unknown where some were not kept."""
+    def _latencies(self, found: RequestLatencies) -> Row:
+        """Values that need every chunk are unknown where some were not kept."""
         kept = self._unread == 0
         return {
             "ttft_us": self._bounded(found.ttft_us, HOUR_US),
@@ -292,12 +288,12 @@ class Tracker:
             "chunks": self.chunks or None,
         }
 
-    def _amounts(self, found: Figure, usage: Usage) -> Row:
+    def _amounts(self, found: RequestLatencies, usage: Usage) -> Row:
         if found.usage_contradicts:
             self.reasons[reasons.USAGE_CONTRADICTS] += 1
             usage = usage._replace(output=None)
-        told = usage.output if usage.output is not None else usage.input
-        output, reasoning, source = usage.output, usage.reasoning, None if told is None else "engine"
+        reported = usage.output if usage.output is not None else usage.input
+        output, reasoning, source = usage.output, usage.reasoning, None if reported is None else "engine"
         if output is None and self.chunks:
             source, kept = "counted", self._unread == 0
             output = self._bounded(found.counted_tokens, TOKENS_MAX) if kept else None
@@ -311,9 +307,9 @@ class Tracker:
             "reasoning_tokens": reasoning,
             "speculative_tokens": usage.speculative,
             "tokens_from": source,
-            "choices": self._asked.choices or self._choices_told or len(set(self._choices)) or None,
+            "choices": self._meta.choices or self._choices_reported or len(set(self._choices)) or None,
             "tool_calls": self._bounded(len(self._tool_calls), CALLS_MAX)
-            if read and self._asked.api in _CALLS_TOOLS
+            if read and self._meta.api in _CALLS_TOOLS
             else None,
         }
 

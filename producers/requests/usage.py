@@ -1,4 +1,4 @@
-"""What engines tell of tokens and phases, read field by field: what is no whole number of zero or more is unknown.
+"""Token usage and phase times that engines report, read field by field. What is no whole number >= 0 is unknown.
 
 Field names of all engines stand in ``_FIELDS`` and ``_DETAILS``. Sources: OpenAI API reference (fields of chat, and of
 responses, with ``prompt_tokens_details`` and their like); SGLang and vLLM use the same; DeepSeek
@@ -43,26 +43,26 @@ _TIMES: Mapping[str, tuple[tuple[str, str, float], ...]] = MappingProxyType(
 )
 
 
-def usage_of(told: object) -> tuple[Usage | None, tuple[str, ...]]:
-    """The usage, None where nothing is told; and what could not be read of it."""
-    if told is None:
+def usage_of(reported: object) -> tuple[Usage | None, tuple[str, ...]]:
+    """The usage, None where none was reported; and reasons of what could not be read."""
+    if reported is None:
         return None, ()
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         return None, (reasons.USAGE_UNREADABLE,)
-    values = _named(told, _FIELDS)
-    for name, inner in told.items():
+    values = _named(reported, _FIELDS)
+    for name, inner in reported.items():
         if type(inner) is dict and name.endswith("_details"):
             values += _named(inner, _DETAILS)
     known = {name: value for name, value in values if type(value) is int and value >= 0}
     return (Usage(**known) if known else None), (reasons.USAGE_UNREADABLE,) if len(known) < len(dict(values)) else ()
 
 
-def _named(told: Mapping[str, Any], fields: Mapping[str, str]) -> list[tuple[str, Any]]:
-    return [(fields[name], value) for name, value in told.items() if name in fields and value is not None]
+def _named(reported: Mapping[str, Any], fields: Mapping[str, str]) -> list[tuple[str, Any]]:
+    return [(fields[name], value) for name, value in reported.items() if name in fields and value is not None]
 
 
 def engine_times_of(document: Mapping[str, Any]) -> EngineTimes | None:
-    """Phases that the engine tells beside the usage; None where it tells none."""
+    """Phases that the engine reports beside the usage; None where it reports none."""
     usage = document.get("usage")
     if "timings" not in document and not (isinstance(usage, dict) and "prompt_time" in usage):
         return None
@@ -72,36 +72,36 @@ def engine_times_of(document: Mapping[str, Any]) -> EngineTimes | None:
 
 def _time(document: Mapping[str, Any], places: tuple[tuple[str, str, float], ...]) -> int | None:
     for outer, name, unit_us in places:
-        told = document.get(outer)
-        value = told.get(name) if isinstance(told, dict) else None
+        reported = document.get(outer)
+        value = reported.get(name) if isinstance(reported, dict) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and 0 <= value < 1e9:
             return round(value * unit_us)
     return None
 
 
 def drafts_of(document: Mapping[str, Any]) -> int | None:
-    """Draft tokens that llama.cpp accepted; None where it does not tell."""
+    """Draft tokens that llama.cpp accepted; None where it does not report them."""
     timings = document.get("timings")
     value = timings.get("draft_n_accepted") if isinstance(timings, dict) else None
     return value if type(value) is int and value >= 0 else None
 
 
 def newer(before: Usage, after: Usage) -> Usage:
-    """What was told last of each field."""
+    """The latest value of each field."""
     if None not in after:
         return after
     return Usage(*(old if new is None else new for old, new in zip(before, after, strict=True)))
 
 
-def whole_usage(told: Mapping[int | None, Usage]) -> Usage:
-    """The usage of a request: as told of it as a whole (None), else added up from what was told of its choices."""
-    of_choices = [usage for choice, usage in told.items() if choice is not None]
+def whole_usage(reported: Mapping[int | None, Usage]) -> Usage:
+    """The usage of a request: as reported for the whole request (None), else the sum over its choices."""
+    of_choices = [usage for choice, usage in reported.items() if choice is not None]
     summed = Usage()
     if of_choices:
         columns = dict(zip(Usage._fields, zip(*of_choices, strict=True), strict=True))
         prompt = {name: max((v for v in columns.pop(name) if v is not None), default=None) for name in _OF_PROMPT}
         summed = Usage(**prompt, **{name: _sum(values) for name, values in columns.items()})
-    return newer(summed, told.get(None, Usage()))
+    return newer(summed, reported.get(None, Usage()))
 
 
 def _sum(values: tuple[int | None, ...]) -> int | None:

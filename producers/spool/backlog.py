@@ -92,7 +92,7 @@ class Backlog:
 
     def _back_to_memory(self) -> None:
         if self.records:
-            _log.error("records of the spool cannot be read again: they are lost", extra={"records": self.records})
+            _log.error("spooled records unreadable: they are lost", extra={"records": self.records})
             self.records = 0
         self.close()
         self._on_disk = False

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas import native
-from schemas.build import block_from_rows
-from schemas.tables import PRODUCER_BOOKS
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.rows.tables import PRODUCER_BOOKS
 
 BookKey = tuple[int, str]
 """(boot, topic)."""
+AMOUNT_MAX = 2**53 - 1
+"""No amount grows beyond: a thousand such still have a sum that a UInt64 column holds, and JSON keeps them exactly."""
 
 
 @dataclass(slots=True)
@@ -28,7 +30,11 @@ class Tally:
         self.records += other.records
         self.events += other.events
         self.acknowledged_events += other.acknowledged_events
-        self.shed_events += other.shed_events
+        self.shed(other.shed_events)
+
+    def shed(self, events: int) -> None:
+        """Add to what was shed: a count that others declare, so it stops at ``AMOUNT_MAX``."""
+        self.shed_events = min(self.shed_events + events, AMOUNT_MAX)
 
     @property
     def settled(self) -> bool:
@@ -69,7 +75,7 @@ def from_plain(rows: list[list[Any]]) -> Books:
 
 
 def book_rows(books: Mapping[BookKey, Tally], source: str, host: str, at_ms: int) -> list[dict[str, Any]]:
-    """One row per boot and topic, by ``schemas.tables.PRODUCER_BOOKS``."""
+    """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``."""
     return [
         {
             "at_ms": at_ms,

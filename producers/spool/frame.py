@@ -20,7 +20,7 @@ FRAME_BYTES_MIN = _PREFIX.size + _BODY.size
 
 
 class Spooled(NamedTuple):
-    """A record as it lies in the spool. (boot, seq) with the spool's id is its identity."""
+    """A record as stored in the spool. (boot, seq) with the spool's id is its identity."""
 
     boot: int
     seq: int

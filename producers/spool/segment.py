@@ -1,7 +1,7 @@
 """One segment file of a spool: an append-only run of frames of one boot; read again after any kill.
 
-A frame that is not whole at the end of a segment is a write that never returned: nobody was told that it was spooled.
-A broken checksum in the middle is damage by the disk: that frame is lost, told as such, and reading goes on behind it.
+A frame that is not whole at the end of a segment is a write that never returned: it was never reported as spooled.
+A broken checksum in the middle is disk damage: that frame is lost and logged as an error; reading goes on behind it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Segment:
         return self.boot, self.last_seq
 
     def note(self, record: Spooled) -> None:
-        """Count a record that lies in this segment."""
+        """Count a record of this segment."""
         tally = tally_of(self.books, record.boot, record.topic)
         tally.records += 1
         tally.events += record.events
@@ -106,7 +106,7 @@ def read_segment(path: Path) -> tuple[Segment, Iterator[Spooled]] | None:
     header = decode_header(data)
     if header is None:
         if len(data) > HEADER_BYTES:
-            _log.error("a spool segment cannot be read: its records are lost", extra={"path": str(path)})
+            _log.error("spool segment unreadable: its records are lost", extra={"path": str(path)})
         return None
     segment = Segment(header[1], header[0], path, HEADER_BYTES)
     return segment, _records(segment, data)

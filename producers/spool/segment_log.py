@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from producers.slots import sync_data, sync_file
 from producers.spool.frame import HEADER_BYTES, Spooled, encode_frame
 from producers.spool.segment import Segment, create_segment, read_segment, segment_paths
+from producers.spool.slots import sync_data, sync_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The spool: every record lies on disk before it is sent, under an identity that it keeps for ever.
+"""Spool: a durable queue; every record is on disk before it is sent, under an identity that never changes.
 
 Rules
 - ``append`` has written the record when it returns: a kill -9 loses nothing that was reported spooled. What a power
@@ -7,11 +7,11 @@ Rules
   before anything is sent; seq counts from 0 over all topics. After a kill the records of older boots that were not
   acknowledged are handed out again as they are, before any new one.
 - ``low`` is the oldest identity not acknowledged: everything below it is in Kafka. It may be lower after a kill than
-  it was before (acknowledgements since the last save are forgotten); those records are sent again and recognised.
+  it was before (acknowledgements since the last save are forgotten); those records are sent again, as duplicates.
 - At most ``window_records_max`` records and ``window_bytes_max`` bytes are handed out and not acknowledged. A record
-  that cannot be delivered holds the window, and so the spool, until somebody mends the cause: nothing is dropped.
+  that cannot be delivered blocks the window, and so the spool, until the cause is removed: nothing is dropped.
 - Segments are removed once everything in them is below ``low`` and the books on disk know them.
-- Full (``bytes_max``, or the disk is): new records are refused before they have an identity, and counted as shed on
+- Full (``bytes_max``, or the disk is): new records are rejected before they have an identity, and counted as shed on
   disk at once. A record that was spooled is never shed.
 
 One process holds a spool; within it every method belongs to one thread, ``Sync.run`` and ``Save.run`` to any.
@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from producers.spool.ack_state import AckState, Save
 from producers.spool.backlog import Backlog
 from producers.spool.books import BookKey, Books, tally_of
 from producers.spool.frame import FRAME_BYTES_MIN, Spooled
 from producers.spool.identity import lock_folder, next_identity
-from producers.spool.ledger import Ledger, Save
 from producers.spool.segment_log import SegmentLog, Sync
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
@@ -71,19 +71,19 @@ class Spool:
         segments.mkdir(exist_ok=True)
         self._limits = limits
         self._lock = lock
-        self._ledger = Ledger(folder)
-        identity = next_identity(folder, fresh=self._ledger.fresh and not any(segments.iterdir()))
+        self._acks = AckState(folder)
+        identity = next_identity(folder, fresh=self._acks.fresh and not any(segments.iterdir()))
         self.source, self.boot = identity.source, identity.boot
         self._log = SegmentLog(segments, self.boot, limits.segment_bytes)
-        waiting = sum(map(self._found, self._log.recover(self._ledger.first_segment)))
-        self._backlog = Backlog(self._log, self._ledger.low, waiting, limits.tail_bytes_max)
+        waiting = sum(map(self._found, self._log.recover(self._acks.first_segment)))
+        self._backlog = Backlog(self._log, self._acks.low, waiting, limits.tail_bytes_max)
         self._window: OrderedDict[tuple[int, int], Spooled] = OrderedDict()
         self._window_bytes = 0
         self._next_seq = 0
         self._durable_seq = 0
         self._full = False
         facts = {"source": self.source, "boot": self.boot, "unacknowledged_records": waiting}
-        _log.info("the spool is open", extra=facts)
+        _log.info("spool open", extra=facts)
 
     @classmethod
     def open(cls, folder: Path, limits: SpoolLimits | None = None) -> Self:
@@ -123,7 +123,7 @@ class Spool:
     @property
     def books(self) -> Books:
         """Totals per boot and topic since the spool was made; not to be changed."""
-        return self._ledger.books
+        return self._acks.books
 
     def append(self, record: Spooled) -> Spooled | None:
         """Write a record (its boot and seq are given here) and return it, or None when it was shed.
@@ -155,7 +155,7 @@ class Spool:
 
     def shed(self, topic: str, events: int) -> None:
         """Declare events that will never be spooled. The declaration survives a kill at once."""
-        self._ledger.shed(self.boot, topic, events)
+        self._acks.shed(self.boot, topic, events)
 
     def begin_sync(self) -> Sync | None:
         """What must be made safe before new records are handed out; None when all are."""
@@ -200,11 +200,11 @@ class Spool:
     def begin_save(self) -> Save | None:
         """What must be written so that acknowledged segments can go; None when nothing has changed."""
         low = self.low
-        return self._ledger.begin_save(low, self._log.below(low))
+        return self._acks.begin_save(low, self._log.below(low))
 
     def finish_save(self, save: Save) -> None:
         """Take note that ``save`` has run."""
-        self._ledger.finish_save(save)
+        self._acks.finish_save(save)
         self._log.remove(save.segments)
 
     def save(self) -> None:
@@ -215,7 +215,7 @@ class Spool:
 
     def books_delivered(self, delivered: Iterable[BookKey]) -> None:
         """Forget all but the 64 newest of the finished boots among these. Not between begin and end of a save."""
-        self._ledger.forget(delivered, self._log.boots() | {self.boot})
+        self._acks.forget(delivered, self._log.boots() | {self.boot})
 
     def close(self) -> None:
         """Make everything safe, save, and let the folder go. No sync or save may be running."""
@@ -228,7 +228,7 @@ class Spool:
         """Let the folder go as the end of the process would: nothing is written. The spool is of no use afterwards."""
         self._backlog.close()
         self._log.abandon()
-        self._ledger.close()
+        self._acks.close()
         os.close(self._lock)
 
     def _found(self, record: Spooled) -> bool:
@@ -236,7 +236,7 @@ class Spool:
         tally = tally_of(self.books, record.boot, record.topic)
         tally.records += 1
         tally.events += record.events
-        acknowledged = record[:2] < self._ledger.low
+        acknowledged = record[:2] < self._acks.low
         if acknowledged:
             tally.acknowledged_events += record.events
         return not acknowledged
@@ -245,7 +245,7 @@ class Spool:
         self.shed(record.topic, record.events)
         if not self._full:
             self._full = True
-            _log.error("new events are shed: %s", why, extra={"bytes": self.size_bytes, "topic": record.topic})
+            _log.error("shedding new events: %s", why, extra={"bytes": self.size_bytes, "topic": record.topic})
 
 
 def _check(record: Spooled, limits: SpoolLimits) -> None:

@@ -1,1 +1,1 @@
-"""Bring alerts to people and machines: Alertmanager, webhooks, chat, pagers. At least once, in order per alert."""
+"""Send alerts to Alertmanager, webhooks, Slack and PagerDuty: at least once, in order per alert."""

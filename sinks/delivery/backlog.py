@@ -1,7 +1,7 @@
-"""What waits for one target: a lane per alert, of which only the oldest transition may go out.
+"""Deliveries of one target: a lane per alert, of which only the oldest transition may go out.
 
-Among lanes that are due the one that waits longest since it became due goes first, so that an alert a target chokes on
-never holds up the others. Every operation is O(log lanes).
+Among lanes that are due, the one that has been due longest goes first, so that an alert a target fails on never blocks
+the others. Every operation is O(log lanes).
 """
 
 from __future__ import annotations
@@ -10,29 +10,19 @@ import heapq
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from schemas.alerts import Alert
+import orjson
 
+from schemas.contract.alerts import Alert
+from sinks.delivery.transition import Transition
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """A record of topic ``alerts``: what it says, its bytes, where it stood, when it was appended."""
-
-    alert: Alert
-    record: bytes
-    partition: int
-    offset: int
-    appended_ms: int
-
-    @property
-    def resolved(self) -> bool:
-        return self.alert.transition == "resolved"
+UNDELIVERED_SCHEMA = "alerts.undelivered/1"
 
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """A transition on its way to one target. ``fresh``: read from the topic just now; else an alert that is told
-    late (a mute that ended, a new target), whose offset was passed long ago. ``again``: delivered before, and refused
-    when it was told once more. ``due_ms`` and ``deadline_ms`` are monotonic."""
+    """A transition on its way to one target. ``fresh``: read from the topic just now; else an alert that is sent
+    late (a silence that ended, a new target), whose offset was passed long ago. ``again``: delivered before, and
+    rejected when it was sent once more. ``due_ms`` and ``deadline_ms`` are monotonic."""
 
     transition: Transition
     number: int
@@ -47,12 +37,48 @@ class Delivery:
         return self.transition.alert.fingerprint
 
 
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Post this delivery. ``before``: the newest state of this alert that the target was notified of."""
+
+    delivery: Delivery
+    acknowledge: bool = False
+    before: Alert | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A delivery that was given up. ``reason``: rejected, too_old or queue_full."""
+
+    delivery: Delivery
+    reason: str
+    detail: str
+
+    def record(self, target: str, now_ms: int) -> bytes:
+        """Value of its record on topic ``alerts.undelivered``, JSON: why, and the transition as it stands on topic
+        ``alerts``."""
+        transition = self.delivery.transition
+        value = {
+            "schema": UNDELIVERED_SCHEMA,
+            "target": target,
+            "reason": self.reason,
+            "detail": self.detail,
+            "attempts": self.delivery.attempts,
+            "at_ms": now_ms,
+            "transition_id": transition.alert.transition_id,
+            "partition": transition.partition,
+            "offset": transition.offset,
+            "record": orjson.Fragment(transition.record),
+        }
+        return orjson.dumps(value)
+
+
 class Backlog:
     """Lanes of deliveries by fingerprint."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, deque[Delivery]] = {}
-        self._busy: set[str] = set()
+        self._in_flight: set[str] = set()
         self._due: list[tuple[int, int, str]] = []
         self._by_age: OrderedDict[int, Delivery] = OrderedDict()
 
@@ -78,17 +104,17 @@ class Backlog:
         return self._lanes[self._due[0][2]][0]
 
     def next_due_ms(self) -> int | None:
-        """When the next one is due; None when none waits (or all are under way)."""
+        """When the next one is due; None when none is queued (or all are in flight)."""
         self._drop_stale()
         return self._due[0][0] if self._due else None
 
     def start(self, delivery: Delivery) -> None:
-        """It is under way: its lane waits for it."""
-        self._busy.add(delivery.fingerprint)
+        """It is in flight: the rest of its lane waits."""
+        self._in_flight.add(delivery.fingerprint)
 
-    def again(self, delivery: Delivery, due_ms: int) -> None:
+    def retry(self, delivery: Delivery, due_ms: int) -> None:
         """It has to go out once more, then."""
-        self._busy.discard(delivery.fingerprint)
+        self._in_flight.discard(delivery.fingerprint)
         delivery.due_ms = due_ms
         self._push(delivery)
 
@@ -98,7 +124,7 @@ class Backlog:
         assert lane[0] is delivery, "only the first of a lane can be done"
         lane.popleft()
         del self._by_age[delivery.number]
-        self._busy.discard(delivery.fingerprint)
+        self._in_flight.discard(delivery.fingerprint)
         if lane:
             self._push(lane[0])
         else:
@@ -110,19 +136,19 @@ class Backlog:
         return lane[-1] if lane else None
 
     def oldest(self) -> Delivery | None:
-        """The oldest that is not under way; it is the first of its lane."""
-        return next((one for one in self._by_age.values() if one.fingerprint not in self._busy), None)
+        """The oldest that is not in flight; it is the first of its lane."""
+        return next((one for one in self._by_age.values() if one.fingerprint not in self._in_flight), None)
 
     def _push(self, delivery: Delivery) -> None:
         heapq.heappush(self._due, (delivery.due_ms, delivery.number, delivery.fingerprint))
 
     def _drop_stale(self) -> None:
-        """Take entries away that stand for nothing any more: their delivery is gone, under way or due later."""
-        while self._due and not self._stands(*self._due[0]):
+        """Remove entries whose delivery is gone, in flight or due later."""
+        while self._due and not self._is_current(*self._due[0]):
             heapq.heappop(self._due)
 
-    def _stands(self, due_ms: int, number: int, fingerprint: str) -> bool:
+    def _is_current(self, due_ms: int, number: int, fingerprint: str) -> bool:
         lane = self._lanes.get(fingerprint)
-        if not lane or fingerprint in self._busy:
+        if not lane or fingerprint in self._in_flight:
             return False
         return (lane[0].number, lane[0].due_ms) == (number, due_ms)

@@ -1,4 +1,4 @@
-"""The door to one target: one POST, its answer in bounds. Redirects are not followed, TLS is always verified."""
+"""HTTP client of one target: one POST, a bounded response. Redirects are not followed, TLS is always verified."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import httpx
 from runtime.clock import Clock
 from runtime.delivery_config import TargetConfig
 from schemas.errors import ConfigError
-from sinks.delivery.schedule import Answer, retry_after_ms
-from sinks.delivery.shaping import Post
+from sinks.delivery.request import Request
+from sinks.delivery.schedule import Response, retry_after_ms
 
-ANSWER_BYTES_MAX = 4_096
-"""Of an answer's body that are read; then the connection is closed."""
+RESPONSE_BYTES_MAX = 4_096
+"""Read of a response's body; then the connection is closed."""
 DETAIL_MAX = 200
 UNSENDABLE = 400
-"""In place of an answer, when no request can be made of it: trying again would not help."""
+"""Status in place of a response when no request can be made of a transition: a retry would not help."""
 HIDDEN = "***"
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO it logs every address, and addresses hold tokens
@@ -47,33 +47,33 @@ class Client:
     async def __aexit__(self, *exc: object) -> None:
         await self._http.aclose()
 
-    async def post(self, post: Post) -> Answer:
-        """Post it; whatever the network does is an answer too (status 0), and so is what no request can hold (400)."""
+    async def post(self, request: Request) -> Response:
+        """Post it; whatever the network does is a response too (status 0), and so is what no request can hold (400)."""
         try:
-            headers = post.headers(self._config, self._clock.now_ms())
+            headers = request.headers(self._config, self._clock.now_ms())
             async with asyncio.timeout(self._config.timeout_s):
-                return await self._post(post.body, headers)
+                return await self._post(request.body, headers)
         except TimeoutError:
-            return Answer(0, f"no answer within {self._config.timeout_s:g} s")
+            return Response(0, f"no response within {self._config.timeout_s:g} s")
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            return Answer(0, self._said(f"{type(error).__name__}: {error}"))
+            return Response(0, self._detail(f"{type(error).__name__}: {error}"))
         except ValueError as error:  # text that no header holds
-            return Answer(UNSENDABLE, self._said(f"cannot be requested: {error}"))
+            return Response(UNSENDABLE, self._detail(f"cannot be sent: {error}"))
 
-    async def _post(self, body: bytes, headers: dict[str, str]) -> Answer:
+    async def _post(self, body: bytes, headers: dict[str, str]) -> Response:
         async with self._http.stream("POST", self._config.url, content=body, headers=headers) as response:
-            said = b""
+            read = b""
             async for chunk in response.aiter_raw():
-                said += chunk[: ANSWER_BYTES_MAX - len(said)]
-                if len(said) >= ANSWER_BYTES_MAX:
+                read += chunk[: RESPONSE_BYTES_MAX - len(read)]
+                if len(read) >= RESPONSE_BYTES_MAX:
                     break
             pause_ms = retry_after_ms(response.headers.get("Retry-After"), self._clock.now_ms())
-            text = said.decode("utf-8", "replace")
-            if len(said) >= ANSWER_BYTES_MAX:
+            text = read.decode("utf-8", "replace")
+            if len(read) >= RESPONSE_BYTES_MAX:
                 text = self._without_end(text.rstrip("\N{REPLACEMENT CHARACTER}"))
-            return Answer(response.status_code, self._said(text), pause_ms)
+            return Response(response.status_code, self._detail(text), pause_ms)
 
-    def _said(self, text: str) -> str:
+    def _detail(self, text: str) -> str:
         """One line without what must stay secret, looked for both as it came and as it is shown."""
         line = " ".join(self._masked(text).split())
         return self._masked("".join(c for c in line if c.isprintable()))[:DETAIL_MAX]

@@ -1,4 +1,4 @@
-"""When a request may go out: token bucket, back-off, and what an answer means. Pure: times and chance are arguments."""
+"""When a request may go out: token bucket, and what a response means. Pure: times are arguments."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 
 RETRY_AFTER_MAX_MS = 3_600_000
-"""A target that asks for more is asked again after this."""
+"""A target that demands a longer pause is tried again after this."""
 _TARGETS_4XX = (401, 402, 403, 404, 405, 407, 410, 421, 425, 426, 429, 451)
 """About address, token or load: the same for every alert. Other 4xx are about the message."""
 _TARGETS_5XX = (502, 503, 504, 511)
-_LIMITED = 429
-_DOUBLINGS_MAX = 30
+_TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Now, by two clocks: ``ms`` never goes back and is for pauses and deadlines, ``wall_ms`` may be set and is for
-    what others say in time of day: mutes, append times, payloads. Never compare one with the other."""
+    """Now, by two clocks: ``ms`` is monotonic and is for pauses and deadlines, ``wall_ms`` may be set and is for times
+    of day of others: silences, append times, payloads. Never compare one with the other."""
 
     ms: int
     wall_ms: int
@@ -47,52 +46,45 @@ class Bucket:
         self._tokens -= 1.0
 
 
-def pause_ms(failures: int, initial_ms: float, longest_ms: float, draw: float) -> int:
-    """Pause after so many failures in a row (1 or more): doubled each time up to ``longest_ms``, of which the later
-    half is left to chance (``draw`` in [0, 1)), so that many senders do not come back at once."""
-    whole = min(longest_ms, initial_ms * 2 ** min(failures - 1, _DOUBLINGS_MAX))
-    return max(1, round(whole / 2 + whole / 2 * draw))
-
-
 class Verdict(Enum):
-    """What an answer means for a transition."""
+    """What a response means for a transition."""
 
     DELIVERED = "delivered"
-    AGAIN = "again"
-    REFUSED = "refused"
+    RETRY = "retry"
+    REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back. ``status`` 0: no answer. ``detail`` is one line without secrets."""
+class Response:
+    """What came back. ``status`` 0: no response. ``detail`` is one line without secrets."""
 
     status: int
     detail: str = ""
     retry_after_ms: int | None = None
-    """How long the target asks to be left alone; None when it says nothing."""
+    """The pause that the target demands; None without."""
 
     @property
     def verdict(self) -> Verdict:
-        """2xx is delivered; 4xx that are about the message (400, 413, 422 and the like) are refused; everything else is
-        tried again, also what a wrong address or token brings about: somebody will put it right."""
+        """2xx is delivered; 4xx that are about the message (400, 413, 422 and the like) are rejected; everything else
+        is tried again, also what a wrong address or token brings about: somebody will correct it."""
         if 200 <= self.status < 300:
             return Verdict.DELIVERED
         if 400 <= self.status < 500 and self.status != 408 and self.status not in _TARGETS_4XX:
-            return Verdict.REFUSED
-        return Verdict.AGAIN
+            return Verdict.REJECTED
+        return Verdict.RETRY
 
     @property
-    def targets_own(self) -> bool:
-        """The trouble is the target's, not that of one alert: everything waits."""
-        if self.verdict is not Verdict.AGAIN:
+    def of_target(self) -> bool:
+        """The failure is the target's, not that of one alert: everything waits."""
+        if self.verdict is not Verdict.RETRY:
             return False
         here = self.status < 400 or self.status in _TARGETS_4XX or self.status in _TARGETS_5XX
         return here or self.retry_after_ms is not None
 
     @property
-    def turned_away(self) -> bool:
-        """The target is there and takes nothing of us: its address or token is wrong."""
-        return 300 <= self.status < 400 or (self.status in _TARGETS_4XX and self.status != _LIMITED)
+    def misconfigured(self) -> bool:
+        """The target responds, and accepts nothing from us: its address or token is wrong."""
+        return 300 <= self.status < 400 or (self.status in _TARGETS_4XX and self.status != _TOO_MANY_REQUESTS)
 
 
 def retry_after_ms(header: str | None, now_ms: int) -> int | None:

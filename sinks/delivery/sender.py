@@ -1,4 +1,4 @@
-"""The loop of one target: asks its state what is due, posts it, puts what was given up on the topic of those."""
+"""The loop of one target: does what its state says is due, and publishes what was given up."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from functools import partial
 
 from runtime.clock import Clock
 from runtime.counters import COUNTERS
-from sinks.delivery.client import Client
-from sinks.delivery.retelling import Retelling
-from sinks.delivery.schedule import Answer, Moment, Verdict
-from sinks.delivery.shaping import Post, post_again, post_of
-from sinks.delivery.target import Resend, Send, Target, Undelivered, Wait
+from sinks.delivery.backlog import Send, Undelivered
+from sinks.delivery.client import UNSENDABLE, Client
+from sinks.delivery.renotify import Round
+from sinks.delivery.request import Request
+from sinks.delivery.schedule import Moment, Response, Verdict
+from sinks.delivery.shapes import renotify_request_of, request_of
+from sinks.delivery.target import Resend, Target, Wait
 
 _log = logging.getLogger(__name__)
-UNSHAPED = 400
-"""In place of an answer, when a transition cannot be put in the target's shape: trying again would not help."""
+_COUNTED = ("taken", "delivered", "silenced", "retried", "excluded", "over_limit")
 
-Bury = Callable[[str, Undelivered], Awaitable[None]]
+Publish = Callable[[str, Undelivered], Awaitable[None]]
 
 
 def moment_of(clock: Clock) -> Moment:
@@ -31,21 +32,21 @@ def moment_of(clock: Clock) -> Moment:
 
 
 class Sender:
-    """Serves one target until ``stop``. Wake it whenever its state was told something."""
+    """Serves one target until cancelled. ``wake`` it whenever its state changed."""
 
-    def __init__(self, target: Target, client: Client, bury: Bury, clock: Clock) -> None:
+    def __init__(self, target: Target, client: Client, publish: Publish, clock: Clock) -> None:
         self.target = target
         self.name = target.config.name
         self._client = client
-        self._bury = bury
+        self._publish = publish
         self._clock = clock
         self._awake = asyncio.Event()
         self._posting: set[asyncio.Task[None]] = set()
         self._counted: Counter[str] = Counter()
         self._draw = random.random
-        self._down = False
-        self.turned_away: str | None = None
-        """What is wrong with the target's settings; None while it takes us."""
+        self._failing = False
+        self.misconfigured: str | None = None
+        """What is wrong with the target's settings; None while nothing is known to be."""
         self._defect: BaseException | None = None
 
     def wake(self) -> None:
@@ -53,35 +54,35 @@ class Sender:
         self._awake.set()
 
     async def run(self) -> None:
-        """Serve until cancelled; what is under way then goes on (``drain``). Raises what a request raised: a defect."""
+        """Serve until cancelled; what is in flight then continues (``drain``). Raises what a request raised: a bug."""
         while True:
             if self._defect is not None:
                 raise self._defect
             self._awake.clear()
             step = self.target.next(moment_of(self._clock))
-            while self.target.dead:
-                undelivered = self.target.dead[0]
-                await self._bury(self.name, undelivered)
-                self.target.dead.popleft()
-                self.target.buried(undelivered)
+            while self.target.undelivered:
+                undelivered = self.target.undelivered[0]
+                await self._publish(self.name, undelivered)
+                self.target.undelivered.popleft()
+                self.target.published(undelivered)
             if isinstance(step, Wait):
                 await self._wait(step)
             else:
                 self._begin(step)
 
     async def drain(self, within_s: float) -> None:
-        """Let what is under way end, then cancel it: without an answer it counts as not sent."""
+        """Let what is in flight end, then cancel it: without a response it counts as not sent."""
         if self._posting and within_s:
             await asyncio.wait(self._posting, timeout=within_s)
         for task in tuple(self._posting):
             task.cancel()
         await asyncio.gather(*self._posting, return_exceptions=True)
 
-    def tell_figures(self) -> None:
-        """Bring the counters up to what the state says."""
+    def update_counters(self) -> None:
+        """Bring the counters up to the state."""
         target = self.target
-        for kind in ("taken", "delivered", "held", "retried", "left_out", "not_kept"):
-            COUNTERS.add("deliver_transitions", target.counts[kind] - self._counted[kind], target=self.name, what=kind)
+        for what in _COUNTED:
+            COUNTERS.add("deliver_transitions", target.counts[what] - self._counted[what], target=self.name, what=what)
         self._counted = Counter(target.counts)
         oldest_ms = target.oldest_ms()
         age_ms = 0 if oldest_ms is None else max(0, self._clock.now_ms() - oldest_ms)
@@ -98,7 +99,7 @@ class Sender:
                 await self._awake.wait()
 
     def _begin(self, step: Send | Resend) -> None:
-        task = asyncio.create_task(self._post(step) if isinstance(step, Send) else self._post_again(step))
+        task = asyncio.create_task(self._send(step) if isinstance(step, Send) else self._resend(step))
         self._posting.add(task)
         task.add_done_callback(self._ended)
 
@@ -108,37 +109,37 @@ class Sender:
             self._defect = task.exception()
         self.wake()
 
-    async def _post(self, send: Send) -> None:
-        answer = await self._ask(partial(post_of, self.target.config, send))
-        self.target.answered(send, answer, moment_of(self._clock), self._draw())
+    async def _send(self, send: Send) -> None:
+        response = await self._post(partial(request_of, self.target.config, send))
+        self.target.responded(send, response, moment_of(self._clock), self._draw())
 
-    async def _post_again(self, resend: Resend) -> None:
-        retelling = Retelling(resend.transitions)
-        while (batch := retelling.next()) is not None:
+    async def _resend(self, resend: Resend) -> None:
+        batches = Round(resend.transitions)
+        while (batch := batches.next()) is not None:
             alerts = [one.alert for one in batch]
-            retelling.answered(await self._ask(partial(post_again, self.target.config, alerts)))
-        self.target.resent(retelling.outcome, moment_of(self._clock), self._draw(), retelling.culprits)
+            batches.responded(await self._post(partial(renotify_request_of, self.target.config, alerts)))
+        self.target.resent(batches.outcome, moment_of(self._clock), self._draw(), batches.failing)
 
-    async def _ask(self, make: Callable[[int], Post]) -> Answer:
+    async def _post(self, make: Callable[[int], Request]) -> Response:
         try:
-            post = make(self._clock.now_ms())
+            request = make(self._clock.now_ms())
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            return Answer(UNSHAPED, f"cannot be told in this shape: {error!r}")
-        answer = await self._client.post(post)
-        COUNTERS.add("deliver_requests", target=self.name, status=answer.status or "none")
-        self._note(answer)
-        return answer
+            return Response(UNSENDABLE, f"cannot be put in this shape: {error!r}")
+        response = await self._client.post(request)
+        COUNTERS.add("deliver_requests", target=self.name, status=response.status or "none")
+        self._note(response)
+        return response
 
-    def _note(self, answer: Answer) -> None:
-        """One line when a target goes away and one when it is back, none per request."""
-        if answer.turned_away:
-            self.turned_away = f"target {self.name} answers {answer.status}: see to its address and token"
-        elif answer.status:
-            self.turned_away = None
-        bad = answer.verdict is not Verdict.DELIVERED
-        if bad and not self._down:
-            facts = {"target": self.name, "status": answer.status, "said": answer.detail}
-            _log.warning("a target does not take alerts; they wait", extra=facts)
-        elif self._down and not bad:
-            _log.info("a target takes alerts again", extra={"target": self.name})
-        self._down = bad
+    def _note(self, response: Response) -> None:
+        """One line when a target begins to fail and one when it recovers, none per request."""
+        if response.misconfigured:
+            self.misconfigured = f"target {self.name} responds {response.status}: check its address and token"
+        elif response.status:
+            self.misconfigured = None
+        failing = response.verdict is not Verdict.DELIVERED
+        if failing and not self._failing:
+            facts = {"target": self.name, "status": response.status, "response": response.detail}
+            _log.warning("target does not accept alerts; retrying", extra=facts)
+        elif self._failing and not failing:
+            _log.info("target accepts alerts again", extra={"target": self.name})
+        self._failing = failing

@@ -1,8 +1,8 @@
 """The delivery service: topic ``alerts`` in, requests to targets out, offsets committed behind them.
 
-A *session* lasts while the group gives this process its partitions. It reads the compacted topic from its beginning,
-which tells what is open, and goes on with what each target was not told yet (``place``). A second process of the same
-group stands by. A kill at any moment repeats requests, with the same idempotency keys, and loses none.
+A *session* lasts while the group assigns its partitions to this process. It reads the compacted topic from its
+beginning, which gives the open alerts, and continues at each target's ``cursor``. A second process of the same group is
+a standby. A kill at any moment repeats requests, with the same idempotency keys, and loses none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from runtime.bounded_fetch import bound_fetches
@@ -24,18 +23,18 @@ from runtime.config import KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.delivery_config import DeliveryConfig
 from runtime.health import Readiness
-from runtime.kafka_access import demand_entry, explained
+from runtime.kafka_clients import check_login, explained, make_admin, make_consumer, make_producer, started
+from schemas.contract.record import Record
+from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
 from schemas.errors import ContractError, RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
-from schemas.record import Record
-from schemas.topics import ALERTS_TOPIC, DEAD_LETTERS
-from sinks.delivery import dead_letters
+from sinks.delivery.backlog import Undelivered
 from sinks.delivery.client import Client
-from sinks.delivery.intake import tells_to_forget, transition_of
-from sinks.delivery.place import Place, encode, places_of
+from sinks.delivery.cursor import Cursor, cursors_of, encode
 from sinks.delivery.schedule import Moment
 from sinks.delivery.sender import Sender, moment_of
-from sinks.delivery.target import Target, Undelivered
+from sinks.delivery.target import Target
+from sinks.delivery.transition import deleted_fingerprint, transition_of
 
 _log = logging.getLogger(__name__)
 COMMIT_S = 1.0
@@ -43,14 +42,14 @@ _COMMIT_WITHIN_S = 10.0
 _FETCH_MS = 100
 _RECORDS_MAX = 500
 _AGAIN_S = 1.0
-_STAND_BY_S = 0.2
-_DEAD_MAX = 1_000
+_STANDBY_S = 0.2
+_UNDELIVERED_MAX = 1_000
 """Given up and not yet on their topic; with more of them nothing is read."""
-Places = dict[TopicPartition, dict[str, Place]]
+Cursors = dict[TopicPartition, dict[str, Cursor]]
 
 
 class _Assignment(ConsumerRebalanceListener):
-    """Counts the changes of what the group gives us."""
+    """Counts the changes of the assignment."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -63,7 +62,7 @@ class _Assignment(ConsumerRebalanceListener):
 
 
 def delivery_readiness() -> Readiness:
-    """What a delivery waits for at first."""
+    """What a delivery waits for before it is ready."""
     return Readiness(group="delivery joins its group", history="the open alerts are being read")
 
 
@@ -77,8 +76,8 @@ class Delivery:
     clock: Clock = field(default_factory=SystemClock)
     readiness: Readiness = field(default_factory=delivery_readiness)
     worker: str | None = None
-    """Name within the group, kept over restarts: who comes back under it takes its partitions back at once. None: any
-    name; the group then waits ten seconds for one that was killed."""
+    """Name within the group (static membership): who restarts under it is assigned its partitions at once. None: any
+    name; the group then waits ten seconds for a process that was killed."""
 
     @property
     def group(self) -> str:
@@ -87,23 +86,23 @@ class Delivery:
 
 
 async def run_delivery(delivery: Delivery, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Run until ``stop``. Kafka away: waits and begins again, for ever. Raises ``ContractError`` without the topics,
-    ``ConfigError`` where the brokers turn us away from the first."""
+    """Run until ``stop``. While Kafka is unavailable it retries for ever. Raises ``ContractError`` without the topics,
+    ``ConfigError`` where the brokers reject the first login."""
     bound_fetches(limits)
-    await demand_entry(delivery.kafka)
+    await check_login(delivery.kafka)
     while not delivery.stop.is_set():
         try:
             await _consume(delivery)
         except (KafkaError, OSError) as error:
             why = str(await explained(delivery.kafka, error))
             delivery.readiness.hold("group", why)
-            _log.warning("delivery begins again; nothing is lost", extra={"why": why})
+            _log.warning("delivery session failed; retrying from the committed offset", extra={"error": why})
             await _sleep(_AGAIN_S, delivery.stop)
 
 
 async def _check_topics(kafka: KafkaConfig) -> None:
-    """Raise ``ContractError`` where nobody migrated: a group of a topic that is missing would wait unseen."""
-    async with _admin(kafka) as admin:
+    """Raise ``ContractError`` where nobody migrated: a consumer of a topic that is missing would wait silently."""
+    async with started(make_admin(kafka)) as admin:
         missing = {ALERTS_TOPIC, DEAD_LETTERS} - set(await admin.list_topics())
     if missing:
         raise ContractError(f"topic {min(missing)} does not exist; run `fleetpulse migrate`")
@@ -112,34 +111,19 @@ async def _check_topics(kafka: KafkaConfig) -> None:
 async def _consume(delivery: Delivery) -> None:
     await _check_topics(delivery.kafka)
     assignment = _Assignment()
-    consumer = AIOKafkaConsumer(
-        **delivery.kafka.client_settings(),
-        group_id=delivery.group,
-        group_instance_id=delivery.worker,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        session_timeout_ms=10_000,
-        heartbeat_interval_ms=2_000,
-    )
+    consumer = make_consumer(delivery.kafka, group=delivery.group, group_instance_id=delivery.worker)
     consumer.subscribe([ALERTS_TOPIC], listener=assignment)
-    producer = AIOKafkaProducer(**delivery.kafka.client_settings(), enable_idempotence=True, acks="all")
-    try:
-        await consumer.start()
-        await producer.start()
+    async with started(consumer), started(make_producer(delivery.kafka)) as producer:
         while not delivery.stop.is_set():
             partitions = sorted(consumer.assignment())
-            if not partitions:  # another process of the group delivers; this one stands by
+            if not partitions:  # another process of the group delivers; this one is a standby
                 delivery.readiness.release("history")
             delivery.readiness.release("group")
             if partitions:
                 await _Session(delivery, consumer, producer, assignment, partitions).run()
             else:
-                await consumer.getmany(timeout_ms=0)  # the group gives up on members that never ask
-                await _sleep(_STAND_BY_S, delivery.stop)
-    finally:
-        await producer.stop()
-        await consumer.stop()
+                await consumer.getmany(timeout_ms=0)  # the group removes members that never poll
+                await _sleep(_STANDBY_S, delivery.stop)
 
 
 class _Session:
@@ -168,88 +152,88 @@ class _Session:
         return self._delivery.stop.is_set() or self._assignment.changes != self._changes
 
     async def run(self) -> None:
-        """Until ``stop``, or until the group gives us something else."""
+        """Until ``stop``, or until the assignment changes."""
         readiness, config = self._delivery.readiness, self._delivery.config
         readiness.hold("history", "the open alerts are being read")
-        places = await self._places()
+        cursors = await self._cursors()
         now = moment_of(self._delivery.clock)
         ends = {tp.partition: end for tp, end in self._ends.items()}
         async with contextlib.AsyncExitStack() as clients:
             for target in config.all_targets:
                 client = await clients.enter_async_context(Client(target, self._delivery.clock))
-                own = {tp.partition: places[tp][target.name] for tp in self._partitions}
+                own = {tp.partition: cursors[tp][target.name] for tp in self._partitions}
                 state = Target(target, own, config.open_max, now, ends)
-                self._senders.append(Sender(state, client, self._bury, self._delivery.clock))
-            await self._read_history(places)
+                self._senders.append(Sender(state, client, self._publish_undelivered, self._delivery.clock))
+            await self._read_history(cursors)
             if self._over:
                 return
             readiness.release("history")
-            _log.info("delivery reads", extra={"targets": ",".join(sender.name for sender in self._senders)})
+            _log.info("delivery started", extra={"targets": ",".join(sender.name for sender in self._senders)})
             async with self._sending():
                 await self._read_on()
 
-    async def _places(self) -> Places:
-        """Where each target goes on. A new group says at once where it began, so that a crash does not move it."""
+    async def _cursors(self) -> Cursors:
+        """Where each target continues. A new group commits at once where it began, so that a crash does not move it."""
         begins = await self._consumer.beginning_offsets(self._partitions)
         ends = self._ends = await self._consumer.end_offsets(self._partitions)
         known = await _committed(self._delivery.kafka, self._delivery.group, self._partitions)
         names = tuple(target.name for target in self._delivery.config.all_targets)
-        places = {tp: places_of(names, *known[tp], begins[tp], ends[tp]) for tp in self._partitions}
+        cursors = {tp: cursors_of(names, *known[tp], begins[tp], ends[tp]) for tp in self._partitions}
         if names:
-            await self._commit(places)
-        return places
+            await self._commit(cursors)
+        return cursors
 
-    async def _read_history(self, places: Places) -> None:
-        """Everything before the place of the target that is furthest."""
+    async def _read_history(self, cursors: Cursors) -> None:
+        """Everything before the cursor of the target that is furthest."""
         await self._consumer.seek_to_beginning(*self._partitions)
-        ends = {tp: max((place.offset for place in places[tp].values()), default=0) for tp in self._partitions}
+        ends = {tp: max((cursor.offset for cursor in cursors[tp].values()), default=0) for tp in self._partitions}
         while not self._over and any([await self._consumer.position(tp) < end for tp, end in ends.items()]):
             await self._read()
         for sender in self._senders:
             sender.target.begin()
 
     async def _read_on(self) -> None:
-        told_s = 0.0
+        committed_s = 0.0
         loop = asyncio.get_running_loop()
         while not self._over:
-            if any(len(sender.target.dead) > _DEAD_MAX for sender in self._senders):
+            if any(len(sender.target.undelivered) > _UNDELIVERED_MAX for sender in self._senders):
                 await asyncio.sleep(_FETCH_MS / 1_000)
             else:
                 await self._read()
             for sender in self._senders:
                 sender.wake()
-            if loop.time() >= told_s + COMMIT_S:
-                told_s = loop.time()
+            if loop.time() >= committed_s + COMMIT_S:
+                committed_s = loop.time()
                 await self._settle()
 
     async def _read(self) -> None:
         fetched = await self._consumer.getmany(*self._partitions, timeout_ms=_FETCH_MS, max_records=_RECORDS_MAX)
         if self._assignment.changes != self._changes:
-            return  # read by whoever has them now
+            return  # they are read by the process they are assigned to now
         now = moment_of(self._delivery.clock)
-        unreadable = []
+        rejected = []
         for records in fetched.values():
             for r in records:
                 try:
                     self._accept(Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ()), now)
                 except RejectedError as error:
-                    unreadable.append(f"{r.topic}[{r.partition}] offset {r.offset}: {error}")
+                    rejected.append(f"{r.topic}[{r.partition}] offset {r.offset}: {error}")
                     self._skip(r.partition, r.offset)
-        if unreadable:  # one line for all of them: who floods the topic does not flood the logs
-            COUNTERS.add("errors", len(unreadable), where="deliver", error="unreadable")
-            facts = {"records": len(unreadable), "first": unreadable[0]}
-            _log.error("records of alerts cannot be read; nobody is told", extra=facts)
+        if rejected:  # one line for all of them, so that a flooded topic does not flood the logs
+            COUNTERS.add("errors", len(rejected), where="deliver", error="rejected")
+            facts = {"records": len(rejected), "first": rejected[0]}
+            _log.error("records of topic alerts rejected; no notification is sent for them", extra=facts)
 
     def _skip(self, partition: int, offset: int) -> None:
         for sender in self._senders:
             sender.target.skip(partition, offset)
 
     def _accept(self, record: Record, now: Moment) -> None:
-        """Tell every target. Raises ``RejectedError`` for a record that is no alert."""
+        """Pass it to every target. Raises ``RejectedError`` for a record that is no alert."""
         targets = [sender.target for sender in self._senders]
-        if (gone := tells_to_forget(record)) is not None:
+        if (deleted := deleted_fingerprint(record)) is not None:
             for target in targets:
-                target.forget(gone, record.partition, record.offset)
+                target.forget(deleted, record.partition, record.offset)
             return
         transition = transition_of(record)
         for target in targets:
@@ -257,7 +241,7 @@ class _Session:
 
     @contextlib.asynccontextmanager
     async def _sending(self) -> AsyncIterator[None]:
-        """While inside, targets are served; at the end what is under way may end and is committed."""
+        """While inside, targets are served; at the end what is in flight may end and is committed."""
         tasks = [asyncio.create_task(sender.run(), name=sender.name) for sender in self._senders]
         for task in tasks:
             task.add_done_callback(self._failed)
@@ -271,7 +255,7 @@ class _Session:
             await asyncio.gather(*(sender.drain(within_s) for sender in self._senders))
             await self._settle()
             for sender in self._senders:
-                self._tell_readiness(sender.name, None)
+                self._set_readiness(sender.name, None)
             for error in ended:
                 if isinstance(error, Exception):
                     raise error
@@ -281,54 +265,56 @@ class _Session:
             self._changes = -1  # ends the session, which raises what it was
 
     async def _settle(self) -> None:
-        """Commit when something changed, and tell the figures."""
+        """Commit when something changed, and update counters and readiness."""
         now_ms = self._delivery.clock.now_ms()
         senders = self._senders
-        places = {tp: {s.name: s.target.place(tp.partition, now_ms) for s in senders} for tp in self._partitions}
-        state = ([[one.offset for one in by_name.values()] for by_name in places.values()], _done(senders))
-        if senders and state != self._committed and await self._committed_now(places):
+        cursors = {tp: {s.name: s.target.cursor(tp.partition, now_ms) for s in senders} for tp in self._partitions}
+        state = ([[one.offset for one in by_name.values()] for by_name in cursors.values()], _done(senders))
+        if senders and state != self._committed and await self._try_commit(cursors):
             self._committed = state
         for sender in senders:
-            sender.tell_figures()
-            self._tell_readiness(sender.name, sender.turned_away)
+            sender.update_counters()
+            self._set_readiness(sender.name, sender.misconfigured)
 
-    def _tell_readiness(self, target: str, why: str | None) -> None:
-        """A target that is away is nothing that restarting mends; one that turns us away needs somebody."""
+    def _set_readiness(self, target: str, why: str | None) -> None:
+        """A restart does not help an unavailable target; a misconfigured one needs somebody."""
         if why is None:
             self._delivery.readiness.release(f"target {target}")
         else:
             self._delivery.readiness.hold(f"target {target}", why)
 
-    async def _committed_now(self, places: Places) -> bool:
-        """Commit; False when Kafka is away. The session goes on then: who was told of open alerts is told again."""
+    async def _try_commit(self, cursors: Cursors) -> bool:
+        """Commit; False when Kafka is unavailable. The session continues; after a crash the next one sends again."""
         try:
             async with asyncio.timeout(_COMMIT_WITHIN_S):
-                await self._commit(places)
+                await self._commit(cursors)
         except (CommitFailedError, IllegalStateError) as error:
-            _log.warning("a commit came too late; transitions are sent again", extra={"why": repr(error)})
+            _log.warning("Kafka commit rejected after a rebalance; alerts are sent again", extra={"error": repr(error)})
         except (KafkaError, OSError) as error:
-            _log.warning("a commit has to wait; nothing is lost", extra={"why": repr(error)})
+            _log.warning("Kafka commit failed, retrying", extra={"error": repr(error)})
             return False
         return True
 
-    async def _commit(self, places: Places) -> None:
-        offsets = {tp: (min(p.offset for p in by_name.values()), encode(by_name)) for tp, by_name in places.items()}
+    async def _commit(self, cursors: Cursors) -> None:
+        offsets = {tp: (min(c.offset for c in by_name.values()), encode(by_name)) for tp, by_name in cursors.items()}
         await self._consumer.commit(offsets)
 
-    async def _bury(self, target: str, undelivered: Undelivered) -> None:
-        """Put it on the topic of undelivered transitions, however long that takes."""
+    async def _publish_undelivered(self, target: str, undelivered: Undelivered) -> None:
+        """Put it on the topic of undelivered transitions, retrying for ever."""
         transition = undelivered.delivery.transition
-        value = dead_letters.encode(target, undelivered, self._delivery.clock.now_ms())
+        value = undelivered.record(target, self._delivery.clock.now_ms())
         while True:
             try:
                 await self._producer.send_and_wait(DEAD_LETTERS, value, key=transition.alert.fingerprint.encode())
                 break
             except (KafkaError, OSError) as error:
-                _log.warning("an undelivered transition waits for Kafka", extra={"why": repr(error)})
+                _log.warning("publishing an undelivered alert failed, retrying", extra={"error": repr(error)})
                 await asyncio.sleep(_AGAIN_S)
         COUNTERS.add("deliver_undelivered", target=target, reason=undelivered.reason)
         facts = {"target": target, "reason": undelivered.reason, "transition_id": transition.alert.transition_id}
-        _log.error("a transition was not delivered", extra={**facts, "said": undelivered.detail})
+        _log.error(
+            "alert not delivered; it is on topic alerts.undelivered", extra={**facts, "detail": undelivered.detail}
+        )
 
 
 def _done(senders: Iterable[Sender]) -> list[int]:
@@ -338,20 +324,10 @@ def _done(senders: Iterable[Sender]) -> list[int]:
 async def _committed(
     kafka: KafkaConfig, group: str, partitions: list[TopicPartition]
 ) -> Mapping[TopicPartition, tuple[int | None, str]]:
-    """Committed offset (None without) and metadata by partition; the consumer itself does not tell metadata."""
-    async with _admin(kafka) as admin:
+    """Committed offset (None without) and metadata by partition; the consumer itself does not return metadata."""
+    async with started(make_admin(kafka)) as admin:
         found = await admin.list_consumer_group_offsets(group, partitions=partitions)
     return {tp: (found[tp].offset if found[tp].offset >= 0 else None, found[tp].metadata or "") for tp in partitions}
-
-
-@contextlib.asynccontextmanager
-async def _admin(kafka: KafkaConfig) -> AsyncIterator[Any]:
-    admin = AIOKafkaAdminClient(**kafka.client_settings())
-    try:
-        await admin.start()
-        yield admin
-    finally:
-        await admin.close()
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from schemas.alerts import Alert
+from schemas.contract.alerts import Alert
 from stream_jobs.alerts.ended import Ended
 from stream_jobs.alerts.gather import Gather
 from stream_jobs.alerts.life import Life
@@ -16,6 +17,12 @@ from stream_jobs.insight.window import Window
 
 class JudgeLike(Protocol):
     """``stream_jobs.insight.judge.Judge``, as far as it is needed here."""
+
+    @property
+    def stats(self) -> Counter[str]: ...
+
+    @property
+    def series(self) -> Mapping[str, int]: ...
 
     def judge(self, window: Window) -> list[Finding]: ...
 
@@ -62,5 +69,7 @@ class Changes:
     incomplete: int = 0
     late: int = 0
     skipped: int = 0
-    failed: list[str] = field(default_factory=list)
-    """Of each window that could not be judged for a defect of ours: which, and the error."""
+    failed: int = 0
+    """Windows that a defect of ours kept from being judged."""
+    series: Counter[str] = field(default_factory=Counter)
+    """What the judge did since: windows of series judged, and by reason not judged."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schemas.alerts import Alert
+from schemas.contract.alerts import Alert
 from stream_jobs.alerts.policy import AlertPolicy
 
 

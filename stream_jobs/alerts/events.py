@@ -14,7 +14,7 @@ from typing import Any
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stream_jobs.alerts.signals import Level, Rank, Signal
 from stream_jobs.insight.frame import Labels
-from stream_jobs.rules.ruleset import GpuEvent, RuleSet
+from stream_jobs.rules.model import GpuEvent, RuleSet
 
 Row = Mapping[str, Any]
 

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from schemas import native
-from schemas.alerts import Alert
-from schemas.block import Block, Texts
+from schemas.codec import native
+from schemas.codec.block import Block, Texts
+from schemas.contract.alerts import Alert
 from schemas.errors import ContractError
 from schemas.limits import MINUTE_MS
 from stream_jobs.alerts.explain import Amounts, amounts_of, explain

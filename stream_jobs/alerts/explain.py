@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.block import Labels
+from schemas.codec.block import Labels
 from stream_jobs.insight.frame import Floats
 
 SHARE_MIN = 0.67

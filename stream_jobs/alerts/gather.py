@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import zstandard
 
-from schemas.finals import FinalsHeaders
 from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.rows.finals import FinalsHeaders
 
 WAIT_MS = MINUTE_MS
 PAUSE_MS = 15_000

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from schemas.alerts import SEVERITIES, Alert
+from schemas.contract.alerts import SEVERITIES, Alert
 from stream_jobs.alerts.events import ENGINE_LOST
 from stream_jobs.alerts.parts import Part, Tally
 from stream_jobs.alerts.signals import Rank, Signal

@@ -1,7 +1,7 @@
 """The life of alerts: ``opened`` -> ``updated`` ... -> ``resolved``, as a fold over windows, events and commands.
 
-- **One cause, one alert**: who joins whom is decided in ``book`` and ``connect``. A symptom seen first may open it; a
-  likelier cause that comes later becomes its headline.
+- **One cause, one alert**: ``incident_store`` and ``connect`` decide who joins whom. The first symptom may open it;
+  a likelier cause that comes later becomes its headline.
 - **Opened** at once. **Updated** when the headline or the severity changed, a mute began or ended, an event joined, or
   other members did (at most once a minute); again every ``renotify_ms`` of its rule while nobody is muted. Members that
   follow from their machine being gone, and mere new figures, are in the next record but cause none.
@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schemas.alert_commands import Command, check_begin
-from schemas.alerts import Alert
+from schemas.contract.alert_commands import Command, check_begin
+from schemas.contract.alerts import Alert
 from schemas.limits import WINDOW_MS
 from stream_jobs.alerts import events
-from stream_jobs.alerts.book import Book
+from stream_jobs.alerts.incident_store import IncidentStore
 from stream_jobs.alerts.incidents import Incident, Told
 from stream_jobs.alerts.marks import Marks, mark_of
 from stream_jobs.alerts.mutes import Mutes
@@ -33,10 +33,10 @@ from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.signals import Level, Signal, identity, level_of, of_finding
 from stream_jobs.alerts.spending import NO_BUDGETS, RULES, Spending
 from stream_jobs.alerts.topology import Topology
-from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.model import Budgets
 from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
-from stream_jobs.rules.ruleset import RuleSet
+from stream_jobs.rules.model import RuleSet
 
 EvidenceOf = Callable[[Alert], Mapping[str, Any]]
 
@@ -56,8 +56,8 @@ class Life:
         self._policy = policy
         self._evidence_of = evidence_of
         self.topology = Topology(policy)
-        self.book = Book(policy, self.topology)
-        self.mutes = Mutes(ruleset.mutes, policy.mutes_max)
+        self.store = IncidentStore(policy, self.topology)
+        self.mutes = Mutes(ruleset.silences, policy.mutes_max)
         self.marks = Marks(policy.marks_max, policy.mark_ms)
         self.spending = Spending(budgets)
         self.now_ms = 0
@@ -72,9 +72,9 @@ class Life:
         end_ms = window.window_ms + length_ms
         self.now_ms = max(self.now_ms, end_ms)
         self.topology.learn(window, end_ms)
-        self.book.take([*self._signals(findings, end_ms - length_ms), *self.spending.signals(self.now_ms)])
+        self.store.take([*self._signals(findings, end_ms - length_ms), *self.spending.signals(self.now_ms)])
         self._settle(end_ms)
-        return self._tell(list(self.book.incidents.values()), end_ms, renotify=True)
+        return self._tell(list(self.store.incidents.values()), end_ms, renotify=True)
 
     def gpu_events(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
         """GPU events of one record, as rows of ``gpu.events``."""
@@ -85,7 +85,7 @@ class Life:
             touched = self._end_by(row, at_ms)
             signal = self._of_gpu_event(row, at_ms)
             if signal is not None:
-                touched |= self.book.take([signal])
+                touched |= self.store.take([signal])
             told += self._tell(list(touched.values()), at_ms)
         return told
 
@@ -109,7 +109,7 @@ class Life:
         check_begin(command, now_ms)
         self.mutes.forget(self.now_ms)
         self.mutes.take(replace(command, from_ms=0) if command.from_ms <= at_ms else command)
-        return self._tell(self.book.open(), self.now_ms)
+        return self._tell(self.store.open(), self.now_ms)
 
     def spend(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
         """Bills that changed, as rows of ``spend/1``; budgets are judged when a window is, nothing is told here."""
@@ -152,13 +152,13 @@ class Life:
         if kind == "gpu_found" and uuid in self.topology.gpus:
             key = f"{kind}\x1f{uuid}"
             self._found_ms[key] = max(at_ms, self._found_ms.get(key, 0))
-        parts = [part for incident in self.book.about_gpu(uuid) for part in incident.parts.values()]
+        parts = [part for incident in self.store.about_gpu(uuid) for part in incident.parts.values()]
         told = [part.signal for part in parts if part.until_ms is None]
-        for one in [*told, *self.book.waiting.about_gpu(uuid)]:
+        for one in [*told, *self.store.waiting.about_gpu(uuid)]:
             mine = one.kind == "event" and one.labels.get("gpu_uuid") == uuid
             same = events.is_over(row) and one.rule == events.gpu_rule(kind) and _same_code(one, row)
             if mine and one.at_ms <= at_ms and (kind in one.ended_by or same):
-                touched.update({each.fingerprint: each for each in self.book.end(one.id, at_ms)})
+                touched.update({each.fingerprint: each for each in self.store.end(one.id, at_ms)})
         return touched
 
     def _engine_event(self, row: Mapping[str, Any], at_ms: int) -> dict[str, Incident]:
@@ -169,39 +169,39 @@ class Life:
         if kind in events.ENGINE_BACK:
             if str(engine_id) in self.topology.engines:
                 self._found_ms[signal_id] = max(at_ms, self._found_ms.get(signal_id, 0))
-            began = self.book.told(signal_id)
+            began = self.store.told(signal_id)
             if began is None or began.at_ms > at_ms:
                 return {}
-            return {one.fingerprint: one for one in self.book.end(signal_id, at_ms)}
+            return {one.fingerprint: one for one in self.store.end(signal_id, at_ms)}
         late = self._found_ms.get(signal_id, -1) >= at_ms or at_ms + events.LOST_MS <= self.now_ms
         if kind != "lost" or late:
             return {}
         signal = events.of_engine_lost(row, self.topology.where(events.where_of(row)))
-        return self.book.take([signal] if signal is not None else [])
+        return self.store.take([signal] if signal is not None else [])
 
     # time
 
     def _settle(self, now_ms: int) -> None:
         """What time alone changes: parts that are over, alerts that are resolved or forgotten."""
         policy = self._policy
-        for incident in self.book.open():
+        for incident in self.store.open():
             for part in incident.parts.values():
                 if part.until_ms is None and (over_ms := _over_ms(part.signal, policy)) <= now_ms:
-                    self.book.end(part.signal.id, over_ms)
+                    self.store.end(part.signal.id, over_ms)
             hold_ms = min(policy.hold_ms * 2**incident.returns, policy.hold_max_ms)
             if incident.into:
                 incident.resolved_ms = now_ms
             elif incident.calm_ms is not None and now_ms - incident.calm_ms >= hold_ms:
                 incident.resolved_ms = incident.calm_ms
-                self.book.spend(incident, now_ms)
-        for incident in list(self.book.incidents.values()):
+                self.store.spend(incident, now_ms)
+        for incident in list(self.store.incidents.values()):
             told = incident.told
             if incident.resolved_ms is None or (told is not None and told.open):
                 continue
             if told is None or now_ms - told.at_ms >= policy.flap_ms:
-                self.book.drop(incident)
-        self.book.forget_spent(now_ms)
-        self.book.retry(now_ms)
+                self.store.drop(incident)
+        self.store.forget_spent(now_ms)
+        self.store.retry(now_ms)
         self.mutes.forget(now_ms)
         self.marks.forget(now_ms)
         self._found_ms = {key: at for key, at in self._found_ms.items() if now_ms - at <= events.LOST_MS}
@@ -280,7 +280,7 @@ class Life:
             "now_ms": self.now_ms,
             "unknown": self.unknown,
             "found_ms": self._found_ms,
-            "book": self.book.dump(),
+            "book": self.store.dump(),
             "mutes": self.mutes.dump(),
             "marks": self.marks.dump(),
             "spending": self.spending.dump(),
@@ -289,7 +289,7 @@ class Life:
     def load(self, found: Mapping[str, Any]) -> None:
         """Take over a dump."""
         self.now_ms, self.unknown, self._found_ms = found["now_ms"], found["unknown"], dict(found["found_ms"])
-        self.book.load(found["book"])
+        self.store.load(found["book"])
         self.mutes.load(found["mutes"])
         self.marks.load(found["marks"])
         self.spending.load(found.get("spending"))  # the release before knew no budgets

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from schemas.alert_commands import Command
+from schemas.contract.alert_commands import Command
 from schemas.errors import RejectedError
 
 

@@ -11,10 +11,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from schemas import finals, native, native_walk, native_words
-from schemas.block import Block
+from schemas.codec import native, native_walk, native_words
+from schemas.codec.block import Block
 from schemas.errors import RejectedError
-from schemas.tables import EXEMPLARS
+from schemas.rows import finals
+from schemas.rows.tables import EXEMPLARS
 from stream_jobs.alerts.gather import Ready
 from stream_jobs.insight.window import Window
 

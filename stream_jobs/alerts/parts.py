@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from schemas.alerts import SEVERITIES, Member
+from schemas.contract.alerts import SEVERITIES, Member
 from stream_jobs.alerts import worst
 from stream_jobs.alerts.signals import Level, Rank, Signal
 from stream_jobs.alerts.worst import Figures

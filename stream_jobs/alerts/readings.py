@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Block, Labels
-from schemas.grouping import OTHER
+from schemas.codec.block import Block, Labels
+from schemas.events.grouping import OTHER
 
 Word = str | None
 _ROOM_MAX = 2**62

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from schemas import native
-from schemas.block import Block, Column, Labels, Numbers
+from schemas.codec import native
+from schemas.codec.block import Block, Column, Labels, Numbers
+from schemas.codec.select import select
+from schemas.events.grouping import OTHER
 from schemas.fields import Field, Kind, Role
-from schemas.grouping import OTHER
-from schemas.select import select
-from schemas.tables import EXEMPLARS
+from schemas.rows.tables import EXEMPLARS
 from stream_jobs.insight.frame import Mask, Whole
 from stream_jobs.insight.window import Window
 from stream_jobs.windows.emit import compacted

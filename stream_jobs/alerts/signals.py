@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from schemas.alerts import SEVERITIES
+from schemas.contract.alerts import SEVERITIES
 from stream_jobs.alerts.words import advice_of, summary_of
 from stream_jobs.insight.frame import Finding, Labels
 from stream_jobs.rules.model import Function, Rule
@@ -61,7 +61,7 @@ class Level(IntEnum):
 
 
 MACHINE = frozenset({Level.GPU, Level.ENGINE, Level.HOST})
-RELATIVE = frozenset({"deviation", "moving_average", "rate_of_change", "given", "saturation"})
+RELATIVE = frozenset({"deviation", "moving_average", "rate_of_change", "load_adjusted", "saturation"})
 """Kinds of rules that compare an engine with its own past or load."""
 _LEVELS = (
     (Level.GPU, ("gpu_uuid",)),

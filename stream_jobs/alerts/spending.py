@@ -15,9 +15,8 @@ from typing import Any
 
 from schemas.limits import DAY_MS, MINUTE_MS
 from stream_jobs.alerts.signals import Level, Rank, Signal
-from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.model import PPM, Budgets
 from stream_jobs.budgets.spend import Spend
-from stream_jobs.budgets.standing import PPM
 from stream_jobs.budgets.unusual_days import Day, DayKey, UnusualDays
 from stream_jobs.budgets.watch import Crossed, Key, Watch
 from stream_jobs.insight.frame import Labels

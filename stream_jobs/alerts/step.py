@@ -6,53 +6,51 @@ act at once, where they stand in the log; spend is added up there, and budgets a
 that can be read makes the fold raise: what cannot be read is counted.
 
 Should a defect of ours make a window raise, ``fold`` raises: judge, evidence and life may be spoilt half way, and to
-keep a copy of them before every window would cost more than judging. The host makes the state anew up to that record
+keep a copy of them before every window would cost more than judging. The runner rebuilds the state up to that record
 and hands it to ``reject``: there, and only there, a copy is taken before each window that is ready. The window that
 raises again is left out and told, the state before it is taken up, and time goes on behind it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 
 import orjson
 
-from schemas import alert_commands, finals, native
-from schemas.alerts import SCHEMA, Alert, encode
-from schemas.build import rows_of
+from schemas.codec import native
+from schemas.codec.build import rows_of
+from schemas.contract import alert_commands
+from schemas.contract.alerts import SCHEMA, Alert, encode
+from schemas.contract.record import Output, Record
+from schemas.contract.topics import ALERTS_TOPIC
 from schemas.errors import ContractError, RejectedError
-from schemas.events import BY_TOPIC
-from schemas.finals import FinalsHeaders, PassedOnHeaders
-from schemas.record import Output, Record
-from schemas.spend import SPEND
-from schemas.topics import ALERTS_TOPIC
+from schemas.events.event_types import BY_TOPIC
+from schemas.rows import finals
+from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
+from schemas.rows.spend import SPEND
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, EvidenceLike, JudgeLike, State
 from stream_jobs.alerts.ended import Ended
-from stream_jobs.alerts.figures import Figures, figures_of
 from stream_jobs.alerts.gather import Gather, Ready
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.opening import window_of
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
-from stream_jobs.budgets.load import Budgets
+from stream_jobs.alerts.stats import stats_of
+from stream_jobs.budgets.model import Budgets
 from stream_jobs.insight.builtin import with_builtin
-from stream_jobs.rules.model import Rule
-from stream_jobs.rules.ruleset import RuleSet
-from stream_jobs.step import Commit
+from stream_jobs.rules.model import Rule, RuleSet
+from stream_jobs.step import Commit, Stat, Step
+
+_log = logging.getLogger(__name__)
 
 
-def _nobody(figures: Figures) -> None:
-    """Figures that nobody wants."""
-
-
-class AlertStep:
-    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one for the rules;
-    ``observe`` gets the figures of every commit when its records are made (a commit that fails ends the process)."""
+class AlertStep(Step[State, Changes]):
+    """``upstreams``: partitions of ``window.partials``. ``judge`` and ``evidence`` make a fresh one for the rules."""
 
     name = "alerts"
     snapshot_with_outputs = True
-    """What was told is never folded again under other rules."""
 
     def __init__(
         self,
@@ -62,7 +60,6 @@ class AlertStep:
         evidence: Callable[[tuple[Rule, ...]], EvidenceLike],
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
-        observe: Callable[[Figures], None] = _nobody,
         budgets: Budgets = NO_BUDGETS,
     ) -> None:
         assert upstreams > 0
@@ -72,7 +69,6 @@ class AlertStep:
         self._evidence = evidence
         self._policy = policy
         self._topic = topic
-        self._observe = observe
         self._budgets = budgets
 
     def new(self, topic: str, partition: int) -> State:
@@ -105,7 +101,8 @@ class AlertStep:
 
     def _judge_window(self, state: State, ready: Ready, changes: Changes) -> None:
         window, unread = window_of(ready)
-        findings = state.judge.judge(window)
+        before, findings = state.judge.stats, state.judge.judge(window)
+        changes.series += state.judge.stats - before
         state.evidence.remember(window, findings)
         self._tell(state, state.life.window(window, findings), changes)
         changes.gone += [(len(changes.alerts), name) for name in state.ended.take_off(state.life.now_ms)]
@@ -142,7 +139,9 @@ class AlertStep:
         except MemoryError:
             raise
         except Exception as error:
-            changes.failed.append(f"{ready.window_ms}: {type(error).__name__}: {error}")
+            cause = f"{type(error).__name__}: {error}"
+            _log.error("window %d left out of judgement, please report it: %s", ready.window_ms, cause)
+            changes.failed += 1
             fresh = self.new(state.topic, state.partition)
             state.judge, state.evidence, state.life, state.skipped = fresh.judge, fresh.evidence, fresh.life, skipped
             state.judge.load(judge)
@@ -154,11 +153,13 @@ class AlertStep:
         return bool(changes.alerts)
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        self._observe(figures_of(state, changes))
         outputs = [output_of(alert, self._topic) for alert in changes.alerts]
         for before, fingerprint in reversed(changes.gone):
             outputs.insert(before, Output(self._topic, 0, fingerprint.encode(), None, ()))
         return outputs
+
+    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
+        return stats_of(state, changes)
 
     def dump(self, state: State) -> list[bytes]:
         head = {"gather": state.gather.head(), "life": state.life.dump(), "skipped": state.skipped}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schemas.alerts import SEVERITIES
+from schemas.contract.alerts import SEVERITIES
 from stream_jobs.alerts.incidents import Incident
 from stream_jobs.alerts.parts import dump_signal, load_signal
 from stream_jobs.alerts.signals import Signal

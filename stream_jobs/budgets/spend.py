@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schemas.limits import DAY_MS
-from stream_jobs.budgets.load import Budgets
-from stream_jobs.budgets.standing import Budget
+from stream_jobs.budgets.model import Budget, Budgets
 
 DAYS_KEPT = 400
 """The longest period, and a month behind it."""
@@ -81,7 +80,7 @@ class Spend:
         return {"newest": self.newest, "unnamed": self.unnamed, "sums": sums}
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Take over a dump."""
+        """Continue from a dump."""
         self.newest, self.unnamed = found["newest"], found["unnamed"]
         self.sums = {(scope, name): dict(days) for scope, name, days in found["sums"]}
 

@@ -3,7 +3,7 @@
 What is usual is the forecast of that day from the days before it (``stream_jobs.budgets.forecast``): the week repeated
 along its trend, the mean of what there is below two weeks. A day is unusual as soon as what was spent of it is at or
 above a share of that and at least so many dollars above it. Bills of the day count as they come, so a day of three
-times the usual is told when two thirds of it have passed under a rule of 200 %: never by a guess of the rest.
+times the usual is notified when two thirds of it have passed under a rule of 200 %: never by a guess of the rest.
 
 Not judged: a name in its first ``HISTORY_MIN`` days (there is nothing to compare with), and names that ``Spend`` keeps
 no sums of. A day is judged for ``GRACE_MS`` after its end, beside the one that began, because its last bills come then.
@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from schemas.limits import DAY_MS
 from stream_jobs.budgets.forecast import SEASON, SEASONS_MAX, forecast
+from stream_jobs.budgets.model import PPM, Unusual
 from stream_jobs.budgets.spend import Spend
-from stream_jobs.budgets.standing import PPM
-from stream_jobs.budgets.unusual import Unusual
 from stream_jobs.budgets.watch import GRACE_MS
 
 HISTORY_MIN = SEASON
@@ -31,7 +30,7 @@ _forecast = lru_cache(maxsize=8_192)(forecast)
 
 
 class DayKey(NamedTuple):
-    """Whose day: what is told once. ``name`` is empty for all."""
+    """Whose day: what is notified once. ``name`` is empty for all."""
 
     each: str
     name: str
@@ -66,7 +65,7 @@ class UnusualDays:
         return found, ended
 
     def stands(self, key: DayKey, spend: Spend, now_ms: int) -> Day | None:
-        """What is to be said of a day now, unusual or not; None where no rule has it or nothing is usual."""
+        """A day now, unusual or not; None where no rule has it or nothing is usual."""
         series = "" if key.each == "all" else key.each, key.name
         rules = [rule for rule in self._rules if (rule.each, rule.level) == (key.each, key.level)]
         return self._day(rules[0], key.name, spend.sums.get(series, {}), key.day, now_ms) if rules else None
@@ -98,5 +97,5 @@ class UnusualDays:
         return [[*key, since_ms] for key, since_ms in sorted(self.held.items())]
 
     def load(self, found: list[Any]) -> None:
-        """Take over a dump."""
+        """Continue from a dump."""
         self.held = {DayKey(each, name, level, day): since_ms for each, name, level, day, since_ms in found}

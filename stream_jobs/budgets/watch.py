@@ -5,7 +5,7 @@ raised, or bills are corrected below. One that was crossed by the forecast holds
 ``LEAVE_PPM`` of it, because a forecast moves every day. Bills of the last minutes of a period come after its end; so it
 is judged for ``GRACE_MS`` longer, beside the one that began, and what holds then ends with it.
 
-Time is event time, told by the caller; what comes back depends on sums, budgets and that time alone.
+Time is event time, given by the caller; what comes back depends on sums, budgets and that time alone.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from schemas.limits import MINUTE_MS
-from stream_jobs.budgets.load import Budgets
+from stream_jobs.budgets.model import PPM, Budget, Budgets, Level
 from stream_jobs.budgets.spend import Spend
-from stream_jobs.budgets.standing import PPM, Budget, Level, Standing, standing
+from stream_jobs.budgets.standing import Standing, crossed, standing
 
 GRACE_MS = 30 * MINUTE_MS
 """The longest request, and as long as a bill that is final may still change: 26 minutes."""
@@ -25,7 +25,7 @@ LEAVE_PPM = 950_000
 
 
 class Key(NamedTuple):
-    """One level of one budget in one period: what is told once."""
+    """One level of one budget in one period: what is notified once."""
 
     budget: str
     level: str
@@ -52,13 +52,8 @@ class Crossed:
     known_ms: int
 
 
-def level_name(level: Level) -> str:
-    """Such as ``soft 80%`` or ``soft 100% ahead``."""
-    return f"{level.kind} {level.share_ppm / 10_000:g}%{' ahead' * level.ahead}"
-
-
 class Watch:
-    """``held`` by what is told once; budgets and sums are the caller's."""
+    """``held`` by what is notified once; budgets and sums are the caller's."""
 
     def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
@@ -74,10 +69,10 @@ class Watch:
         return crossed, ended
 
     def stands(self, key: Key, spend: Spend, now_ms: int) -> Crossed | None:
-        """What is to be said of a level now, crossed or not; None where no budget has it."""
+        """A level now, crossed or not; None where no budget has it."""
         for budget in self._budgets.budgets:
             for level in budget.levels if budget.name == key.budget else ():
-                if level_name(level) == key.level:
+                if level.name == key.level:
                     return self._at(budget, level, self._standing(budget, spend, key.start_ms, now_ms), spend, now_ms)
         return None
 
@@ -88,7 +83,8 @@ class Watch:
             stands = self._standing(budget, spend, start_ms, now_ms)
             for level in budget.levels:
                 one = self._at(budget, level, stands, spend, now_ms)
-                if _holds(budget, level, stands, before=one.key in self.held):
+                leaving = level.ahead and one.key in self.held
+                if crossed(budget, stands, level, level.share_ppm * LEAVE_PPM // PPM if leaving else level.share_ppm):
                     yield one
 
     def _standing(self, budget: Budget, spend: Spend, start_ms: int, now_ms: int) -> Standing:
@@ -96,7 +92,7 @@ class Watch:
         return standing(budget, spend.of(budget, self._budgets.teams), min(now_ms, end_ms - 1))
 
     def _at(self, budget: Budget, level: Level, stands: Standing, spend: Spend, now_ms: int) -> Crossed:
-        key = Key(budget.name, level_name(level), stands.start_ms)
+        key = Key(budget.name, level.name, stands.start_ms)
         held = self.held.get(key)
         since_ms = min(now_ms, stands.end_ms - 1) if held is None else held.since_ms
         return Crossed(key, budget, level, stands, since_ms, now_ms if spend.since_ms is None else spend.since_ms)
@@ -106,13 +102,5 @@ class Watch:
         return [[*key, held.since_ms, held.until_ms] for key, held in sorted(self.held.items())]
 
     def load(self, found: list[Any]) -> None:
-        """Take over a dump."""
+        """Continue from a dump."""
         self.held = {Key(name, level, start): Held(since, until) for name, level, start, since, until in found}
-
-
-def _holds(budget: Budget, level: Level, stands: Standing, *, before: bool) -> bool:
-    amount = stands.forecast_nusd if level.ahead else stands.spent_nusd
-    if amount is None:
-        return False
-    share_ppm = level.share_ppm * LEAVE_PPM // PPM if before and level.ahead else level.share_ppm
-    return amount * PPM >= budget.amount_nusd * share_ppm

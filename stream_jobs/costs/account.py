@@ -1,4 +1,4 @@
-"""Rows of costs from the ledger: minutes priced, billed and split, all at once. One row holds a bill and all its parts.
+"""Rows of costs from the buffer: minutes priced, billed and split, all at once. One row holds a bill and all its parts.
 
 Several holders of a GPU pay by their weights (``physical``); else each pays for the time under its own name, so that an
 engine that moved within a minute leaves the rest to the next one. Usage of an engine without GPUs in that minute makes
@@ -13,13 +13,13 @@ from itertools import groupby
 
 import numpy as np
 
-from schemas import native
-from schemas.block import Block, Column, Labels, Lists, Numbers
-from schemas.costs import COSTS, KINDS, PARTS, USES
-from schemas.tables import DEFINITION_VERSION
+from schemas.codec import native
+from schemas.codec.block import Block, Column, Labels, Lists, Numbers
+from schemas.rows.costs import COSTS, KINDS, PARTS, USES
+from schemas.rows.tables import DEFINITION_VERSION
 from stream_jobs.costs.apportion import added
 from stream_jobs.costs.bill import Bills, GpuMinutes, Holders, bills_of, shared_among
-from stream_jobs.costs.ledger import TABLES, USAGE_KEY, Told
+from stream_jobs.costs.minute_buffer import TABLES, USAGE_KEY, EmittedMinute
 from stream_jobs.costs.physical import Held, Placed, held, placed
 from stream_jobs.costs.rows import Rows, Word, Words, grouped, heads, indexes, joined
 from stream_jobs.costs.split import NO_LINE, WEIGHTS, Lines, Parts, Weights, split
@@ -49,11 +49,11 @@ PriceOf = Callable[[str | None, str | None, int], Prices]
 
 
 def cost_block(
-    told: Sequence[Told], price_of: PriceOf, prices_version: str = "", weights: Weights = WEIGHTS
+    emitted: Sequence[EmittedMinute], price_of: PriceOf, prices_version: str = "", weights: Weights = WEIGHTS
 ) -> Block | None:
-    """A block of ``COSTS``, a row for each owner of each told minute, in their order, owners by group and name; None
-    where nothing is told."""
-    runs = [list(run) for _, run in groupby(told, key=lambda one: (id(one.words), id(one.group_words)))]
+    """A block of ``COSTS``, a row for each owner of each emitted minute, in their order, owners by group and name;
+    None where nothing is emitted."""
+    runs = [list(run) for _, run in groupby(emitted, key=lambda one: (id(one.words), id(one.group_words)))]
     blocks = [_Account(run, price_of, prices_version, weights).block() for run in runs]
     return native.concat(COSTS.fields, blocks) if blocks else None
 
@@ -61,16 +61,18 @@ def cost_block(
 class _Account:
     """Minutes whose words are of one list. Words are numbers by their order from here on: null is 0 and comes first."""
 
-    def __init__(self, told: Sequence[Told], price_of: PriceOf, prices_version: str, weights: Weights) -> None:
-        self._told, self._price_of = told, price_of
+    def __init__(
+        self, emitted: Sequence[EmittedMinute], price_of: PriceOf, prices_version: str, weights: Weights
+    ) -> None:
+        self._emitted, self._price_of = emitted, price_of
         self._prices_version, self._weights = prices_version, weights
-        self._minutes = ints([one.minute_ms for one in told])
-        found = {name: _joined(told, name) for name in TABLES}
+        self._minutes = ints([one.minute_ms for one in emitted])
+        found = {name: _joined(emitted, name) for name in TABLES}
         self.words, places = _in_order(
-            told[0].words, [found[name][1].keys[1 + i] for name, which in _WORDS_OF.items() for i in which]
+            emitted[0].words, [found[name][1].keys[1 + i] for name, which in _WORDS_OF.items() for i in which]
         )
-        self.groups, group_places = _in_order(told[0].group_words, [rows.keys[0] for _, rows in found.values()])
-        self._group_codes = [group_places[one.groups] for one in told]
+        self.groups, group_places = _in_order(emitted[0].group_words, [rows.keys[0] for _, rows in found.values()])
+        self._group_codes = [group_places[one.groups] for one in emitted]
         self._tables = {
             name: (number, _placed_words(rows, _WORDS_OF[name], places, group_places))
             for name, (number, rows) in found.items()
@@ -96,7 +98,7 @@ class _Account:
         return Block(len(owners[0]), {field.name: columns[field.name] for field in COSTS.fields})
 
     def _owners(self, holding: Held) -> tuple[list[Ints], dict[str, Ints]]:
-        """Columns of all owners (told minute, group, use, owner), sorted, and the owner of each row by table."""
+        """Columns of all owners (minute, group, use, owner), sorted, and the owner of each row by table."""
         number, rows = self._tables["usage"]
         tables = {"gpu": list(holding.owners), "usage": [number, *rows.keys[:3]]}
         every = [np.concatenate(columns) for columns in zip(*tables.values(), strict=True)]
@@ -116,13 +118,13 @@ class _Account:
 
     def _prices(self, holding: Held) -> tuple[Ints, Ints, Ints, Ints]:
         """Four columns; each (type, region, minute) is looked up once."""
-        minute = self._minutes[holding.told]
-        groups = grouped([holding.model, holding.region, holding.told])
+        minute = self._minutes[holding.minute_no]
+        groups = grouped([holding.model, holding.region, holding.minute_no])
         first = heads(groups)
-        asked = zip(holding.model[first].tolist(), holding.region[first].tolist(), minute[first].tolist(), strict=True)
-        told = [self._price_of(self._text(model), self._text(region), at_ms) for model, region, at_ms in asked]
+        keys = zip(holding.model[first].tolist(), holding.region[first].tolist(), minute[first].tolist(), strict=True)
+        looked_up = [self._price_of(self._text(model), self._text(region), at_ms) for model, region, at_ms in keys]
         index = indexes(groups)
-        columns = [ints([getattr(prices, name) for prices in told])[index] for name in Prices.__slots__]
+        columns = [ints([getattr(prices, name) for prices in looked_up])[index] for name in Prices.__slots__]
         gpu, host, energy, pue = (np.where(holding.priced, column, UNKNOWN) for column in columns)
         return gpu, host, energy, pue
 
@@ -141,11 +143,11 @@ class _Account:
         return rows, Lines(bill, status != ok, prefill, decode, kv)
 
     def _heads(self, owners: list[Ints]) -> dict[str, Column]:
-        told, group, use, owner = owners
-        version, revision, final = (self._marks(name, told, group) for name in ("version", "revision", "final"))
-        rows = len(told)
+        minute_no, group, use, owner = owners
+        version, revision, final = (self._marks(name, minute_no, group) for name in ("version", "revision", "final"))
+        rows = len(minute_no)
         return {
-            "minute_ms": Numbers(self._minutes[told]),
+            "minute_ms": Numbers(self._minutes[minute_no]),
             "version": Numbers(version.astype("<u8")),
             "revision": Numbers(revision.astype("<u8")),
             "final": Numbers(final.astype("<u4")),
@@ -157,10 +159,10 @@ class _Account:
             "prices_version": Labels(np.ones(rows, dtype=np.int64), [None, self._prices_version.encode()]),
         }
 
-    def _marks(self, name: str, told: Ints, group: Ints) -> Ints:
-        found = np.empty(len(told), dtype=np.int64)
-        for number, one in enumerate(self._told):
-            of = told == number
+    def _marks(self, name: str, minute_no: Ints, group: Ints) -> Ints:
+        found = np.empty(len(minute_no), dtype=np.int64)
+        for number, one in enumerate(self._emitted):
+            of = minute_no == number
             by_group = np.zeros(len(self.groups), dtype=np.int64)
             by_group[self._group_codes[number]] = getattr(one, name)
             found[of] = by_group[group[of]]
@@ -224,10 +226,10 @@ def _amounts(parts: Parts, names: Rows) -> Ints:
     return np.where(parts.line == NO_LINE, UNKNOWN, by_kind[parts.kind, np.maximum(parts.line, 0)])
 
 
-def _joined(told: Sequence[Told], name: str) -> tuple[Ints, Rows]:
-    """Rows of a table of all told minutes, and the number of the minute of each."""
-    rows = joined([one.tables[name] for one in told])
-    return np.repeat(np.arange(len(told), dtype=np.int64), [len(one.tables[name]) for one in told]), rows
+def _joined(emitted: Sequence[EmittedMinute], name: str) -> tuple[Ints, Rows]:
+    """Rows of a table of all emitted minutes, and the number of the minute of each."""
+    rows = joined([one.tables[name] for one in emitted])
+    return np.repeat(np.arange(len(emitted), dtype=np.int64), [len(one.tables[name]) for one in emitted]), rows
 
 
 def _in_order(words: Words, used: Sequence[Ints]) -> tuple[list[Word], Ints]:

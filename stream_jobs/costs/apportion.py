@@ -5,7 +5,7 @@ parts, goes one unit each to the parts with the largest remainders, **of equal r
 So parts add up to the total always, each is off its exact share by less than one unit, a greater weight never gets less
 than a smaller one, and without ties of remainders the order of the parts does not matter: who needs the same result for
 any order of arrival sorts the parts first. (A greater *total* may take a unit from a part: the Alabama paradox. Every
-bill is split anew, nothing is carried from one to the next.)
+bill is split again, nothing is carried from one to the next.)
 
 Bounds: totals and weights in [0, 2**63), the weights of a row together below 2**63. Up to totals of 2**50 (a million
 dollars in nano-dollars) and weights of 2**61 everything is vectorised; beyond, exact all the same but slower.

@@ -21,7 +21,7 @@ import numpy as np
 from schemas.limits import HOUR_MS
 from stream_jobs.costs.apportion import added, apportion
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, rounded
-from stream_jobs.prices.bill import KWH_MJ, PUE_ONE
+from stream_jobs.prices.amounts import KWH_MJ, PUE_ONE
 
 MIG_SLICES = 7
 MIG_SLICES_OF = {"A30": 4}
@@ -104,8 +104,8 @@ def shared_among(amounts: Ints, holders: Holders, bills: int) -> Ints:
     weightless = added(holders.weight, holders.gpu, len(amounts))[holders.gpu] == 0  # nobody knows: equal shares
     known = amounts != UNKNOWN
     parts = apportion(np.where(known, amounts, 0), np.where(weightless, 1, holders.weight), starts)
-    told = np.bincount(holders.bill[known[holders.gpu]], minlength=bills) > 0
-    return np.where(told, added(parts, holders.bill, bills), UNKNOWN)
+    any_known = np.bincount(holders.bill[known[holders.gpu]], minlength=bills) > 0
+    return np.where(any_known, added(parts, holders.bill, bills), UNKNOWN)
 
 
 def _known_sum(columns: Sequence[Ints]) -> Ints:
@@ -136,7 +136,7 @@ def slices_of(gpu_model: str) -> int:
 
 
 def slices_held(mig_profile: str) -> int | None:
-    """Compute slices of a MIG device: 3 for ``3g.40gb``, 1 for ``1c.3g.40gb``; None for a name that tells none.
+    """Compute slices of a MIG device: 3 for ``3g.40gb``, 1 for ``1c.3g.40gb``; None for a name without any.
 
     A compute instance (``1c.3g``) is a part of a GPU instance: it counts what it has itself, so that several of one
     instance do not count twice.
@@ -145,10 +145,10 @@ def slices_held(mig_profile: str) -> int | None:
     return int(first[:-1]) if first[:-1].isdecimal() and first[-1:] in {"c", "g"} and int(first[:-1]) > 0 else None
 
 
-def side_by_side(told: Sequence[int | None]) -> list[int]:
+def side_by_side(values: Sequence[int | None]) -> list[int]:
     """Weights of engines on one GPU from what each held of its memory (it keeps others out even when idle), or of SMs.
 
-    Equal weights where one holder's figure is not known, or all are 0: half a measurement favours whoever has none.
+    Equal weights where one holder's value is not known, or all are 0: half a measurement favours whoever has none.
     """
-    known = [one for one in told if one is not None]
-    return known if len(known) == len(told) and any(known) else [1] * len(told)
+    known = [one for one in values if one is not None]
+    return known if len(known) == len(values) and any(known) else [1] * len(values)

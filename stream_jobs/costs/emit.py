@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from schemas import native
-from schemas.block import Block
-from schemas.costs import COSTS
-from schemas.headers import NATIVE
-from schemas.record import Output
-from schemas.select import select
-from schemas.topics import COSTS_TOPIC
+from schemas.codec import native
+from schemas.codec.block import Block
+from schemas.codec.select import select
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Output
+from schemas.contract.topics import COSTS_TOPIC
+from schemas.rows.costs import COSTS
 from stream_jobs.step import Commit
 
 RECORD_BYTES_MAX = 4 * 1024 * 1024

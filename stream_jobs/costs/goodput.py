@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
-from stream_jobs.rules.ruleset import SloClass
+from stream_jobs.rules.model import SloClass
 
 DEFINITION_VERSION = 1
 OBJECTIVES = ("ttft_us", "tpot_us", "e2e_us")
@@ -45,7 +45,7 @@ class Served:
 class Goodput:
     """Counts of a class; they add. ``missed_*``: good status, but that objective missed (one request may miss several).
 
-    ``untold``: good requests with an objective that could not be judged. Tokens: prompt and output where told.
+    ``unjudged``: good requests with an objective that could not be judged. Tokens: prompt and output where known.
     """
 
     good: int = 0
@@ -55,7 +55,7 @@ class Goodput:
     missed_ttft_us: int = 0
     missed_tpot_us: int = 0
     missed_e2e_us: int = 0
-    untold: int = 0
+    unjudged: int = 0
     good_input_tokens: int = 0
     good_output_tokens: int = 0
 
@@ -96,15 +96,15 @@ def verdicts(served: Served, classes: Sequence[SloClass]) -> tuple[Ints, dict[st
 def goodput(served: Served, classes: Sequence[SloClass]) -> list[Goodput]:
     """Counts of every class, in their order."""
     verdict, missed = verdicts(served, classes)
-    untold = _untold(served, classes)
+    unjudged = _unjudged(served, classes)
     classed = [np.asarray(served.slo_class == number) for number in range(len(classes))]
-    return [_counts(served, verdict, missed, untold, mine) for mine in classed]
+    return [_counts(served, verdict, missed, unjudged, mine) for mine in classed]
 
 
 def _objective(classes: Sequence[SloClass], name: str) -> Ints:
     """Of each class its objective, ``UNKNOWN`` where it has none; and one more for requests of no class."""
-    told = [getattr(slo, name) for slo in classes]
-    return np.array([UNKNOWN if one is None else one for one in [*told, None]], dtype=np.int64)
+    bounds = [getattr(slo, name) for slo in classes]
+    return np.array([UNKNOWN if one is None else one for one in [*bounds, None]], dtype=np.int64)
 
 
 def _missed(served: Served, classes: Sequence[SloClass], name: str) -> Flags:
@@ -112,19 +112,19 @@ def _missed(served: Served, classes: Sequence[SloClass], name: str) -> Flags:
     return np.asarray((bound != UNKNOWN) & (value != UNKNOWN) & (value > bound))
 
 
-def _untold(served: Served, classes: Sequence[SloClass]) -> Flags:
-    asked = [(_objective(classes, name)[served.slo_class] != UNKNOWN, getattr(served, name)) for name in OBJECTIVES]
-    return np.any([bound & (value == UNKNOWN) for bound, value in asked], axis=0)
+def _unjudged(served: Served, classes: Sequence[SloClass]) -> Flags:
+    judged = [(_objective(classes, name)[served.slo_class] != UNKNOWN, getattr(served, name)) for name in OBJECTIVES]
+    return np.any([bound & (value == UNKNOWN) for bound, value in judged], axis=0)
 
 
-def _counts(served: Served, verdict: Ints, missed: dict[str, Flags], untold: Flags, mine: Flags) -> Goodput:
+def _counts(served: Served, verdict: Ints, missed: dict[str, Flags], unjudged: Flags, mine: Flags) -> Goodput:
     counted = dict(zip(VERDICTS, np.bincount(verdict[mine], minlength=len(VERDICTS)).tolist(), strict=True))
     del counted["not_judged"]
     good, late = mine & (verdict == GOOD), mine & (verdict == MISSED)
     return Goodput(
         **counted,
         **{f"missed_{name}": int(np.count_nonzero(late & missed[name])) for name in OBJECTIVES},
-        untold=int(np.count_nonzero(good & untold)),
+        unjudged=int(np.count_nonzero(good & unjudged)),
         good_input_tokens=_told_sum(served.input_tokens[good]),
         good_output_tokens=_told_sum(served.output_tokens[good]),
     )

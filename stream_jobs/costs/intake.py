@@ -1,4 +1,4 @@
-"""Rows of ``window.partials`` as rows of the ledger: time and energy by GPU and holder, usage by engine and line, what
+"""Rows of ``window.partials`` as rows of the buffer: time and energy by GPU and holder, usage by engine and line, what
 engines hold of GPUs that they share."""
 
 from __future__ import annotations
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.block import Block, Labels, Numbers
-from schemas.gpu_shares import SHARES, SHARES_AMOUNTS
+from schemas.codec.block import Block, Labels, Numbers
 from schemas.limits import MINUTE_MS, WINDOW_MS
-from schemas.tables import PARTIALS, Table
-from schemas.usage import USAGE, USAGE_AMOUNTS
-from stream_jobs.costs.ledger import ENGINE, IDLE, TRAINING, Ledger
+from schemas.rows.gpu_shares import SHARES, SHARES_AMOUNTS
+from schemas.rows.tables import PARTIALS, Table
+from schemas.rows.usage import USAGE, USAGE_AMOUNTS
+from stream_jobs.costs.minute_buffer import ENGINE, IDLE, TRAINING, MinuteBuffer
 from stream_jobs.costs.rows import Rows, Words
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
 from stream_jobs.finals.decode import Decoded
@@ -26,7 +26,7 @@ _STARTING = (b"startup",)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Rows for a table of the ledger, with the record and the minute of each; records rise."""
+    """Rows for a table of the buffer, with the record and the minute of each; records rise."""
 
     table: str
     record: Ints
@@ -40,18 +40,18 @@ class Taken:
         return Taken(self.table, self.record[which], self.minutes[which], self.rows.of(which))
 
 
-def taken(decoded: Decoded, ledger: Ledger) -> Taken:
-    """The rows of a table with the ledger's codes for their words."""
+def taken(decoded: Decoded, buffer: MinuteBuffer) -> Taken:
+    """The rows of a table with the buffer's codes for their words."""
     table, rows = _TAKEN[decoded.table.schema]
     minutes = decoded.windows - decoded.windows % MINUTE_MS
-    return Taken(table, decoded.record_of, minutes, rows(decoded, ledger))
+    return Taken(table, decoded.record_of, minutes, rows(decoded, buffer))
 
 
-def _gpu(decoded: Decoded, ledger: Ledger) -> Rows:
-    block, words = decoded.block, ledger.words
+def _gpu(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
+    block, words = decoded.block, buffer.words
     engine, host = words.codes(block.columns["engine_id"]), words.codes(block.columns["host"])
     keys = (
-        _groups(block, ledger.groups),
+        _groups(block, buffer.groups),
         np.where(engine > 0, ENGINE, np.where(_works(block, _TRAINING), TRAINING, IDLE)),
         np.where(engine > 0, engine, host),
         *(words.codes(block.columns[name]) for name in ("gpu_uuid", "gpu_model", "region")),
@@ -64,11 +64,11 @@ def _gpu(decoded: Decoded, ledger: Ledger) -> Rows:
     return Rows(keys, (gpu_ms, _amount(block, "energy_mj_sum"), np.where(starting, gpu_ms, 0)))
 
 
-def _usage(decoded: Decoded, ledger: Ledger) -> Rows:
-    block, words = decoded.block, ledger.words
+def _usage(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
+    block, words = decoded.block, buffer.words
     engine = words.codes(block.columns["engine_id"])
     keys = (
-        _groups(block, ledger.groups),
+        _groups(block, buffer.groups),
         np.full(block.rows, ENGINE, dtype=np.int64),
         np.where(engine > 0, engine, words.code(b"")),
         *(words.codes(block.columns[name]) for name in ("tenant", "model", "slo_class", "status")),
@@ -76,10 +76,10 @@ def _usage(decoded: Decoded, ledger: Ledger) -> Rows:
     return Rows(keys, tuple(_amount(block, name) for name in USAGE_AMOUNTS))
 
 
-def _shares(decoded: Decoded, ledger: Ledger) -> Rows:
-    block, words = decoded.block, ledger.words
+def _shares(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
+    block, words = decoded.block, buffer.words
     keys = (
-        _groups(block, ledger.groups),
+        _groups(block, buffer.groups),
         np.full(block.rows, ENGINE, dtype=np.int64),
         *(words.codes(block.columns[name]) for name in ("engine_id", "gpu_uuid")),
     )
@@ -87,7 +87,7 @@ def _shares(decoded: Decoded, ledger: Ledger) -> Rows:
 
 
 _TAKEN = {GPU.schema: ("gpu", _gpu), USAGE.schema: ("usage", _usage), SHARES.schema: ("share", _shares)}
-"""The ledger's table and how its rows are made, by schema."""
+"""The buffer's table and how its rows are made, by schema."""
 
 
 def _groups(block: Block, groups: Words) -> Ints:

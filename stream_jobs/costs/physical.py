@@ -9,12 +9,12 @@ nothing is guessed.
 Who holds a GPU: whoever's name its time is under, each for its own time. With ``share`` rows those, by weight. In MIG
 mode its devices (rows with a parent), by slices times time, and the slices that nobody holds are idle; the time is that
 of the GPU's own rows where there are any, else that of the device with most. A device with ``share`` rows of its own is
-held by those, its slices times time shared out by their weights. A size that nobody tells leaves the GPU without
+held by those, its slices times time shared out by their weights. An unknown size leaves the GPU without
 prices, shared by time.
 
 Of a GPU that several hold, everybody that a row names is a holder, those who pay nothing with a weight of 0, and so is
-the idle bill of its devices' host: whoever was billed before the last rows came is told again then, with nothing, so
-that the last rows told do not depend on the order in which rows come.
+the idle bill of its devices' host: whoever was billed before the last rows came is emitted again then, with nothing, so
+that the last rows emitted do not depend on the order in which rows come.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.gpu_shares import SHARES_AMOUNTS
 from schemas.limits import MINUTE_MS, WINDOW_MS
+from schemas.rows.gpu_shares import SHARES_AMOUNTS
 from stream_jobs.costs.apportion import added, apportion
 from stream_jobs.costs.bill import side_by_side, slices_held, slices_of
-from stream_jobs.costs.ledger import GPU_KEY, IDLE
+from stream_jobs.costs.minute_buffer import GPU_KEY, IDLE
 from stream_jobs.costs.rows import Rows, Word, grouped, heads, indexes, sums
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints
 
@@ -37,7 +37,7 @@ GAP_MIN_MS = 1_000
 WINDOWS = MINUTE_MS // WINDOW_MS
 
 Owner = tuple[int, int, int, int]
-"""Number of the told minute, group, use, owner."""
+"""Number of the emitted minute, group, use, owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Placed:
     """Columns, one row for each GPU, or MIG device, and who held it: codes of words, and amounts. ``estimated_ms`` and
     ``startup_ms`` are parts of ``gpu_ms``."""
 
-    told: Ints
+    minute_no: Ints
     group: Ints
     use: Ints
     owner: Ints
@@ -62,10 +62,10 @@ class Placed:
 
     def owners(self) -> list[Ints]:
         """Whose bill each row is of."""
-        return [self.told, self.group, self.use, self.owner]
+        return [self.minute_no, self.group, self.use, self.owner]
 
     def __len__(self) -> int:
-        return len(self.told)
+        return len(self.minute_no)
 
     def of(self, which: Ints | Flags) -> Placed:
         """These rows."""
@@ -76,7 +76,7 @@ class Placed:
 class Held:
     """Physical GPUs to be priced, and who holds each: ``gpu`` (row of the columns before it) rises."""
 
-    told: Ints
+    minute_no: Ints
     model: Ints
     region: Ints
     gpu_ms: Ints
@@ -88,17 +88,17 @@ class Held:
     weight: Ints
 
 
-def placed(told: Ints, rows: Rows) -> Placed:
-    """GPU rows of the ledger without their windows: time by placement, gaps filled."""
+def placed(minute_no: Ints, rows: Rows) -> Placed:
+    """GPU rows of the buffer without their windows: time by placement, gaps filled."""
     assert GPU_KEY[-1] == "window"
     *keys, window = rows.keys
-    columns = [told, *keys]
+    columns = [minute_no, *keys]
     groups = grouped(columns)
     first = heads(groups)
     whole = [column[first] for column in columns]
     gpu_ms, energy_mj, startup_ms = (sums(groups, amount) for amount in rows.amounts)
     gpu_ms = np.maximum(gpu_ms, 0)
-    devices = grouped([told, rows.keys[0], rows.keys[1 + GPU_KEY.index("gpu_uuid")]])
+    devices = grouped([minute_no, rows.keys[0], rows.keys[1 + GPU_KEY.index("gpu_uuid")]])
     device = indexes(devices)
     gaps = _gaps(device, window, rows.amounts[0], len(devices))
     estimated_ms = _shared_gaps(gaps, device[first], gpu_ms)
@@ -132,18 +132,18 @@ def _shared_gaps(gaps: Ints, device: Ints, gpu_ms: Ints) -> Ints:
 
 
 def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str) -> Held:
-    """Who holds which GPU. ``shares``: number of the told minute and rows of the ledger's table ``share``; all words
+    """Who holds which GPU. ``shares``: number of the emitted minute and rows of the buffer's table ``share``; all words
     are places in ``words``, which are sorted. ``by``: what shares are of, ``memory`` or ``sm``."""
     share_told, share = shares
     physical = np.where(rows.parent > 0, rows.parent, rows.gpu)
-    special = set(_keys(rows.told, rows.group, physical, rows.parent > 0))
+    special = set(_keys(rows.minute_no, rows.group, physical, rows.parent > 0))
     special |= set(_keys(share_told, share.keys[0], share.keys[3], np.ones(len(share), dtype=np.bool_)))
     if not special:
         return _alone(rows)
-    is_special = np.array([key in special for key in _keys(rows.told, rows.group, physical)], dtype=np.bool_)
+    is_special = np.array([key in special for key in _keys(rows.minute_no, rows.group, physical)], dtype=np.bool_)
     found = [_alone(rows.of(~is_special))]
     for key in sorted(special):
-        of = np.flatnonzero(is_special & (rows.told == key[0]) & (rows.group == key[1]) & (physical == key[2]))
+        of = np.flatnonzero(is_special & (rows.minute_no == key[0]) & (rows.group == key[1]) & (physical == key[2]))
         gpus = np.append(rows.gpu[of], key[2])
         with_shares = (share_told == key[0]) & (share.keys[0] == key[1]) & np.isin(share.keys[3], gpus)
         if len(of):
@@ -151,15 +151,15 @@ def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str
     return _joined(found)
 
 
-def _keys(told: Ints, group: Ints, gpu: Ints, which: Flags | slice = slice(None)) -> list[tuple[int, int, int]]:
-    return list(zip(told[which].tolist(), group[which].tolist(), gpu[which].tolist(), strict=True))
+def _keys(minute_no: Ints, group: Ints, gpu: Ints, which: Flags | slice = slice(None)) -> list[tuple[int, int, int]]:
+    return list(zip(minute_no[which].tolist(), group[which].tolist(), gpu[which].tolist(), strict=True))
 
 
 def _alone(rows: Placed) -> Held:
     every = np.arange(len(rows), dtype=np.int64)
-    told, group, use, owner = rows.owners()
+    minute_no, group, use, owner = rows.owners()
     return Held(
-        told=told,
+        minute_no=minute_no,
         model=rows.model,
         region=rows.region,
         gpu_ms=rows.gpu_ms,
@@ -167,7 +167,7 @@ def _alone(rows: Placed) -> Held:
         estimated_ms=rows.estimated_ms,
         priced=np.ones(len(rows), dtype=np.bool_),
         gpu=every,
-        owners=(told, group, use, owner),
+        owners=(minute_no, group, use, owner),
         weight=np.ones(len(rows), dtype=np.int64),
     )
 
@@ -186,7 +186,7 @@ def _together(rows: Placed, key: tuple[int, int, int], share: Rows, words: Seque
     holders = sorted({**dict.fromkeys(_named(rows, key, share), 0), **weights}.items())
     names = np.array([owner for owner, _ in holders], dtype=np.int64)
     return Held(
-        told=of.told[:1],
+        minute_no=of.minute_no[:1],
         model=of.model[:1],
         region=of.region[:1],
         gpu_ms=ints([gpu_ms]),
@@ -216,8 +216,8 @@ _SUM_OF = {"memory": "memory_bytes", "sm": "sm_util_pct"}
 def _shares(key: tuple[int, int, int], share: Rows, by: str) -> dict[Owner, int]:
     """Holders side by side; equal weights where a reading of anybody's is missing."""
     found = dict(zip(SHARES_AMOUNTS, (column.tolist() for column in share.amounts), strict=True))
-    told = zip(found["readings"], found[f"{by}_readings"], found[_SUM_OF[by]], strict=True)
-    weights = side_by_side([amount if known == readings else None for readings, known, amount in told])
+    readings_of = zip(found["readings"], found[f"{by}_readings"], found[_SUM_OF[by]], strict=True)
+    weights = side_by_side([amount if known == readings else None for readings, known, amount in readings_of])
     pairs = zip(_share_owners(share), weights, strict=True)
     return {(key[0], key[1], use, owner): weight for (use, owner), weight in pairs}
 
@@ -256,11 +256,11 @@ def _side_by_side(whole: int, weights: Mapping[Owner, int]) -> list[tuple[Owner,
 
 
 def _joined(parts: Sequence[Held]) -> Held:
-    before = np.cumsum([0, *(len(part.told) for part in parts)])[:-1]
+    before = np.cumsum([0, *(len(part.minute_no) for part in parts)])[:-1]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     gpu = np.concatenate([part.gpu + first for part, first in zip(parts, before, strict=True)])
     owners = [np.concatenate([part.owners[i] for part in parts]) for i in range(4)]
     return Held(**columns, gpu=gpu, owners=(owners[0], owners[1], owners[2], owners[3]))
 
 
-_COLUMNS = ("told", "model", "region", "gpu_ms", "energy_mj", "estimated_ms", "priced", "weight")
+_COLUMNS = ("minute_no", "model", "region", "gpu_ms", "energy_mj", "estimated_ms", "priced", "weight")

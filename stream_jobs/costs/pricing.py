@@ -10,7 +10,7 @@ from stream_jobs.prices.model import Price
 from stream_jobs.prices.model import Prices as PriceFile
 
 _REMEMBERED_MAX = 100_000
-"""Prices that are remembered; more, and all are looked up anew."""
+"""Prices that are remembered; more, and all are looked up again."""
 
 _Key = tuple[str, str | None, str | None]
 _Lookup = Callable[[str | None, str | None, int], Price | None]

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from schemas.block import Column, Labels
+from schemas.codec.block import Column, Labels
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
 from stream_jobs.finals import kernels
 from stream_jobs.finals.merge import Groups, groups_by

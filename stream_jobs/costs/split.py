@@ -4,7 +4,7 @@
 2. The rest goes to the usage lines of the minute, each (line, kind) by its weight: amount times ``Weights``. Lines of
    requests that failed keep their tenant but are ``__overhead__``: nobody got an answer for that money.
 3. Where no line has a weight, one part takes it all: ``__wasted__`` (a model was loaded, no tokens),
-   ``__unattributed__`` (requests ran, but nobody told their tokens), ``__idle__`` (no model), ``__training__``.
+   ``__unattributed__`` (requests ran, but their tokens are unknown), ``__idle__`` (no model), ``__training__``.
 
 Time, energy and money of a bill are shared out by the same weights, each by largest remainder, ties to the line that
 stands first: callers sort lines by name, so that the order of arrival changes nothing. A bill without any price
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.costs import KINDS, PARTS
+from schemas.rows.costs import KINDS, PARTS
 from stream_jobs.costs.apportion import added, apportion
 from stream_jobs.costs.bill import Bills
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
@@ -60,7 +60,7 @@ WEIGHTS = Weights(version=1, prefill_token=1_000_000, decode_token=4_000_000, kv
 class Lines:
     """Usage of (bill, tenant, model, class, status class), sorted by ``bill``, within it by name.
 
-    ``UNKNOWN``: not told.
+    ``UNKNOWN``: unknown.
     """
 
     bill: Ints
@@ -120,8 +120,8 @@ def _claims(bills: int, unused: Ints, lines: Lines, weights: Weights) -> _Claims
     rows, every = len(lines.bill), np.arange(bills, dtype=np.int64)
     used = added(np.sum(amounts, axis=0, dtype=np.int64).reshape(-1), lines.bill, bills) > 0
     silent = np.zeros(bills, dtype=np.bool_)
-    told = (lines.prefill_tokens != UNKNOWN) | (lines.decode_tokens != UNKNOWN)
-    silent[lines.bill[~told]] = True
+    known = (lines.prefill_tokens != UNKNOWN) | (lines.decode_tokens != UNKNOWN)
+    silent[lines.bill[~known]] = True
     rest = np.where(silent & (unused == WASTED), UNATTRIBUTED, unused)
     number = np.repeat(np.arange(rows, dtype=np.int64), 3)
     none = np.full(bills, NO_LINE, dtype=np.int64)

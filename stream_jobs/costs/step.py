@@ -1,9 +1,9 @@
-"""The cost job as a step: GPU time and usage of a minute become bills with all their parts, told and told again.
+"""The cost job as a step: GPU time and usage of a minute become bills with all their parts, emitted with revisions.
 
 Source is ``window.partials``, one state per partition of it: what must be billed together stands there together, by
-``placement_group``. The ledger keeps the sums of each minute and says when it is told; event time passes as the finals
-job has it (``stream_jobs.finals.progress``), in steps of a window. What is told is gathered in the fold and priced when
-it is sent: prices are no part of the state.
+``placement_group``. The buffer keeps the sums of each minute and says when it is emitted; event time passes as the
+finals job has it (``stream_jobs.finals.progress``), in steps of a window. What is emitted is gathered in the fold and
+priced when it is sent: prices are no part of the state.
 
 Sums can be read again, so a dump holds none of them: it is the marks of every (group, minute) and the progress, and
 ``replay_from`` names the offset of the oldest row that is held. Rows before the offset of the dump are added to the
@@ -12,62 +12,36 @@ minutes that the dump names and to no others, and nothing else of their records 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import orjson
 import zstandard
 
+from schemas.contract.record import Output, Record
+from schemas.contract.topics import COSTS_TOPIC
 from schemas.errors import ContractError
-from schemas.gpu_shares import SHARES_OF
 from schemas.limits import Limits
-from schemas.record import Output, Record
-from schemas.topics import COSTS_TOPIC
+from schemas.rows.gpu_shares import SHARES_OF
 from stream_jobs.costs import emit
 from stream_jobs.costs.account import PriceOf, cost_block
-from stream_jobs.costs.figures import Figures
+from stream_jobs.costs.changes import Changes, State
 from stream_jobs.costs.intake import TABLES, Taken, taken
-from stream_jobs.costs.ledger import Ledger, LedgerLimits, Told
+from stream_jobs.costs.minute_buffer import BufferLimits, MinuteBuffer
+from stream_jobs.costs.stats import stats_of
 from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import decode
 from stream_jobs.finals.progress import Progress, sources_of
 from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
-from stream_jobs.step import Commit
+from stream_jobs.step import Commit, Stat, Step
 
 VERSION = 1
 _LEVEL = 1
 
 
-@dataclass(slots=True)
-class State:
-    """``position`` is the offset behind the last record; records below ``replay_to`` were folded before the state was
-    dumped. ``rejected`` are offsets of records that made a fold raise."""
-
-    partition: int
-    progress: Progress
-    ledger: Ledger
-    rejected: set[int] = field(default_factory=set)
-    position: int = 0
-    replay_to: int = 0
-
-
-@dataclass(slots=True)
-class Changes:
-    """Since the last commit: minutes to be told; the rest is counted."""
-
-    told: list[Told] = field(default_factory=list)
-    late_rows: int = 0
-    gaps: int = 0
-
-
-def _nobody(figures: Figures) -> None:
-    """Figures that nobody wants."""
-
-
-class CostStep:
-    """Costs of a partition of ``window.partials``. ``partitions`` tells those of each source topic, ``targets`` those
-    of ``costs``; ``observe`` gets the figures of every commit when its records are made."""
+class CostStep(Step[State, Changes]):
+    """Costs of a partition of ``window.partials``. ``partitions`` are the counts of each source topic, ``targets``
+    that of ``costs``."""
 
     name = "costs"
 
@@ -78,8 +52,7 @@ class CostStep:
         price_of: PriceOf,
         prices_version: str,
         targets: int = 1,
-        observe: Callable[[Figures], None] = _nobody,
-        ledger_limits: LedgerLimits | None = None,
+        buffer_limits: BufferLimits | None = None,
         topic: str = COSTS_TOPIC,
     ) -> None:
         self._limits = limits
@@ -88,12 +61,11 @@ class CostStep:
         self._price_of = price_of
         self._prices_version = prices_version
         self._targets = targets
-        self._observe = observe
         self._topic = topic
-        self._ledger_limits = ledger_limits or LedgerLimits()
+        self._buffer_limits = buffer_limits or BufferLimits()
 
     def new(self, topic: str, partition: int) -> State:
-        return State(partition, Progress.new(self._sources), Ledger(self._ledger_limits))
+        return State(partition, Progress.new(self._sources), MinuteBuffer(self._buffer_limits))
 
     def changes(self) -> Changes:
         return Changes()
@@ -102,27 +74,27 @@ class CostStep:
         records = [record for record in records if record.offset not in state.rejected]
         heads = [read(record) for record in records]
         decoded = decode(records, [head.schema for head in heads], TABLES)
-        found = [taken(one, state.ledger) for one in decoded]
+        found = [taken(one, state.buffer) for one in decoded]
         offsets = np.array([record.offset for record in records], dtype=np.int64)
         again = int(np.searchsorted(offsets, state.replay_to))
         for one in found:
             rows = one.of(0, again)
-            state.ledger.restore(rows.table, offsets[rows.record], rows.minutes, rows.rows)
+            state.buffer.restore(rows.table, offsets[rows.record], rows.minutes, rows.rows)
         first = again
         for number in range(again, len(records)):
-            if self._hears(state, changes, records[number], heads[number]):
+            if self._advances(state, changes, records[number], heads[number]):
                 self._add(state, changes, found, offsets, first, number + 1)
-                changes.told += state.ledger.pass_to(state.progress.through_ms)
+                changes.emitted += state.buffer.pass_to(state.progress.through_ms)
                 first = number + 1
         self._add(state, changes, found, offsets, first, len(records))
         if records:
             state.position = max(state.position, records[-1].offset + 1)
 
-    def _hears(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> bool:
-        """Take what the record says of its source's progress; whether another window has passed by it."""
+    def _advances(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> bool:
+        """Take the progress that the record announces of its source; whether another window has passed by it."""
         progress, before_ms = state.progress, state.progress.through_ms
         changes.gaps += not progress.is_next(head)
-        progress.hear(head, record.timestamp_ms, self._limits.final_wait_ms)
+        progress.advance(head, record.timestamp_ms, self._limits.final_wait_ms)
         return progress.through_ms > before_ms
 
     def _add(
@@ -134,9 +106,9 @@ class CostStep:
             return
         of = [offsets[part.record] for part in parts]
         minutes, groups = (np.concatenate(c) for c in zip(*((p.minutes, p.rows.keys[0]) for p in parts), strict=True))
-        state.ledger.open(np.concatenate(of), minutes, groups)
+        state.buffer.open(np.concatenate(of), minutes, groups)
         for part, part_offsets in zip(parts, of, strict=True):
-            changes.late_rows += state.ledger.add(part.table, part_offsets, part.minutes, part.rows)
+            changes.late_rows += state.buffer.add(part.table, part_offsets, part.minutes, part.rows)
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
         """The record's rows are missing from now on; whoever folds from an earlier offset passes it over."""
@@ -145,29 +117,22 @@ class CostStep:
         changes.gaps += 1
 
     def due(self, state: State, changes: Changes) -> bool:
-        return bool(changes.told)
+        return bool(changes.emitted)
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        block = cost_block(changes.told, self._price_of, self._prices_version)
-        self._observe(
-            Figures(
-                partition=state.partition,
-                bills=0 if block is None else block.rows,
-                final=sum(int(one.final.sum()) for one in changes.told),
-                late_rows=changes.late_rows,
-                gaps=changes.gaps,
-                held=state.ledger.held,
-                through_ms=state.progress.through_ms,
-            )
-        )
+        block = cost_block(changes.emitted, self._price_of, self._prices_version)
+        changes.bills = 0 if block is None else block.rows
         return [] if block is None else emit.outputs(block, commit, self._targets, self._topic)
 
-    def replay_from(self, state: State) -> int | None:
-        """The offset from which folding must begin again; None: the one behind the last record folded."""
-        return state.ledger.first_offset
+    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
+        return stats_of(state, changes)
+
+    def replay_from(self, state: State, position: int) -> int:
+        first = state.buffer.first_offset
+        return position if first is None else first
 
     def dump(self, state: State) -> list[bytes]:
-        first = state.ledger.first_offset
+        first = state.buffer.first_offset
         found = {
             "version": VERSION,
             "partition": state.partition,
@@ -175,7 +140,7 @@ class CostStep:
             "rejected": sorted(number for number in state.rejected if first is not None and number >= first),
             "passed_ms": state.progress.passed_ms,
             "progress": state.progress.dump(),
-            "ledger": state.ledger.dump(),
+            "ledger": state.buffer.dump(),
         }
         return [zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps(found))]
 
@@ -184,5 +149,5 @@ class CostStep:
         if (found["version"], found["partition"]) != (VERSION, partition):
             raise ContractError(f"snapshot of partition {found['partition']} version {found['version']} is not ours")
         progress = Progress.load(found["progress"], found["passed_ms"], self._sources)
-        ledger = Ledger.load(found["ledger"], self._ledger_limits)
-        return State(partition, progress, ledger, set(found["rejected"]), found["position"], found["position"])
+        buffer = MinuteBuffer.load(found["ledger"], self._buffer_limits)
+        return State(partition, progress, buffer, set(found["rejected"]), found["position"], found["position"])

@@ -15,8 +15,8 @@ end to end time                   everything in the window of the end, no occupa
 queue                             prefill begins with the request
 time to first token               the engine's decode or prefill time; else prompt and answer both spread evenly from
                                   the beginning of prefill to the end (``no_first_token``): not streamed, or failed
-cached tokens                     the whole prompt counts as computed, cached stays null (``cached_untold``)
-prompt or generated tokens        stay null, and so does occupancy (``tokens_untold``)
+cached tokens                     the whole prompt counts as computed, cached stays null (``cached_unknown``)
+prompt or generated tokens        stay null, and so does occupancy (``tokens_unknown``)
 times that contradict each other  queue <= TTFT <= end to end is forced, the later one moves (``disordered``)
 ================================  =====================================================================================
 
@@ -55,29 +55,29 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubts:
+class Assumptions:
     """How many requests there were, and of how many something had to be assumed, in the order of the compiled loop."""
 
     requests: int
     untimed: int
     no_first_token: int
-    cached_untold: int
-    tokens_untold: int
+    cached_unknown: int
+    tokens_unknown: int
     disordered: int
     clipped: int
 
-    def plus(self, other: Doubts) -> Doubts:
+    def plus(self, other: Assumptions) -> Assumptions:
         """Those of both."""
-        return Doubts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return Assumptions(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
-NO_DOUBTS = Doubts(0, 0, 0, 0, 0, 0, 0)
+NO_ASSUMPTIONS = Assumptions(0, 0, 0, 0, 0, 0, 0)
 
 
 class UsageSums:
     """Usage of requests added up by key and window; a request has at least one row. Rows stand as they began.
 
-    The columns of ``cells`` are those of ``schemas.usage.USAGE_AMOUNTS``, ``UNKNOWN`` for null: requests that ended in
+    The columns of ``cells`` are those of ``usage.USAGE_AMOUNTS``, ``UNKNOWN`` for null: requests that ended in
     the last of the windows they touched, prompt tokens that were computed (cached ones are not among them), cached
     tokens, generated tokens, token-milliseconds. Row ``i`` belongs to ``windows[i]`` (start, in ms) and ``keys[i]``.
     Over the rows of a key each is the sum of its requests' totals, exactly.
@@ -88,7 +88,7 @@ class UsageSums:
     def __init__(self, room: int, window_ms: int = MINUTE_MS, span_ms: int = SPAN_MS) -> None:
         """With room for so many rows, at least one, before it grows."""
         self._window_us, self._windows_max = window_ms * _MS_US, span_ms // window_ms
-        self._used, self._counts = np.zeros(1, np.int64), np.zeros(kernels.DOUBTS, np.int64)
+        self._used, self._counts = np.zeros(1, np.int64), np.zeros(kernels.COUNTS, np.int64)
         self._heads = np.empty(0, np.int64)
         self._cells = np.empty((room, kernels.AMOUNTS), np.int64)
         self._nexts, self._windows, self._keys = (np.empty(room, np.int64) for _ in range(3))
@@ -110,8 +110,8 @@ class UsageSums:
         return self._keys[: self.rows]
 
     @property
-    def doubts(self) -> Doubts:
-        return Doubts(*self._counts.tolist())
+    def assumptions(self) -> Assumptions:
+        return Assumptions(*self._counts.tolist())
 
     @property
     def bytes(self) -> int:

@@ -14,8 +14,8 @@ from numba import njit
 
 UNKNOWN = np.iinfo(np.int64).min
 EMPTY = -1
-SEEN, UNTIMED, NO_FIRST_TOKEN, CACHED_UNTOLD, TOKENS_UNTOLD, DISORDERED, CLIPPED, DOUBTS = range(8)
-"""Where requests and each doubt are counted, and how many counts there are."""
+SEEN, UNTIMED, NO_FIRST_TOKEN, CACHED_UNKNOWN, TOKENS_UNKNOWN, DISORDERED, CLIPPED, COUNTS = range(8)
+"""Where requests and each assumption are counted, and how many counts there are."""
 REQUESTS, PREFILL, CACHED, DECODE, KV, AMOUNTS = range(6)
 """Lines of the amounts, and how many there are."""
 
@@ -108,12 +108,12 @@ def _plus(held: Any, amount: Any) -> Any:
 def add_usage(
     at: Any, e2e: Any, queue: Any, ttft: Any, prefill: Any, decode: Any, asked: Any, cached: Any, answered: Any,
     key_of: Any, start: Any, stop: Any, window_us: Any, windows_max: Any,
-    cells: Any, heads: Any, nexts: Any, windows: Any, keys: Any, used: Any, doubts: Any,
+    cells: Any, heads: Any, nexts: Any, windows: Any, keys: Any, used: Any, assumptions: Any,
 ) -> int:  # fmt: skip
     """Add requests ``[start, stop)`` but those without a key to the rows of their windows; returns the one reached.
 
-    Rows of a key are chained, the newest first. Counts the doubts. Stops when the next one might need more rows than
-    there are. One function, because handing arrays on to another costs more than all it does.
+    Rows of a key are chained, the newest first. Counts the assumptions. Stops when the next one might need more rows
+    than there are. One function, because handing arrays on to another costs more than all it does.
     """
     window_ms, number = window_us // _MS_US, np.int64(0)
     for i in range(start, stop):
@@ -132,14 +132,14 @@ def add_usage(
         found = cached[i] if cached_known else np.int64(0)
         computed = max(prompt - found, np.int64(0))
         kept_known = e2e[i] >= 0 and asked_known and answered_known
-        doubts[SEEN] += 1
+        assumptions[SEEN] += 1
         if not (known and asked_known and cached_known and answered_known) or disordered or begin < oldest * window_us:
-            doubts[UNTIMED] += e2e[i] < 0
-            doubts[NO_FIRST_TOKEN] += e2e[i] >= 0 and not known
-            doubts[CACHED_UNTOLD] += asked_known and not cached_known
-            doubts[TOKENS_UNTOLD] += not (asked_known and answered_known)
-            doubts[DISORDERED] += disordered
-            doubts[CLIPPED] += begin < oldest * window_us
+            assumptions[UNTIMED] += e2e[i] < 0
+            assumptions[NO_FIRST_TOKEN] += e2e[i] >= 0 and not known
+            assumptions[CACHED_UNKNOWN] += asked_known and not cached_known
+            assumptions[TOKENS_UNKNOWN] += not (asked_known and answered_known)
+            assumptions[DISORDERED] += disordered
+            assumptions[CLIPPED] += begin < oldest * window_us
         done, seen, told, kept = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for window in range(first, last + 1):
             is_last = window == last

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from schemas import native
-from schemas.build import block_from_rows
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.record import Record
+from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.fields import Field, Kind, Table
-from schemas.gpu_shares import SHARES
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS
-from schemas.record import Record
-from schemas.tables import PARTIALS
-from schemas.topics import WINDOW_PARTIALS
-from schemas.usage import USAGE
+from schemas.rows.gpu_shares import SHARES
+from schemas.rows.tables import PARTIALS
+from schemas.rows.usage import USAGE
 from stream_jobs.costs.account import Prices
 from stream_jobs.costs.step import CostStep
 from stream_jobs.step import Commit

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native
-from schemas.block import Block, Labels, Lists, Numbers
-from schemas.costs import COSTS
+from schemas.codec import native
+from schemas.codec.block import Block, Labels, Lists, Numbers
+from schemas.contract.record import Record
 from schemas.errors import ContractError, RejectedError
-from schemas.record import Record
+from schemas.rows.costs import COSTS
 
 Payer = tuple[str | None, str | None]
-"""Tenant and model; null: nobody's in particular, no model."""
+"""Tenant and model; null: no tenant in particular, no model."""
 Name = tuple[str | None, ...]
 """Use, owner and placement group."""
 Ints = npt.NDArray[np.int64]

@@ -22,7 +22,7 @@ class Mark(NamedTuple):
 class State:
     """``windows`` by start: open ones and hot ones. ``position`` is the offset behind the last record.
 
-    Records below ``replay_to`` were folded before the state was dumped: they build windows again and tell nothing.
+    Records below ``replay_to`` were folded before the state was dumped: they build windows again and emit nothing.
     ``rejected`` are offsets of records that made a fold raise; they are passed over whenever they come again.
     ``newest_ms`` is the newest window that had rows when the state was dumped.
     """
@@ -58,12 +58,13 @@ class State:
 @dataclass(slots=True)
 class Changes:
     """Since the last commit: windows that were closed, blocks that came to windows closed before by schema, and
-    whether the end of any window was passed. The rest is counted."""
+    whether the end of any window was passed. The rest is counted; ``rows`` are those of the commit's records."""
 
     closed: dict[int, Held] = field(default_factory=dict)
     touched: dict[int, Held] = field(default_factory=dict)
     parts: dict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
     passed: bool = False
+    rows: int = 0
     late_rows: int = 0
     gaps: int = 0
     rejected: int = 0

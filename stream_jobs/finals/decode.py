@@ -1,4 +1,4 @@
-"""Rows of many partials records at once, told apart by window."""
+"""Rows of many partials records at once, by window."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native, native_walk, native_words
-from schemas.block import Block, Numbers
+from schemas.codec import native, native_walk, native_words
+from schemas.codec.block import Block, Numbers
+from schemas.codec.select import select
+from schemas.contract.record import Record
 from schemas.errors import ContractError, RejectedError
-from schemas.record import Record
-from schemas.select import select
-from schemas.tables import BY_TABLE_SCHEMA, Table
+from schemas.rows.tables import BY_TABLE_SCHEMA, Table
 from stream_jobs.finals.upstream import TABLES
 
 _TIME_BITS = 44

@@ -8,16 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from schemas import native
-from schemas.block import Block
-from schemas.finals import PROGRESS_SCHEMA, TOPIC_BY_SCHEMA, FinalsHeaders, finals_schema
+from schemas.codec import native
+from schemas.codec.block import Block
+from schemas.codec.select import select
+from schemas.contract.record import Output
+from schemas.contract.topics import WINDOW_FINALS
 from schemas.limits import WINDOW_MS
-from schemas.record import Output
-from schemas.select import select
-from schemas.tables import EXEMPLARS, PARTIALS, Table
-from schemas.topics import WINDOW_FINALS
+from schemas.rows.finals import PROGRESS_SCHEMA, TOPIC_BY_SCHEMA, FinalsHeaders, finals_schema
+from schemas.rows.tables import EXEMPLARS, PARTIALS, Table
 from stream_jobs.finals.changes import Changes, State
-from stream_jobs.finals.figures import Figures
 from stream_jobs.finals.held import Held
 from stream_jobs.windows.emit import part_of
 
@@ -29,8 +28,8 @@ _SCHEMAS = {PARTIALS[topic].schema: finals_schema(topic) for topic in TOPIC_BY_S
 _SCHEMAS[EXEMPLARS.schema] = EXEMPLARS.schema
 
 
-def outputs(state: State, changes: Changes) -> tuple[list[Output], Figures]:
-    """The records of a commit, and what they amount to. The last one tells how far this upstream has come."""
+def outputs(state: State, changes: Changes) -> list[Output]:
+    """The records of a commit; notes how many rows they have. The last one says how far this upstream has come."""
     low_ms = state.progress.low_ms
     found: list[tuple[FinalsHeaders, bytes]] = []
     for window_ms, held in sorted((changes.closed | changes.touched).items()):
@@ -50,12 +49,12 @@ def outputs(state: State, changes: Changes) -> tuple[list[Output], Figures]:
     if found:
         headers, value = found[-1]
         found[-1] = (replace(headers, through_ms=state.progress.through_ms), value)
-    told = [Output(WINDOW_FINALS, 0, None, value, headers.encode()) for headers, value in found]
-    return told, _figures(state, changes, low_ms, sum(headers.rows for headers, _ in found))
+    changes.rows = sum(headers.rows for headers, _ in found)
+    return [Output(WINDOW_FINALS, 0, None, value, headers.encode()) for headers, value in found]
 
 
 def _blocks(held: Held, changes: Changes) -> Iterator[tuple[Table, Block]]:
-    """What is to be told of a window, by table in their fixed order."""
+    """What is emitted of a window, by table in their fixed order."""
     for schema in _ORDER:
         pile = held.piles.get(schema)
         if pile is None:
@@ -83,15 +82,3 @@ def _part(table: Table, block: Block, start: int, stop: int) -> Block:
         return part_of(block, start, stop)
     rows = np.arange(block.rows)
     return select(block, (rows >= start) & (rows < stop))
-
-
-def _figures(state: State, changes: Changes, low_ms: int, rows: int) -> Figures:
-    return Figures(
-        partition=state.partition,
-        windows=len(changes.closed),
-        incomplete=sum(window_ms + WINDOW_MS > low_ms for window_ms in changes.closed),
-        rows=rows,
-        late_rows=changes.late_rows,
-        gaps=changes.gaps + changes.rejected,
-        through_ms=state.progress.through_ms,
-    )

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Block, Column, Labels, Numbers, Texts
-from schemas.native import concat
-from schemas.tables import EXEMPLARS, EXEMPLARS_MAX
+from schemas.codec.block import Block, Column, Labels, Numbers, Texts
+from schemas.codec.native import concat
+from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX
 from stream_jobs.finals.merge import Merged, groups_of, sorted_labels
 
 Whole = npt.NDArray[np.int64]

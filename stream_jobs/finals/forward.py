@@ -1,31 +1,31 @@
-"""What is passed on as it happens: accepted events of a topic, each once, and commands as they were sent.
+"""Forwards accepted events of a topic, each once, and commands as they were sent.
 
-Events are judged as the windows job judges them, re-sends by the same identities, so that what an alert is made of is
-what is counted. Books are the windows job's.
+Events are judged as the windows job judges them, duplicates by the same identities, so that alerts are made of what is
+counted. Books are the windows job's.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from schemas import native
-from schemas.admission import Reject, admit, read_headers
+from schemas.codec import native
+from schemas.codec.select import select
+from schemas.contract.admission import Reject, admit, read_headers
+from schemas.contract.headers import RecordHeaders
+from schemas.contract.record import Output, Record
+from schemas.contract.topics import ALERT_COMMANDS, WINDOW_FINALS
+from schemas.contract.verdicts import Verdict
 from schemas.errors import ContractError
-from schemas.events import BY_TOPIC
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event
-from schemas.finals import COMMANDS_SCHEMA, PassedOnHeaders
-from schemas.headers import RecordHeaders
 from schemas.limits import Limits
-from schemas.record import Output, Record
-from schemas.select import select
-from schemas.topics import ALERT_COMMANDS, WINDOW_FINALS
-from schemas.verdicts import Verdict
-from stream_jobs.step import Commit
+from schemas.rows.finals import COMMANDS_SCHEMA, PassedOnHeaders
+from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows.dedup import Dedup, SourceSeen, join, split
 
 COMMAND_BYTES_MAX = 64 * 1024
@@ -50,7 +50,7 @@ class Waiting:
     left_out: int = 0
 
 
-class ForwardStep:
+class ForwardStep(Step[Forwarding, Waiting]):
     """Passes the records of one source topic on, in their order, to the one partition of ``window.finals``."""
 
     name = "finals"
@@ -112,6 +112,9 @@ class ForwardStep:
 
     def rows(self, state: Forwarding, changes: Waiting, commit: Commit) -> list[Output]:
         return changes.outputs
+
+    def stats(self, state: Forwarding, changes: Waiting) -> Iterable[Stat]:
+        return (Stat("finals_records_skipped", changes.left_out, {"topic": state.topic}),)
 
     def dump(self, state: Forwarding) -> list[bytes]:
         seen = [

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import zstandard
 
-from schemas import native
-from schemas.block import Block
-from schemas.native_walk import decode_many
-from schemas.select import select
-from schemas.tables import EXEMPLARS, Table
+from schemas.codec import native
+from schemas.codec.block import Block
+from schemas.codec.native_walk import decode_many
+from schemas.codec.select import select
+from schemas.rows.tables import EXEMPLARS, Table
 from stream_jobs.finals.exemplars import merge_exemplars
 from stream_jobs.finals.merge import Merged, merge
 

@@ -1,7 +1,7 @@
 """Many blocks of partial rows of one window into one: a row per grouping set and series, in canonical order.
 
 Order: grouping set by name, then the labels in wire order by their bytes, null first. The rules are those of
-``schemas.merging``: counts, sums and bins add, min and max take the extreme, ``_last`` comes from the row with the
+``schemas.ddl.merging``: counts, sums and bins add, min and max take the extreme, ``_last`` comes from the row with the
 greatest last time, of several the greatest known one, null where none of those knows it. Whole numbers throughout, so
 equal rows give equal bytes, in whatever order and cut they came.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins, Block, Column, Labels, Numbers
+from schemas.codec.block import Bins, Block, Column, Labels, Numbers
+from schemas.codec.native import concat
 from schemas.fields import Kind
-from schemas.native import concat
-from schemas.tables import Table
+from schemas.rows.tables import Table
 from stream_jobs.finals import kernels
 from stream_jobs.windows import bin_kernels
 from stream_jobs.windows.emit import compacted, packed
@@ -28,7 +28,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """``newest`` tells for each row of ``block`` the last of the input rows that went into it."""
+    """``newest`` is for each row of ``block`` the last of the input rows that went into it."""
 
     block: Block
     newest: Whole
@@ -46,7 +46,7 @@ class Groups:
 
 
 def merge(table: Table, blocks: Sequence[Block]) -> Merged:
-    """All rows of ``blocks``, which must be some and of one window; for tables of ``schemas.tables.PARTIALS``."""
+    """All rows of ``blocks``, which must be some and of one window; for tables of ``schemas.rows.tables.PARTIALS``."""
     block = concat(table.fields, blocks)
     assert block.rows > 0, "nothing to merge"
     names = [field.name for field in table.fields if field.kind is Kind.LABEL]
@@ -110,7 +110,7 @@ def _numbers(name: str, column: Column, groups: Groups, at: Whole, all_known: Ma
 
 
 def _loop_of(name: str) -> Callable[..., None]:
-    """By the end of a column's name, as ``schemas.merging`` has it."""
+    """By the end of a column's name, as ``schemas.ddl.merging`` has it."""
     if name.endswith(("_count", "_sum")):
         return kernels.add
     return kernels.least if name.endswith("_min") else kernels.greatest

@@ -1,31 +1,31 @@
 """Spend as it changes: bills of ``costs``, of which each newer version replaces the one before, become differences.
 
-What is kept are the bills that may be told again: those of the last ``KEEP_MS`` before the newest of the same upstream
-partition. The cost job tells a minute again for 25 minutes of event time; a bill that is older than what is kept cannot
-be told from one that was counted, so it is left out and counted as such. Differences are exact whole numbers, and each
+What is kept are the bills that may be revised: those of the last ``KEEP_MS`` before the newest of the same upstream
+partition. The cost job revises a minute for 25 minutes of event time; whether an older bill was counted before is no
+longer known, so it is left out and counted as such. Differences are exact whole numbers, and each
 stands on ``window.finals`` once: it is sent with the offset in ``costs`` in one transaction. A minute stays packed for
 snapshots until it changes, because others wait while one is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import orjson
 import zstandard
 
-from schemas import native
-from schemas.build import block_from_rows
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.record import Output, Record
+from schemas.contract.topics import WINDOW_FINALS
 from schemas.errors import ContractError
-from schemas.finals import PassedOnHeaders
 from schemas.limits import DAY_MS, MINUTE_MS
-from schemas.record import Output, Record
-from schemas.spend import SPEND
-from schemas.topics import WINDOW_FINALS
+from schemas.rows.finals import PassedOnHeaders
+from schemas.rows.spend import SPEND
 from stream_jobs import parts as parts_of
 from stream_jobs.finals.bills import Bill, Name, Payer, bills_of, source_of
-from stream_jobs.step import Commit
+from stream_jobs.step import Commit, Stat, Step
 
 KEEP_MS = 30 * MINUTE_MS
 ROWS_MAX = 20_000
@@ -37,7 +37,7 @@ _MAGIC = b"FPS1"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Of a bill that was told: the version that counts, and what it says."""
+    """The version of a bill that counts, and its amounts."""
 
     version: int
     spend: dict[Payer, int]
@@ -79,18 +79,12 @@ class Differences:
             self.spend[key] = self.spend.get(key, 0) + sign * amount
 
 
-def _nobody(partition: int, left_out: int) -> None:
-    """Figures that nobody wants."""
-
-
-class SpendStep:
-    """Passes on by how much the bills of ``costs`` changed. ``observe`` gets partition and bills left out, at every
-    commit."""
+class SpendStep(Step[Spending, Differences]):
+    """Passes on by how much the bills of ``costs`` changed."""
 
     name = "finals"
 
-    def __init__(self, observe: Callable[[int, int], None] = _nobody, target: str = WINDOW_FINALS) -> None:
-        self._observe = observe
+    def __init__(self, target: str = WINDOW_FINALS) -> None:
         self._target = target
 
     def new(self, topic: str, partition: int) -> Spending:
@@ -114,11 +108,7 @@ class SpendStep:
     def reject(self, state: Spending, record: Record, detail: str, changes: Differences) -> None:
         changes.left_out += 1
 
-    def due(self, state: Spending, changes: Differences) -> bool:
-        return False
-
     def rows(self, state: Spending, changes: Differences, commit: Commit) -> list[Output]:
-        self._observe(state.partition, changes.left_out)
         return [
             Output(
                 self._target,
@@ -129,6 +119,9 @@ class SpendStep:
             )
             for rows in _pieces(list(_rows(changes)))
         ]
+
+    def stats(self, state: Spending, changes: Differences) -> Iterable[Stat]:
+        return (Stat("spend_left_out", changes.left_out, {"partition": state.partition}),)
 
     def dump(self, state: Spending) -> list[bytes]:
         minutes = [

@@ -1,8 +1,8 @@
-"""The finals job as a step: partial rows of a window are merged and told once the window has passed.
+"""The finals job as a step: partial rows of a window are merged and emitted once the window has passed.
 
 Source is ``window.partials``, one state per partition of it. Rows are kept until their window has passed
-(``stream_jobs.finals.progress``) and ``hot_ms`` longer; rows that come to a window that has passed are told again, the
-changed series alone and whole; what comes later still is counted and dropped (the tables have it).
+(``stream_jobs.finals.progress``) and ``hot_ms`` longer; rows that arrive in that time make a revision of the changed
+series, each whole; what comes later still is counted and dropped (the tables have it).
 
 What is held is large and can be read again, so a dump holds none of it: it is the progress at a mark, and
 ``replay_from`` names the offset of the mark, before the first row that is still held. The replay ignores what had gone
@@ -12,24 +12,24 @@ by the time of the dump: ``passed_ms`` in it is that of the dump.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from schemas.contract.record import Output, Record
 from schemas.errors import ContractError
 from schemas.limits import HOUR_MS, WINDOW_MS, Limits
-from schemas.record import Output, Record
 from stream_jobs.finals import emit
 from stream_jobs.finals.changes import Changes, Mark, State
 from stream_jobs.finals.decode import Decoded, decode
-from stream_jobs.finals.figures import Figures
 from stream_jobs.finals.held import Held
 from stream_jobs.finals.progress import Progress, sources_of
+from stream_jobs.finals.stats import stats_of
 from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
-from stream_jobs.step import Commit
+from stream_jobs.step import Commit, Stat, Step
 
 OPEN_ROWS_MAX = 4_000_000
 """Rows that came to windows not yet closed, per upstream partition; beyond, the oldest are closed as they are."""
 LOST_BEYOND_MS = HOUR_MS
-"""Of event time, that records may tell of between a snapshot and the last commit: some seconds, more in a backlog."""
+"""Event time that records between a snapshot and the last commit may cover: some seconds, more in a backlog."""
 SETTLED_AFTER_MS = 3 * WINDOW_MS
 """Rows of a window so much older than the newest are merged and packed, though it is open."""
 SETTLED_AT_ONCE = 2_000
@@ -37,13 +37,8 @@ SETTLED_AT_ONCE = 2_000
 VERSION = 1
 
 
-def _nobody(figures: Figures) -> None:
-    """Figures that nobody wants."""
-
-
-class FinalsStep:
-    """Finals of a partition of ``window.partials``. ``partitions`` tells those of each source topic; ``observe`` gets
-    the figures of every commit when its records are made (a commit that fails ends the process)."""
+class FinalsStep(Step[State, Changes]):
+    """Finals of a partition of ``window.partials``. ``partitions`` are the counts of each source topic."""
 
     name = "finals"
 
@@ -51,12 +46,10 @@ class FinalsStep:
         self,
         limits: Limits,
         partitions: Mapping[str, int],
-        observe: Callable[[Figures], None] = _nobody,
         open_rows_max: int = OPEN_ROWS_MAX,
     ) -> None:
         self.limits = limits
         self._sources: tuple[Source, ...] = sources_of(partitions)
-        self._observe = observe
         self._open_rows_max = open_rows_max
 
     def new(self, topic: str, partition: int) -> State:
@@ -82,12 +75,12 @@ class FinalsStep:
             if rows <= 0:
                 return
 
-    def hear(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> None:
-        """Take what the record says of its source's progress, and close what it lets pass."""
+    def advance(self, state: State, changes: Changes, record: Record, head: UpstreamHeaders) -> None:
+        """Take the progress that the record announces of its source, and close windows that have passed."""
         progress, before_ms = state.progress, state.progress.through_ms
         if not progress.is_next(head) and record.offset >= state.replay_to:
             changes.gaps += 1
-        progress.hear(head, record.timestamp_ms, self.limits.final_wait_ms)
+        progress.advance(head, record.timestamp_ms, self.limits.final_wait_ms)
         self._make_room(state)
         if progress.through_ms > before_ms:
             self._close(state, changes, live=record.offset >= state.replay_to)
@@ -119,11 +112,11 @@ class FinalsStep:
         state.forget_marks()
 
     def is_cold(self, state: State, window_ms: int) -> bool:
-        """Whether the window has passed so long ago that rows of it are not told any more."""
+        """Whether the window has passed so long ago that it is not revised any more."""
         return window_ms + WINDOW_MS <= state.progress.through_ms - self.limits.hot_ms
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
-        """The record's rows are missing from now on; whoever folds from an earlier offset passes it over."""
+        """The record's rows are missing from now on; an owner that folds from an earlier offset skips it."""
         state.rejected.add(record.offset)
         state.position = max(state.position, record.offset + 1)
         changes.rejected += 1
@@ -132,13 +125,13 @@ class FinalsStep:
         return changes.passed
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        outputs, figures = emit.outputs(state, changes)
-        self._observe(figures)
-        return outputs
+        return emit.outputs(state, changes)
 
-    def replay_from(self, state: State) -> int | None:
-        """The offset from which folding must begin again; None: the one behind the last record folded."""
-        return state.checkpoint().offset if state.marks else None
+    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
+        return stats_of(state, changes)
+
+    def replay_from(self, state: State, position: int) -> int:
+        return state.checkpoint().offset if state.marks else position
 
     def dump(self, state: State) -> list[bytes]:
         offset, progress = state.checkpoint()
@@ -165,9 +158,9 @@ class FinalsStep:
         newest_ms = found.get("newest_ms", progress.newest_ms)  # the release before did not say
         return State(partition, progress, {}, marks, rejected, position, position, newest_ms)
 
-    def pass_over(self, state: State, offset: int) -> None:
-        """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that nobody takes
-        what comes of them for the whole. Tables have all of them."""
+    def pass_over(self, state: State, offset: int) -> bool:
+        """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that no
+        part of them is taken for the whole. Tables have all of them."""
         progress = state.progress
         beyond_ms = LOST_BEYOND_MS if offset > state.position else 0
         progress.newest_ms = max(progress.newest_ms, state.newest_ms)
@@ -176,6 +169,7 @@ class FinalsStep:
             progress.passed_ms = max(progress.passed_ms, cold_ms + beyond_ms)
         state.marks = []
         state.position = state.replay_to = max(state.position, offset)
+        return True
 
 
 class Intake:
@@ -198,7 +192,7 @@ class Intake:
         for number, (record, head) in enumerate(zip(records, heads, strict=True)):
             for window_ms, rows in pieces.get(number, ()):
                 self._admit(number, record, window_ms, rows)
-            self._step.hear(self._state, self._changes, record, head)
+            self._step.advance(self._state, self._changes, record, head)
             self._state.position = max(self._state.position, record.offset + 1)
         self._move()
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from schemas.contract.record import Record
 from schemas.errors import ContractError
-from schemas.gpu_shares import SHARES
-from schemas.record import Record
-from schemas.tables import EXEMPLARS, PARTIALS, Table
-from schemas.usage import USAGE
+from schemas.rows.gpu_shares import SHARES
+from schemas.rows.tables import EXEMPLARS, PARTIALS, Table
+from schemas.rows.usage import USAGE
 
 Source = tuple[str, int]
 """A source topic and a partition of it."""
@@ -30,8 +30,8 @@ PASSED_OVER = frozenset({USAGE.schema, SHARES.schema})
 
 @dataclass(frozen=True, slots=True)
 class UpstreamHeaders:
-    """The headers of a partials record, see ``stream_jobs.windows.messages``. ``watermark_ms`` is 0 where nothing new
-    is told."""
+    """The headers of a partials record, see ``stream_jobs.windows.messages``. ``watermark_ms`` is 0 where none
+    is announced."""
 
     schema: str
     source: Source
@@ -67,7 +67,7 @@ def read(record: Record) -> UpstreamHeaders:
         raise ContractError(f"{where}: a header is missing or no number: {error}; who wrote it?") from error
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """Where a source's last record stood: the commit's end, its part of how many, its number."""
 
     offset_to: int
@@ -76,12 +76,12 @@ class Place(NamedTuple):
     number: int
 
 
-def place_of(headers: UpstreamHeaders) -> Place:
+def cursor_of(headers: UpstreamHeaders) -> Cursor:
     """Where this record stands."""
-    return Place(headers.offset_to, headers.part, headers.parts, headers.number)
+    return Cursor(headers.offset_to, headers.part, headers.parts, headers.number)
 
 
-def follows(before: Place | None, headers: UpstreamHeaders) -> bool:
+def follows(before: Cursor | None, headers: UpstreamHeaders) -> bool:
     """Whether nothing is missing between the source's last record and this one. Before the first all is well."""
     if before is None:
         return True

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from schemas import native
-from schemas.build import block_from_rows
-from schemas.events import BY_TOPIC
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Record
+from schemas.contract.topics import WINDOW_PARTIALS
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Field, Kind
-from schemas.finals import PASSED_ON_TOPICS
-from schemas.headers import NATIVE
 from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
-from schemas.record import Record
-from schemas.tables import PARTIALS, Table
-from schemas.topics import WINDOW_PARTIALS
+from schemas.rows.finals import PASSED_ON_TOPICS
+from schemas.rows.tables import PARTIALS, Table
 from stream_jobs.finals.forward import ForwardStep
 from stream_jobs.finals.step import FinalsStep
 from stream_jobs.finals.upstream import TABLES

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schemas.limits import MINUTE_MS
-from stream_jobs.rules.model import Function, Measure, Rule
-from stream_jobs.rules.ruleset import RuleSet
+from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 
 PATIENCE_MS = 5 * MINUTE_MS
 """When windows have been incomplete for longer in a row, it is told, and rules go by what there is."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.block import Block, Labels
+from schemas.codec.block import Block, Labels
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Frame, Mask, Whole
 from stream_jobs.insight.measures import counts_of, fills_with_zero, value_of

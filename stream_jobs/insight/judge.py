@@ -11,66 +11,46 @@ last is left out and counted. Nothing hangs on a clock or on the order of rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict
 
-from schemas import native
-from schemas.block import Block
+from schemas.codec import native
+from schemas.codec.block import Block
 from schemas.limits import WINDOW_MS
-from stream_jobs.insight import judge_dump
+from stream_jobs.insight import judge_state
 from stream_jobs.insight.builtin import JUDGING_INCOMPLETE, PATIENCE_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.judge_state import JudgeState
 from stream_jobs.insight.plan import plan
 from stream_jobs.insight.project import View, project
-from stream_jobs.insight.rule_judge import RuleJudge, Tally
+from stream_jobs.insight.rule_judge import RuleJudge
 from stream_jobs.insight.series import SERIES_MAX
 from stream_jobs.insight.spans import Span
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule
 
 
-@dataclass(slots=True)
-class Counters:
-    """Since the process started. ``windows_ignored`` were not newer than the last one judged."""
-
-    windows: int = 0
-    windows_incomplete: int = 0
-    windows_ignored: int = 0
-    judged: int = 0
-    """Windows of series whose value was known."""
-    unjudged: dict[str, int] = field(default_factory=dict)
-    """By reason: ``unknown``, ``below_count``, ``beyond_limit``, ``incomplete``."""
-    series_forgotten: int = 0
-    series: dict[str, int] = field(default_factory=dict)
-    """By rule: those that have a slot."""
-
-
-class Judge:
+class Judge(JudgeState):
     """All rules of a deployment. Rules of kinds without a detector are left to others."""
 
     def __init__(self, rules: Sequence[Rule], series_max: int = SERIES_MAX) -> None:
         self.rules = tuple(rule for rule in rules if rule.kind in DETECTORS)
         asked = plan(self.rules)
-        self.judges = {rule.name: RuleJudge(rule, asked[rule.name], series_max) for rule in self.rules}
-        lengths = sorted({rule.window_ms for rule in self.rules})
-        self.spans = {length_ms: Span(length_ms, self._views(length_ms)) for length_ms in lengths}
-        self.last_ms: int | None = None
-        self.given_up: list[Finding] = []
-        """Of rules that were changed or removed while they fired; told with the next window."""
-        self.incomplete_since_ms: int | None = None
-        """Start of the first of the incomplete windows in a row."""
+        judges = {rule.name: RuleJudge(rule, asked[rule.name], series_max) for rule in self.rules}
+        super().__init__(judges, {})
+        for length_ms in sorted({rule.window_ms for rule in self.rules}):
+            self.spans[length_ms] = Span(length_ms, self._views(length_ms))
         self._dumped: list[bytes] | None = None
-        self._windows = self._incomplete = self._ignored = 0
+        self._ignored = 0
 
     def judge(self, window: Window) -> list[Finding]:
         """Every series that fires in rule windows that this window ends, and once those that have cleared.
 
         In order of rule window end, rule and labels. A window not newer than the last gives nothing.
         """
-        self._windows += 1
         self._dumped = None
-        self._incomplete += not window.complete
         if self.last_ms is not None and window.window_ms <= self.last_ms:
             self._ignored += 1
             return []
@@ -101,25 +81,24 @@ class Judge:
         return self.incomplete_since_ms is not None and end_ms - self.incomplete_since_ms > PATIENCE_MS
 
     @property
-    def counters(self) -> Counters:
-        """As plain numbers."""
-        tallies = [judge.tally for judge in self.judges.values()]
-        reasons = ("unknown", "below_count", "beyond_limit", "incomplete")
-        return Counters(
-            self._windows,
-            self._incomplete,
-            self._ignored,
-            judged=_total(tallies, "judged"),
-            unjudged={reason: _total(tallies, reason) for reason in reasons},
-            series_forgotten=_total(tallies, "forgotten"),
-            series={name: judge.registry.count for name, judge in self.judges.items()},
-        )
+    def stats(self) -> Counter[str]:
+        """Since the process started: the fields of ``RuleStats``, of all rules, and ``ignored`` windows, which were not
+        newer than the one judged before."""
+        total = Counter(ignored=self._ignored)
+        for judge in self.judges.values():
+            total.update(asdict(judge.stats))
+        return total
+
+    @property
+    def series(self) -> dict[str, int]:
+        """By rule: those that have a slot."""
+        return {name: judge.registry.count for name, judge in self.judges.items()}
 
     def dump(self) -> list[bytes]:
         """The state in parts, compressed; equal for equal states. Give all of them to ``load``. Between windows, when
         alerts are told of events alone, they are made once."""
         if self._dumped is None:
-            self._dumped = judge_dump.dump(self)
+            self._dumped = judge_state.dump(self)
         return list(self._dumped)
 
     def load(self, parts: Sequence[bytes]) -> None:
@@ -129,7 +108,7 @@ class Judge:
         firing is told as cleared with the next window. Raises ``ContractError`` for parts that are none of ours.
         """
         self._dumped = None
-        judge_dump.load(self, parts)
+        judge_state.load(self, parts)
 
     def _views(self, length_ms: int) -> list[View]:
         judges = (judge for judge in self.judges.values() if judge.rule.window_ms == length_ms)
@@ -181,7 +160,3 @@ class Projected:
             table = self._window.tables.get(view.topic)
             self._found[view] = native.concat(view.fields, ()) if table is None else project(view, table)
         return self._found[view]
-
-
-def _total(tallies: Sequence[Tally], name: str) -> int:
-    return sum(getattr(tally, name) for tally in tallies)

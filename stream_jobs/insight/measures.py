@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from schemas.block import Bins, Block, Numbers
-from schemas.events import BY_TOPIC
+from schemas.codec.block import Bins, Block, Numbers
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Role
+from schemas.rows.tables import PARTIALS
 from schemas.sketch import ZERO_BIN, bin_of
-from schemas.tables import PARTIALS
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Whole
 from stream_jobs.insight.project import EVENTS, LATEST_AT, match_name, plain

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas.errors import ConfigError
-from schemas.grouping import GroupingSet, sets_of
+from schemas.events.grouping import GroupingSet, sets_of
 from stream_jobs.insight.measures import columns_of
 from stream_jobs.insight.project import View, match_name
 from stream_jobs.rules.model import Measure, Rule, Where

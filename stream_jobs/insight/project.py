@@ -1,7 +1,7 @@
 """From rows of finals to rows per series of a rule: one grouping set, some rows of it, merged by some of its labels.
 
-What comes out has the columns it was asked for and the same rules of merging (``schemas.merging``), so that it can be
-merged again: the 10 s parts of a longer window are projected one by one and brought together at its end. Whole
+What comes out has the columns it was asked for and the same rules of merging (``schemas.ddl.merging``), so that it can
+be merged again: the 10 s parts of a longer window are projected one by one and brought together at its end. Whole
 numbers and bins alone: the order of rows and of parts changes nothing but the order of rows.
 """
 
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas import native
-from schemas.block import Bins, Block, Column, Labels, Numbers
+from schemas.codec import native
+from schemas.codec.block import Bins, Block, Column, Labels, Numbers
+from schemas.events.grouping import OTHER
 from schemas.fields import Field, Kind, Role
-from schemas.grouping import OTHER
-from schemas.tables import PARTIALS
+from schemas.rows.tables import PARTIALS
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Mask, Whole
 from stream_jobs.rules.model import Where

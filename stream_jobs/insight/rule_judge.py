@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from stream_jobs.insight.frame import Detector, Finding, Frame, Judgement, Mask,
 from stream_jobs.insight.frames import Made, Rows, make
 from stream_jobs.insight.plan import Asked
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
-from stream_jobs.rules import conditions
 from stream_jobs.rules.model import Function, Measure, Rule
 
 VERSION = 1
@@ -32,7 +31,7 @@ CHANGED = "the rule was changed or removed"
 
 
 @dataclass(slots=True)
-class Tally:
+class RuleStats:
     """Of windows of series, since the process started. ``unknown``: the value could not be told, or not yet."""
 
     judged: int = 0
@@ -53,7 +52,7 @@ class RuleJudge:
         self.detector: Detector = DETECTORS[rule.kind](rule)
         self.registry = Registry(rule.by, series_max)
         self.firing = Firing(rule.m, rule.n, rule.clear_after, rule.window_ms)
-        self.tally = Tally()
+        self.stats = RuleStats()
         self.last_ms: int | None = None
         self.packed: bytes | None = None
         """The state as it was dumped last, until it changes: one with a longer window does so rarely."""
@@ -78,8 +77,8 @@ class RuleJudge:
         window, fill = (window_ms, rule.window_ms), learn and not self._judges_absence
         made = make(self.asked, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
         self._name(made.taken)
-        frame, off = conditions.applied(rule, made.frame)
-        judgement = conditions.judged(self._detected(frame, learn=learn), frame, off)
+        frame, off = apply_while(rule, made.frame)
+        judgement = judged_while(self._detected(frame, learn=learn), frame, off)
         elapsed = 1 if self.last_ms is None else (window_ms - self.last_ms) // rule.window_ms
         self.last_ms = window_ms
         cleared = self.firing.step(made.frame, judgement, elapsed)
@@ -100,7 +99,7 @@ class RuleJudge:
 
     def pass_by(self, window_ms: int, series: int) -> list[Finding]:
         """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends."""
-        self.tally.incomplete += series
+        self.stats.incomplete += series
         return self._findings(window_ms, np.empty(0, np.int64))
 
     def ended(self) -> list[Finding]:
@@ -155,17 +154,17 @@ class RuleJudge:
         idle_ms = min(self._idle_ms, PRESSED_IDLE_MS) if pressed else self._idle_ms
         slots = self.registry.idle(window_ms - max(idle_ms, self.rule.window_ms), self.firing.firing)
         if len(slots):
-            self.tally.forgotten += len(slots)
+            self.stats.forgotten += len(slots)
             self.registry.forget(slots)
             self.detector.forget(slots)
             self.firing.forget(slots)
 
     def _count(self, made: Made, values: npt.NDArray[np.float64], judged: int) -> None:
         known = int((~np.isnan(values)).sum())
-        self.tally.judged += known
-        self.tally.unknown += max(len(made.frame.slots), judged) - known
-        self.tally.below_count += made.below_count
-        self.tally.beyond_limit += made.beyond_limit
+        self.stats.judged += known
+        self.stats.unknown += max(len(made.frame.slots), judged) - known
+        self.stats.below_count += made.below_count
+        self.stats.beyond_limit += made.beyond_limit
 
     def _findings(self, window_ms: int, cleared: Whole) -> list[Finding]:
         slots = np.flatnonzero(self.firing.firing)
@@ -203,3 +202,27 @@ def _meaning(measure: Measure) -> str:
 
 def _part(arrays: Mapping[str, npt.NDArray[Any]], part: str) -> dict[str, npt.NDArray[Any]]:
     return {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{part}.")}
+
+
+def apply_while(rule: Rule, frame: Frame) -> tuple[Frame, Mask]:
+    """The frame with the first measure unknown where a condition does not hold or is unknown, and where all are known
+    and one does not hold. The frame itself when the rule has no conditions."""
+    known = np.ones(len(frame.slots), np.bool_)
+    if not rule.only_while:
+        return frame, ~known
+    holds = known.copy()
+    for one in rule.only_while:
+        values = frame.values[one.measure]
+        known &= ~np.isnan(values)
+        holds &= (values >= one.low) & (values <= one.high)
+    name = rule.value.name
+    value = np.where(holds, frame.values[name], np.nan)
+    return replace(frame, values={**frame.values, name: value}), known & ~holds
+
+
+def judged_while(judgement: Judgement, frame: Frame, off: Mask) -> Judgement:
+    """The judgement with series whose condition does not hold as within: what the rule describes is not there."""
+    if not off.any():
+        return judgement
+    well = np.isin(judgement.slots, frame.slots[off])
+    return replace(judgement, beyond=judgement.beyond & ~well, within=judgement.within | well)

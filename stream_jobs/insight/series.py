@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Labels
+from schemas.codec.block import Labels
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.insight import frame
 from stream_jobs.insight import group_kernels as kernels

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schemas import native
-from schemas.block import Block
+from schemas.codec import native
+from schemas.codec.block import Block
 from stream_jobs.insight.project import View, merge
 
 PARTS_MAX = 8

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas import native
-from schemas.block import Block
-from schemas.build import block_from_rows
+from schemas.codec import native
+from schemas.codec.block import Block
+from schemas.codec.build import block_from_rows
 from schemas.fields import Field, Kind
 from schemas.limits import WINDOW_MS
-from schemas.tables import PARTIALS
+from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.judge import Judge
 from stream_jobs.insight.project import View
 from stream_jobs.insight.window import Window

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schemas.block import Block
+from schemas.codec.block import Block
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """``tables`` by source topic: rows with the columns of ``schemas.tables.PARTIALS``, one per grouping set and series
+    """``tables`` by source topic: rows with the columns of ``tables.PARTIALS``, one per grouping set and series
     (rows of different origins need not be merged: whoever reads adds them up).
 
-    ``exemplars`` has the columns of ``schemas.tables.EXEMPLARS``; None when none came. ``complete`` is False when the
+    ``exemplars`` has the columns of ``tables.EXEMPLARS``; None when none came. ``complete`` is False when the
     window was closed without having heard of every source.
     """
 

@@ -36,7 +36,6 @@ TIERS = {"batches": "batch", "batch_requests": "batch", "batch": "batch", "flex"
 STANDARD = "standard"
 SERVICE_TIERS = (STANDARD, "batch", "flex", "priority")
 TIER_TABLE = "tiered_pricing"
-ABOVE_MAX = 1_000_000_000
 
 _SUFFIXES = re.compile(r"(?:_above_(?:(?P<hour>1hr)|(?P<above>\d{1,6})k_tokens))|_(?P<tier>" + "|".join(TIERS) + ")")
 _LONGEST_FIRST = sorted(BASES, key=len, reverse=True)
@@ -69,6 +68,6 @@ def field_of(name: str) -> Field | None:
     return Field(kind, tier, above)
 
 
-def speaks_of_price(name: str) -> bool:
-    """True where a field that we cannot read looks like a price, so that leaving it out is told."""
+def names_a_price(name: str) -> bool:
+    """True where a field that is not read looks like a price, so that leaving it out is listed."""
     return bool(_PRICE.search(name))

@@ -1,29 +1,29 @@
-"""The map of hosted models' list prices: JSON text to exact integers. Pure. Format: LiteLLM's price map (MIT).
+"""The map of hosted models' list prices: JSON text to exact integers, and back. Pure. Format: LiteLLM's map (MIT).
 
 Prices are read from their text, never through a float, and kept in pico-dollars (1e-12 USD): 2.5e-06 a token is
-2,500,000. What cannot be read is told and stays unknown; it never becomes 0, and a threshold whose price is unreadable
+2,500,000. What cannot be read is listed and stays unknown; it never becomes 0, and a threshold without a readable price
 stays a threshold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
-from stream_jobs.prices.list_fields import TIER_TABLE, TOKEN_KINDS, Field, field_of, speaks_of_price
-from stream_jobs.prices.list_json import MapTextError, entries_of
-from stream_jobs.prices.problems import PricesError
-from stream_jobs.yaml_files.problems import quoted
+from stream_jobs.prices.list_fields import TIER_TABLE, TOKEN_KINDS, Field, field_of, names_a_price
+from stream_jobs.yaml_files.errors import FileError, quoted
 
 MAP_BYTES_MAX = 16 * 1024 * 1024
-PUSD = 10**12
+PICO_DIGITS = 12
+DIGITS_MAX = 4_300
+PUSD = 10**PICO_DIGITS
 """Pico-dollars of a dollar."""
-
-PRICE_MAX_PUSD = 1_000_000 * PUSD
+PUSD_OF_NUSD = 1_000
 DOCUMENTATION = "sample_spec"
 """An entry that explains the format; no model."""
 
@@ -52,10 +52,6 @@ class Model:
         """Prompt lengths above which other token prices hold, growing; 0 is always one."""
         return tuple(sorted({0} | {one.above for one in self.rates if one.kind in TOKEN_KINDS}))
 
-    def kinds(self, tier: str) -> frozenset[str]:
-        """What the tier prices."""
-        return frozenset(one.kind for one in self.rates if one.tier == tier)
-
 
 @dataclass(frozen=True, slots=True)
 class PriceMap:
@@ -66,27 +62,72 @@ class PriceMap:
     unread: tuple[str, ...] = ()
     version: str = ""
 
+    def find(self, model: str, aliases: Mapping[str, str]) -> Model | None:
+        """The model's entry: alias, the very key, the key behind its provider's name; then the same without regard to
+        capitals where only one key fits. Never another version, host or region of it."""
+        name = aliases.get(model, model)
+        provider, _, key = name.partition("/")
+        if name in self.models:
+            return self.models[name]
+        if key in self.models and self.models[key].provider == provider:
+            return self.models[key]
+        close = [one for key, one in self.models.items() if key.casefold() == name.casefold()]
+        return close[0] if len(close) == 1 else None
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that knows all its pairs, also those whose key comes again."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
 
 def read_map(data: bytes, path: str) -> PriceMap:
-    """The models of a map. Raises ``PricesError`` where the text as a whole is no map; ``unread`` holds the rest."""
-    if len(data) > MAP_BYTES_MAX:
-        raise PricesError(path, (f"{path}:1: the map is larger than {MAP_BYTES_MAX} bytes; split it",))
+    """The models of a map. Raises ``FileError`` where the text as a whole is no map; ``unread`` holds the rest."""
+    text = text_of(data, path)
+    try:
+        found = json.loads(text, parse_float=Decimal, parse_constant=_constant, object_pairs_hook=_Object)
+    except (ValueError, RecursionError) as error:
+        why = getattr(error, "msg", None) or str(error)
+        raise FileError(path, (f"{path}:{getattr(error, 'lineno', 1)}", f"this is no JSON: {why}")) from None
+    if not isinstance(found, _Object):
+        raise FileError(path, (f"{path}:1", "this is no JSON object of models"))
     models: dict[str, Model] = {}
     unread: list[str] = []
-    try:
-        for key, value, line in entries_of(data):
-            if key == DOCUMENTATION:
-                continue
-            at = f"{path}:{line}"
-            told: list[str] = []
-            if key in models:
-                told.append(f"stands already at {models[key].at}; the first one counts")
-            else:
-                models[key] = _model(key, value, at, told)
-            unread += [f"{at}: {quoted(key)}: {said}" for said in told]
-    except MapTextError as error:
-        raise PricesError(path, (f"{path}:{error.line}: {error}",)) from None
+    for (key, value), line in zip(found.pairs, _lines(text, [key for key, _ in found.pairs]), strict=True):
+        wrong: list[str] = []
+        if key in models:
+            wrong.append(f"stands already at {models[key].at}; the first one counts")
+        elif key != DOCUMENTATION:
+            models[key] = _model(key, value, f"{path}:{line}", wrong)
+        unread += [f"{path}:{line}: {quoted(key)}: {what}" for what in wrong]
     return PriceMap(path, models, tuple(unread), version_of(data))
+
+
+def text_of(data: bytes, path: str) -> str:
+    """The text of a map or table. Raises ``FileError`` above ``MAP_BYTES_MAX`` and for what is no UTF-8."""
+    if len(data) > MAP_BYTES_MAX:
+        raise FileError(path, (f"{path}:1", f"the file is larger than {MAP_BYTES_MAX} bytes; split it"))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FileError(path, (f"{path}:{line}", "this is no UTF-8; save it as UTF-8")) from None
+
+
+def _lines(text: str, keys: Iterable[str]) -> Iterator[int]:
+    """The line of each key, found in their order; of one that is written in an unusual way that of the key before."""
+    line, at = 1, 0
+    for key in keys:
+        here = text.find(f"{json.dumps(key, ensure_ascii=False)}:", at)
+        if here >= 0:
+            line, at = line + text.count("\n", at, here), here
+        yield line
 
 
 def version_of(*data: bytes) -> str:
@@ -94,17 +135,17 @@ def version_of(*data: bytes) -> str:
     return sha256(b"".join(sha256(part).digest() for part in data)).hexdigest()[:16]
 
 
-def _model(key: str, value: Any, at: str, told: list[str]) -> Model:
+def _model(key: str, value: Any, at: str, wrong: list[str]) -> Model:
     if not isinstance(value, dict):
-        told.append("is no object of prices; it has none now")
+        wrong.append("is no object of prices; it has none now")
         return Model(key, at)
-    rates = _rates(value, told)
+    rates = rates_of(value, wrong)
     input_max = None
     if TIER_TABLE in value:
-        steps, input_max = _steps(value[TIER_TABLE], told)
+        steps, input_max = _steps(value[TIER_TABLE], wrong)
         rates = {one: rate for one, rate in rates.items() if one.kind not in TOKEN_KINDS} | steps
     if not rates:
-        told.append("has no price that can be read")
+        wrong.append("has no price that can be read")
     return Model(key, at, _text(value.get("litellm_provider")), _text(value.get("mode")), rates, input_max)
 
 
@@ -112,79 +153,71 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _rates(value: Mapping[str, Any], told: list[str]) -> dict[Field, Rate]:
+def rates_of(value: Mapping[str, Any], wrong: list[str]) -> dict[Field, Rate]:
+    """The rates among the fields of an entry; ``wrong`` gets what cannot be read."""
     found: dict[Field, Rate] = {}
-    for name, given in value.items():
+    for name, amount in value.items():
         what = field_of(name)
         if what is None:
-            if speaks_of_price(name) and name != TIER_TABLE and given is not None:
-                told.append(f"{name} is not read")
+            if names_a_price(name) and name != TIER_TABLE and amount is not None:
+                wrong.append(f"{name} is not read")
             continue
-        rate = Rate(_pusd(given, name, told), name)
-        found[what] = _agreed(found[what], rate, what, told) if what in found else rate
+        rate = Rate(_pusd(amount, name, wrong), name)
+        found[what] = _agreed(found[what], rate, what, wrong) if what in found else rate
     return found
 
 
-def _agreed(one: Rate, other: Rate, what: Field, told: list[str]) -> Rate:
+def _agreed(one: Rate, other: Rate, what: Field, wrong: list[str]) -> Rate:
     """Two fields for one thing: equal ones are one, a second's 0 beside a price is none, others are unknown."""
     if one.pusd == other.pusd or (what.kind == "second" and other.pusd == 0):
         return one
     if what.kind == "second" and one.pusd == 0:
         return other
-    told.append(f"{one.field} and {other.field} differ; neither is used")
+    wrong.append(f"{one.field} and {other.field} differ; neither is used")
     return Rate(None, one.field)
 
 
-def _pusd(given: Any, name: str, told: list[str]) -> int | None:
-    if given is None:
+def _pusd(amount: Any, name: str, wrong: list[str]) -> int | None:
+    if amount is None:
         return None
     try:
-        return pusd_of(given)
+        return pusd_of(amount)
     except ValueError as error:
-        told.append(f"{name} = {quoted(str(given))} {error}")
+        wrong.append(f"{name} = {quoted(str(amount))} {error}")
         return None
 
 
-def pusd_of(given: Any) -> int:
+def pusd_of(amount: Any) -> int:
     """Pico-dollars of a number, or of the text of one, in dollars. Raises ``ValueError`` with what is wrong."""
-    if isinstance(given, bool) or not isinstance(given, int | Decimal | str):
+    if isinstance(amount, bool) or not isinstance(amount, int | Decimal | str):
         raise ValueError("is no number")
     try:
-        exact = Decimal(given)
+        exact = Decimal(amount)
     except InvalidOperation:
         raise ValueError("is no number") from None
     if not exact.is_finite() or (exact and not -40 < exact.adjusted() < 7):
         raise ValueError("is no price: too large, too small or not finite")
-    if exact.is_signed() and exact:
+    if exact < 0:
         raise ValueError("is negative")
-    sign, digits, exponent = exact.as_tuple()
-    assert not sign or not exact
-    assert isinstance(exponent, int)
-    return _shifted(int("".join(map(str, digits))), exponent + 12)
+    if len(exact.as_tuple().digits) <= DIGITS_MAX:
+        top, bottom = exact.as_integer_ratio()
+        if top * PUSD % bottom == 0:
+            return top * PUSD // bottom
+    raise ValueError(f"has more digits than a pico-dollar ({PICO_DIGITS} behind the point)")
 
 
-def _shifted(digits: int, exponent: int) -> int:
-    if exponent >= 0:
-        return digits * 10**exponent
-    whole, left = divmod(digits, 10 ** min(-exponent, 4_300))
-    if left:
-        raise ValueError("has more digits than a pico-dollar (12 behind the point)")
-    return whole
-
-
-def _steps(table: Any, told: list[str]) -> tuple[dict[Field, Rate], int | None]:
+def _steps(table: Any, wrong: list[str]) -> tuple[dict[Field, Rate], int | None]:
     """Rates of ``tiered_pricing`` by the prompt length above which they hold; nothing where its shape is another."""
     try:
         ordered = sorted(_ranges(table), key=lambda one: one[0])
+        if ordered[0][0] != 0 or any(a[1] != b[0] for a, b in pairwise(ordered)):
+            raise ValueError("its ranges overlap, leave a gap or do not begin at 0")
     except ValueError as error:
-        told.append(f"{TIER_TABLE} is not read: {error}")
-        return {}, None
-    if ordered[0][0] != 0 or any(a[1] != b[0] for a, b in pairwise(ordered)):
-        told.append(f"{TIER_TABLE} is not read: its ranges overlap, leave a gap or do not begin at 0")
+        wrong.append(f"{TIER_TABLE} is not read: {error}")
         return {}, None
     found: dict[Field, Rate] = {}
     for low, high, row in ordered:
-        for what, rate in _rates({k: v for k, v in row.items() if k != "range"}, told).items():
+        for what, rate in rates_of({k: v for k, v in row.items() if k != "range"}, wrong).items():
             found[Field(what.kind, what.tier, low)] = Rate(rate.pusd, f"{TIER_TABLE}[{low}, {high}].{rate.field}")
     return found, ordered[-1][1]
 
@@ -206,3 +239,35 @@ def _count(end: Any) -> int:
     if isinstance(end, bool) or not isinstance(end, int | Decimal) or not 0 <= end < 10**12 or end != int(end):
         raise ValueError("a range is no pair of token counts")
     return int(end)
+
+
+def map_text(prices: PriceMap) -> str:
+    """The map in the format it was read in, one model a line, in the order of its keys.
+
+    Reading it gives the same rates; prices that could not be read stand as null, which keeps them unknown.
+    """
+    lines = [f"{json.dumps(key)}: {{{', '.join(_fields(prices.models[key]))}}}" for key in sorted(prices.models)]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _fields(model: Model) -> Iterable[str]:
+    for name, text in (("litellm_provider", model.provider), ("mode", model.mode)):
+        if text is not None:
+            yield f"{json.dumps(name)}: {json.dumps(text)}"
+    steps: dict[str, list[str]] = {}
+    for rate in model.rates.values():
+        amount = "null" if rate.pusd is None else dollars(rate.pusd)
+        span, dot, name = rate.field.removeprefix(TIER_TABLE).partition("].")
+        if dot:
+            steps.setdefault(span + "]", []).append(f"{json.dumps(name)}: {amount}")
+        else:
+            yield f"{json.dumps(rate.field)}: {amount}"
+    if steps:
+        rows = [f'{{"range": {span}, {", ".join(fields)}}}' for span, fields in steps.items()]
+        yield f"{json.dumps(TIER_TABLE)}: [{', '.join(rows)}]"
+
+
+def dollars(pusd: int) -> str:
+    """Pico-dollars as dollars in plain decimal digits, exactly."""
+    whole, part = divmod(pusd, PUSD)
+    return f"{whole}.{part:0{PICO_DIGITS}d}".rstrip("0").rstrip(".")

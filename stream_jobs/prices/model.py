@@ -2,25 +2,37 @@
 
 Which entry counts, by rule: of the entries that fit, the one that names the GPU by more words, then the one that names
 the region instead of ``*``. An entry names a GPU by words: ``H100`` fits ``NVIDIA H100 80GB HBM3``, ``A100 40GB`` only
-a model with both. The first entry with a period at that moment decides; a period that says ``null`` decides too. Where
-two entries fit equally well nothing is guessed: the price is unknown.
+a model with both. The first entry with a period at that moment decides; a period that is null decides too. Where two
+entries fit equally well nothing is guessed: the price is unknown.
+
+A period is [from, until), in whole minutes, so that a bill of one minute has one price.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import groupby
+from zoneinfo import ZoneInfo
 
 from stream_jobs.prices.amounts import half_even
 from stream_jobs.prices.list_map import PriceMap
-from stream_jobs.prices.periods import MINUTE_MS, Period, in_force
-from stream_jobs.prices.tariff import Band, band_at
 
 ANY = "*"
 DEFAULT_COMMITMENT = "on_demand"
+MINUTE_MS = 60_000
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+UNITS = {
+    "gpu_hour": "nUSD/GPU-hour",
+    "host_hour": "nUSD/host-hour",
+    "energy": "nUSD/kWh",
+    "pue": "millionths",
+    "grid": "ugCO2e/kWh",
+}
+"""The tiny unit of each section's amounts."""
 _WORD = re.compile(r"[a-z0-9.]+")
 
 
@@ -36,10 +48,38 @@ class Price:
     from_ms: int
     until_ms: int | None
     at: str
-    said: str
+    text: str
     source: str | None = None
     gpus: int | None = None
     """Of a host: how many GPUs share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """``value`` from minute ``start`` to before minute ``end`` of the ``days`` (0 is Monday)."""
+
+    days: frozenset[int]
+    start: int
+    end: int
+    value: int
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """``value`` in the section's tiny unit, None where it is unknown; ``text`` is what it was read from."""
+
+    from_ms: int
+    until_ms: int | None
+    value: int | None
+    at: str
+    text: str = "null"
+    bands: tuple[Band, ...] = ()
+
+    def holds(self, at_ms: int) -> bool:
+        """True within [from, until)."""
+        return self.from_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +97,15 @@ class Entry:
     gpus: int | None = None
 
     @property
+    def name(self) -> str:
+        """Its section and what it is for."""
+        named = " / ".join(part for part in (self.gpu, self.region, self.commitment) if part != ANY)
+        return f"{self.section} {named or ANY}"
+
+    @property
     def words(self) -> frozenset[str]:
         """The words that a model's name must have; none for ``*``."""
         return words_of(self.gpu)
-
-    @property
-    def key(self) -> tuple[str, frozenset[str], str, str]:
-        """What may be in a file once."""
-        return self.section, self.words, self.region, self.commitment
 
     def fits(self, words: frozenset[str], region: str | None, commitment: str) -> bool:
         """True where it is for that GPU, region and commitment. An unknown region fits ``*`` only."""
@@ -76,22 +117,12 @@ class Entry:
         return len(self.words), self.region != ANY
 
 
-UNITS = {
-    "gpu_hour": "nUSD/GPU-hour",
-    "host_hour": "nUSD/host-hour",
-    "energy": "nUSD/kWh",
-    "pue": "millionths",
-    "grid": "ugCO2e/kWh",
-}
-"""The tiny unit of each section's amounts."""
-
-
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Everything a price file says. ``warnings``: what stays unpriced, and what looks like a mistake.
+    """Everything in a price file. ``warnings``: what stays unpriced, and what looks like a mistake.
 
     ``version`` names the bytes of the file and of its map: what a bill was rated with. A price holds until its
-    ``until_ms``, so whoever asks often (a lookup takes tens of microseconds) remembers it by what was asked.
+    ``until_ms``; a lookup takes tens of microseconds, so callers with many lookups remember its result.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -110,7 +141,7 @@ class Prices:
         return self._price("host_hour", gpu_model or "", region, ANY, at_ms)
 
     def host_nusd_per_gpu_hour(self, gpu_model: str | None, region: str | None, at_ms: int) -> Price | None:
-        """What each GPU of a host pays of its hour, half to even. None: unpriced, or nobody says how many share it."""
+        """What each GPU of a host pays of its hour, half to even. None: unpriced, or the file has no ``gpus``."""
         price = self.host_nusd_per_hour(gpu_model, region, at_ms)
         if price is None or (price.gpus is None and price.amount):
             return None
@@ -128,13 +159,9 @@ class Prices:
         """Micrograms of CO2e of a kilowatt-hour. None: unknown."""
         return self._price("grid", "", region, ANY, at_ms)
 
-    def in_section(self, section: str) -> tuple[Entry, ...]:
-        """Entries of a section in the file's order."""
-        return tuple(one for one in self.entries if one.section == section)
-
     def _price(self, section: str, gpu: str, region: str | None, commitment: str, at_ms: int) -> Price | None:
         words = words_of(gpu)
-        fitting = [one for one in self.in_section(section) if one.fits(words, region, commitment)]
+        fitting = [one for one in self.entries if one.section == section and one.fits(words, region, commitment)]
         fitting.sort(key=lambda one: one.closeness, reverse=True)
         for _, group in groupby(fitting, key=lambda one: one.closeness):
             found = [(one, period) for one in group if (period := in_force(one.periods, at_ms))]
@@ -143,22 +170,66 @@ class Prices:
         return None
 
 
+def in_force(periods: Sequence[Period], at_ms: int) -> Period | None:
+    """The period that holds; None before the first and behind the last."""
+    return next((one for one in periods if one.holds(at_ms)), None)
+
+
 def price_of(entry: Entry, period: Period, at_ms: int) -> Price | None:
-    """What a period says for that minute; None where it says unknown."""
+    """The price in a period at that minute; None where it is unknown."""
     if period.value is None:
         return None
     unit = UNITS[entry.section]
     if not period.bands:
         ends = period.from_ms, period.until_ms
-        return Price(period.value, unit, *ends, period.at, period.said, entry.source, entry.gpus)
-    holding: Band | Period = band_at(period.bands, entry.timezone, at_ms) or period
+        return Price(period.value, unit, *ends, period.at, period.text, entry.source, entry.gpus)
+    band = band_at(period.bands, entry.timezone, at_ms)
+    value, at, text = (band.value, band.at, band.text) if band else (period.value, period.at, period.text)
     minute = at_ms - at_ms % MINUTE_MS
-    value = holding.value
-    assert value is not None
-    return Price(value, unit, minute, minute + MINUTE_MS, holding.at, holding.said, entry.source)
+    return Price(value, unit, minute, minute + MINUTE_MS, at, text, entry.source)
+
+
+def band_at(bands: Sequence[Band], zone: str, at_ms: int) -> Band | None:
+    """The band that holds then in that time zone. ``at_ms`` within the calendar."""
+    if not bands:
+        return None
+    local = datetime.fromtimestamp(at_ms // 1_000, zone_of(zone))
+    minute = local.hour * 60 + local.minute
+    return next((b for b in bands if local.weekday() in b.days and b.start <= minute < b.end), None)
+
+
+@lru_cache(maxsize=256)
+def zone_of(name: str) -> ZoneInfo:
+    """A time zone. Raises ``ValueError``, ``OSError`` or ``KeyError`` for an unknown one."""
+    return ZoneInfo(name)
 
 
 @lru_cache(maxsize=4_096)
 def words_of(name: str) -> frozenset[str]:
-    """The words of a GPU's name, small, without blanks, hyphens and ``*``."""
+    """The words of a GPU's name, in small letters, without blanks, hyphens and ``*``."""
     return frozenset(_WORD.findall(name.lower()))
+
+
+def instant_of(text: str) -> int:
+    """Milliseconds since 1970 of ``2026-01-01`` (midnight UTC) or ``2026-01-01T06:00:00Z``, a whole minute.
+
+    Raises ``ValueError`` or ``OverflowError``.
+    """
+    if len(text) == len("2026-01-31"):
+        day = date.fromisoformat(text)
+        found = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    else:
+        found = datetime.fromisoformat(text)
+    seconds = found.timestamp()
+    if found.tzinfo is None or seconds < 0 or seconds % 60:
+        raise ValueError(text)
+    return int(seconds) * 1_000
+
+
+def instant_text(at_ms: int) -> str:
+    """The shortest of both ways to write it; beyond the calendar the number itself."""
+    try:
+        text = datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+    return text.removesuffix("T00:00:00Z")

@@ -1,4 +1,4 @@
-"""A rule in plain words: what it looks at, when it fires and clears, where its figures come from, its cost. Pure."""
+"""A rule in plain words: what it looks at, when it fires and clears, which columns it reads, its cost. Pure."""
 
 from __future__ import annotations
 
@@ -50,12 +50,10 @@ def _series(rule: Rule) -> str:
 
 
 def _judges(rule: Rule) -> str:
-    told = f"every {_time(rule, 1)} of event time"
-    if rule.min_count > 1:
-        told += f", where at least {rule.min_count} events came"
     measures = {measure.name: measure for measure in rule.measures}
-    told += "".join(f", while {_while(one, measures[one.measure])}" for one in rule.only_while)
-    return told
+    count = f", where at least {rule.min_count} events came" if rule.min_count > 1 else ""
+    whiles = "".join(f", while {_while(one, measures[one.measure])}" for one in rule.only_while)
+    return f"every {_time(rule, 1)} of event time{count}{whiles}"
 
 
 def _while(one: While, measure: Measure) -> str:
@@ -71,7 +69,7 @@ def _fires(rule: Rule) -> str:
         if rule.n > 1
         else "at the first window out of line"
     )
-    return f"{when}: {_time(rule, rule.m)} after a sudden change at the soonest; told again every {_again(rule)}"
+    return f"{when}: {_time(rule, rule.m)} after a sudden change at the soonest; notified again every {_again(rule)}"
 
 
 def _again(rule: Rule) -> str:

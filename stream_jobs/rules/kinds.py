@@ -1,7 +1,7 @@
 """The kinds of detectors, as one table: which measures each needs, which options it has, and what they mean.
 
 Loading a rule checks its options against this table and fills in the defaults, so that detectors find every option of
-their kind. ``docs/rules.md`` holds the same table; a test compares them.
+their kind. ``docs/how-to/rules.md`` holds the same table; a test compares them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A measure that a detector asks for by name. ``value`` is what the rule's ``metric`` says."""
+    """A measure that a detector reads by name. ``value`` is what the rule's ``metric`` says."""
 
     name: str
     meaning: str
@@ -60,7 +60,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class DetectorKind:
-    """``one_of``: groups of options of which exactly one must be given. ``state_bytes``: per series, about."""
+    """``one_of``: groups of options of which exactly one must be written. ``state_bytes``: per series, about."""
 
     name: str
     meaning: str
@@ -151,7 +151,7 @@ _DETECTORS = (
         (
             Option("above", Form.LEVEL, None, "fires when it rises by more than this `per`", signed=True),
             Option("below", Form.LEVEL, None, "fires when it rises by less than this (negative: falls)", signed=True),
-            Option("per", Form.CHOICE, "hour", "of which time the change is told", choices=("hour", "minute")),
+            Option("per", Form.CHOICE, "hour", "of which time the change is", choices=("hour", "minute")),
             _seconds("over_s", 600.0, "the change is taken over this", 20, 86_400),
             Option("leave", Form.LEVEL, None, "is well again beyond this; default the level", signed=True),
         ),
@@ -220,7 +220,7 @@ _DETECTORS = (
         state_bytes=64,
     ),
     DetectorKind(
-        "given",
+        "load_adjusted",
         "out of the ordinary for this much load",
         (VALUE, Slot("load", "what explains it, such as requests running")),
         (
@@ -252,13 +252,13 @@ _DETECTORS = (
         "starved",
         "the GPU idles while requests wait",
         (
-            Slot("value", "how busy the GPU is"),
+            Slot("value", "utilization of the GPU"),
             Slot("waiting", "requests in the queue"),
-            Slot("cpu", "how busy the processors are: named as the cause when high", required=False),
+            Slot("cpu", "utilization of the processors: named as the cause when high", required=False),
             Slot("pcie", "bytes a second over PCIe: named as the cause when high", required=False),
         ),
         (
-            Option("below", Form.LEVEL, None, "the GPU idles below this; must be given"),
+            Option("below", Form.LEVEL, None, "the GPU idles below this; must be written"),
             Option("leave", Form.LEVEL, None, "is well again above this; default the level"),
             Option("waiting_above", Form.LEVEL, 1.0, "and more requests than this wait", of="waiting"),
             Option("cpu_above", Form.LEVEL, None, "the processors are the likely cause above this", of="cpu"),
@@ -270,12 +270,12 @@ _DETECTORS = (
     DetectorKind(
         "regression",
         "a model version is worse than the versions before it",
-        (VALUE, Slot("hosts", "on how many hosts it runs: only told", required=False)),
+        (VALUE, Slot("hosts", "on how many hosts it runs: only shown", required=False)),
         (
             _direction("above"),
             _relative(0.1),
             Option("min_count", Form.WHOLE, 200, "requests of each version before they are compared", 1, 10**9),
-            Option("version", Form.DIMENSION, "model_version", "the label that tells versions apart"),
+            Option("version", Form.DIMENSION, "model_version", "the label of versions"),
             _seconds("half_life_s", 3_600.0, "half of what is known of a version is younger", 60),
             _RELEARN,
         ),

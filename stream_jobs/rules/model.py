@@ -1,4 +1,4 @@
-"""A rule, as data. ``stream_jobs.rules.load`` reads it from YAML, ``stream_jobs.insight`` judges by it."""
+"""Rules and what stands beside them in a file, as data. ``load`` reads them, ``stream_jobs.insight`` judges by them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
+from schemas.contract.alert_commands import Command
 from schemas.limits import WINDOW_MS
 
 
@@ -110,3 +111,54 @@ class Rule:
     def value(self) -> Measure:
         """What the rule looks at first."""
         return self.measures[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SloClass:
+    """Objectives of a service class: ``share`` of its requests keep each latency that is given."""
+
+    name: str
+    share: float
+    ttft_us: int | None = None
+    tpot_us: int | None = None
+    e2e_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuEvent:
+    """What to do about GPU events of these ``kinds``. ``codes`` and ``reported`` severities empty: any.
+
+    ``severity`` None: no alert. ``ended_by``: kinds of event that end it, for the same GPU; else it ends when none came
+    for ``lasts_ms``.
+    """
+
+    kinds: tuple[str, ...]
+    codes: tuple[int, ...]
+    reported: tuple[str, ...]
+    severity: str | None
+    advice: str
+    ended_by: tuple[str, ...]
+    lasts_ms: int
+
+    def covers(self, kind: str, code: int | None, reported: str | None) -> bool:
+        """True for an event of this kind, code and severity."""
+        return (
+            kind in self.kinds
+            and (not self.codes or code in self.codes)
+            and (not self.reported or reported in self.reported)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """``disabled`` are rules that were read and checked, but do not judge. ``gpu_events``: the first that covers."""
+
+    rules: tuple[Rule, ...]
+    silences: tuple[Command, ...] = ()
+    slo_classes: tuple[SloClass, ...] = ()
+    gpu_events: tuple[GpuEvent, ...] = ()
+    disabled: tuple[Rule, ...] = ()
+
+    def gpu_event(self, kind: str, code: int | None, reported: str | None) -> GpuEvent | None:
+        """What to do about an event: the first that covers it; None for one that nothing covers."""
+        return next((event for event in self.gpu_events if event.covers(kind, code, reported)), None)

@@ -1,98 +1,111 @@
-"""Rules made of other rules, as nodes: a shipped one with a user's changes, one per service class. Pure."""
+"""Rules made of other rules, as trees: a shipped one with a file's changes, one per service class. Pure.
+
+What is no rule by its shape is left as it is: the models refuse it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from stream_jobs.rules.kinds import KINDS
-from stream_jobs.rules.ruleset import SloClass
-from stream_jobs.rules.sections import LATENCIES
-from stream_jobs.yaml_files.nodes import Node, Scalar, Table
-from stream_jobs.yaml_files.problems import Problems, WrongError
-from stream_jobs.yaml_files.scalars import choice, table
+from stream_jobs.rules.model import SloClass
+from stream_jobs.rules.rule_entry import LATENCIES, ONLY_CHECKED
+from stream_jobs.yaml_files.tree import Items, Table, Word
 
 _INNER = ("options", "measures", "while")
 """Keys whose own keys are replaced one by one."""
+_STAND_IN = SloClass("any", 0.99, 1_000_000, 1_000_000, 1_000_000)
+"""Of it are rules that are only checked."""
 
 
-def called(node: Table) -> str:
+def merged(mine: Table, base: Table) -> Table:
+    """The file with what it includes: a rule of the same name is changed in its place, others come behind those of the
+    base; of other lists the file's entries come first, of service classes its own count."""
+    written = {key: value for key, value in mine.items() if value is not None}
+    found = {key: value for key, value in base.items() if key not in written} | written
+    for key in base.keys() & written.keys():
+        value = written[key]
+        if isinstance(value, Items):
+            found[key] = Items([*_rules(value, base[key])] if key == "rules" else [*value, *base[key]], value.at)
+        elif isinstance(value, Table):
+            found[key] = Table(value | {one: base[key][one] for one in base[key] if one not in value}, value.at)
+    return Table(found, mine.at)
+
+
+def _rules(mine: Items, base: Items) -> Iterator[Any]:
+    changes: dict[str, list[Table]] = {}
+    for rule in mine:
+        changes.setdefault(called(rule), []).append(rule)
+    for rule in base:
+        yield from [_changed(rule, one) for one in changes.get(called(rule), ())] or [rule]
+    known = {called(rule) for rule in base}
+    yield from (rule for rule in mine if called(rule) not in known)
+
+
+def called(rule: Any) -> str:
     """The name of a rule as written; empty where there is none."""
-    given = node.get("name")
-    return given.text if isinstance(given, Scalar) else ""
-
-
-def merged(mine: Sequence[Table], base: Sequence[Table], told: Problems) -> list[Table]:
-    """The base's rules with what ``mine`` of the same name say in their place, then the others of ``mine``.
-
-    A name that stands twice in ``mine`` is told.
-    """
-    own: dict[str, Table] = {}
-    for node in mine:
-        first = own.setdefault(called(node), node)
-        if first is not node and called(node):
-            told.add(node.at, f"the name is taken by {first.at}; give it another", called(node)[:64])
-    known = {called(node) for node in base}
-    kept = [_changed(node, own[called(node)]) if called(node) in own else node for node in base]
-    return [*kept, *(node for node in mine if called(node) not in known)]
+    name = rule.get("name") if isinstance(rule, Table) else None
+    return name if isinstance(name, Word) else ""
 
 
 def _changed(base: Table, mine: Table) -> Table:
-    """``mine`` over ``base``. Another kind of detector takes no options over."""
-    kind, new = base.get("kind"), mine.get("kind")
-    other = isinstance(kind, Scalar) and isinstance(new, Scalar) and kind.text != new.text
-    dropped = {"options"} if other else set()
+    """``mine`` over ``base``. Another kind of detector inherits no options."""
+    dropped = {"options"} if mine.get("kind", base["kind"]) != base["kind"] else set()
     if mine.get("metric") is not None:
         dropped |= {"topic", "slo"}
-    inherited = Table(tuple(pair for pair in base.pairs if pair[0].text not in dropped), mine.at)
-    pairs = {key.text: (key, node) for key, node in inherited.pairs}
-    for key, node in mine.pairs:
-        before = inherited.get(key.text)
-        both = key.text in _INNER and isinstance(before, Table) and isinstance(node, Table)
-        pairs[key.text] = (key, _inner(before, node, kind) if both else node)
-    return Table(tuple(pairs.values()), mine.at)
+    inherited = {key: value for key, value in base.items() if key not in dropped}
+    pairs = {key: value for key, value in inherited.items() if key not in mine}
+    for key, value in mine.items():
+        before = inherited.get(key) if key in _INNER else None
+        is_both = isinstance(before, Table) and isinstance(value, Table)
+        pairs[key] = _inner(before, value, base["kind"]) if is_both else value
+    return Table(pairs, mine.at)
 
 
-def _inner(base: Node | None, mine: Node, kind: Node | None) -> Table:
+def _inner(base: Any, mine: Table, kind: str) -> Table:
     """Keys of ``mine`` over those of ``base``; of options that exclude one another the new one stays alone."""
-    assert isinstance(base, Table)
-    assert isinstance(mine, Table)
-    given = {key.text for key, _ in mine.pairs}
-    found = KINDS.get(kind.text) if isinstance(kind, Scalar) else None
-    for group in found.one_of if found else ():
-        if given & set(group):
-            given |= {*group, "leave"}
-    kept = tuple(pair for pair in base.pairs if pair[0].text not in given)
-    return Table((*kept, *mine.pairs), mine.at)
+    replaced = set(mine)
+    for group in KINDS[kind].one_of:
+        if replaced & set(group):
+            replaced |= {*group, "leave"}
+    return Table({key: value for key, value in base.items() if key not in replaced} | mine, mine.at)
 
 
-def per_class(node: Table, classes: Sequence[SloClass], *, named: bool = True) -> list[Table]:
-    """A rule with ``slo: ttft`` once for every class that has that objective: ``named`` after the class, looking at
-    its requests that took longer."""
-    slo = node.get("slo")
-    assert slo is not None
-    column = LATENCIES[choice(slo, "slo", tuple(LATENCIES))]
-    if node.get("metric") is not None:
-        raise WrongError(slo.at, "slo makes the metric; leave metric out")
-    where, options = node.get("where"), node.get("options")
-    made = []
-    for one in classes:
-        limit = getattr(one, column)
-        if limit is None:
+def per_class(rules: Items, classes: Sequence[SloClass]) -> Items:
+    """Each rule with ``slo: ttft`` once for every class that has that objective, named after the class, of its requests
+    that took longer. A rule that no class has stays once, only to be checked."""
+    made: list[Any] = []
+    for rule in rules:
+        slo = rule.get("slo") if isinstance(rule, Table) and "metric" not in rule else None
+        column = LATENCIES.get(slo) if isinstance(slo, Word) else None
+        if column is None:
+            made.append(rule)
             continue
-        at, suffix = slo.at, "_" + re.sub("[^a-z0-9_]", "_", one.name.lower())
-        changes: dict[str, Node] = {
-            "name": Scalar((called(node) + suffix * named)[:64], at),
-            "metric": Scalar(f"share({column} > {limit}us)", at),
-            "where": _with(where, "slo_class", one.name, at, "where"),
-            "options": _with(options, "objective", repr(one.share), at, "options"),
-        }
-        kept = [pair for pair in node.pairs if pair[0].text not in {*changes, "slo"}]
-        made.append(Table((*((Scalar(key, at), value) for key, value in changes.items()), *kept), node.at))
-    return made
+        having = [one for one in classes if getattr(one, column) is not None]
+        made += [_of_class(rule, one, column) for one in having]
+        if not having:
+            unnamed = {key: value for key, value in rule.items() if key == "name"}
+            made.append(Table(_of_class(rule, _STAND_IN, column) | unnamed | {"slo": ONLY_CHECKED}, rule.at))
+    return Items(made, rules.at)
 
 
-def _with(node: Node | None, key: str, value: str, at: str, what: str) -> Table:
-    """The mapping with one key more."""
-    before = () if node is None else tuple(pair for pair in table(node, what).pairs if pair[0].text != key)
-    return Table((*before, (Scalar(key, at), Scalar(value, at, plain=key != "slo_class"))), at)
+def _of_class(rule: Table, one: SloClass, column: str) -> Table:
+    at = rule.at_of("slo")
+    name = called(rule) + "_" + re.sub("[^a-z0-9_]", "_", one.name.lower())
+    changes = {
+        "name": Word(name[:64], at),
+        "metric": Word(f"share({column} > {getattr(one, column)}us)", at),
+        "where": _with(rule.get("where"), "slo_class", Word(one.name, at)),
+        "options": _with(rule.get("options"), "objective", Word(repr(one.share), at)),
+    }
+    kept = {key: value for key, value in rule.items() if key not in {*changes, "slo"}}
+    return Table({Word(key, at): value for key, value in changes.items()} | kept, rule.at)
+
+
+def _with(table: Any, key: str, value: Word) -> Any:
+    """The mapping with one key more; what is no mapping stays as it is."""
+    if table is not None and not isinstance(table, Table):
+        return table
+    return Table({**(table or {}), Word(key, value.at): value}, table.at if table else value.at)

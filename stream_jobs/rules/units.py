@@ -52,7 +52,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def family(unit: str) -> dict[str, float]:
-    """What may be written behind a number for a measure in ``unit``. Units of ratios nobody named take bare numbers."""
+    """What may be written behind a number for a measure in ``unit``. Unnamed units of ratios take bare numbers."""
     if unit in FAMILIES:
         return FAMILIES[unit]
     if unit.endswith(PER_SECOND):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.event_fields import AMOUNT_MAX
-from schemas.events import BY_TOPIC
+from schemas.events.event_fields import AMOUNT_MAX
+from schemas.events.event_types import BY_TOPIC
+from schemas.events.grouping import GroupingSet, derived_of, sets_of
 from schemas.fields import Field, Role
-from schemas.grouping import GroupingSet, derived_of, sets_of
-from schemas.tables import GROUPED
+from schemas.rows.tables import GROUPED
 from stream_jobs.rules.model import Function, Measure
 from stream_jobs.rules.units import PER_SECOND, SCALE, SHARE
 
@@ -48,7 +48,7 @@ def columns(topic: str) -> dict[str, Field]:
 
 
 def functions_of(field: Field) -> tuple[Function, ...]:
-    """What may be asked of a column."""
+    """The functions that a column takes."""
     return FITTING[field.role]
 
 

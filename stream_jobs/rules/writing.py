@@ -1,24 +1,22 @@
-"""A set of rules as YAML again: what is in force, with every default filled in, readable as a file of its own. Pure."""
+"""A set of rules as YAML: what is in force, with every default filled in, readable as a file of its own. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import isinf
 from typing import Any
 
 import yaml
 
-from schemas.alert_commands import Command
+from schemas.contract.alert_commands import Command
 from stream_jobs.rules.kinds import KINDS, Form, Option
-from stream_jobs.rules.model import Measure, Rule, Where, While
-from stream_jobs.rules.ruleset import GpuEvent, RuleSet, SloClass
+from stream_jobs.rules.model import GpuEvent, Measure, Rule, RuleSet, SloClass, Where, While
 from stream_jobs.rules.units import duration_text, level_text
 
 
 def as_yaml(found: RuleSet) -> str:
-    """The set as a file: reading it gives the same rules, mutes, classes and events."""
-    return yaml.dump(as_plain(found), Dumper=_Plain, sort_keys=False, allow_unicode=True, width=120)
+    """The set as a file: reading it gives the same rules, silences, classes and events."""
+    return yaml.safe_dump(as_plain(found), default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
 
 
 def as_plain(found: RuleSet) -> dict[str, Any]:
@@ -26,7 +24,7 @@ def as_plain(found: RuleSet) -> dict[str, Any]:
     rules = [*(as_rule(rule) for rule in found.rules), *(as_rule(rule) | {"enabled": False} for rule in found.disabled)]
     return {
         "rules": rules,
-        "mutes": [_mute(mute) for mute in found.mutes],
+        "silences": [_silence(one) for one in found.silences],
         "slo_classes": {one.name: _slo_class(one) for one in found.slo_classes},
         "gpu_events": [_gpu_event(event) for event in found.gpu_events],
     }
@@ -102,9 +100,9 @@ def _while(one: While, measure: Measure) -> dict[str, str]:
     return {end: level_text(bound, measure.unit) for end, bound in ends if not isinf(bound)}
 
 
-def _mute(mute: Command) -> dict[str, Any]:
-    moments = {"from": _moment(mute.from_ms), "until": _moment(mute.until_ms)}
-    return {"labels": dict(mute.labels), **moments, "reason": mute.reason}
+def _silence(one: Command) -> dict[str, Any]:
+    moments = {"from": _moment(one.from_ms), "until": _moment(one.until_ms)}
+    return {"labels": dict(one.labels), **moments, "reason": one.reason}
 
 
 def _moment(at_ms: int) -> str:
@@ -113,34 +111,18 @@ def _moment(at_ms: int) -> str:
 
 def _slo_class(one: SloClass) -> dict[str, str]:
     limits = {"ttft": one.ttft_us, "tpot": one.tpot_us, "e2e": one.e2e_us}
-    told = {name: level_text(float(limit), "us") for name, limit in limits.items() if limit is not None}
-    return told | {"share": level_text(one.share, "share")}
+    written = {name: level_text(float(limit), "us") for name, limit in limits.items() if limit is not None}
+    return written | {"share": level_text(one.share, "share")}
 
 
 def _gpu_event(event: GpuEvent) -> dict[str, Any]:
     written: dict[str, Any] = {
         "kind": list(event.kinds),
         "code": list(event.codes),
-        "told": list(event.told),
+        "reported": list(event.reported),
         "severity": event.severity or "none",
         "advice": event.advice,
         "ended_by": list(event.ended_by),
         "lasts": duration_text(event.lasts_ms / 1_000),
     }
     return {key: value for key, value in written.items() if value not in ([], "")}
-
-
-class _Plain(yaml.SafeDumper):
-    """Without anchors, short lists in one line."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Every value is written where it stands."""
-        return True
-
-
-def _short(dumper: _Plain, values: Sequence[Any]) -> yaml.Node:
-    flow = all(not isinstance(value, dict | list) for value in values) or all(isinstance(v, list) for v in values)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
-
-
-_Plain.add_representer(list, _short)

@@ -42,7 +42,7 @@ _VALUE_MAX = int(BOUNDS[BIN_MAX])
 
 @njit(cache=True, nogil=True)
 def bins_of(values: Any, out: Any) -> None:
-    """Sketch bins of whole numbers, as ``schemas.sketch.bin_of``; ``NO_BIN`` for unknown (and refused, negative) ones.
+    """Sketch bins of whole numbers, as ``schemas.sketch.bin_of``; ``NO_BIN`` for unknown (and rejected, negative) ones.
 
     The cell of a value (read off its exact form as a float) gives a bin that is never too high; the table of bounds
     does the rest.

@@ -1,4 +1,4 @@
-"""What became of every event since the last commit: counts by source, boot and verdict, and the refused ones' rows."""
+"""Books of a commit: events by source, boot and verdict, and rows of the rejected ones."""
 
 from __future__ import annotations
 
@@ -9,30 +9,19 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Block, Labels, Numbers, Texts
+from schemas.codec.block import Block, Labels, Numbers, Texts
+from schemas.contract.verdicts import Verdict
 from schemas.fields import Kind
-from schemas.tables import BOOKS, REJECTED
-from schemas.verdicts import Verdict
+from schemas.rows.tables import BOOKS, REJECTED
+from stream_jobs.step import Commit
 
 Source = tuple[str | None, int]
 """Spool id and boot of the sender; (None, 0) for a record without identity."""
 
 VERDICTS = len(Verdict)
-NOBODY: Source = (None, 0)
+NO_SOURCE: Source = (None, 0)
 
 Counts = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The commit that books belong to."""
-
-    job: str
-    topic: str
-    partition: int
-    offset_from: int
-    offset_to: int
-    committed_ms: int
 
 
 class Books:
@@ -75,32 +64,32 @@ class Books:
                 found.append((source or "", boot, verdict, records, events))
         return sorted(found)
 
-    def block(self, place: Place) -> Block:
-        """Rows of ``schemas.tables.BOOKS``; one of zeros when nothing was booked."""
+    def block(self, job: str, commit: Commit) -> Block:
+        """Rows of ``schemas.rows.tables.BOOKS``; one of zeros when nothing was booked."""
         lines = self.lines() or [("", 0, int(Verdict.ACCEPTED), 0, 0)]
         rows = len(lines)
         sources, boots, verdicts, records, events = zip(*lines, strict=True)
         return Block(
             rows,
             {
-                "committed_ms": Numbers(np.full(rows, place.committed_ms, np.int64)),
-                "partition": _same(place.partition, rows),
-                "offset_from": _same(place.offset_from, rows),
-                "offset_to": _same(place.offset_to, rows),
+                "committed_ms": Numbers(np.full(rows, commit.now_ms, np.int64)),
+                "partition": _same(commit.partition, rows),
+                "offset_from": _same(commit.offset_from, rows),
+                "offset_to": _same(commit.offset_to, rows),
                 "boot": _whole(boots),
                 "verdict": _whole(verdicts),
                 "records": _whole(records),
                 "events": _whole(events),
-                "job": labels([place.job] * rows),
-                "topic": labels([place.topic] * rows),
+                "job": labels([job] * rows),
+                "topic": labels([commit.topic] * rows),
                 "source": labels([source or None for source in sources]),
             },
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A row of ``schemas.tables.REJECTED`` without the topic and partition."""
+class Rejection:
+    """A row of ``schemas.rows.tables.REJECTED`` without the topic and partition."""
 
     appended_ms: int
     offset: int
@@ -115,27 +104,27 @@ class Refusal:
     kept: bytes
 
 
-def refusals_block(refusals: Sequence[Refusal], topic: str, partition: int) -> Block:
-    """Rows of ``schemas.tables.REJECTED``, in the order given."""
-    rows = len(refusals)
-    known = np.array([r.row is not None for r in refusals], np.bool_)
-    row_numbers = np.array([r.row or 0 for r in refusals], np.uint32)
+def rejections_block(rejections: Sequence[Rejection], topic: str, partition: int) -> Block:
+    """Rows of ``schemas.rows.tables.REJECTED``, in the order given."""
+    rows = len(rejections)
+    known = np.array([r.row is not None for r in rejections], np.bool_)
+    row_numbers = np.array([r.row or 0 for r in rejections], np.uint32)
     return Block(
         rows,
         {
-            "appended_ms": Numbers(np.array([r.appended_ms for r in refusals], np.int64)),
+            "appended_ms": Numbers(np.array([r.appended_ms for r in rejections], np.int64)),
             "partition": _same(partition, rows),
-            "offset": _whole([r.offset for r in refusals]),
+            "offset": _whole([r.offset for r in rejections]),
             "row": Numbers(row_numbers, known),
-            "events": _whole([r.events for r in refusals]),
-            "bytes_total": _whole([r.bytes_total for r in refusals]),
+            "events": _whole([r.events for r in rejections]),
+            "bytes_total": _whole([r.bytes_total for r in rejections]),
             "topic": labels([topic] * rows),
-            "source": labels([r.source for r in refusals]),
-            "reason": labels([r.reason for r in refusals]),
-            "schema": labels([r.schema for r in refusals]),
-            "content_type": labels([r.content_type for r in refusals]),
-            "detail": _texts([r.detail.encode() for r in refusals]),
-            "bytes": _texts([r.kept for r in refusals]),
+            "source": labels([r.source for r in rejections]),
+            "reason": labels([r.reason for r in rejections]),
+            "schema": labels([r.schema for r in rejections]),
+            "content_type": labels([r.content_type for r in rejections]),
+            "detail": _texts([r.detail.encode() for r in rejections]),
+            "bytes": _texts([r.kept for r in rejections]),
         },
     )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schemas.gpu_shares import SHARES_OF
-from schemas.tables import EXEMPLARS_OF
-from schemas.usage import USAGE_OF
-from stream_jobs.windows.books import Books, Refusal
+from schemas.rows.gpu_shares import SHARES_OF
+from schemas.rows.tables import EXEMPLARS_OF
+from schemas.rows.usage import USAGE_OF
+from stream_jobs.windows.books import Books, Rejection
 from stream_jobs.windows.dedup import Dedup
 from stream_jobs.windows.exemplars import Exemplars
 from stream_jobs.windows.plan import Plan
@@ -24,7 +24,7 @@ NEVER_MS = 1 << 62
 class State:
     """What later records are judged by. It holds no sums: those are sent with every commit and merged by readers.
 
-    ``sweep_at_ms``: the watermark at which unused series and words are looked for next. ``usage_keys`` only save time.
+    ``sweep_at_ms``: the watermark of the next sweep of unused series and label values. ``usage_keys`` only save time.
     """
 
     topic: str
@@ -49,8 +49,8 @@ class Changes:
     usage: list[UsageRows] = field(default_factory=list)
     shares: list[ShareRows] = field(default_factory=list)
     books: Books = field(default_factory=Books)
-    refusals: list[Refusal] = field(default_factory=list)
-    refused_bytes: int = 0
+    rejections: list[Rejection] = field(default_factory=list)
+    rejected_bytes: int = 0
     open_end_ms: int = NEVER_MS
 
     def segment(self, state: State) -> Segment:
@@ -66,14 +66,14 @@ class Changes:
                 self.shares.append(ShareRows())
         return self.segments[-1]
 
-    def refuse(self, refusals: list[Refusal]) -> None:
+    def reject(self, rejections: list[Rejection]) -> None:
         """Keep these rows for ``rejected``."""
-        self.refusals += refusals
-        self.refused_bytes += sum(len(refusal.kept) for refusal in refusals)
+        self.rejections += rejections
+        self.rejected_bytes += sum(len(rejection.kept) for rejection in rejections)
 
     @property
     def bytes(self) -> int:
-        """Memory held, refused bytes included."""
-        held = sum(segment.bytes for segment in self.segments) + sum(one.bytes for one in self.exemplars)
-        held += sum(one.bytes for one in self.usage) + sum(one.bytes for one in self.shares)
-        return self.refused_bytes + held
+        """Memory in use, bytes of rejected records included."""
+        used = sum(segment.bytes for segment in self.segments) + sum(one.bytes for one in self.exemplars)
+        used += sum(one.bytes for one in self.usage) + sum(one.bytes for one in self.shares)
+        return self.rejected_bytes + used

@@ -8,9 +8,9 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from schemas.admission import Admitted
-from schemas.block import Bins, Block, Labels, Numbers
-from schemas.grouping import Derived
+from schemas.codec.block import Bins, Block, Labels, Numbers
+from schemas.contract.admission import Admitted
+from schemas.events.grouping import Derived
 from stream_jobs.windows import bin_kernels, kernels
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import Plan
@@ -38,7 +38,7 @@ class Columns:
 
 
 def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int) -> Columns:
-    """The columns of all rows, refused ones included (their values are never read)."""
+    """The columns of all rows, rejected ones included (their values are never read)."""
     block = admitted.block
     at = np.array(_numbers(block, plan.event.fields[0].name).values, dtype=np.int64)
     values = _values(plan, block)
@@ -121,5 +121,5 @@ def codes_of(series: Series, columns: Columns, start: int, stop: int, out: Codes
             order = np.empty(len(known), np.int64)
             count = kernels.first_uses(rows, columns.verdicts[start:stop], known < 0, order)
             for code in order[:count].tolist():
-                known[code] = words.add(labels.words[code], series.words_max)
+                known[code] = words.add(labels.words[code], series.label_cardinality_max)
         np.take(known, labels.codes[start:stop], out=line[start:stop], mode="clip")

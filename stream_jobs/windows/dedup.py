@@ -1,4 +1,4 @@
-"""Re-sends: which records of a source partition were taken before.
+"""Duplicates: which records of a source partition were taken before.
 
 The edge gives every record an identity (source, boot, seq) and says in each how far everything was acknowledged
 (``low``). Per source we keep ``low`` and the identities seen at or above it: below ``low`` everything was acknowledged,
@@ -9,8 +9,8 @@ ranges, most of them of length one; ``low`` follows the sends closely and keeps 
 
 Limits: a source that sends nothing for ``source_expiry_ms`` of *append* time is forgotten (never by a clock, so that
 recovery forgets the same). A source with more than ``RANGES_MAX`` ranges (only one that never moves its ``low`` for
-hours) and, beyond ``SOURCES_MAX`` sources, the one silent for longest are forgotten in part or whole: re-sends of that
-age would then count twice. Both are counted in ``forgotten``.
+hours) and, beyond ``SOURCES_MAX`` sources, the one silent for longest are forgotten in part or whole: duplicates of
+that age would then count twice. Both are counted in ``forgotten``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from schemas.headers import Identity
+from schemas.contract.headers import Identity
 
 RANGES_MAX = 100_000
 SOURCES_MAX = 1_000_000
@@ -86,7 +86,7 @@ class SourceSeen:
 
 
 class Dedup:
-    """All sources of one partition, in the order in which they were last heard."""
+    """All sources of one partition, in the order of their last records."""
 
     __slots__ = ("appended_ms_max", "expiry_ms", "forgotten", "sources")
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins, Block, Column, Labels, Numbers
-from schemas.placement import first_known, join_key, place
-from schemas.tables import DEFINITION_VERSION
+from schemas.codec.block import Bins, Block, Column, Labels, Numbers
+from schemas.contract.placement import first_known, join_key, place
+from schemas.rows.tables import DEFINITION_VERSION
 from stream_jobs.windows import bin_kernels
 from stream_jobs.windows.histograms import Ready
 from stream_jobs.windows.kernels import (

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from schemas.native_loads import load64, store64
+from schemas.codec.native_loads import load64, store64
 
 UNKNOWN = np.iinfo(np.int64).min
 OLD = -1
@@ -87,7 +87,7 @@ def choose(
     is_touched: Any,
     touched: Any,
 ) -> int:
-    """Offer rows ``[start, stop)``, of which ``lines`` tells the line of sums; returns how many groups changed.
+    """Offer rows ``[start, stop)``, of which ``lines`` has the line of sums; returns how many groups changed.
 
     Those are written to ``touched``, which has room for all.
     """
@@ -130,7 +130,7 @@ def take(touched: Any, count: Any, refs: Any, is_touched: Any, rows: Any, slots:
 
 @njit(cache=True, nogil=True)
 def settle(groups: Any, slots: Any, values: Any, data: Any, ends: Any, tops: Any, refs: Any) -> None:
-    """Offer all candidates to empty slots: afterwards ``refs`` tells the greatest of each group, falling."""
+    """Offer all candidates to empty slots: afterwards ``refs`` has the greatest of each group, falling."""
     for row in range(groups.shape[0]):
         top, ref, slot = tops[groups[row]], refs[groups[row]], slots[row]
         low, high, value = TTFT, E2E, values[row]

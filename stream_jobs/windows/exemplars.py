@@ -6,7 +6,7 @@ hangs on the events alone; a reader that unites what several commits sent and ke
 window, wherever batches and commits were cut. Request ids are unique; of two events with the same one any may stand.
 
 A fold looks at every event once and copies text only of those among the greatest so far (``exemplar_kernels``).
-Series beyond the limit share one group, as they share one row of partials. A sweep of unused series begins anew, which
+Series beyond the limit share one group, as they share one row of partials. A sweep of unused series starts again, which
 can only send more than needed.
 """
 
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Block, Column, Labels, Numbers, Texts
+from schemas.codec.block import Block, Column, Labels, Numbers, Texts
+from schemas.events.grouping import sets_of
 from schemas.fields import Kind
-from schemas.grouping import sets_of
-from schemas.tables import EXEMPLARS, EXEMPLARS_MAX, EXEMPLARS_OF
+from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX, EXEMPLARS_OF
 from stream_jobs.windows import exemplar_kernels as kernels
 from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.emit import compacted
@@ -137,7 +137,7 @@ class Exemplars:
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Memory in use."""
         return self._tops.nbytes + self._refs.nbytes + sum(one.nbytes for one in self._candidates)
 
     def add(self, columns: Columns, details: Details, codes: Codes, start: int, stop: int) -> None:
@@ -216,7 +216,7 @@ class Exemplars:
         self._candidates, self._kept, self.rows = [kept], kept.numbers.shape[1], kept.numbers.shape[1]
 
     def blocks(self, partitions: int) -> dict[int, Block]:
-        """Rows of ``schemas.tables.EXEMPLARS`` by target partition; ``emit.blocks_of`` must have placed the series.
+        """Rows of ``tables.EXEMPLARS`` by target partition; ``emit.blocks_of`` must have placed the series.
 
         Order: window, model, engine, metric, then falling.
         """

@@ -1,7 +1,7 @@
 """The bins of all events of a segment, kept as they come until a commit merges them (``bin_kernels``).
 
 Most of what an event brings is its ready-made bins, so they are held as small as they are exact: a count is at least 1
-and at most ``schemas.native_fill.BIN_COUNT_MAX`` = 2^32, so one less than it fits into 32 bits.
+and at most ``schemas.codec.native_fill.BIN_COUNT_MAX`` = 2^32, so one less than it fits into 32 bits.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins
-from schemas.native_fill import BIN_COUNT_MAX
-from schemas.room import grown
+from schemas.codec.block import Bins
+from schemas.codec.native_fill import BIN_COUNT_MAX
+from schemas.codec.room import grown
 from stream_jobs.windows import bin_kernels
 from stream_jobs.windows.columns import Columns
 from stream_jobs.windows.plan import Plan
@@ -74,7 +74,7 @@ class Histograms:
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Memory in use."""
         return sum(one.nbytes for one in self._values) + sum(one.bytes for one in self.ready)
 
     @property

@@ -1,9 +1,9 @@
 """The first, pure half of a fold: headers, decoding, verdicts. Changes nothing, so whatever raises leaves no trace.
 
-Re-sends are decoded with the rest and told apart afterwards: they are rare, and a record that cannot be decoded must
+Duplicates are decoded with the rest and found afterwards: they are rare, and a record that cannot be decoded must
 not have moved the state of its source before that shows. A record whose headers cannot be read has no identity: it
-counts as one event of nobody's, each time it comes, whatever its headers claim. Every other refused record (too large,
-unknown schema) counts for its source, once.
+counts as one event without a source, each time it comes, whatever its headers claim. Every other rejected record (too
+large, unknown schema) counts for its source, once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.admission import Admitted, Reject, admit, read_headers
+from schemas.contract.admission import Admitted, Reject, admit, read_headers
+from schemas.contract.headers import RecordHeaders
+from schemas.contract.record import Record
+from schemas.contract.verdicts import Verdict
 from schemas.fields import Event
-from schemas.headers import RecordHeaders
 from schemas.limits import Limits
-from schemas.record import Record
-from schemas.tables import EXEMPLARS_OF
-from schemas.verdicts import Verdict
-from stream_jobs.windows.books import NOBODY, VERDICTS, Books, Counts, Refusal, Source
+from schemas.rows.tables import EXEMPLARS_OF
+from stream_jobs.windows.books import NO_SOURCE, VERDICTS, Books, Counts, Rejection, Source
 from stream_jobs.windows.dedup import Dedup
 
 Fresh = npt.NDArray[np.bool_]
@@ -69,7 +69,7 @@ def take_new(dedup: Dedup, judged: Judged) -> Fresh | None:
 
 
 def book(judged: Judged, fresh: Fresh | None, books: Books) -> None:
-    """Count every event once: by its verdict, or with its whole record as refused or duplicate."""
+    """Count every event once: by its verdict, or with its whole record as rejected or duplicate."""
     count = len(judged.records)
     lines = judged.record_of * VERDICTS + judged.admitted.verdicts
     events = np.bincount(lines, minlength=count * VERDICTS).reshape(count, VERDICTS)
@@ -96,25 +96,25 @@ def _book_duplicates(
 
 def source_of(head: RecordHeaders | None) -> Source:
     """Whom the books name for a record with these headers."""
-    return NOBODY if head is None or head.identity is None else (head.identity.source, head.identity.boot)
+    return NO_SOURCE if head is None or head.identity is None else (head.identity.source, head.identity.boot)
 
 
 def events_in(head: RecordHeaders | None) -> int:
-    """What a record that nobody decoded stands for: its count header, else 1."""
+    """Events of a record that was not decoded: its count header, else 1."""
     return 1 if head is None or head.count is None else head.count
 
 
-def refusals(judged: Judged, fresh: Fresh | None) -> list[Refusal]:
+def rejections(judged: Judged, fresh: Fresh | None) -> list[Rejection]:
     """The rows for ``rejected``, in the order of the log; none for records that were taken before."""
     return [
-        _refusal(judged.records[reject.record], judged.headers[reject.record], reject)
+        _rejection(judged.records[reject.record], judged.headers[reject.record], reject)
         for reject in judged.rejects
         if fresh is None or fresh[reject.record]
     ]
 
 
-def _refusal(record: Record, head: RecordHeaders | None, reject: Reject) -> Refusal:
-    return Refusal(
+def _rejection(record: Record, head: RecordHeaders | None, reject: Reject) -> Rejection:
+    return Rejection(
         appended_ms=record.timestamp_ms,
         offset=record.offset,
         row=reject.row,
@@ -137,10 +137,10 @@ def _sent(record: Record, name: str) -> str | None:
     return values[0].decode()
 
 
-def internal(event: Event, record: Record, detail: str, limits: Limits) -> tuple[RecordHeaders | None, Refusal]:
+def internal(event: Event, record: Record, detail: str, limits: Limits) -> tuple[RecordHeaders | None, Rejection]:
     """A record that made the fold raise: its headers where they are readable, and its row for ``rejected``."""
     value = record.value or b""
     (read,) = read_headers(event, [record], limits)
     head = read if isinstance(read, RecordHeaders) else None
     kept = value[: limits.rejected_bytes_kept_max]
-    return head, _refusal(record, head, Reject(0, None, events_in(head), "internal", detail, kept, len(value)))
+    return head, _rejection(record, head, Reject(0, None, events_in(head), "internal", detail, kept, len(value)))

@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from schemas import native
-from schemas.block import Block
-from schemas.gpu_shares import SHARES
-from schemas.headers import NATIVE
-from schemas.record import Headers, Output
-from schemas.tables import BOOKS, EXEMPLARS, REJECTED, Table
-from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
-from schemas.usage import USAGE
+from schemas.codec import native
+from schemas.codec.block import Block
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Headers, Output
+from schemas.contract.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
+from schemas.rows.gpu_shares import SHARES
+from schemas.rows.tables import BOOKS, EXEMPLARS, REJECTED, Table
+from schemas.rows.usage import USAGE
 from stream_jobs.step import Commit
-from stream_jobs.windows.books import Books, Place, Refusal, refusals_block
+from stream_jobs.windows.books import Books, Rejection, rejections_block
 from stream_jobs.windows.changes import Changes
 from stream_jobs.windows.emit import blocks_of, part_of
 from stream_jobs.windows.plan import Plan
@@ -46,7 +46,7 @@ def partials(
     plan: Plan, changes: Changes, commit: Commit, watermark_ms: int, partitions: int, job: str
 ) -> list[Output]:
     """At least one record of partials for every target partition, also without rows, so that progress is seen
-    everywhere; exemplars, usage and shares go before them, so that whoever sees the watermark has seen all."""
+    everywhere; exemplars, usage and shares go before them, so that a reader of the watermark has read all."""
     pieces: Pieces = {target: [] for target in range(partitions)}
     for segment in changes.segments:
         for target, block in blocks_of(plan, segment, partitions).items():
@@ -83,15 +83,14 @@ def books(found: Books, commit: Commit, partitions: int, job: str) -> list[Outpu
     """The books of the commit; nothing for one that covers no offsets."""
     if commit.offset_from == commit.offset_to:
         return []
-    place = Place(job, commit.topic, commit.partition, commit.offset_from, commit.offset_to, commit.now_ms)
-    return _plain(BOOKS_TOPIC, BOOKS, found.block(place), commit, partitions, job)
+    return _plain(BOOKS_TOPIC, BOOKS, found.block(job, commit), commit, partitions, job)
 
 
-def rejected(refusals: Sequence[Refusal], commit: Commit, partitions: int, job: str) -> list[Output]:
-    """The refused records and events of the commit, cut between rows where they are many."""
+def rejected(rejections: Sequence[Rejection], commit: Commit, partitions: int, job: str) -> list[Output]:
+    """The rejected records and events of the commit, cut between rows where they are many."""
     outputs: list[Output] = []
-    for group in _groups(refusals, lambda refusal: len(refusal.kept) + len(refusal.detail) + 256):
-        block = refusals_block(group, commit.topic, commit.partition)
+    for group in _groups(rejections, lambda rejection: len(rejection.kept) + len(rejection.detail) + 256):
+        block = rejections_block(group, commit.topic, commit.partition)
         outputs += _plain(REJECTED_TOPIC, REJECTED, block, commit, partitions, job)
     return outputs
 
@@ -123,19 +122,19 @@ def encoded(table: Table, block: Block, bytes_max: int = MESSAGE_BYTES_MAX) -> l
     return [piece for half in halves for piece in encoded(table, half, bytes_max)]
 
 
-def _groups(refusals: Sequence[Refusal], size: Callable[[Refusal], int]) -> list[list[Refusal]]:
-    groups: list[list[Refusal]] = []
+def _groups(rejections: Sequence[Rejection], size: Callable[[Rejection], int]) -> list[list[Rejection]]:
+    groups: list[list[Rejection]] = []
     room = 0
-    for refusal in refusals:
-        needed = size(refusal)
+    for rejection in rejections:
+        needed = size(rejection)
         if needed > room:
             groups.append([])
             room = MESSAGE_BYTES_MAX
-        groups[-1].append(refusal)
+        groups[-1].append(rejection)
         room -= needed
     return groups
 
 
 def topics(partitions: Mapping[str, int]) -> tuple[int, int, int]:
-    """How many partitions the three output topics have; ``KeyError`` when one is not told."""
+    """How many partitions the three output topics have; ``KeyError`` when one is missing."""
     return partitions[WINDOW_PARTIALS], partitions[BOOKS_TOPIC], partitions[REJECTED_TOPIC]

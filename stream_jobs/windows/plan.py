@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.events import BY_TOPIC
+from schemas.events.event_types import BY_TOPIC
+from schemas.events.grouping import Derived, GroupingSet, derived_of, sets_of
 from schemas.fields import Event, Field, Role
-from schemas.grouping import Derived, GroupingSet, derived_of, sets_of
-from schemas.tables import PARTIALS, Table
+from schemas.rows.tables import PARTIALS, Table
 from stream_jobs.windows.kernels import DIFFERENCE_CELLS, GAUGE_CELLS, SKETCH_CELLS, SKETCH_FROM
 
 

@@ -1,9 +1,10 @@
 """Which labels keep their names: words become codes, rows of codes become series, both first come, first served.
 
 Membership is decided by the order of the records alone, never by commits or batch cuts: a series past ``series_max``
-(of its grouping set) is folded into series 0, whose every label is ``__other__``; a word past ``words_max`` (of its
-dimension) reads ``__other__``. Places become free when the watermark has left a series' last window behind by more
-than the horizon; that is looked at whenever the watermark passes a multiple of ``SWEEP_MS``, between two records.
+(of its grouping set) is folded into series 0, whose every label is ``__other__``; a value past
+``label_cardinality_max`` (of its dimension) reads ``__other__``. Places become free when the watermark has left a
+series' last window behind by more than the horizon; that is looked at whenever the watermark passes a multiple of
+``SWEEP_MS``, between two records.
 
 A sweep that finds something builds new tables and leaves the old ones as they are: rows not sent yet still refer to
 them.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.grouping import OTHER, GroupingSet
+from schemas.events.grouping import OTHER, GroupingSet
 from schemas.limits import MINUTE_MS
 from stream_jobs.windows import kernels
 from stream_jobs.windows.plan import Plan
@@ -99,7 +100,7 @@ class SeriesTable:
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Memory in use."""
         return self.lines.nbytes + self.last_windows.nbytes + self.targets.nbytes + self.index.nbytes
 
     def _room(self, lines: int) -> None:
@@ -165,18 +166,20 @@ class SeriesTable:
 class Series:
     """Words and series of one source partition."""
 
-    __slots__ = ("room", "tables", "words", "words_max")
+    __slots__ = ("label_cardinality_max", "room", "tables", "words")
 
-    def __init__(self, words: list[Words], tables: list[SeriesTable], words_max: int, room: Room | None = None) -> None:
+    def __init__(
+        self, words: list[Words], tables: list[SeriesTable], label_cardinality_max: int, room: Room | None = None
+    ) -> None:
         self.words = words
         self.tables = tables
-        self.words_max = words_max
+        self.label_cardinality_max = label_cardinality_max
         self.room = room or Room()
 
     @classmethod
-    def new(cls, plan: Plan, series_max: int, words_max: int) -> Series:
+    def new(cls, plan: Plan, series_max: int, label_cardinality_max: int) -> Series:
         tables = [SeriesTable(grouping, plan.positions(grouping), series_max) for grouping in plan.sets]
-        return cls([Words() for _ in plan.dimensions], tables, words_max)
+        return cls([Words() for _ in plan.dimensions], tables, label_cardinality_max)
 
     def swept(self, oldest_ms: int) -> Series:
         """These series without those whose last window starts before ``oldest_ms``, and the words that they used.
@@ -190,7 +193,7 @@ class Series:
         renumbered = [np.cumsum(mask, dtype=np.int32) - np.int32(1) for mask in used]
         words = [_some_words(old, mask) for old, mask in zip(self.words, used, strict=True)]
         tables = [_some_series(t, mask, renumbered) for t, mask in zip(self.tables, kept, strict=True)]
-        return Series(words, tables, self.words_max, self.room)
+        return Series(words, tables, self.label_cardinality_max, self.room)
 
     @staticmethod
     def _kept(table: SeriesTable, oldest_ms: int) -> npt.NDArray[np.bool_]:

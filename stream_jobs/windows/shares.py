@@ -1,4 +1,4 @@
-"""Share rows of a commit: what each of several engines held of a GPU, by the minute, for the cost job.
+"""Share rows of a commit: how much each of several engines used of a GPU, by the minute, for the cost job.
 
 Only engines of a shared placement group count (``engine_id`` is not the name of the group): who is alone on its GPUs
 makes no row and costs a look at two columns. There is no state: what a row holds hangs on the events since the last
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Block, Labels
-from schemas.build import block_from_rows
-from schemas.gpu_shares import SHARES, SHARES_AMOUNTS, SHARES_KEY, SHARES_OF
+from schemas.codec.block import Block, Labels
+from schemas.codec.build import block_from_rows
+from schemas.contract.placement import first_known, place
+from schemas.contract.verdicts import Verdict
 from schemas.limits import MINUTE_MS
-from schemas.placement import first_known, place
-from schemas.tables import DEFINITION_VERSION
-from schemas.verdicts import Verdict
+from schemas.rows.gpu_shares import SHARES, SHARES_AMOUNTS, SHARES_KEY, SHARES_OF
+from schemas.rows.tables import DEFINITION_VERSION
 from stream_jobs.windows.columns import Columns, Whole, whole_of
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import Plan
@@ -28,7 +28,7 @@ from stream_jobs.windows.plan import Plan
 ROW_BYTES = 600
 """About what a row takes until its commit."""
 _Key = tuple[int, *tuple[bytes | None, ...]]
-_FIGURES = ("memory_bytes", "sm_util_pct")
+_AMOUNTS = ("memory_bytes", "sm_util_pct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Processes:
 
     shared: npt.NDArray[np.bool_]
     labels: tuple[Labels, ...]
-    figures: tuple[Whole, ...]
+    amounts: tuple[Whole, ...]
 
 
 def processes_of(plan: Plan, block: Block) -> Processes | None:
@@ -53,7 +53,7 @@ def processes_of(plan: Plan, block: Block) -> Processes | None:
     shared = known[engine.codes] & grouped[group.codes] & (same[engine.codes] != group.codes)
     if not shared.any():
         return None
-    return Processes(shared, labels, tuple(whole_of(block, name) for name in _FIGURES))
+    return Processes(shared, labels, tuple(whole_of(block, name) for name in _AMOUNTS))
 
 
 def _labels(block: Block, name: str) -> Labels:
@@ -70,7 +70,7 @@ class ShareRows:
 
     @property
     def bytes(self) -> int:
-        """Memory held, about."""
+        """Memory in use, about."""
         return ROW_BYTES * len(self.rows)
 
     def add(self, columns: Columns, processes: Processes, start: int, stop: int) -> None:
@@ -79,28 +79,28 @@ class ShareRows:
         for row in (start + np.flatnonzero(counts)).tolist():
             minute_ms = int(columns.at[row]) // MINUTE_MS * MINUTE_MS
             key = (minute_ms, *(label.words[label.codes[row]] for label in processes.labels))
-            held = self.rows.setdefault(key, [0] * len(SHARES_AMOUNTS))
-            held[0] += 1
-            for number, figure in enumerate(processes.figures):
-                value = int(figure[row])
+            sums = self.rows.setdefault(key, [0] * len(SHARES_AMOUNTS))
+            sums[0] += 1
+            for number, amount in enumerate(processes.amounts):
+                value = int(amount[row])
                 if value != UNKNOWN:
-                    held[1 + 2 * number] += 1
-                    held[2 + 2 * number] += value
+                    sums[1 + 2 * number] += 1
+                    sums[2 + 2 * number] += value
 
     def blocks(self, partitions: int) -> dict[int, Block]:
-        """Rows of ``schemas.gpu_shares.SHARES`` by target partition: of the placement group, else the host."""
+        """Rows of ``schemas.rows.gpu_shares.SHARES`` by target partition: of the placement group, else the host."""
         found: dict[int, list[dict[str, object]]] = {}
-        for (minute_ms, *words), held in self.rows.items():
+        for (minute_ms, *words), sums in self.rows.items():
             target = place(first_known(words[1:3]), partitions)
-            found.setdefault(target, []).append(dict(_row(minute_ms, words, held)))
+            found.setdefault(target, []).append(dict(_row(minute_ms, words, sums)))
         return {target: block_from_rows(SHARES.fields, rows) for target, rows in sorted(found.items())}
 
 
-def _row(minute_ms: int, words: list[bytes | None], held: list[int]) -> Iterator[tuple[str, object]]:
+def _row(minute_ms: int, words: list[bytes | None], sums: list[int]) -> Iterator[tuple[str, object]]:
     yield "window_ms", minute_ms
     yield "definition_version", DEFINITION_VERSION
     yield from zip(SHARES_KEY, (None if word is None else word.decode() for word in words), strict=True)
-    yield from zip(SHARES_AMOUNTS, held, strict=True)
-    for number, figure in enumerate(_FIGURES):
-        if not held[1 + 2 * number]:
-            yield figure, None
+    yield from zip(SHARES_AMOUNTS, sums, strict=True)
+    for number, amount in enumerate(_AMOUNTS):
+        if not sums[1 + 2 * number]:
+            yield amount, None

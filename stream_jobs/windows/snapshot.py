@@ -4,7 +4,7 @@ A JSON head with the lengths of the sections, then these, the arrays as they are
 give equal bytes.
 
 Words and series are named by dimension and grouping set: after a change of the grouping sets those that are the same
-go on, the others begin anew (their names are taken again, first come, first served).
+go on, the others start empty (their names are taken again, first come, first served).
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def _load_dedup(dedup: Dedup, sections: Sequence[bytes]) -> None:
     fixed = np.frombuffer(sections[2], dtype="<i8").reshape(count, 4).tolist()
     ranges = np.frombuffer(sections[3], dtype="<i8").reshape(-1, 3).tolist()
     first = 0
-    for number, (boot, seq, appended_ms, held) in enumerate(fixed):
-        own = ranges[first : first + held]
-        first += held
+    for number, (boot, seq, appended_ms, count) in enumerate(fixed):
+        own = ranges[first : first + count]
+        first += count
         starts = [join(b, s) for b, s, _ in own]
         ends = [start + length for start, (_, _, length) in zip(starts, own, strict=True)]
         source = sections[1][16 * number : 16 * number + 16].hex()

@@ -6,32 +6,33 @@ Rows are taken in runs between two sweeps of unused series; where a sweep stands
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.block import Block
+from schemas.codec.block import Block
+from schemas.contract.record import Output, Record
+from schemas.contract.verdicts import Verdict
 from schemas.limits import WINDOW_MS, Limits
-from schemas.record import Output, Record
-from schemas.verdicts import Verdict
 from stream_jobs.costs.usage import Requests
-from stream_jobs.step import Commit
+from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows import kernels, messages, snapshot
 from stream_jobs.windows.changes import Changes, State
 from stream_jobs.windows.columns import Columns, Whole, codes_of, columns_of
 from stream_jobs.windows.dedup import Dedup
 from stream_jobs.windows.exemplars import Details, details_of
-from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, refusals, source_of, take_new
+from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, rejections, source_of, take_new
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import Plan, plan_of
 from stream_jobs.windows.series import SWEEP_MS, Codes, Series
 from stream_jobs.windows.shares import Processes, processes_of
+from stream_jobs.windows.stats import stats_of
 from stream_jobs.windows.usage import requests_of
 from stream_jobs.windows.watermark import announced_ms, watermark_ms
 
 CHANGES_BYTES_MAX = 256 * 1024 * 1024
-"""A commit is asked for when unsent changes hold more memory."""
+"""Unsent changes that use more memory are due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Beside:
         return cls(details_of(plan, block), requests_of(plan, columns, block), processes_of(plan, block))
 
 
-class WindowsStep:
-    """Additive rows per window, grouping set and series, and the books. ``partitions`` tells those of each topic."""
+class WindowsStep(Step[State, Changes]):
+    """Additive rows per window, grouping set and series, and the books. ``partitions`` are the counts of each topic."""
 
     name = "windows"
 
@@ -59,7 +60,7 @@ class WindowsStep:
 
     def new(self, topic: str, partition: int) -> State:
         plan = plan_of(topic)
-        series = Series.new(plan, self.limits.series_max, self.limits.words_max)
+        series = Series.new(plan, self.limits.series_max, self.limits.label_cardinality_max)
         return State(topic, partition, plan, Dedup(self.limits.source_expiry_ms), series)
 
     def changes(self) -> Changes:
@@ -76,7 +77,7 @@ class WindowsStep:
 
         fresh = take_new(state.dedup, judged)
         book(judged, fresh, changes.books)
-        changes.refuse(refusals(judged, fresh))
+        changes.reject(rejections(judged, fresh))
         if fresh is not None:
             columns.verdicts[~fresh[columns.record_of]] = Verdict.DUPLICATE
         appended = np.array([record.timestamp_ms for record in judged.records], np.int64)
@@ -90,7 +91,7 @@ class WindowsStep:
         start = 0
         while start < rows:
             stop, progress = self._run(state, columns, appended, start)
-            before = watermark_ms(state.progress_ms, self.limits.lateness_ms)
+            before = watermark_ms(state.progress_ms, self.limits.out_of_orderness_ms)
             if progress != UNKNOWN:
                 self._fold_run(state, columns, beside, start, stop, codes, series, changes)
                 state.progress_ms = max(state.progress_ms, progress)
@@ -101,7 +102,7 @@ class WindowsStep:
 
     def _run(self, state: State, columns: Columns, appended: Whole, start: int) -> tuple[int, int]:
         """End of the rows up to the record that makes a sweep due (or of all), and the progress they make."""
-        beyond = state.sweep_at_ms + self.limits.lateness_ms
+        beyond = state.sweep_at_ms + self.limits.out_of_orderness_ms
         at, record_of, verdicts = columns.at, columns.record_of, columns.verdicts
         rows = len(at)
         progress, row = kernels.progress(at, appended, record_of, verdicts, start, rows, beyond)
@@ -136,33 +137,36 @@ class WindowsStep:
             changes.shares[-1].add(columns, beside.processes, start, stop)
 
     def _sweep(self, state: State) -> None:
-        watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)
+        watermark = watermark_ms(state.progress_ms, self.limits.out_of_orderness_ms)
         if watermark < state.sweep_at_ms:
             return
         state.sweep_at_ms = (watermark // SWEEP_MS + 1) * SWEEP_MS
-        state.series = state.series.swept(watermark - self.limits.horizon_ms - self.window_ms)
+        state.series = state.series.swept(watermark - self.limits.allowed_lateness_ms - self.window_ms)
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
-        """As the protocol says, but the identity counts as taken: a re-send of the record is a duplicate."""
-        head, refusal = internal(state.plan.event, record, detail, self.limits)
+        """As the protocol says, but the identity counts as taken: the same record again is a duplicate."""
+        head, rejection = internal(state.plan.event, record, detail, self.limits)
         identity = head.identity if head else None
         if identity is not None and not state.dedup.take(identity, record.timestamp_ms):
             changes.books.add_one(source_of(head), Verdict.DUPLICATE, events_in(head))
             return
         changes.books.add_one(source_of(head), Verdict.REJECTED, events_in(head))
-        changes.refuse([refusal])
+        changes.reject([rejection])
 
     def due(self, state: State, changes: Changes) -> bool:
-        watermark = watermark_ms(state.progress_ms, self.limits.lateness_ms)
+        watermark = watermark_ms(state.progress_ms, self.limits.out_of_orderness_ms)
         return watermark >= changes.open_end_ms or changes.bytes > CHANGES_BYTES_MAX
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        watermark = announced_ms(state.progress_ms, self.limits.lateness_ms, commit.now_ms, commit.idle)
+        watermark = announced_ms(state.progress_ms, self.limits.out_of_orderness_ms, commit.now_ms, commit.idle)
         return [
             *messages.partials(state.plan, changes, commit, watermark, self._partials, self.name),
             *messages.books(changes.books, commit, self._books, self.name),
-            *messages.rejected(changes.refusals, commit, self._rejected, self.name),
+            *messages.rejected(changes.rejections, commit, self._rejected, self.name),
         ]
+
+    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
+        return stats_of(state, changes, self.limits.out_of_orderness_ms)
 
     def dump(self, state: State) -> list[bytes]:
         return snapshot.dump(state)

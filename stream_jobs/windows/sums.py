@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from schemas.block import Bins
+from schemas.codec.block import Bins
 from stream_jobs.windows import kernels
 from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.histograms import Histograms
@@ -21,7 +21,7 @@ from stream_jobs.windows.series import ROWS_FIRST, Series, SeriesTable
 class Sums:
     """The rows of one grouping set: line ``i`` of ``cells`` belongs to ``row_windows[i]`` and ``row_series[i]``.
 
-    ``lines`` tells in parts to which of them each event of the segment went.
+    ``lines`` has, in parts, which of them each event of the segment went to.
     """
 
     __slots__ = ("_used", "cells", "heads", "lines", "nexts", "plan", "row_series", "row_windows", "table")
@@ -44,7 +44,7 @@ class Sums:
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Memory in use."""
         arrays = (self.cells, self.nexts, self.row_windows, self.row_series, self.heads, *self.lines)
         return sum(array.nbytes for array in arrays)
 

@@ -1,10 +1,10 @@
 """Usage rows of a commit: the work of requests by the minutes in which it was done, for the cost job.
 
 Every accepted request is spread over the minutes it touched (``stream_jobs.costs.usage``); rows of one minute and key
-(``schemas.usage``) are added up until the commit and sent with it. There is no state: what a row holds hangs on the
+(``rows.usage``) are added up until the commit and sent with it. There is no state: what a row holds hangs on the
 events since the last commit alone, in the order in which they came, wherever folds are cut. Labels are those of the
 partials: words beyond the limit of a dimension read ``__other__``. How many keys a minute may have is not bounded here
-but by whoever adds the rows of commits up; memory until the commit is, as of all changes.
+but by the reader that adds up the rows of commits; memory until the commit is, as of all changes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.block import Block, Column, Labels, Numbers
-from schemas.grouping import GroupingSet, sets_of
-from schemas.placement import place
-from schemas.tables import DEFINITION_VERSION
-from schemas.usage import USAGE_AMOUNTS, USAGE_KEY, USAGE_OF
+from schemas.codec.block import Block, Column, Labels, Numbers
+from schemas.contract.placement import place
+from schemas.events.grouping import GroupingSet, sets_of
+from schemas.rows.tables import DEFINITION_VERSION
+from schemas.rows.usage import USAGE_AMOUNTS, USAGE_KEY, USAGE_OF
 from stream_jobs.costs.usage import Requests, UsageSums
 from stream_jobs.windows.columns import Columns, Whole, whole_of
 from stream_jobs.windows.plan import Plan
@@ -57,16 +57,16 @@ class UsageKeys:
     pairs: Whole
 
     @classmethod
-    def of(cls, plan: Plan, series: Series, held: UsageKeys | None) -> UsageKeys:
-        """Those held while they are few and of these series, else none yet."""
-        if held is not None and held.series is series and held.table.count <= KEYS_KEPT_MAX:
-            return held
+    def of(cls, plan: Plan, series: Series, kept: UsageKeys | None) -> UsageKeys:
+        """Those kept while they are few and of these series, else none yet."""
+        if kept is not None and kept.series is series and kept.table.count <= KEYS_KEPT_MAX:
+            return kept
         table = SeriesTable(_GROUPING, plan.positions(_GROUPING), _KEYS_MAX)
         return cls(series, table, np.full((_PAIRS, 2), EMPTY, np.int64))
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Memory in use."""
         return self.table.bytes + self.pairs.nbytes
 
 
@@ -82,7 +82,7 @@ class UsageRows:
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Memory in use."""
         return self._keys.bytes + self.sums.bytes
 
     def add(self, columns: Columns, requests: Requests, codes: Codes, start: int, stop: int) -> None:
@@ -97,7 +97,7 @@ class UsageRows:
         self.sums.add(requests, keys, len(self._keys.table.lines), start, stop)
 
     def blocks(self, partitions: int) -> dict[int, Block]:
-        """Rows of ``schemas.usage.USAGE`` by target partition, in the order in which they began."""
+        """Rows of ``schemas.rows.usage.USAGE`` by target partition, in the order in which they began."""
         if self.sums.rows == 0:
             return {}
         self._keys.table.expected = max(1 << (self.sums.rows - 1).bit_length(), ROWS_FIRST)
@@ -129,8 +129,8 @@ class UsageRows:
             "requests": Numbers(values[0].view(np.uint64)),
             "definition_version": Numbers(np.full(rows, DEFINITION_VERSION, np.uint32)),
         }
-        for name, line, told in zip(USAGE_AMOUNTS[1:], values[1:], known[1:], strict=True):
-            columns[name] = Numbers(line, told)
+        for name, line, is_known in zip(USAGE_AMOUNTS[1:], values[1:], known[1:], strict=True):
+            columns[name] = Numbers(line, is_known)
         return Block(rows, columns | self._labels(chosen))
 
     def _labels(self, chosen: Whole) -> dict[str, Column]:

@@ -5,14 +5,14 @@ numba keeps what it compiled on disk (``NUMBA_CACHE_DIR``); with that in place w
 
 from __future__ import annotations
 
-from schemas import native
-from schemas.build import block_from_rows
-from schemas.events import EVENTS
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Record
+from schemas.contract.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
+from schemas.events.event_types import EVENTS
 from schemas.fields import Event, Field, Kind
-from schemas.headers import NATIVE
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
-from schemas.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
 from stream_jobs.costs import usage_kernels
 from stream_jobs.step import Commit
 from stream_jobs.windows import bin_kernels, exemplar_kernels, kernels

@@ -11,15 +11,15 @@ NOTHING_MS = 0
 """Progress before the first event: no window ends before 1970."""
 
 
-def watermark_ms(progress_ms: int, lateness_ms: int) -> int:
+def watermark_ms(progress_ms: int, out_of_orderness_ms: int) -> int:
     """The watermark by events alone; windows that end at or before it are passed."""
-    return max(progress_ms - lateness_ms, NOTHING_MS)
+    return max(progress_ms - out_of_orderness_ms, NOTHING_MS)
 
 
-def announced_ms(progress_ms: int, lateness_ms: int, now_ms: int, idle: bool) -> int:
-    """The watermark that a commit tells its readers. They keep the greatest they were told.
+def announced_ms(progress_ms: int, out_of_orderness_ms: int, now_ms: int, idle: bool) -> int:
+    """The watermark that a commit announces to its readers, which keep the greatest.
 
-    After a crash a partition that was idle may announce less than before; events are never held back for that.
+    After a crash a partition that was idle may announce less than before; events never wait for that.
     """
-    by_events = watermark_ms(progress_ms, lateness_ms)
-    return max(by_events, now_ms - lateness_ms) if idle else by_events
+    by_events = watermark_ms(progress_ms, out_of_orderness_ms)
+    return max(by_events, now_ms - out_of_orderness_ms) if idle else by_events

@@ -10,12 +10,12 @@ import json
 from pathlib import Path
 
 import schemas
-from schemas import wire
-from schemas.build import block_from_rows
-from schemas.events import EVENTS
+from schemas.codec import wire
+from schemas.codec.build import block_from_rows
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON
+from schemas.events.event_types import EVENTS
 from schemas.fields import Field
-from schemas.headers import JSON_COLUMNS, NATIVE, NDJSON
-from schemas.tables import TABLES
+from schemas.rows.tables import TABLES
 from tests.strategies.blocks import valid_rows
 
 FOLDER = Path(__file__).parent

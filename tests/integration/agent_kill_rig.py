@@ -22,9 +22,10 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleetpulse import stack, track
-from fleetpulse.bring_up import bring_up
-from fleetpulse.processes import Command, Processes
+import fleetpulse_track as track
+from fleetpulse import stack
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.services.processes import Command, Processes
 from fleetpulse.stack import ports
 from runtime.config import Config
 

@@ -9,9 +9,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from stream_jobs.alerts.step import AlertStep
 from tests.integration.job_worker import work
-from tests.unit.stream_jobs.alerts_cases import RULESET
-from tests.unit.stream_jobs.alerts_log import QUICK, Evidence, Judge
-from tests.unit.stream_jobs.spend_cases import BUDGETS
+from tests.unit.stream_jobs.alerts.cases import RULESET
+from tests.unit.stream_jobs.alerts.log import QUICK, Evidence, Judge
+from tests.unit.stream_jobs.budgets.spend_cases import BUDGETS
 
 UPSTREAMS = 2
 

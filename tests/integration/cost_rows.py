@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas import native
-from schemas.build import block_from_rows
-from schemas.costs import COSTS
-from schemas.events import LLM_REQUESTS
-from schemas.headers import NATIVE
-from schemas.record import Record
-from schemas.topics import COSTS_TOPIC, WINDOW_PARTIALS
-from schemas.usage import USAGE
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Record
+from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
+from schemas.events.event_types import LLM_REQUESTS
+from schemas.rows.costs import COSTS
+from schemas.rows.usage import USAGE
 from sinks.database import SinkDatabase
 from tests.integration.sink_rig import store_raw
 from tests.unit.sinks.landing_cases import LOG_IDS, derived, partials

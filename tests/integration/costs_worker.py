@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.integration.job_worker import work
-from tests.unit.stream_jobs.costs_cases import a_step
+from tests.unit.stream_jobs.costs.cases import a_step
 
 if __name__ == "__main__":
     sys.exit(work(lambda out: a_step(topic=out), own_times=True))

@@ -17,19 +17,20 @@ import orjson
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from fleetpulse.bench.dashboard_fill import Span, fill, fill_requests
-from fleetpulse.bench.dashboard_history import Fleet
-from fleetpulse.bring_up import bring_up
 from fleetpulse.dashboard.shell import THEME_COOKIE
-from fleetpulse.processes import Command, Processes
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.services.processes import Command, Processes
 from fleetpulse.stack import manage, ports
+from lab.bench.dashboard_fill import draw, fill_requests
+from lab.bench.dashboard_fleet import Fleet
+from lab.bench.dashboard_windows import Span, windows
 from runtime.config import Config
-from schemas.alerts import Alert, encode
-from schemas.costs import COSTS
+from schemas.contract.alerts import Alert, encode
+from schemas.contract.record import Record
+from schemas.ddl.merging import LEVELS
 from schemas.limits import DEFAULT_LIMITS, HOUR_MS, MINUTE_MS
-from schemas.merging import LEVELS
-from schemas.record import Record
-from schemas.tables import BOOKS, REJECTED
+from schemas.rows.costs import COSTS
+from schemas.rows.tables import BOOKS, REJECTED
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from sinks.rollup import Notebook
@@ -204,9 +205,9 @@ def _history(config: Config, now_ms: int) -> None:
     try:
         until_ms = now_ms - now_ms % MINUTE_MS - 2 * MINUTE_MS
         span = Span(until_ms - HOUR_MS, until_ms)
-        fill(database, Fleet(2, 7, tenants=("acme", "globex", "initech")), span, lambda _what, _done, _all: None)
+        draw(database, windows(Fleet(2, 7, tenants=("acme", "globex", "initech")), span), lambda _what: None)
         short = Span(until_ms - 10 * MINUTE_MS, until_ms)
-        fill(database, replace(Fleet(1, 8), models=HOSTILE, tenants=HOSTILE), short, lambda _what, _done, _all: None)
+        draw(database, windows(Fleet(1, 8, HOSTILE, HOSTILE), short), lambda _what: None)
         fill_requests(database, span, 2, 7)
         records = [
             derived(REJECTED, _rejected(now_ms), "rejected", 0),

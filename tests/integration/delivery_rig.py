@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
-from schemas.alerts import Alert, encode
-from schemas.topics import ALERTS_TOPIC, DEAD_LETTERS
+from runtime.kafka_clients import make_consumer, make_producer, started
+from schemas.contract.alerts import Alert, encode
+from schemas.contract.topics import ALERTS_TOPIC, DEAD_LETTERS
 
 OPENED_MS = 1_790_000_000_000
 
@@ -38,8 +39,8 @@ def an_alert(test: str, fingerprint: str, number: int = 1, transition: str = "op
 
 async def tell(kafka: KafkaConfig, *alerts: Alert, transaction: str | None = None) -> None:
     """Put alerts on the topic, as the alert job does; in one transaction where an id is given."""
-    settings = {**kafka.client_settings(), "enable_idempotence": True}
-    async with AIOKafkaProducer(**settings, transactional_id=transaction) as producer, _begun(producer, transaction):
+    made = make_producer(kafka, transactional_id=transaction)
+    async with started(made) as producer, _begun(producer, transaction):
         for alert in alerts:
             await producer.send_and_wait(ALERTS_TOPIC, encode(alert), key=alert.fingerprint.encode())
 
@@ -50,7 +51,7 @@ def _begun(producer: Any, transaction: str | None) -> Any:
 
 async def undelivered(kafka: KafkaConfig, fingerprints: set[str]) -> list[bytes]:
     """Records of the topic of undelivered transitions of these alerts."""
-    async with AIOKafkaConsumer(**kafka.client_settings(), enable_auto_commit=False) as consumer:
+    async with started(make_consumer(kafka)) as consumer:
         partition = TopicPartition(DEAD_LETTERS, 0)
         consumer.assign([partition])
         await consumer.seek_to_beginning(partition)

@@ -17,10 +17,10 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from schemas.record import Record
-from schemas.topics import state_topic
-from stream_jobs.host.kafka_ports import record_of
-from tests.integration.host_rig import Worker, ended_all, started
+from schemas.contract.record import Record
+from schemas.contract.topics import state_topic
+from stream_jobs.runner.kafka_ports import record_of
+from tests.integration.runner_rig import Worker, ended_all, started
 
 KILLS = int(os.environ.get("FLEETPULSE_KILLS", "3"))
 """How often a job is killed; more with ``FLEETPULSE_KILLS=50``."""

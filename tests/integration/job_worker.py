@@ -1,4 +1,4 @@
-"""A worker process for the tests of a job: hosts one step on a bare loop until SIGTERM; says when it is live."""
+"""A worker process for the tests of a job: runs one step on a bare loop until SIGTERM; says when it is live."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.config import KafkaConfig
-from stream_jobs.host.policy import CommitPolicy
-from stream_jobs.host.process import host_job
+from stream_jobs.runner.policy import CommitPolicy
+from stream_jobs.runner.process import run_process
 
 POLICY = CommitPolicy(
     interval_ms=200, idle_interval_ms=200, due_interval_ms=50, snapshot_interval_ms=500, fetch_linger_ms=10
@@ -37,11 +37,11 @@ def log_to_stderr(began_s: float) -> None:
     """The log on standard error, the client's errors alone; "live" on standard output."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    logging.getLogger("stream_jobs.host").addHandler(SayLive(began_s))
+    logging.getLogger("stream_jobs.runner").addHandler(SayLive(began_s))
 
 
 def work(step_of: Callable[[str], Any], *, own_times: bool = False) -> int:
-    """Host the step that ``step_of`` makes for its topic of results. ``own_times``: the source's records carry the
+    """Run the step that ``step_of`` makes for its topic of results. ``own_times``: the source's records carry the
     times of their events, which only a job's own topic may have."""
     began_s = time.monotonic()
     parser = argparse.ArgumentParser()
@@ -49,7 +49,7 @@ def work(step_of: Callable[[str], Any], *, own_times: bool = False) -> int:
         parser.add_argument(f"--{name}", required=True)
     told = parser.parse_args()
     log_to_stderr(began_s)
-    return host_job(
+    return run_process(
         "bare",
         step_of(told.out),
         [told.source],

@@ -7,12 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 
 from runtime.config import ClickHouseConfig, KafkaConfig
-from schemas.ddl import migrations
+from runtime.kafka_clients import make_consumer, make_producer, started
+from schemas.contract.record import Record
+from schemas.ddl.fresh import fresh
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
 from sinks.database import SinkDatabase
 from sinks.landing import Landing, land_derived, land_raw
 from tests.unit.sinks.landing_cases import LOG_IDS
@@ -20,9 +21,8 @@ from tests.unit.sinks.landing_cases import LOG_IDS
 
 def migrated(clickhouse: Any) -> Any:
     """The client, in a database with all tables and views."""
-    for migration in migrations():
-        for statement in migration.statements:
-            clickhouse.command(statement)
+    for statement in fresh(clickhouse.database):
+        clickhouse.command(statement)
     return clickhouse
 
 
@@ -40,28 +40,24 @@ def store_raw(database: SinkDatabase, records: Sequence[Record], now_ms: int) ->
 
 async def skip_to_end(kafka: KafkaConfig, group: str, topics: Sequence[str]) -> None:
     """Let a group begin behind what other tests left in the topics."""
-    consumer = AIOKafkaConsumer(*topics, **kafka.client_settings(), group_id=group, enable_auto_commit=False)
-    await consumer.start()
-    try:
-        partitions = []
+    async with started(make_consumer(kafka, *topics, group=group)) as consumer:
+        partitions: list[TopicPartition] = []
         while not partitions:
             await consumer.getmany(timeout_ms=100)
             partitions = sorted(consumer.assignment())
         await consumer.commit(await consumer.end_offsets(partitions))
-    finally:
-        await consumer.stop()
 
 
 async def send(kafka: KafkaConfig, records: Sequence[Record]) -> None:
     """Put records where they say; offsets and times are the broker's."""
-    async with AIOKafkaProducer(**kafka.client_settings(), enable_idempotence=True) as producer:
+    async with started(make_producer(kafka)) as producer:
         for r in records:
             await producer.send_and_wait(r.topic, r.value, partition=r.partition, headers=list(r.headers))
 
 
 async def committed(kafka: KafkaConfig, group: str, topic: str, partition: int) -> int:
     """The group's offset."""
-    async with AIOKafkaConsumer(**kafka.client_settings(), group_id=group, enable_auto_commit=False) as consumer:
+    async with started(make_consumer(kafka, group=group)) as consumer:
         return int(await consumer.committed(TopicPartition(topic, partition)) or 0)
 
 

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from fleetpulse.database import Database
-from fleetpulse.track.handover import WAITING_MAX
-from schemas.build import rows_of
-from schemas.events import HOST_SAMPLES, LLM_REQUESTS
-from schemas.headers import decode_headers
-from schemas.native import decode
-from schemas.stored import RAW
-from schemas.topics import BY_NAME, SOURCE_TOPICS
+from fleetpulse.sql.database import Database
+from fleetpulse_track.handover import WAITING_MAX
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
+from schemas.contract.headers import decode_headers
+from schemas.contract.topics import BY_NAME, SOURCE_TOPICS
+from schemas.ddl.stored import RAW
+from schemas.events.event_types import HOST_SAMPLES, LLM_REQUESTS
 from tests.integration.agent_kill_rig import JOB, SINK, Application, Stage, blows, runs_of, staged
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]

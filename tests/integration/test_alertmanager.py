@@ -1,4 +1,4 @@
-"""A real Alertmanager (Debian's): it takes our alerts, groups them, keeps them while told, resolves them when told."""
+"""A real Alertmanager (Debian's): it takes our alerts, groups, keeps and resolves them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetpulse.deliver import check_targets
-from fleetpulse.migrate import _migrate_topics
+from fleetpulse.migrate import topics
+from fleetpulse.services.deliver import check_targets
 from fleetpulse.stack import ports
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.delivery_config import DeliveryConfig, TargetConfig
-from schemas.alerts import Alert
+from schemas.contract.alerts import Alert
+from schemas.limits import DEFAULT_LIMITS
 from sinks.delivery.service import Delivery, run_delivery
 from tests.integration.delivery_rig import Receiver, an_alert, tell, until
 
@@ -89,7 +90,8 @@ async def active(url: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def kafka(stack: Any) -> KafkaConfig:
-    await _migrate_topics(stack.kafka, {}, dry_run=False)
+    plan = await topics.plan(stack.kafka, {}, DEFAULT_LIMITS)
+    await topics.carry_out(stack.kafka, plan.steps, DEFAULT_LIMITS)
     return stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
 
 
@@ -123,7 +125,7 @@ def now_alert(test: str, fingerprint: str, number: int = 1, transition: str = "o
 
 
 async def test_it_receives_groups_keeps_and_resolves(kafka: KafkaConfig, alertmanager: str, receiver: Receiver) -> None:
-    """Two causes are two groups; an open alert outlives its time to live because it is told again, and then ends."""
+    """Two causes are two groups; an open alert outlives its time to live because it is sent again, and then ends."""
     test = secrets.token_hex(4)
     one, two = f"{test}0000000a", f"{test}0000000b"
     target = TargetConfig(
@@ -181,5 +183,5 @@ async def test_the_check_sends_a_test_alert_and_its_end(alertmanager: str) -> No
 
     found = await asyncio.to_thread(check_targets, [target])
 
-    assert [(one.transition, one.answer.status) for one in found] == [("opened", 200), ("resolved", 200)]
+    assert [(one.transition, one.response.status) for one in found] == [("opened", 200), ("resolved", 200)]
     assert await active(alertmanager) == []

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.alerts import mark, mark_batch, newest, open_of, tell
+from fleetpulse.alerts.view import mark, mark_batch, newest, open_of, publish
 from runtime.config import KafkaConfig
-from schemas import alert_commands
-from schemas.alert_commands import Command
-from schemas.alerts import Alert, decode
-from schemas.headers import NATIVE
-from schemas.record import Output, Record
+from schemas.contract import alert_commands
+from schemas.contract.alert_commands import Command
+from schemas.contract.alerts import Alert, decode
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Output, Record
 from stream_jobs.alerts.step import output_of
 from tests.integration.alerts_worker import UPSTREAMS
 from tests.integration.job_rig import KILLS, JobRig, job_rig
-from tests.unit.stream_jobs.alerts_cases import at
-from tests.unit.stream_jobs.alerts_log import Log, a_step
+from tests.unit.stream_jobs.alerts.cases import at
+from tests.unit.stream_jobs.alerts.log import Log, a_step
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 30 * KILLS)]
 
@@ -85,7 +85,7 @@ async def test_commands_and_marks_stand_on_their_topics_when_the_command_returns
     row = {"at_ms": at(1), "host": "h-1", "model": "m", "model_version": "v2", "kind": "marked", "origin": "measured"}
     batch = replace(mark_batch(row), topic=job.source)
 
-    await tell(kafka, command, job.source)
+    await publish(kafka, command, job.source)
     await mark(kafka, batch, {job.source: 1})
 
     told, marked = await job.told(job.source)

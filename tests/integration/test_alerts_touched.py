@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.alerts_touched import touched
-from fleetpulse.database import Database
+from fleetpulse.alerts.touched import touched
+from fleetpulse.sql.database import Database
 from runtime.config import ClickHouseConfig
+from schemas.contract.record import Record
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from tests.integration.cost_rows import BEGIN_MS, land_fleet, log_ids
-from tests.unit.schemas.test_alerts import ALERT
+from tests.unit.schemas.contract.test_alerts import ALERT
 from tests.unit.sinks.landing_cases import partials
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from fleetpulse.audit.ask import audit
-from fleetpulse.audit.day import Day, day_of
-from fleetpulse.audit.delays import DELAYS, Lateness
 from fleetpulse.audit.report import Audit
-from fleetpulse.audit.simulated import audit_day, own_database
-from fleetpulse.database import Database
-from fleetpulse.rerate_store import check_range, rerate
+from fleetpulse.rerate.store import check_range, rerate
+from fleetpulse.sql.database import Database
+from lab.audit.day import Day, day_of
+from lab.audit.delays import DELAYS, Lateness
+from lab.audit.simulated import SimulatedAudit, audit_day, own_database
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
@@ -35,7 +35,7 @@ LATENESS = Lateness(0.05, tuple(replace(one, per_mille=share) for one, share in 
 
 
 @pytest.fixture(scope="module")
-def simulated(stack: Any) -> Iterator[tuple[ClickHouseConfig, Day, Audit]]:
+def simulated(stack: Any) -> Iterator[tuple[ClickHouseConfig, Day, SimulatedAudit]]:
     """Half an hour of the fleet with much late data, in a database of its own, and what the audit says of them."""
     begin_ms = (int(time.time() * 1_000) - 3 * HOUR_MS) // HOUR_MS * HOUR_MS
     day = day_of(3, begin_ms, MINUTES / 60, requests_per_s=0.5)
@@ -62,7 +62,7 @@ def asked(config: ClickHouseConfig, day: Day, prices: Prices) -> Audit:
         return audit(database, day.begin_ms, day.end_ms, prices)
 
 
-def test_where_nothing_was_billed_nothing_differs(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+def test_where_nothing_was_billed_nothing_differs(simulated: tuple[ClickHouseConfig, Day, SimulatedAudit]) -> None:
     """Hours before the day: every check but the sum of the whole day says that it compared nothing."""
     config, day, _ = simulated
     with reading(config) as database:
@@ -74,7 +74,7 @@ def test_where_nothing_was_billed_nothing_differs(simulated: tuple[ClickHouseCon
     assert len(found.checks) >= 6
 
 
-def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, SimulatedAudit]) -> None:
     """Not a nano-dollar differs: killed jobs, late data, groups over hosts, MIG, GPUs taken in turns."""
     _, _, found = simulated
 
@@ -89,14 +89,13 @@ def test_a_simulated_stretch_is_exact(simulated: tuple[ClickHouseConfig, Day, Au
         ("rollup by day", 0, 0),
     ]
     assert all(check.compared > 0 for check in found.checks)
-    assert found.simulated is not None
     assert found.simulated["commits_unlike_undisturbed"] == 0
     assert found.simulated["late_rows"] == found.late_rows > 0
     assert found.exact
     assert found.bills > 12 * MINUTES
 
 
-def test_every_way_of_holding_a_gpu_is_in_it(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+def test_every_way_of_holding_a_gpu_is_in_it(simulated: tuple[ClickHouseConfig, Day, SimulatedAudit]) -> None:
     """A group on two hosts, MIG devices with slices that nobody holds, engines that share a group, and a GPU."""
     config, _, _ = simulated
     with reading(config) as database:
@@ -139,7 +138,7 @@ PICK_STARTED = (
 )
 
 
-def test_bills_that_are_off_by_one_are_found(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+def test_bills_that_are_off_by_one_are_found(simulated: tuple[ClickHouseConfig, Day, SimulatedAudit]) -> None:
     """Each check names the one bill that is wrong in its way, and the audit is not exact."""
     config, day, _ = simulated
     with contextlib.closing(SinkDatabase(config)) as writer:
@@ -161,7 +160,9 @@ def test_bills_that_are_off_by_one_are_found(simulated: tuple[ClickHouseConfig, 
     assert not found.exact
 
 
-def test_a_rerate_takes_other_prices_and_what_came_late(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+def test_a_rerate_takes_other_prices_and_what_came_late(
+    simulated: tuple[ClickHouseConfig, Day, SimulatedAudit],
+) -> None:
     """After it no row is late any more, bills follow the new prices exactly, and the old ones can still be seen."""
     config, day, before = simulated
     dearer = parse_prices(EXAMPLE.read_bytes().replace(b"2.79 USD", b"5.58 USD"), "dearer.yaml")
@@ -187,7 +188,7 @@ def test_a_rerate_takes_other_prices_and_what_came_late(simulated: tuple[ClickHo
 
 
 def test_a_rerate_with_the_same_prices_changes_late_minutes_alone(
-    simulated: tuple[ClickHouseConfig, Day, Audit],
+    simulated: tuple[ClickHouseConfig, Day, SimulatedAudit],
 ) -> None:
     """Computed from stored windows a second time, bills come out as they are."""
     config, day, _ = simulated
@@ -209,7 +210,9 @@ def test_minutes_that_cannot_be_rated_again_are_refused(from_ms: int, to_ms: int
         check_range(from_ms, to_ms, 100 * DAY_MS, DEFAULT_LIMITS)
 
 
-def test_prices_that_bills_were_not_rated_with_are_told(simulated: tuple[ClickHouseConfig, Day, Audit]) -> None:
+def test_prices_that_bills_were_not_rated_with_are_told(
+    simulated: tuple[ClickHouseConfig, Day, SimulatedAudit],
+) -> None:
     """Then bills are not priced again, and it is said with which file they would be."""
     config, day, _ = simulated
 

@@ -11,11 +11,12 @@ import pytest
 from fleetpulse.backtest.database import fetch_from
 from fleetpulse.backtest.history import decode_blocks, merged_sql, stretches
 from runtime.config import ClickHouseConfig
-from schemas import finals, native
-from schemas.block import Numbers
-from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
-from schemas.tables import PARTIALS
+from schemas.codec import native
+from schemas.codec.block import Numbers
+from schemas.codec.build import rows_of
+from schemas.events.event_types import LLM_REQUESTS
+from schemas.rows import finals
+from schemas.rows.tables import PARTIALS
 from sinks.database import SinkDatabase
 from tests.integration.sink_rig import store
 from tests.unit.sinks.landing_cases import NOW_MS, partials

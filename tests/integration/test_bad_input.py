@@ -28,20 +28,20 @@ from aiokafka import AIOKafkaProducer
 
 import schemas
 from fleetpulse import stack as local
-from fleetpulse.bring_up import bring_up
-from fleetpulse.database import Database
-from fleetpulse.processes import Command, Processes
-from fleetpulse.reconcile import Report, reconcile
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.reconcile.compare import Report, reconcile
+from fleetpulse.services.processes import Command, Processes
+from fleetpulse.sql.database import Database
 from producers.spool.books import Books, book_rows, encode_rows, tally_of
 from runtime.config import Config
-from schemas.build import block_from_rows
-from schemas.events import BY_TOPIC, EVENTS
-from schemas.headers import JSON_COLUMNS, NATIVE, NDJSON, Identity, encode_headers
+from schemas.codec.build import block_from_rows
+from schemas.codec.native import encode
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, Identity, encode_headers
+from schemas.contract.record import Headers
+from schemas.contract.topics import BOOKS_TOPIC
+from schemas.events.event_types import BY_TOPIC, EVENTS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
-from schemas.native import encode
-from schemas.record import Headers
-from schemas.tables import PRODUCER_BOOKS
-from schemas.topics import BOOKS_TOPIC
+from schemas.rows.tables import PRODUCER_BOOKS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

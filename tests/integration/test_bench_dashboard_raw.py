@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.bench.dashboard import _fill, found_nothing
-from fleetpulse.bench.dashboard_asked import examples_of, ranges_of, tables_of, values_of
-from fleetpulse.bench.dashboard_fill import Span
-from fleetpulse.bench.dashboard_history import TENANTS, Fleet
-from fleetpulse.bench.progress import Progress
+from fleetpulse.commands.progress import Progress
 from fleetpulse.queries import dashboard as catalogue
+from lab.bench.dashboard import _fill, found_nothing
+from lab.bench.dashboard_fill import draw
+from lab.bench.dashboard_fleet import TENANTS, Fleet
+from lab.bench.dashboard_queries import examples_of, ranges_of, tables_of, values_of
+from lab.bench.dashboard_windows import Span, windows
 from runtime.config import ClickHouseConfig
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
@@ -42,6 +43,32 @@ def test_every_query_of_the_catalogue_finds_something(clickhouse: Any, clickhous
 
     assert empty == set()
     assert found_nothing(answers) == []
+
+
+def test_measures_of_a_drawn_row_agree_with_one_another(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """Least, mean and greatest stand in order, a sketch holds the row's events, what is not drawn is unknown; the same
+    seed draws the same."""
+    to_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // HOUR_MS * HOUR_MS
+    span = Span(to_ms - HOUR_MS, to_ms)
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        rows = draw(database, windows(FLEET, span), lambda _what: None)
+        first = clickhouse.query("SELECT * FROM gpu_samples_partials ORDER BY ALL LIMIT 100").result_rows
+        assert draw(database, windows(FLEET, span), lambda _what: None) == rows
+        again = clickhouse.query("SELECT * FROM gpu_samples_partials FINAL ORDER BY ALL LIMIT 100").result_rows
+
+    wrong = clickhouse.command(
+        """SELECT countIf(NOT (power_mw_min < power_mw_sum / power_mw_count AND power_mw_sum / power_mw_count
+        < power_mw_max AND power_mw_count = event_count AND host LIKE 'host-000_'
+        AND engine_id LIKE 'host-000_-engine-_' AND nvlink_tx_bytes_sum IS NULL)) FROM gpu_samples_rollup_1m"""
+    )
+    sketches = clickhouse.query(
+        "SELECT DISTINCT length(ttft_us_bins), arraySum(mapValues(ttft_us_bins)) >= event_count, mapKeys(ttft_us_bins)"
+        " = arraySort(mapKeys(ttft_us_bins)),"
+        " abs(fp_quantile(0.5, ttft_us_bins) / (ttft_us_sum / event_count) - 1) < 0.3 FROM llm_requests_rollup_1h"
+    ).result_rows
+    assert first == again != []
+    assert wrong == 0
+    assert sketches == [(20, True, True, True)]
 
 
 @pytest.mark.parametrize("wanted", [{}, {"tenant": "a"}, {"model": "n", "status": "timeout"}, {"host": "host-0001"}])

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.bench.dashboard_history import Fleet
-from fleetpulse.bench.dashboard_sums import BOOKED, fill_sums
 from fleetpulse.queries.dashboard import query
+from lab.bench.dashboard_fill import draw
+from lab.bench.dashboard_fleet import Fleet
+from lab.bench.dashboard_sums import BOOKED, sums
+from lab.bench.dashboard_windows import Span
 from runtime.config import ClickHouseConfig
 from schemas.limits import HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
@@ -26,7 +28,7 @@ def test_every_query_of_books_and_bills_has_something_to_read(
     now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
     to_ms = now_ms // HOUR_MS * HOUR_MS
     with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
-        fill_sums(database, FLEET, (to_ms - 2 * HOUR_MS, to_ms), lambda _what, _done, _of: None)
+        draw(database, sums(FLEET, Span(to_ms - 2 * HOUR_MS, to_ms)), lambda _what: None)
 
     def asked(name: str) -> list[dict[str, Any]]:
         given = {"from_ms": to_ms - 2 * HOUR_MS, "to_ms": to_ms, "bucket_ms": MINUTE_MS}

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.alerts import newest, open_of
+from fleetpulse.alerts.view import newest, open_of
 from runtime.config import KafkaConfig
-from schemas.alerts import Alert, decode
+from schemas.contract.alerts import Alert, decode
+from schemas.contract.record import Output, Record
 from schemas.limits import MINUTE_MS
-from schemas.record import Output, Record
 from stream_jobs.alerts.step import output_of
 from tests.integration.alerts_worker import UPSTREAMS
 from tests.integration.job_rig import KILLS, JobRig, job_rig
-from tests.unit.stream_jobs.alerts_cases import T0
-from tests.unit.stream_jobs.alerts_log import Log, a_step
-from tests.unit.stream_jobs.spend_cases import BUDGETS, DAY_MS, DOLLAR, a_bill, a_cost_record, added_up
+from tests.unit.stream_jobs.alerts.cases import T0
+from tests.unit.stream_jobs.alerts.log import Log, a_step
+from tests.unit.stream_jobs.budgets.spend_cases import BUDGETS, DAY_MS, DOLLAR, a_bill, a_cost_record, added_up
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 30 * KILLS)]
 

@@ -23,7 +23,7 @@ from aiokafka import AIOKafkaProducer
 
 from fleetpulse.stack import ports
 from runtime.local_stack import StackState, write_state
-from schemas.headers import NDJSON
+from schemas.contract.headers import NDJSON
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -55,7 +55,7 @@ def cli(words: Sequence[str], settings: dict[str, str]) -> subprocess.CompletedP
 
 def assert_one_sentence(done: subprocess.CompletedProcess[str], code: int) -> None:
     assert (done.returncode, done.stdout) == (code, ""), done
-    assert done.stderr.startswith("fleetpulse: ")
+    assert done.stderr.splitlines()[-1].startswith("fleetpulse: ")  # behind lines of progress
     assert done.stderr.count("fleetpulse: ") == 1
     assert "Traceback" not in done.stderr
     assert "Unclosed" not in done.stderr

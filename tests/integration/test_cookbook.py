@@ -15,24 +15,24 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from fleetpulse.backtest.database import fetch_from
 from fleetpulse.backtest.replay import replay
-from fleetpulse.database import Database
+from fleetpulse.sql.database import Database
 from runtime.config import Config, load
-from schemas.events import LLM_REQUESTS
-from schemas.headers import NDJSON
+from runtime.kafka_clients import make_producer, started
+from schemas.contract.headers import NDJSON
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import WINDOW_MS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_000)]
 
-PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "cookbook.md"
 RECIPE = re.compile(r"^### (?P<question>.+?)\n(?P<text>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 QUERY = re.compile(r"^```sql\n(.+?)^```\n\n((?:\|.*\n)+)", re.MULTILINE | re.DOTALL)
 NOTHING_IS_GOOD = ("Which final minutes got rows after their bill?",)
 SHOWN = ("TTFT", "llama-3.1-8b", "NVIDIA H100", "Books:", "books exact", "FROM request_windows")
-KEPT = "everything keeps running"
+KEPT = "the fleet goes on"
 WITHIN_S, LONGEST_S = 300.0, 500.0
 
 
@@ -122,7 +122,7 @@ def _has_rows(database: Database, table: str) -> bool:
 
 async def _send_what_nobody_can_read(config: Config) -> None:
     headers = [("schema", LLM_REQUESTS.schema.encode()), ("content-type", NDJSON.encode())]
-    async with AIOKafkaProducer(**config.kafka.client_settings()) as producer:
+    async with started(make_producer(config.kafka)) as producer:
         await producer.send_and_wait(LLM_REQUESTS.topic, b'{"host": "h-7", "model": ', headers=headers)
 
 

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from runtime.config import ClickHouseConfig
-from schemas.build import block_from_rows
-from schemas.costs import COSTS
-from schemas.ddl_costs import LEVELS
+from schemas.codec.build import block_from_rows
+from schemas.contract.record import Record
+from schemas.contract.topics import COSTS_TOPIC
+from schemas.ddl.cost_views import LEVELS
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
-from schemas.topics import COSTS_TOPIC
+from schemas.rows.costs import COSTS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from stream_jobs.windows.step import WindowsStep
 from tests.integration.job_rig import KILLS, JobRig, job_rig
 from tests.integration.sink_rig import migrated
-from tests.unit.stream_jobs.costs_cases import SOURCES, a_step, bills_of, newest, told_rows
-from tests.unit.stream_jobs.windows_cases import BASE_MS, WINDOW_MS, a_commit, a_record, a_request, a_sample
+from tests.unit.stream_jobs.costs.cases import SOURCES, a_step, bills_of, emitted_rows, newest
+from tests.unit.stream_jobs.windows.cases import BASE_MS, WINDOW_MS, a_commit, a_record, a_request, a_sample
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300 + 30 * KILLS)]
 
@@ -101,11 +101,11 @@ async def test_kill_9_changes_nothing_of_the_table_and_parts_add_up(
     step = a_step()
     state, changes = step.new("window.partials", 0), step.changes()
     step.fold(state, records, changes)
-    expected = newest(told_rows(step.rows(state, changes, a_commit("window.partials"))))
+    expected = newest(emitted_rows(step.rows(state, changes, a_commit("window.partials"))))
 
     last = await job.send_while_killed(records, draw)
     version = max(row["version"] for row in expected.values())
-    told = await job.settled(lambda told: any(row["version"] >= version for row in told_rows(told)))
+    told = await job.settled(lambda told: any(row["version"] >= version for row in emitted_rows(told)))
     last.send(signal.SIGTERM)
     assert await last.ended() == 0
 

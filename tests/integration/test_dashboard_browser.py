@@ -1,4 +1,4 @@
-"""The dashboard in a real browser over a real stack: pages, links, faults, mutes, hostile names, an outage.
+"""The dashboard in a real browser over a real stack: pages, links, faults, silences, hostile names, an outage.
 
 Screenshots of every page (light, dark, phone) are kept in ``.fleetpulse/screenshots``.
 """
@@ -143,6 +143,21 @@ def test_a_page_comes_with_its_first_figures(running: Rig) -> None:
     eventually(figures, PATIENCE_S, "figures in the page's own text")
 
 
+def test_an_unknown_address_has_the_way_back(running: Rig, page: Page) -> None:
+    """Our own page with status 404: it names the address as text and links to the pages."""
+    answer = page.goto(running.address + "/flet?<script>window.pwned=1</script>")
+    assert answer is not None
+    assert answer.status == 404
+    running.seen.clear()  # Chromium complains about the status
+
+    expect(page.locator("code")).to_have_text("/flet")
+    page.get_by_role("link", name="Fleet", exact=True).click()
+    settled(page)
+
+    expect(page.get_by_role("main").last).to_contain_text("GPUs by host")
+    assert pwned(page) is None
+
+
 def test_filters_and_options_are_in_the_address_and_survive_a_reload(running: Rig, page: Page) -> None:
     """A value chosen in a filter narrows the page, stands in the address, and is there again after a reload."""
     running.open(page, "/tenants?last=6h")
@@ -261,18 +276,18 @@ def test_hostile_tenants_and_alerts_are_shown_as_they_are_written(running: Rig, 
     for name in HOSTILE[:6]:
         expect(table.get_by_role("link", name=name, exact=True)).to_be_visible()
     links = table.locator("tbody a").evaluate_all("(all) => all.map((a) => new URL(a.href).origin)")
-    running.open(page, "/alerts?alert=0000000000000000&last=6h&muted=all")
+    running.open(page, "/alerts?alert=0000000000000000&last=6h&silenced=all")
     expect(page.get_by_role("region", name="Alert", exact=True)).to_contain_text(HOSTILE[0])
 
     assert set(links) == {running.address}
     assert pwned(page) is None
 
 
-def test_a_fault_and_its_alert_are_seen_soon_and_a_mute_takes_the_alert_away(
+def test_a_fault_and_its_alert_are_seen_soon_and_a_silence_takes_the_alert_away(
     running: Rig, page: Page, record_property: Callable[[str, object], None]
 ) -> None:
     """Both pages stand open when a GPU is lost. Within five seconds after the rows stand in the tables Fleet shows the
-    fault and Alerts the alert; muted, it is gone from the open ones and stands among the muted."""
+    fault and Alerts the alert; silenced, it is gone from the open ones and stands among the silenced."""
     with running.page() as fleet:
         running.open(fleet, "/fleet?live=1&last=15m")
         running.open(page, "/alerts?live=1&last=15m")
@@ -292,11 +307,11 @@ def test_a_fault_and_its_alert_are_seen_soon_and_a_mute_takes_the_alert_away(
     row(page, "Open", "gpu-001").first.get_by_role("link").click()
     settled(page)
     page.get_by_label("Why").fill("new power supply")
-    page.get_by_role("button", name="Mute", exact=True).click()
-    expect(page.get_by_text("Muted until").first).to_be_visible()
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(page.get_by_text("Silenced until").first).to_be_visible()
     page.goto(running.address + "/alerts?live=1&last=15m")
     expect(row(page, "Open", "gpu-001")).to_have_count(0)
-    page.get_by_role("button", name="muted", exact=True).click()
+    page.get_by_role("button", name="silenced", exact=True).click()
     expect(row(page, "Open", "gpu-001").first).to_be_visible()
     assert max(fault_s, alert_s) < SEEN_WITHIN_S
 

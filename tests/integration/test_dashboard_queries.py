@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 from clickhouse_connect.driver.client import Client
 
+from fleetpulse import queries
 from fleetpulse.dashboard.data import Data
+from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.queries.dashboard import Query, Value, names, query, read
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.integration
 NOW_MS = 1_760_000_000_000
 SPANS_MS = (10 * MINUTE_MS, HOUR_MS, DAY_MS, 90 * DAY_MS)
 HOSTILE = "'; DROP TABLE llm_requests; -- <script>"
+QUIET_MIN = 33
 IDENTIFIERS = {"bins": "ttft_us_bins", "total": "power_mw_sum", "known": "power_mw_count", "dimension": "host"}
 OF_TYPES: dict[str, Value] = {"String": HOSTILE, "Int64": 1, "UInt8": 1, "UInt32": 5, "UInt64": 5, "Float64": 1.0}
 
@@ -93,6 +96,96 @@ async def test_whole_hours_and_what_lies_around_them_add_up(
     for name in ("models", "tenants", "tenant_errors"):
         answer = await data.ask(name, {**anything, **span, "top": 5}, 6 * HOUR_MS)
         assert [row["requests"] for row in answer.records()] == [to_min - from_min], name
+
+
+def fill_windows(clickhouse: Client, topic: str, grouping: str, from_ms: int, windows: int) -> None:
+    """So many windows of 10 s in a row, each with 4,200 events."""
+    clickhouse.command(
+        f"INSERT INTO {topic}_partials (window_ms, last_at_ms, grouping, event_count, log_offset)"
+        f" SELECT {from_ms} + 10000 * number AS at, at, '{grouping}', 4200, number FROM numbers({windows})"
+    )
+
+
+async def test_a_range_that_nobody_chose_begins_with_the_first_event(data: Data, clickhouse: Client) -> None:
+    """Three minutes after it these three are shown; before it, and when it is long ago, all of the range."""
+    now_ms = time.time_ns() // 10**10 * 10_000
+    span = TimeRange(now_ms - HOUR_MS, now_ms)
+
+    before = await data.since_first_event(span)
+    data._answers.clear()
+    fill_windows(clickhouse, "llm_requests", "service", now_ms - 3 * MINUTE_MS, 18)
+    young = await data.since_first_event(span)
+    later = TimeRange(now_ms + HOUR_MS, now_ms + 2 * HOUR_MS)
+    old = await data.since_first_event(later)
+
+    assert (before, young, old) == (span, TimeRange(now_ms - 3 * MINUTE_MS, now_ms), later)
+
+
+@pytest.mark.parametrize(
+    ("bursts", "covered_s"),
+    [
+        pytest.param([(30, 6)], 60, id="a minute in the middle of an hour"),
+        pytest.param([(30, 6), (QUIET_MIN, 6)], 240, id="two minutes, and a quiet gap between them"),
+        pytest.param([(10, 6), (50, 6)], 120, id="two minutes, and an outage between them"),
+        pytest.param([(60, 360)], 3_600, id="all of it"),
+        pytest.param([], 0, id="nothing"),
+    ],
+)
+async def test_rates_are_of_the_time_with_data(
+    data: Data, clickhouse: Client, bursts: list[tuple[int, int]], covered_s: int
+) -> None:
+    """Whatever reports counts; each burst is (minutes before the end, windows), hosts alone at ``QUIET_MIN``."""
+    now_ms = time.time_ns() // 10**10 * 10_000
+    for ago_min, windows in bursts:
+        topic, grouping = ("host_samples", "host") if ago_min == QUIET_MIN else ("llm_requests", "service")
+        fill_windows(clickhouse, topic, grouping, now_ms - ago_min * MINUTE_MS, windows)
+    given: dict[str, Value] = {"from_ms": now_ms - HOUR_MS, "to_ms": now_ms, "grain_ms": 10_000}
+
+    (found,) = (await data.ask("covered", given, HOUR_MS)).records()
+    rates = (await data.sql(queries.text("throughput_by_model"), given, {})).records()
+
+    assert found["covered_ms"] == 1_000 * covered_s
+    requests = sum(4_200 * windows for ago_min, windows in bursts if ago_min != QUIET_MIN)
+    assert [row["requests_per_s"] for row in rates] == ([round(requests / covered_s, 1)] if requests else [])
+
+
+async def test_sums_over_a_fleet_do_not_wrap(data: Data, clickhouse: Client) -> None:
+    """1,000 GPUs of 288 GB, read ten times a second for an hour, 39.8 % of their memory in use."""
+    start_ms = _yesterday_ms()
+    memory_bytes = 288 * 10**9 * 100
+    clickhouse.command(
+        "INSERT INTO gpu_samples_partials (window_ms, grouping, host, gpu_uuid, gpu_model, event_count, log_row,"
+        " memory_used_bytes_sum, memory_total_bytes_sum)"
+        f" SELECT {start_ms} + 10000 * intDiv(number, 1000), 'gpu', 'h', toString(number % 1000), 'B300', 100, number,"
+        f" {memory_bytes * 398 // 1000}, {memory_bytes} FROM numbers(360000)"
+    )
+    span: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + HOUR_MS, "bucket_ms": HOUR_MS}
+    filters = dict.fromkeys(("cluster", "region", "host", "gpu_model"), "")
+
+    (fleet,) = (await data.ask("fleet_over_time", {**filters, **span}, 10 * MINUTE_MS)).records()
+    (summary,) = (await data.sql(queries.text("gpu_summary"), span, {})).records()
+
+    assert (fleet["gpus"], fleet["memory"]) == (1_000, pytest.approx(0.398))
+    assert summary["memory_pct"] == 39.8
+
+
+async def test_a_day_of_one_gpu_does_not_wrap(data: Data, clickhouse: Client) -> None:
+    """NVLink at 150 GB/s: the bytes of a day fit Int64, a thousand times as many do not."""
+    start_ms = _yesterday_ms()
+    clickhouse.command(
+        "INSERT INTO gpu_history_1h (window_ms, grouping, gpu_uuid, nvlink_tx_bytes_sum, interval_ms_sum)"
+        f" SELECT {start_ms} + {HOUR_MS} * number, 'gpu', 'GPU-7', {150 * 10**9 * 3_600}, {HOUR_MS} FROM numbers(24)"
+    )
+    given: dict[str, Value] = {"from_ms": start_ms, "to_ms": start_ms + DAY_MS, "bucket_ms": DAY_MS}
+
+    (one,) = (await data.ask("gpu_signals", {**given, "gpu_uuid": "GPU-7"}, 30 * DAY_MS)).records()
+
+    assert one["nvlink_tx"] == 150e9
+
+
+def _yesterday_ms() -> int:
+    now_ms = time.time_ns() // 1_000_000  # rows of long ago would be gone by their TTL
+    return now_ms - now_ms % DAY_MS - DAY_MS
 
 
 async def test_equal_questions_share_an_answer(data: Data) -> None:

@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from fleetpulse import queries
-from fleetpulse.migrate import migrate
+from fleetpulse.migrate.run import migrate
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
-from schemas import native
-from schemas.alerts import Alert, encode
-from schemas.build import block_from_rows
-from schemas.ddl_views import FLEET_NOW, view_name
-from schemas.events import LLM_REQUESTS
-from schemas.grouping import GROUPING_SETS
-from schemas.headers import NATIVE
-from schemas.merging import LEVELS
-from schemas.record import Record
-from schemas.stored import LANDED
-from schemas.tables import ALERT_HISTORY, EXEMPLARS
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.alerts import Alert, encode
+from schemas.contract.headers import NATIVE
+from schemas.contract.record import Record
+from schemas.ddl.merging import LEVELS
+from schemas.ddl.stored import LANDED
+from schemas.ddl.views import FLEET_NOW, view_name
+from schemas.events.event_types import LLM_REQUESTS
+from schemas.events.grouping import GROUPING_SETS
+from schemas.rows.tables import ALERT_HISTORY, EXEMPLARS
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
 from tests.integration.sink_rig import store, store_raw
@@ -46,7 +46,7 @@ def database(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[S
 def reader(stack: Any) -> Iterator[Any]:
     """The reader's login; it may see the installation's own database alone."""
     migrate(stack.kafka, stack.clickhouse)
-    with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse_reader.client_settings())) as found:
+    with contextlib.closing(connect(stack.clickhouse_reader)) as found:
         yield found
 
 
@@ -104,7 +104,7 @@ def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: A
         store(database, [partials([{**row, "grouping": grouping, "status": "error"}], 1, topic)], now_ms)
     store(database, [partials([{**row, "grouping": "host"}], 1, "host.samples")], now_ms)
     store_evidence(database, now_ms, row)
-    bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000, "seconds": 60.0}
+    bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000}
 
     assert clickhouse.query(queries.text(name), parameters=bounds).result_rows
 

@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.migrate import _migrate_topics, migrate
+from fleetpulse.migrate import topics
+from fleetpulse.migrate.run import migrate
+from runtime import kafka_clients
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.delivery_config import DeliveryConfig, TargetConfig
-from schemas.alerts import Alert, encode
-from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
+from schemas.contract.alerts import Alert, encode
+from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
+from schemas.limits import DEFAULT_LIMITS
+from sinks.delivery.request import SIGNATURE, verify
 from sinks.delivery.service import Delivery, run_delivery
-from sinks.delivery.signature import HEADER, verify
 from sinks.service import SinkSettings, run_sink
 from tests.integration.delivery_rig import Receiver, Request, an_alert, tell, undelivered, until
 from tests.integration.sink_rig import committed, skip_to_end
@@ -41,7 +44,8 @@ KEY = "0123456789abcdef"
 @pytest.fixture
 async def kafka(stack: Any) -> KafkaConfig:
     """Kafka under a name of its own: groups of this test are new."""
-    await _migrate_topics(stack.kafka, {}, dry_run=False)
+    plan = await topics.plan(stack.kafka, {}, DEFAULT_LIMITS)
+    await topics.carry_out(stack.kafka, plan.steps, DEFAULT_LIMITS)
     return stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(4)}"})
 
 
@@ -116,14 +120,14 @@ async def test_a_receiver_that_fails_five_times_gets_each_alert_once_more_and_no
         taken = list(dict.fromkeys(key for key in receiver.keys if key.startswith(f"{test}000{name}-")))
         assert taken == ids(life_of(test, f"{test}000{name}"))
     for one in receiver.requests:
-        header = one.headers[HEADER.lower()]
+        header = one.headers[SIGNATURE.lower()]
         assert verify(KEY.encode(), one.body, header, int(header[2:].split(",")[0]))
 
 
-async def test_a_dead_target_blocks_no_other_and_hears_everything_when_it_is_back(
+async def test_an_unavailable_target_blocks_no_other_and_gets_everything_when_it_is_back(
     kafka: KafkaConfig, test: str, receiver: Receiver
 ) -> None:
-    """Its transitions wait, over a restart too; the other target hears nothing twice by that."""
+    """Its transitions wait, over a restart too; the other target gets nothing twice by that."""
     away = Receiver()
     async with away.standing():
         pass  # the port is known, nobody listens
@@ -138,10 +142,10 @@ async def test_a_dead_target_blocks_no_other_and_hears_everything_when_it_is_bac
     assert away.keys == receiver.keys == ids(alerts)
 
 
-async def test_what_is_refused_goes_to_the_undelivered_ones_at_once(
+async def test_what_is_rejected_goes_to_the_undelivered_ones_at_once(
     kafka: KafkaConfig, test: str, receiver: Receiver
 ) -> None:
-    """Status 400 is not tried again; what comes after it is delivered."""
+    """Status 400 is not retried; what comes after it is delivered."""
     receiver.answers = lambda request: (400 if request.key.endswith("-1") else 200, {})
     alerts = life_of(test, f"{test}000a")
     async with delivering(kafka, webhook(receiver, test)):
@@ -152,7 +156,7 @@ async def test_what_is_refused_goes_to_the_undelivered_ones_at_once(
     told = [json.loads(value) for value in await undelivered(kafka, {f"{test}000a"})]
     assert receiver.keys == ids(alerts)
     assert [(one["target"], one["reason"], one["detail"], one["attempts"]) for one in told] == [
-        ("hook", "refused", "status 400: ", 0)
+        ("hook", "rejected", "status 400: ", 0)
     ]
     assert told[0]["record"] == json.loads(encode(alerts[0]))
 
@@ -161,7 +165,7 @@ async def _some(kafka: KafkaConfig, fingerprint: str) -> bool:
     return bool(await undelivered(kafka, {fingerprint}))
 
 
-async def test_a_new_target_is_told_what_is_open(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
+async def test_a_new_target_is_sent_what_is_open(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
     """Of the past only what goes on; from then on everything, and after a restart nothing again."""
     open_, over = an_alert(test, f"{test}000a", 2, "updated"), life_of(test, f"{test}000b")
     await tell(kafka, an_alert(test, f"{test}000a"), *over, open_)
@@ -175,10 +179,10 @@ async def test_a_new_target_is_told_what_is_open(kafka: KafkaConfig, test: str, 
     assert receiver.keys == ids([open_, end])
 
 
-async def test_a_muted_alert_is_told_when_the_mute_ends_over_a_restart(
+async def test_a_silenced_alert_is_sent_when_the_silence_ends_over_a_restart(
     kafka: KafkaConfig, test: str, receiver: Receiver
 ) -> None:
-    """Held back by one process, told once by the next one, and by no later one."""
+    """Not sent by one process, sent once by the next one, and by no later one."""
     until_ms = SystemClock().now_ms() + 1_500
     muted = an_alert(test, f"{test}000a", muted_until_ms=until_ms)
     target = webhook(receiver, test)
@@ -197,7 +201,7 @@ async def test_a_muted_alert_is_told_when_the_mute_ends_over_a_restart(
 
 async def _committed_past(delivery: Delivery, kafka: KafkaConfig) -> bool:
     """The group has passed what is on the topic."""
-    async with AIOKafkaConsumer(**kafka.client_settings(), group_id=None, enable_auto_commit=False) as consumer:
+    async with kafka_clients.started(kafka_clients.make_consumer(kafka)) as consumer:
         partition = TopicPartition(ALERTS_TOPIC, 0)
         ends = await consumer.end_offsets([partition])
     return await committed(kafka, delivery.group, ALERTS_TOPIC, 0) >= ends[partition]
@@ -251,14 +255,14 @@ async def test_transitions_land_in_the_database(
 
 
 async def _landed(kafka: KafkaConfig) -> bool:
-    async with AIOKafkaConsumer(**kafka.client_settings(), group_id=None, enable_auto_commit=False) as consumer:
+    async with kafka_clients.started(kafka_clients.make_consumer(kafka)) as consumer:
         partition = TopicPartition(ALERTS_TOPIC, 0)
         ends = await consumer.end_offsets([partition])
     return await committed(kafka, f"{kafka.deployment}-sink", ALERTS_TOPIC, 0) >= ends[partition]
 
 
 async def test_dry_run_prints_what_is_open_without_secrets(kafka: KafkaConfig, test: str, receiver: Receiver) -> None:
-    """One document for each open alert that the target asks for; nothing is sent."""
+    """One document for each open alert that the target matches; nothing is sent."""
     open_ = an_alert(test, f"{test}000a", 2, "updated")
     await tell(kafka, an_alert(test, f"{test}000a"), *life_of(test, f"{test}000b"), open_)
     target = {"name": "pager", "kind": "pagerduty", "endpoint_url": receiver.url, "routing_key": "r0ut1ng"}
@@ -275,8 +279,8 @@ def cli(kafka: KafkaConfig, target: dict[str, Any], *words: str) -> Any:
     return CliRunner().invoke(app, words, env=environment(kafka, target))
 
 
-async def test_check_says_what_each_target_answered(kafka: KafkaConfig, receiver: Receiver) -> None:
-    """Exit 1 when one does not take the test alert; a single try each."""
+async def test_check_reports_the_response_of_each_target(kafka: KafkaConfig, receiver: Receiver) -> None:
+    """Exit 1 when one does not accept the test alert; a single attempt each."""
     receiver.answers = lambda _: (403, {})
     target = {"name": "hook", "kind": "webhook", "endpoint_url": receiver.url}
     done = await asyncio.to_thread(cli, kafka, target, "deliver", "--check", "--json")
@@ -341,9 +345,9 @@ def started(kafka: KafkaConfig, target: dict[str, Any]) -> Any:
 
 
 async def ready(process: Any) -> None:
-    """Until it says that it reads."""
+    """Until it logs that it has started."""
     said = ""
-    while "delivery reads" not in said:
+    while "delivery started" not in said:
         line = await asyncio.to_thread(process.stderr.readline)
         assert line, f"it ended: {said}"
         said += line

@@ -15,21 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import TopicPartition
 from pydantic import SecretStr
 
-from fleetpulse import migrate as migrate_module
 from fleetpulse.doctor.examine import Subject, examine_world
 from fleetpulse.doctor.facts import Bounds
 from fleetpulse.doctor.finding import Finding, State
-from fleetpulse.log_ids import give_log_ids
-from fleetpulse.migrate import migrate, topic_settings
+from fleetpulse.migrate import topics as live_topics
+from fleetpulse.migrate.log_ids import give_log_ids
+from fleetpulse.migrate.run import migrate
+from fleetpulse.migrate.tables import wanted
+from fleetpulse.migrate.topic_plan import topic_settings
 from fleetpulse.stack import ports
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, Config, KafkaConfig
+from runtime.kafka_clients import make_admin, make_consumer, make_producer, started
 from runtime.local_stack import StackState, write_state
-from schemas.topics import BY_NAME, CONTRACT, Topic
+from schemas.contract.topics import BY_NAME, CONTRACT, Topic
+from schemas.ddl.kept import Kept
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -83,29 +87,19 @@ def wrongs(found: tuple[Finding, ...]) -> set[tuple[str, str]]:
 
 async def behind(kafka: KafkaConfig, topic: str) -> None:
     """A group that committed the beginning of a topic of thirty records."""
-    async with AIOKafkaProducer(**kafka.client_settings()) as producer:
+    async with started(make_producer(kafka)) as producer:
         for _ in range(30):
             await producer.send_and_wait(topic, b"x", partition=0)
-    consumer = AIOKafkaConsumer(
-        **kafka.client_settings(), group_id=f"{kafka.deployment}-windows", enable_auto_commit=False
-    )
-    await consumer.start()
-    try:
+    async with started(make_consumer(kafka, group=f"{kafka.deployment}-windows")) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.commit({TopicPartition(topic, 0): 0})
-    finally:
-        await consumer.stop()
 
 
 async def keeps_log_ids(kafka: KafkaConfig) -> None:
     """The topic that keeps them is there, also where nobody has migrated this broker yet."""
-    admin = AIOKafkaAdminClient(**kafka.client_settings())
-    await admin.start()
-    try:
-        await migrate_module._create(kafka, admin, (CONTRACT,))
-        await migrate_module._visible(admin, CONTRACT.name)
-    finally:
-        await admin.close()
+    async with started(make_admin(kafka)) as admin:
+        await live_topics.create(kafka, admin, (CONTRACT,), DEFAULT_LIMITS)
+        await live_topics.visible(admin, CONTRACT.name)
 
 
 async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..., str]) -> None:
@@ -113,7 +107,7 @@ async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..
     source, state = BY_NAME["gpu.events"], BY_NAME["state.windows.gpu.events"]
 
     def made(name: str, of: Topic, changes: dict[str, str]) -> Topic:
-        settings = topic_settings(of, 1) | changes
+        settings = topic_settings(of, 1, DEFAULT_LIMITS) | changes
         return replace(of, name=topic_name(name, 1, settings))
 
     good, orphan = made("good", source, {}), made("orphan", source, {})
@@ -130,7 +124,7 @@ async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..
     subject = Subject(topics=topics, reads={"windows": (good.name,)}, clock=FastClock())
     bounds = Bounds(disk_free_bytes_min=0, lag_records_max=29)
 
-    async with AIOKafkaProducer(**bare.kafka.client_settings(), transactional_id=good.name) as producer:
+    async with started(make_producer(bare.kafka, transactional_id=good.name)) as producer:
         await producer.begin_transaction()
         await producer.send_and_wait(few.name, b"x", partition=0)
         found = await asyncio.to_thread(examine_world, bare, bounds, subject, probe=True)
@@ -155,10 +149,11 @@ async def test_every_broken_topic_is_named(bare: Config, topic_name: Callable[..
 def test_a_set_up_is_without_fault_until_it_is_damaged(
     bare: Config, topic_name: Callable[..., str], clickhouse: Any, closed_port: int
 ) -> None:
-    """Topics as the contract makes them and migrated tables have no fault. Then a table and a view are dropped, one
-    migration is not there, one is of another version, and Kafka is down."""
+    """Topics as the contract makes them and migrated tables have no fault. Then a table and a view are dropped, rows
+    of another go too early, and Kafka is down; then a file was applied with another text."""
     migrate(bare.kafka, bare.clickhouse)
-    topics = [replace(of, name=topic_name(of.name, of.partitions, topic_settings(of, 1))) for of in KINDS]
+    as_made = {of: topic_settings(of, 1, DEFAULT_LIMITS) for of in KINDS}
+    topics = [replace(of, name=topic_name(of.name, of.partitions, settings)) for of, settings in as_made.items()]
     asyncio.run(give_log_ids(bare.kafka, [one.name for one in topics]))
 
     sound = examine_world(bare, Bounds(disk_free_bytes_min=0), Subject(topics=topics, reads={}), probe=True)
@@ -167,8 +162,7 @@ def test_a_set_up_is_without_fault_until_it_is_damaged(
 
     clickhouse.command("DROP TABLE rejected SYNC")
     clickhouse.command("DROP VIEW fleet_now")
-    clickhouse.command("ALTER TABLE schema_migrations DELETE WHERE number = 8 SETTINGS mutations_sync = 1")
-    clickhouse.insert("schema_migrations", [[2, "raw", "older"]], column_names=["number", "name", "checksum"])
+    clickhouse.command(Kept("books", "committed_ms", DAY_MS).statement)
     away = bare.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{closed_port}"})
     full = replace(QUICK, disk_free_bytes_min=1 << 60)
     damaged = examine_world(but(bare, kafka=away), full, NO_TOPICS, probe=False)
@@ -177,11 +171,15 @@ def test_a_set_up_is_without_fault_until_it_is_damaged(
         ("disk", f"disk of {bare.data_dir}"),
         ("disk", f"disk default of {bare.clickhouse.url}"),
         ("kafka.port", f"127.0.0.1:{closed_port}"),
-        ("schema.table", "rejected"),
-        ("schema.view", "fleet_now"),
-        ("schema.migration", "0008_alert_views.sql"),
-        ("schema.migration", "0002_raw.sql"),
+        ("schema.missing", "rejected"),
+        ("schema.missing", "fleet_now"),
+        ("schema.ttl", "books"),
     }
+
+    clickhouse.insert("migrations", [[1, "baseline", "other"]], column_names=["number", "name", "checksum"])
+    released = replace(wanted(DEFAULT_LIMITS), released={"0001_baseline.sql"})
+    other = examine_world(but(bare, kafka=away), QUICK, replace(NO_TOPICS, wanted=released), probe=False)
+    assert ("schema.migration", bare.clickhouse.database) in wrongs(other)
 
 
 def test_wrong_logins_are_named(bare: Config, mute_port: int) -> None:

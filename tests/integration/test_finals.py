@@ -18,23 +18,24 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from fleetpulse import stack as local
-from fleetpulse.bring_up import bring_up
-from fleetpulse.processes import Command, Processes
-from fleetpulse.services import partitions_of
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.services.jobs_and_sink import partitions_of
+from fleetpulse.services.processes import Command, Processes
 from runtime.config import Config
-from schemas import finals, native
-from schemas.build import rows_of
-from schemas.events import GPU_EVENTS
-from schemas.finals import FinalsHeaders, PassedOnHeaders
-from schemas.headers import Identity
+from schemas.codec import native
+from schemas.codec.build import rows_of
+from schemas.contract.headers import Identity
+from schemas.contract.record import Record
+from schemas.contract.topics import ALERT_COMMANDS, WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.events.event_types import GPU_EVENTS
 from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
-from schemas.record import Record
-from schemas.tables import PARTIALS
-from schemas.topics import ALERT_COMMANDS, WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.rows import finals
+from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
+from schemas.rows.tables import PARTIALS
 from stream_jobs.finals.step import FinalsStep
-from stream_jobs.host.kafka_ports import record_of
-from stream_jobs.windows.merge import key_of, merge_rows
-from tests.unit.stream_jobs.windows_cases import a_record
+from stream_jobs.runner.kafka_ports import record_of
+from tests.merged_rows import key_of, merge_rows
+from tests.unit.stream_jobs.windows.cases import a_record
 
 _log = logging.getLogger(__name__)
 

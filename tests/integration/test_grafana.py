@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.migrate import migrate
+from fleetpulse.migrate.run import migrate
 from grafana.boards import BOARDS
 from grafana.render import panel_sql
 from grafana.sql import FILTERS, expanded

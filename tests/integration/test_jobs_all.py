@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from fleetpulse.migrate import migrate
-from fleetpulse.services import JOBS
+from fleetpulse.migrate.run import migrate
+from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.stack import ports
 from runtime.config import ClickHouseConfig
 

@@ -11,11 +11,10 @@ import pytest
 
 from fleetpulse.queries.dashboard import Value, query
 from runtime.config import ClickHouseConfig
-from schemas import book_rollups, cost_rollups
-from schemas.costs import COSTS
-from schemas.ddl import migrations
-from schemas.merging import LEVELS
-from schemas.tables import BOOKS, Table
+from schemas.ddl import book_rollups, cost_rollups
+from schemas.ddl.merging import LEVELS
+from schemas.rows.costs import COSTS
+from schemas.rows.tables import BOOKS, Table
 from sinks.database import SinkDatabase
 from sinks.rollup import Notebook, Rollups, RollupSettings
 from tests.integration.sink_rig import store
@@ -151,19 +150,6 @@ def test_books_of_every_level_add_up_to_the_lines(scene: Scene) -> None:
                 f"SELECT {at}, job, topic, verdict, source IS NOT NULL AS known, sum(records), sum(events),"
                 " max(committed_ms), count() FROM books FINAL GROUP BY ALL ORDER BY ALL"
             )
-
-
-def test_what_was_there_before_the_tables_is_noted_by_the_migration(scene: Scene) -> None:
-    """The last day of books and thirty days of bills; applied again it changes nothing."""
-    store(scene.database, [derived(COSTS, [bill(scene, random.Random(1), 0, "a", 2)], "costs", 1)], scene.now_ms)
-    store(scene.database, [derived(BOOKS, [books(scene, 0, 0, "s")], "books", 1)], scene.now_ms)
-    notes = [text for one in migrations() for text in one.statements if text.startswith("INSERT")]
-    for statement in (*notes, *notes):
-        scene.database.command(statement)
-    scene.settle()
-
-    check_bills(scene)
-    assert scene.rows("SELECT sum(events) FROM books_rollup_1d FINAL") == [(10,)]
 
 
 def asked(scene: Scene, name: str, from_ms: int, to_ms: int) -> list[dict[str, Any]]:

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from producers.spool.spool import Spool
-from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
-from schemas.native import decode
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
+from schemas.events.event_types import LLM_REQUESTS
 
 pytestmark = pytest.mark.integration
 
@@ -33,7 +33,7 @@ import asyncio, sys
 from pathlib import Path
 from producers.log_tail.service import run_log_tail
 from producers.log_tail.settings import LogTailSettings
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool
 from runtime.config import KafkaConfig
 

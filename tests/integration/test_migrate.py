@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from fleetpulse import migrate as module
-from fleetpulse.log_ids import give_log_ids
-from fleetpulse.migrate import check_topics, migrate
+from fleetpulse.migrate import tables as tables_module
+from fleetpulse.migrate import topics
+from fleetpulse.migrate.log_ids import give_log_ids
+from fleetpulse.migrate.plan import ApplyFile, GrowTopic, MakeTopic, Plan, Restore, SetTtl
+from fleetpulse.migrate.run import migrate
+from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, topic_settings
 from runtime.config import ClickHouseConfig
+from runtime.kafka_clients import open_admin
 from runtime.log_ids import read_log_ids
-from schemas.ddl import migrations
+from schemas.contract.topics import BY_NAME, TOPICS, WINDOW_PARTIALS
+from schemas.ddl.files import Names, migrations
 from schemas.errors import ConfigError, ContractError, UnavailableError
-from schemas.topics import BY_NAME, TOPICS
+from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def tables(stack: Any, clickhouse_config: ClickHouseConfig) -> Callable[..., Any]:
+def tables(stack: Any, clickhouse_config: ClickHouseConfig) -> Callable[..., Plan]:
     """Migrate the session's Kafka and this test's own database."""
 
-    def run(**settings: Any) -> Any:
+    def run(**settings: Any) -> Plan:
         return migrate(stack.kafka, clickhouse_config, **settings)
 
     return run
@@ -43,76 +51,161 @@ async def test_every_topic_has_a_log_id_that_stays(stack: Any, clickhouse_config
     assert len(set(first.values())) == len(first)
 
 
-def test_the_second_run_finds_nothing_to_do(tables: Callable[..., Any]) -> None:
+def files(plan: Plan) -> list[str]:
+    """Names of the files of a plan."""
+    return [step.subject for step in plan.steps if isinstance(step, ApplyFile)]
+
+
+def test_the_second_run_finds_nothing_to_do(tables: Callable[..., Plan], clickhouse: Any) -> None:
     """And a dry run says what a run would do, and does nothing."""
-    numbers = [one.number for one in migrations()]
-    assert [one.number for one in tables(dry_run=True).migrations] == numbers
-    assert [one.number for one in tables().migrations] == numbers
+    every = [one.file_name for one in migrations()]
+    assert files(tables(dry_run=True)) == every
+    assert clickhouse.command("SELECT count() FROM system.tables WHERE database = currentDatabase()") == 0
+    assert files(tables()) == every
 
-    assert tables().empty
-    assert tables(dry_run=True).empty
+    assert tables() == Plan()
+    assert tables(dry_run=True) == Plan()
 
 
-def test_a_migration_that_was_killed_half_way_runs_again(
-    tables: Callable[..., Any], clickhouse: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_migration_that_was_killed_between_statements_runs_again(
+    tables: Callable[..., Plan], clickhouse: Any, clickhouse_config: ClickHouseConfig
 ) -> None:
-    """Statements are idempotent; what was noted is not done again."""
-    all_ = migrations()
-    cut = replace(all_[3], statements=(*all_[3].statements[:1], "SELECT throwIf(1)"))
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "migrations", lambda _: (*all_[:3], cut))
-        with pytest.raises(ContractError):
-            tables()
+    """Wherever it was killed: what was made is there already, and the file is noted behind its last statement."""
+    names, (baseline, *_) = Names(clickhouse_config.database), migrations()
+    killed_after = (1, 7, len(baseline.statements) // 2, len(baseline.statements))
+    for first, last in pairwise((0, *killed_after)):
+        for statement in baseline.statements[first:last]:
+            clickhouse.command(names.fill(statement))
+        assert files(tables(dry_run=True))[0] == baseline.file_name
 
-    assert [one.number for one in tables().migrations] == [one.number for one in all_[3:]]
-    assert clickhouse.command("EXISTS TABLE rejected") == 1
-
-
-def test_changed_views_are_made_anew_and_changed_tables_are_refused(
-    tables: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A view holds no data; a table does, and an edited file must not pass as applied."""
     tables()
-    all_ = migrations()
-    view = replace(all_[5], statements=(*all_[5].statements, "CREATE OR REPLACE VIEW one AS SELECT 1"))
-    table = replace(all_[1], statements=(*all_[1].statements, "CREATE TABLE two (x UInt8) ENGINE = Memory"))
 
-    monkeypatch.setattr(module, "migrations", lambda _: (*all_[:5], view))
-    assert [one.number for one in tables().migrations] == [6]
-    monkeypatch.setattr(module, "migrations", lambda _: (all_[0], table))
-    with pytest.raises(ContractError, match=r"0002_raw\.sql"):
-        tables()
+    assert tables() == Plan()
+    rows = clickhouse.query("SELECT number, name, checksum FROM migrations").result_rows
+    assert rows == [(one.number, one.name, one.checksum) for one in migrations()]
 
 
-def test_a_table_keeps_rows_as_long_as_the_limits_say(tables: Callable[..., Any], clickhouse: Any) -> None:
-    """Limits of the configuration reach the statements."""
-    tables(limits=replace(module.DEFAULT_LIMITS, raw_ttl_ms=3 * 86_400_000))
-
-    assert "toIntervalSecond(259200)" in clickhouse.command("SHOW CREATE TABLE llm_requests")
-
-
-@pytest.mark.parametrize(
-    ("timestamps", "partitions", "words"),
-    [
-        pytest.param("CreateTime", 4, "LogAppendTime", id="senders' clocks must not judge"),
-        pytest.param("LogAppendTime", 3, "3 partitions", id="fewer partitions than processes count on"),
-    ],
-)
-async def test_a_source_topic_that_breaks_the_contract_is_refused(
-    stack: Any, topic_name: Callable[..., str], timestamps: str, partitions: int, words: str
+def test_a_file_with_another_text_is_refused_and_nothing_is_changed(
+    tables: Callable[..., Plan], clickhouse: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The text names the topic and what to change."""
-    name = topic_name("llm.requests", partitions, {"message.timestamp.type": timestamps})
-    topic = replace(BY_NAME["llm.requests"], name=name)
-    admin = AIOKafkaAdminClient(**stack.kafka.client_settings())
-    await admin.start()
+    """A released file never changes, so this is another fleetpulse's database."""
+    tables()
+    monkeypatch.setattr(tables_module, "released", lambda: {"0001_baseline.sql": migrations()[0].checksum})
+    clickhouse.command("DROP VIEW fleet_now SYNC")
+    clickhouse.insert("migrations", [[1, "baseline", "other"]], column_names=["number", "name", "checksum"])
+
+    with pytest.raises(ContractError, match=r"0001_baseline\.sql was applied .* with another text"):
+        tables()
+    assert clickhouse.command("EXISTS VIEW fleet_now") == 0
+
+
+def test_what_somebody_dropped_is_made_again(tables: Callable[..., Plan], clickhouse: Any) -> None:
+    """A table, its filling and a view; all others keep their rows."""
+    tables()
+    clickhouse.command("INSERT INTO books (job, committed_ms) SELECT 'windows', toUnixTimestamp64Milli(now64(3))")
+    for kind, name in (("TABLE", "rejected"), ("TABLE", "gpu_history_1m_copy"), ("VIEW", "fleet_now")):
+        clickhouse.command(f"DROP {kind} {name} SYNC")
+
+    found = {step.subject for step in tables().steps if isinstance(step, Restore)}
+
+    assert found == {"rejected", "gpu_history_1m_copy", "fleet_now"}
+    assert tables() == Plan()
+    assert clickhouse.command("SELECT count() FROM books") == 1
+
+
+def test_rows_are_kept_as_long_as_the_limits_say_also_those_that_are_there(
+    tables: Callable[..., Plan], clickhouse: Any
+) -> None:
+    """A longer TTL is set at once; a shorter one removes rows, so it needs consent, and everything else is done."""
+    tables()
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    for age_days in (1, 5):
+        clickhouse.insert("books", [["windows", now_ms - age_days * DAY_MS]], column_names=["job", "committed_ms"])
+    longer = replace(DEFAULT_LIMITS, raw_ttl_ms=9 * DAY_MS)
+    shorter = replace(longer, partials_ttl_ms=3 * DAY_MS, rollup_ttl_ms=500 * DAY_MS)
+
+    assert {step.removes for step in tables(limits=longer).steps} == {False}
+    assert "toIntervalSecond(777600)" in clickhouse.command("SHOW CREATE TABLE llm_requests")
+    left = tables(limits=shorter)
+    assert [step.subject for step in left.left] == ["books"]
+    assert all(isinstance(step, SetTtl) and not step.removes for step in left.steps)
+    assert clickhouse.command("SELECT count() FROM books") == 2
+    assert [step.subject for step in tables(limits=shorter, dry_run=True).steps] == ["books"]
+    assert [step.subject for step in tables(limits=shorter, yes=True).steps] == ["books"]
+    assert tables(limits=shorter) == Plan()
+    assert rows_left(clickhouse, 1) == [(now_ms - DAY_MS,)]
+
+
+def rows_left(clickhouse: Any, wanted: int) -> Any:
+    """Rows of books, waiting until there are so many: a TTL takes effect in the background."""
+    for _ in range(100):
+        found = clickhouse.query("SELECT committed_ms FROM books").result_rows
+        if len(found) == wanted:
+            break
+        time.sleep(0.1)
+    return found
+
+
+async def test_retention_of_topics_is_brought_to_the_limits(stack: Any, topic_name: Callable[..., str]) -> None:
+    """On the broker, with what somebody else set on the topic left as it is."""
+    of = BY_NAME["gpu.samples"]
+    settings = {**topic_settings(of, 1, DEFAULT_LIMITS), "segment.bytes": "2000000"}
+    topic = replace(of, name=topic_name("gpu.samples", 4, settings))
+    limits = replace(DEFAULT_LIMITS, source_retention_ms=20 * HOUR_MS)
+
+    async def found() -> tuple[Plan, LiveTopic]:
+        async with open_admin(stack.kafka) as admin:
+            live = await topics.live_topics(stack.kafka, admin, [topic])
+        return plan_topics([topic], live, {}, limits, [topic.name]), live[topic.name]
+
+    plan, before = await found()
+    await topics.carry_out(stack.kafka, plan.steps, limits)
+    again, after = await found()
+
+    assert [(step.subject, step.says, step.removes) for step in plan.steps] == [
+        (topic.name, "retention.ms 1 d -> 20 h", True)
+    ]
+    assert again == Plan()
+    assert dict(after.own) == {**before.own, "retention.ms": "72000000"}
+
+
+async def test_partitions_are_added_on_the_broker(stack: Any, topic_name: Callable[..., str]) -> None:
+    """Up to the configured count, once."""
+    of = BY_NAME["gpu.samples"]
+    topic = replace(of, name=topic_name("gpu.samples", 2, topic_settings(of, 1, DEFAULT_LIMITS)))
+
+    async def plan() -> Plan:
+        async with open_admin(stack.kafka) as admin:
+            live = await topics.live_topics(stack.kafka, admin, [topic])
+        return plan_topics([topic], live, {topic.name: 5}, DEFAULT_LIMITS, [topic.name])
+
+    first = await plan()
+    await topics.carry_out(stack.kafka, first.steps, DEFAULT_LIMITS)
+
+    assert [step.says for step in first.steps] == ["2 -> 5"]
+    assert await plan() == Plan()
+
+
+async def test_partitions_of_partials_are_not_added_while_a_job_runs(
+    stack: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """The refusal names the group that runs and the procedure; once it has stopped, nothing is in the way."""
+    await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
+    kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(6)}"})
+    more = {WINDOW_PARTIALS: 99}
+    async with AIOKafkaProducer(**kafka.client_settings()) as producer:
+        await producer.send_and_wait(WINDOW_PARTIALS, b"", partition=0)
+    job = AIOKafkaConsumer(WINDOW_PARTIALS, **kafka.client_settings(), group_id=f"{kafka.deployment}-finals")
+    await job.start()
     try:
-        with pytest.raises(ContractError, match=f"{name}.*{words}"):
-            await check_topics(admin, [topic], {})
-        if timestamps == "LogAppendTime":
-            await check_topics(admin, [topic], {name: 3})
+        with pytest.raises(ContractError, match=rf"Stop all jobs \(running: {kafka.deployment}-finals \(1 member\)\)"):
+            await topics.plan(kafka, more, DEFAULT_LIMITS)
     finally:
-        await admin.close()
+        await job.stop()
+
+    plan = await topics.plan(kafka, more, DEFAULT_LIMITS)
+    grown = [step.subject for step in plan.steps if isinstance(step, GrowTopic)]
+    assert grown == ["state.finals.window.partials", "state.costs.window.partials", "window.partials"]
 
 
 async def test_the_id_of_a_topic_is_written_before_the_topic_is_made(
@@ -124,21 +217,21 @@ async def test_the_id_of_a_topic_is_written_before_the_topic_is_made(
     class Admin:
         pass
 
-    async def give(_: Any, topics: Any) -> dict[str, str]:
-        order.append("ids " + " ".join(topics))
+    async def give(_: Any, names: Any) -> dict[str, str]:
+        order.append("ids " + " ".join(names))
         return {}
 
-    async def create(_kafka: Any, _admin: Any, topics: Any) -> None:
-        order.append("topics " + " ".join(topic.name for topic in topics))
+    async def create(_kafka: Any, _admin: Any, made: Any, _limits: Any) -> None:
+        order.append("topics " + " ".join(topic.name for topic in made))
 
-    async def nothing(*_: Any) -> dict[str, str]:
-        return {}
+    async def nothing(*_: Any) -> None:
+        return None
 
-    monkeypatch.setattr(module, "give_log_ids", give)
-    monkeypatch.setattr(module, "_create", create)
-    monkeypatch.setattr(module, "_visible", nothing)
-    monkeypatch.setattr(module, "read_log_ids", nothing)
-    await module._make(stack.kafka, Admin(), (BY_NAME["contract"], BY_NAME["books"]))
+    monkeypatch.setattr(topics, "give_log_ids", give)
+    monkeypatch.setattr(topics, "create", create)
+    monkeypatch.setattr(topics, "visible", nothing)
+    steps = [MakeTopic(BY_NAME["contract"]), MakeTopic(BY_NAME["books"])]
+    await topics._make(stack.kafka, Admin(), steps, DEFAULT_LIMITS)
 
     assert order[0] == "topics contract"
     assert order[1].startswith("ids ")

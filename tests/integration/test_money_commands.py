@@ -21,17 +21,17 @@ from pathlib import Path
 import pytest
 
 from fleetpulse import stack
-from fleetpulse.bring_up import bring_up
-from fleetpulse.database import Database
-from fleetpulse.evaluate.batches import records_of
-from producers.fleet.faults import Fault
-from producers.fleet.fleet import Fleet
-from producers.fleet.load import PoissonLoad
-from producers.fleet.plan import CHAT_SHARES, CODE_SHARES, mixed_plan
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.sql.database import Database
+from lab.evaluate.batches import records_of
+from lab.simulator.faults import Fault
+from lab.simulator.fleet import Fleet
+from lab.simulator.load import PoissonLoad
+from lab.simulator.plan import CHAT_SHARES, CODE_SHARES, mixed_plan
 from runtime.config import Config
+from schemas.contract.record import Record
+from schemas.contract.topics import BY_NAME
 from schemas.limits import HOUR_MS, MINUTE_MS
-from schemas.record import Record
-from schemas.topics import BY_NAME
 from tests.integration.sink_rig import send
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -42,7 +42,7 @@ STEP_MS = 5_000
 MINUTES = 2
 EXAMPLE = Path(__file__).parents[2] / "fleetpulse" / "data" / "prices" / "example.yaml"
 SERVICES = (("sink",), ("jobs", "windows", "--shell", "bare"), ("jobs", "costs", "--shell", "bare"))
-DOUBT = 70
+EXIT_FATAL = 70
 """How a job ends that is to be started again, as its supervisor does."""
 SHARING = ("gpu-001/0", "gpu-001/1")
 CHECKS = (
@@ -126,8 +126,8 @@ class Fed:
             )
 
     def tend(self) -> None:
-        """Start again what ended in doubt: a machine with other work is slow to take partitions over."""
-        for words in [words for words, process in self.running.items() if process.poll() == DOUBT]:
+        """Restart what ended after a fatal error: a busy machine is slow to acquire partitions."""
+        for words in [words for words, process in self.running.items() if process.poll() == EXIT_FATAL]:
             self.start(*words)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:

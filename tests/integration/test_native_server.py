@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemas import native, wire
-from schemas.build import block_from_rows, rows_of
-from schemas.events import EVENTS, LLM_REQUESTS
+from schemas.codec import native, wire
+from schemas.codec.build import block_from_rows, rows_of
+from schemas.codec.native_walk import measure
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON
+from schemas.events.event_types import EVENTS, LLM_REQUESTS
 from schemas.fields import Event, Field
-from schemas.headers import JSON_COLUMNS, NATIVE, NDJSON
-from schemas.native_walk import measure
 from tests.strategies.blocks import EVERY_KIND, valid_rows
 
 pytestmark = pytest.mark.integration

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from fleetpulse.services import JOBS
+from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.stack import ports
 from runtime.counters import METRICS, PREFIX, Counters
 from runtime.exposition import exported_name
@@ -64,7 +64,7 @@ def test_every_name_is_as_prometheus_asks() -> None:
     counters = Counters()
     for metric in METRICS:
         labels = dict.fromkeys(metric.labels, "x")
-        (counters.add if metric.kind == "total" else counters.set)(metric.name, 1, **labels)
+        (counters.add if metric.kind == "counter" else counters.set)(metric.name, 1, **labels)
 
     done = promtool("check", "metrics", given=counters.render())
 
@@ -201,7 +201,7 @@ def test_the_doctor_finds_nothing_wrong_with_a_whole_installation(installation: 
     def goods() -> set[tuple[str, str]]:
         return {(one["check"], one["subject"]) for one in told() if one["state"] == "good"}
 
-    # A job that a slow machine made doubt is away for some seconds.
+    # A job that exits after a time-out on a slow machine is away for some seconds.
     eventually(lambda: good <= goods(), "every group runs")
 
     done = installation.cli(*words)

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from producers.proxy.publishing import telling
+from producers.proxy.publishing import with_request_log
 from tests.integration.proxy_rig import (
     ANSWER,
     CHAT,
@@ -64,7 +64,7 @@ async def test_a_stream_passes_byte_for_byte_and_is_counted() -> None:
     assert b"Transfer-Encoding: chunked" in head
     assert said(row, *HOW, *TOKENS) == ("ok", None, 200, 7, 3, "engine", 3)
     assert said(row, "model", "api", "finish_reason", "host", "origin") == ("m", "chat", "stop", "h-1", "measured")
-    assert row["engine_id"] == f"127.0.0.1:{engine.port}"
+    assert said(row, "engine_id", "placement_group") == (f"h-1:{engine.port}",) * 2
     assert 0 < row["ttft_us"] <= row["e2e_us"] < 5_000_000
 
 
@@ -206,6 +206,23 @@ async def test_paths_that_are_no_known_api_pass_uncounted() -> None:
         assert rig.rows == []
 
 
+async def test_other_spellings_of_a_path_are_counted_and_passed_on_as_they_are() -> None:
+    """The engine reads the client's bytes; the event is one of chat."""
+    paths = [
+        b"/v1/chat/complet%69ons",
+        b"/v1/chat%2Fcompletions",
+        b"/%761/chat/completions?a=%2F",
+        b"//v1/x/../chat/completions;p=1",
+    ]
+    async with rig_of(answers) as (rig, engine):
+        for path in paths:
+            assert parts_of(await rig.ask(post(chat(stream=False), path=path)))[1] == ANSWER
+        rows = await rig.rows_after(len(paths))
+
+        assert [got.line for got in engine.got] == [b"POST %b HTTP/1.1" % path for path in paths]
+        assert [said(row, "api", *HOW) for row in rows] == [("chat", "ok", None, 200)] * len(paths)
+
+
 async def test_embeddings_and_whole_answers_are_counted() -> None:
     """A request that is not streamed has its tokens from the body."""
     body = orjson.dumps(
@@ -280,7 +297,7 @@ async def test_no_key_and_no_text_is_in_events_or_logs(caplog: pytest.LogCapture
     """A tenant is a hash; prompts, answers and keys are nowhere."""
     caplog.set_level(logging.DEBUG)
     lines: list[dict[str, Any]] = []
-    tell = telling(lines.append)
+    tell = with_request_log(lines.append)
     headers = b"Connection: close\r\nAuthorization: Bearer %b\r\n" % KEY
     async with rig_of(says(STREAM_HEAD, chunk(token("answered secret")), b"0\r\n\r\n")) as (rig, engine):
         await rig.ask(post(chat(), headers=headers))
@@ -360,7 +377,7 @@ async def test_a_dead_upstream_is_left_for_a_living_one() -> None:
             assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
         rows = await rig.rows_after(6)
 
-        assert {row["engine_id"] for row in rows} == {f"127.0.0.1:{engine.port}"}
+        assert {row["engine_id"] for row in rows} == {f"h-1:{engine.port}"}
         assert rig.server.choice.upstreams[0].failures == 2
 
 

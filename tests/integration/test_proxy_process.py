@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from producers.spool.spool import Spool, SpoolLimits
-from schemas.block import Block
-from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
+from schemas.codec.block import Block
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
-from schemas.native import decode
 from tests.integration.proxy_rig import ANSWER
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]

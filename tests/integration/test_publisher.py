@@ -14,12 +14,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from producers.batch import Batch
-from producers.publisher import Publisher, PublisherSettings
+from producers.publish.publisher import Publisher, PublisherSettings
 from producers.spool.spool import Spool
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
-from schemas.headers import NDJSON, Identity, RecordHeaders, decode_headers
-from schemas.placement import place
+from schemas.contract.headers import NDJSON, Identity, RecordHeaders, decode_headers
+from schemas.contract.placement import place
 
 pytestmark = pytest.mark.integration
 

@@ -20,11 +20,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from fleetpulse import stack
 from fleetpulse.stack import manage, ports
 from runtime.local_stack import StackState, write_state
-from schemas.build import rows_of
-from schemas.headers import decode_headers
-from schemas.native import decode
-from schemas.tables import PRODUCER_BOOKS
-from schemas.topics import BOOKS_TOPIC, BY_NAME
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
+from schemas.contract.headers import decode_headers
+from schemas.contract.topics import BOOKS_TOPIC, BY_NAME
+from schemas.rows.tables import PRODUCER_BOOKS
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +38,7 @@ CHILD = """
 import asyncio, os, sys
 from pathlib import Path
 from producers.batch import Batch
-from producers.publisher import Publisher, PublisherSettings
+from producers.publish.publisher import Publisher, PublisherSettings
 from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 

@@ -33,7 +33,7 @@ LEFT_OUT = {
 }
 SERVES = {
     "fleetpulse dashboard": "the dashboard begins",
-    "fleetpulse agent": "requests are taken",
+    "fleetpulse agent": "receiver listening",
     "fleetpulse proxy --upstream http://127.0.0.1:8000": "proxy is up",
     "fleetpulse jobs all": "jobs run",
     "fleetpulse sink": "sink group reads",

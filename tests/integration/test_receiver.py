@@ -18,27 +18,27 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.bench import sdk
-from producers.publisher import Publisher
+from lab.bench import sdk
+from producers.publish.publisher import Publisher
+from producers.receiver.client_fields import Where
 from producers.receiver.http import serve
-from producers.receiver.said import Where
 from producers.receiver.server import run_receiver
 from runtime.receiver_config import ReceiverConfig
-from schemas.admission import admit
-from schemas.build import rows_of
+from schemas.codec.build import rows_of
+from schemas.contract.admission import admit
+from schemas.contract.headers import RecordHeaders
+from schemas.contract.record import Record
+from schemas.contract.verdicts import Verdict
 from schemas.errors import ConfigError
-from schemas.events import LLM_REQUESTS
-from schemas.headers import RecordHeaders
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
-from schemas.verdicts import Verdict
-from tests.unit.producers.receiver.spooled import Figures, publisher, shed
+from tests.unit.producers.receiver.spooled import RecordingCounters, publisher, shed
 
 pytestmark = pytest.mark.integration
 
 APPLICATION = """if True:
     import random, sys, time
-    from fleetpulse import track
+    import fleetpulse_track as track
 
     requests, seed = int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
@@ -48,7 +48,7 @@ APPLICATION = """if True:
             for _ in range(chance.randrange(20)):
                 request.token()
         time.sleep(chance.random() / 1_000)
-    sys.stdin.read()  # what nobody is there to be told of, nobody can declare
+    sys.stdin.read()  # requests that end while no agent listens cannot be declared
     client.close()
     print(client.finished, client.lost)
 """
@@ -71,10 +71,10 @@ async def application(
 
 
 @contextlib.asynccontextmanager
-async def receiving(path: Path, publishes: Publisher, figures: Figures) -> AsyncIterator[None]:
+async def receiving(path: Path, publishes: Publisher, counters: RecordingCounters) -> AsyncIterator[None]:
     stop = asyncio.Event()
     settings = ReceiverConfig(socket=path, linger_ms=20)
-    task = asyncio.create_task(run_receiver(publishes, settings, stop, figures, where=Where("h-1")))
+    task = asyncio.create_task(run_receiver(publishes, settings, stop, counters, where=Where("h-1")))
     while not path.exists() and not task.done():  # noqa: ASYNC110, ASYNC240 (its first steps, no more)
         await asyncio.sleep(0.001)
     yield
@@ -103,46 +103,46 @@ async def test_the_books_balance_while_agents_come_and_go(tmp_path: Path) -> Non
 
     Every request that ended is in the spool once, or declared as shed by the count of its own application.
     """
-    path, publishes, figures = tmp_path / "a.sock", publisher(tmp_path / "spool"), Figures()
+    path, publishes, counters = tmp_path / "a.sock", publisher(tmp_path / "spool"), RecordingCounters()
     may_end = asyncio.Event()
     applications = asyncio.gather(*(application(path, 400, seed, 4, may_end) for seed in range(4)))
     for _ in range(3):
-        async with receiving(path, publishes, figures):
+        async with receiving(path, publishes, counters):
             await asyncio.sleep(0.25)
         await asyncio.sleep(0.1)
-    async with receiving(path, publishes, figures):
+    async with receiving(path, publishes, counters):
         may_end.set()
-        told = await applications
+        reported = await applications
 
     rows, verdicts = judged(publishes)
     declared = shed(publishes)
     publishes.spool.close()
     ids = [row["request_id"] for row in rows]
     assert len(ids) == len(set(ids))
-    assert (sum(finished for finished, _ in told), len(ids) + declared) == (1_600, 1_600)
-    assert sum(lost for _, lost in told) == declared == figures.totals["receiver_lost",]
-    assert figures.levels["receiver_missing"] == 0
+    assert (sum(finished for finished, _ in reported), len(ids) + declared) == (1_600, 1_600)
+    assert sum(lost for _, lost in reported) == declared == counters.totals["receiver_lost",]
+    assert counters.levels["receiver_missing"] == 0
     assert verdicts == {Verdict.ACCEPTED: len(ids)}
 
 
 async def test_nothing_is_lost_with_an_agent_that_is_there(tmp_path: Path) -> None:
     """The usual line of the SDK is long enough for any burst of a few processes."""
-    path, publishes, figures = tmp_path / "a.sock", publisher(tmp_path / "spool"), Figures()
+    path, publishes, counters = tmp_path / "a.sock", publisher(tmp_path / "spool"), RecordingCounters()
     may_end = asyncio.Event()
     may_end.set()
-    async with receiving(path, publishes, figures):
-        told = await asyncio.gather(*(application(path, 500, seed, 256, may_end) for seed in range(4)))
+    async with receiving(path, publishes, counters):
+        reported = await asyncio.gather(*(application(path, 500, seed, 256, may_end) for seed in range(4)))
 
     rows, verdicts = judged(publishes)
     publishes.spool.close()
-    assert told == [(500, 0)] * 4
+    assert reported == [(500, 0)] * 4
     assert Counter(row["model"] for row in rows) == {f"m{seed}": 500 for seed in range(4)}
     assert verdicts == {Verdict.ACCEPTED: 2_000}
 
 
 async def test_lines_over_http(tmp_path: Path) -> None:
     """A plain client of another library: taken, refused with a reason, taken again on the same server."""
-    publishes, figures = publisher(tmp_path / "spool"), Figures()
+    publishes, counters = publisher(tmp_path / "spool"), RecordingCounters()
     good = json.dumps({"model": "m", "status": "ok", "request_id": "r"}).encode()
 
     def post(url: str, body: bytes) -> tuple[int, dict[str, Any]]:
@@ -154,11 +154,11 @@ async def test_lines_over_http(tmp_path: Path) -> None:
             with error:
                 return error.code, json.loads(error.read())
 
-    async with serve(publishes, ReceiverConfig(http_port=0), Where("h-1"), figures) as port:
+    async with serve(publishes, ReceiverConfig(http_port=0), Where("h-1"), counters) as port:
         url = f"http://127.0.0.1:{port}/v1/requests"
         answers = [await asyncio.to_thread(post, url, body) for body in (good, b"{", good + b"\n" + good)]
         with pytest.raises(ConfigError, match="must be free"):
-            async with serve(publishes, ReceiverConfig(http_port=port), Where("h-1"), figures):
+            async with serve(publishes, ReceiverConfig(http_port=port), Where("h-1"), counters):
                 pytest.fail("the port was free")
 
     rows, verdicts = judged(publishes)

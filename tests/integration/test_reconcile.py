@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fleetpulse import reconcile as module
-from fleetpulse.database import Database
-from fleetpulse.reconcile import Report, compare
-from fleetpulse.reconcile_tables import read_tables
+from fleetpulse.reconcile import compare as module
+from fleetpulse.reconcile.compare import Report, compare
+from fleetpulse.reconcile.tables import read_tables
+from fleetpulse.sql.database import Database
 from runtime.config import ClickHouseConfig
-from schemas.headers import Identity
+from schemas.contract.headers import Identity
+from schemas.ddl.merging import LEVELS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
-from schemas.merging import LEVELS
-from schemas.tables import BOOKS, PRODUCER_BOOKS, REJECTED
+from schemas.rows.tables import BOOKS, PRODUCER_BOOKS, REJECTED
 from sinks.database import SinkDatabase
 from sinks.rollup import Notebook, Rollups, RollupSettings
 from tests.integration.sink_rig import store, store_raw

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clickhouse_connect
 import numpy as np
 import pytest
 
 from fleetpulse import queries
-from fleetpulse.database import Database
 from fleetpulse.report import ask
 from fleetpulse.report.compose import page
 from fleetpulse.report.figures import Asked, gather
 from fleetpulse.report.goodput import slo_parameters
 from fleetpulse.report.html import html
+from fleetpulse.sql.database import Database
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
 from schemas.limits import DEFAULT_LIMITS
@@ -27,7 +27,7 @@ from sinks.database import SinkDatabase
 from sinks.landing import land_derived
 from stream_jobs.costs.goodput import VERDICTS, Served, goodput
 from stream_jobs.costs.wide import Ints, ints
-from stream_jobs.rules.ruleset import SloClass
+from stream_jobs.rules.model import SloClass
 from tests.integration.cost_rows import BEGIN_MS, ROWS, costs_record, land_fleet, land_requests, log_ids, request
 from tests.integration.sink_rig import migrated
 
@@ -42,11 +42,11 @@ END_MS = BEGIN_MS + 120_000
 def config(stack: Any) -> Iterator[ClickHouseConfig]:
     """The writer's login to a database of this module, with all tables: to make them takes longer than all tests."""
     name = f"fleetpulse_test_{secrets.token_hex(6)}"
-    with contextlib.closing(clickhouse_connect.get_client(**stack.clickhouse.client_settings())) as client:
+    with contextlib.closing(connect(stack.clickhouse)) as client:
         client.command(f"CREATE DATABASE {name}")
         try:
             found = stack.clickhouse.model_copy(update={"database": name})
-            with contextlib.closing(clickhouse_connect.get_client(**found.client_settings())) as inside:
+            with contextlib.closing(connect(found)) as inside:
                 migrated(inside)
             yield found
         finally:
@@ -106,7 +106,7 @@ def test_figures_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
     ]
     assert [(row["limit_w"], row["j_per_token"]) for row in found["power_caps"]] == [(500.0, 0.015), (700.0, 0.02)]
     assert [(row["host"], row["cost_nusd"]) for row in found["idle"]] == [("h", 40_000_000)]
-    assert [(row["section"], row["said"]) for row in found["prices"]["used"]] == [
+    assert [(row["section"], row["text"]) for row in found["prices"]["used"]] == [
         ("GPU", "2.79 USD/GPU-hour"),
         ("PUE", "1.25"),
         ("energy", "0.09 USD/kWh"),

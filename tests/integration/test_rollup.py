@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from runtime.config import ClickHouseConfig
-from schemas.events import BY_TOPIC
+from schemas.ddl.merging import LEVELS, labels_of, measures_of, rollup_insert, rollup_table
+from schemas.events.event_types import BY_TOPIC
+from schemas.events.grouping import sets_of
 from schemas.fields import Kind, Role
-from schemas.grouping import sets_of
-from schemas.merging import LEVELS, labels_of, measures_of, rollup_insert, rollup_table
-from schemas.tables import PARTIALS
+from schemas.rows.tables import PARTIALS
 from sinks.database import SinkDatabase
 from sinks.rollup import Notebook, Rollups, RollupSettings
 from tests.integration.sink_rig import store

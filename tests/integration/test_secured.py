@@ -24,11 +24,11 @@ from pydantic import SecretStr
 from fleetpulse.dashboard import console
 from fleetpulse.dashboard.consumer_lag import LagOfGroups
 from fleetpulse.dashboard.data import Data
-from fleetpulse.edge_simulate import TRACES
+from lab.simulator.service import TRACES
 from runtime.config import ClickHouseConfig, KafkaConfig
-from runtime.kafka_access import why_refused
+from runtime.kafka_clients import why_rejected
+from schemas.contract.topics import BOOKS_TOPIC, SOURCE_TOPICS, TOPICS
 from schemas.errors import UnavailableError
-from schemas.topics import BOOKS_TOPIC, SOURCE_TOPICS, TOPICS
 from tests.conftest import ROOT
 from tests.integration import secured_rig as rig
 from tests.integration.delivery_rig import Receiver
@@ -46,7 +46,7 @@ RIGHTS: list[Right] = [
     *((rig.TRANSACTIONAL_ID, f"{DEPLOYMENT}-", rig.PREFIXED, right) for right in (rig.WRITE, rig.DESCRIBE)),
     (rig.GROUP, f"{DEPLOYMENT}-", rig.PREFIXED, rig.READ),
 ]
-"""What docs/operations.md asks for, and nothing more."""
+"""What docs/how-to/operations.md asks for, and nothing more."""
 EDGE_RIGHTS: list[Right] = [
     (rig.TOPIC, name, rig.LITERAL, rig.WRITE) for name in (*(topic.name for topic in SOURCE_TOPICS), BOOKS_TOPIC)
 ]
@@ -92,7 +92,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _variables(servers: Secured, folder: Path) -> Environment:
-    """The example of docs/operations.md; passwords from files."""
+    """The example of docs/how-to/operations.md; passwords from files."""
     authority = str(servers.authority.certificate)
     variables = {
         "KAFKA__BOOTSTRAP": f"{rig.HOST}:{servers.login_port}",
@@ -213,7 +213,7 @@ def test_the_whole_way_is_exact_behind_tls(migrated: World, tmp_path: Path) -> N
 
 
 def _lines_of_a_trace(requests: int) -> list[str]:
-    path = ROOT / "fleetpulse" / "data" / "azure_llm_2023" / TRACES["conversation"]
+    path = ROOT / "lab" / "data" / "azure_llm_2023" / TRACES["conversation"]
     with path.open() as file:
         return [next(file) for _ in range(requests + 1)]
 
@@ -270,7 +270,7 @@ def _other_authority(key: str) -> Callable[[World], Environment]:
 
 
 _KAFKA_PASSWORD = _wrong_password("KAFKA", "SASL_PASSWORD_FILE")
-_KAFKA_LOGIN = r"kafka\.sasl_username = 'fleetpulse': must be a login that localhost:\d+ takes, with its sasl_password"
+_KAFKA_LOGIN = r"kafka\.sasl_username = 'fleetpulse': must be a login that localhost:\d+ accepts, with its sasl_"
 _READER_URL = "FLEETPULSE_CLICKHOUSE_READER__URL"
 REFUSALS = {
     "migrate, a wrong password": Refusal("migrate", _KAFKA_PASSWORD, 2, _KAFKA_LOGIN),
@@ -309,7 +309,7 @@ REFUSALS = {
         "agent --seconds 2",
         lambda world: _KAFKA_PASSWORD(world) | {"FLEETPULSE_AGENT__DRAIN_MS": "200"},
         0,
-        f"Kafka turns us away; records wait in the spool.*{_KAFKA_LOGIN}",
+        f"Kafka rejected this client; records stay in the spool.*{_KAFKA_LOGIN}",
     ),
     "doctor": Refusal("doctor --within 5", _KAFKA_PASSWORD, 1, "FLEETPULSE_KAFKA__SASL_PASSWORD_FILE="),
     "query, a wrong password": Refusal(
@@ -380,7 +380,7 @@ def test_who_is_turned_away_is_told_what_to_change(ended: dict[str, Future[Ended
 )
 async def test_the_broker_turns_away(migrated: World, other: dict[str, Any], says: str) -> None:
     """Every other way of coming by the wrong door is told by the setting too."""
-    assert says in str(await why_refused(_kafka(migrated.servers, **other)))
+    assert says in str(await why_rejected(_kafka(migrated.servers, **other)))
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ async def test_the_broker_turns_away_a_certificate(migrated: World, certificate:
     by = {"bootstrap": f"{rig.HOST}:{migrated.servers.certificate_port}", "security_protocol": "SSL"}
     file = None if certificate is None else folder / certificate
 
-    assert says in str(await why_refused(_kafka(migrated.servers, **by, ssl_certfile=file)))
+    assert says in str(await why_rejected(_kafka(migrated.servers, **by, ssl_certfile=file)))
 
 
 async def test_a_certificate_that_has_run_out_is_waited_for(migrated: World) -> None:
@@ -407,7 +407,7 @@ async def test_a_certificate_that_has_run_out_is_waited_for(migrated: World) -> 
     receiver = Receiver(tls=server)
 
     async with receiver.standing():
-        found = await why_refused(_kafka(migrated.servers, bootstrap=f"{rig.HOST}:{receiver.port}"))
+        found = await why_rejected(_kafka(migrated.servers, bootstrap=f"{rig.HOST}:{receiver.port}"))
 
     assert isinstance(found, UnavailableError)
     assert f"{rig.HOST}:{receiver.port} shows a certificate out of its time" in str(found)

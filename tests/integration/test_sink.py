@@ -9,23 +9,23 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
-from fleetpulse.migrate import migrate
+from fleetpulse.migrate.run import migrate
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig
+from schemas.contract.headers import Identity
+from schemas.contract.record import Record
+from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
 from schemas.errors import ConfigError, ContractError
-from schemas.headers import Identity
-from schemas.record import Record
-from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
-from schemas.usage import USAGE_KEY
-from sinks import service
+from schemas.rows.usage import USAGE_KEY
 from sinks.database import SinkDatabase
 from sinks.rollup import RollupSettings
 from sinks.service import Progress, SinkSettings, run_sink
 from tests.integration.sink_rig import Door, committed, send, skip_to_end, store, store_raw, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials, requests
-from tests.unit.stream_jobs.usage_cases import totals
-from tests.unit.stream_jobs.windows_cases import a_commit, a_record, a_request, a_step
+from tests.unit.stream_jobs.windows.cases import a_commit, a_record, a_request, a_step
+from tests.unit.stream_jobs.windows.usage_cases import totals
 
 pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
@@ -145,7 +145,7 @@ async def test_a_sink_that_dies_between_insert_and_commit_repeats_what_counts_on
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.AIOKafkaConsumer, "commit", die)
+        patch.setattr(AIOKafkaConsumer, "commit", die)
         await send(deployment, [partials([a_row(3, now_ms)], 0), partials([a_row(4, now_ms)], 0)])
         with pytest.raises(BaseExceptionGroup):
             async with running(deployment, clickhouse_config) as task:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.migrate import migrate
-from fleetpulse.processes import Command, Processes
+from fleetpulse.migrate.run import migrate
+from fleetpulse.services.processes import Command, Processes
 from fleetpulse.stack import ports
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool
 from runtime.config import ClickHouseConfig
 from runtime.counters import Counters
@@ -23,7 +23,14 @@ from runtime.trace_context import trace_of
 from runtime.trace_export import OtlpExporter
 from runtime.tracing import ExportingTracer
 from runtime.tracing_config import TracingConfig
-from schemas.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC, REJECTED_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.contract.topics import (
+    ALERTS_TOPIC,
+    BOOKS_TOPIC,
+    COSTS_TOPIC,
+    REJECTED_TOPIC,
+    SOURCE_TOPICS,
+    WINDOW_PARTIALS,
+)
 from sinks.service import SinkSettings, run_sink
 from tests.integration.otlp_receiver import Received, Receiver, receiving
 from tests.integration.sink_rig import send, skip_to_end, until
@@ -105,7 +112,7 @@ def test_every_batch_is_followed_from_the_edge_to_its_rows(
     pipeline.start("simulate", "--gpus", "8", "--load", "poisson", "--rate", "20", "--seconds", "3", restart=False)
     pipeline.eventually(lambda: pipeline.processes.exit_code("simulate") == 0)
     told = pipeline.line("simulate", "simulated")
-    spool = pipeline.line("simulate", "the spool is open")
+    spool = pipeline.line("simulate", "spool open")
 
     def booked() -> dict[str, int]:
         found = clickhouse.query(

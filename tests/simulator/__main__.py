@@ -1,7 +1,7 @@
-"""Random schedules against the real host: ``python -m tests.simulator --schedules 20000 --seed 1 --jobs 2``.
+"""Random schedules against the real runner: ``python -m tests.simulator --schedules 20000 --seed 1 --jobs 2``.
 
 Prints one JSON line; exit 1 when a schedule shows a violation. ``--mutations`` switches every rule off in turn and
-prints the table of docs/guarantees.md; exit 1 when one is not noticed.
+prints the table of docs/why/guarantees.md; exit 1 when one is not noticed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _print_mutations(found: list[int | None]) -> int:
 
 
 def table(rows: list[tuple[Mutation, int | None]]) -> str:
-    """The table of docs/guarantees.md. The last column: how many schedules it took to notice."""
+    """The table of docs/why/guarantees.md. The last column: how many schedules it took to notice."""
     lines = ["| rule | switched off | noticed after |", "|---|---|---|"]
     for mutation, schedules in rows:
         off = mutation.off + (f" (and {mutation.also_off} is off too)" if mutation.also_off else "")

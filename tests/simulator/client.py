@@ -1,4 +1,4 @@
-"""The host's ports on the in-memory cluster: every call takes time, and may fail before or after it took effect."""
+"""The runner's ports on the in-memory cluster: every call takes time, and may fail before or after it took effect."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from schemas.contract.record import Headers, Output
 from schemas.errors import UnavailableError
-from schemas.record import Headers, Output
-from stream_jobs.host.ports import Batch, Committed
+from stream_jobs.runner.ports import Batch, Committed
 from tests.simulator.loop import Process
 from tests.simulator.server import OFFSETS, BusyError, Server
 

@@ -1,8 +1,8 @@
 """Worker processes of the simulation: the real ``Partitions``, the real owner, and one of two shells.
 
-``bare`` runs the real loop and listener of ``stream_jobs.host.bare``. ``threaded`` is shaped like Faust: between the
+``bare`` runs the real loop and listener of ``runner.bare_runner``. ``threaded`` is shaped like Faust: between the
 fetch and the fold stands another thread, so a batch can be overtaken by a seek; the rules for it (stamps, install
-before seek) are those of ``faust_host``.
+before seek) are those of ``faust_runner``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.errors import FleetpulseError
-from stream_jobs.host import bare
-from stream_jobs.host.job import HostedJob
-from stream_jobs.host.kafka_ports import record_of
-from stream_jobs.host.partitions import Partitions, Place
-from stream_jobs.host.policy import CommitPolicy
+from stream_jobs.runner import bare_runner
+from stream_jobs.runner.job import Job
+from stream_jobs.runner.kafka_ports import record_of
+from stream_jobs.runner.partitions import Partitions, TopicPartition
+from stream_jobs.runner.policy import CommitPolicy
 from tests.simulator.client import Faults, SimBroker, SimConsumer, Wire
 from tests.simulator.loop import CURRENT, Process
 from tests.simulator.server import Server
@@ -41,6 +41,8 @@ class NoCounters:
     def add(self, name: str, by: float = 1, **labels: object) -> None: ...
 
     def set(self, name: str, value: float, **labels: object) -> None: ...
+
+    def record(self, name: str, value: float, **labels: object) -> None: ...
 
 
 class NoWatchdog:
@@ -98,7 +100,7 @@ class Parts:
 
     partitions: Callable[..., Partitions] = Partitions
     broker: Callable[[Wire], SimBroker] = SimBroker
-    bare_listener: Callable[..., Any] = bare._Listener
+    bare_listener: Callable[..., Any] = bare_runner._Listener
     threaded_listener: Callable[..., Any] = ThreadedListener
 
 
@@ -107,7 +109,7 @@ class Worker:
     """A supervised process: started again two seconds after it ended, whatever ended it."""
 
     name: str
-    job: HostedJob
+    job: Job
     server: Server
     policy: CommitPolicy
     draw: random.Random
@@ -158,14 +160,14 @@ class Worker:
         consumer = SimConsumer(wire, names.group)
         if self.shell == "bare":
             listener = self.parts.bare_listener(consumer, partitions, NoWatchdog())
-            reading = bare._read(consumer, partitions, self.policy, self.stop)
+            reading = bare_runner._read(consumer, partitions, self.policy, self.stop)
         else:
             listener = self.parts.threaded_listener(consumer, partitions, wire)
             reading = threaded_read(consumer, partitions, listener, wire, self.stop)
         self.consumer, self.listener = consumer, listener
         partitions.start()
         try:
-            await bare._until(reading, partitions.doubt)
+            await bare_runner._until(reading, partitions.fatal)
         finally:
             await partitions.shut_down()
 
@@ -173,7 +175,7 @@ class Worker:
 class Group:
     """Gives partitions to workers. A worker that is frozen or unreachable is not asked: it goes on as a zombie."""
 
-    def __init__(self, places: list[Place], draw: random.Random) -> None:
+    def __init__(self, places: list[TopicPartition], draw: random.Random) -> None:
         self._places = places
         self._draw = draw
 
@@ -182,13 +184,13 @@ class Group:
         able = [worker for worker in workers if worker.up and not worker.process.frozen and worker.listener is not None]
         if not able:
             return
-        shares: dict[str, list[Place]] = {worker.name: [] for worker in able}
+        shares: dict[str, list[TopicPartition]] = {worker.name: [] for worker in able}
         for place in self._places:
             shares[self._draw.choice(able).name].append(place)
         for worker in able:
             self._tell(worker, shares[worker.name])
 
-    def _tell(self, worker: Worker, share: list[Place]) -> None:
+    def _tell(self, worker: Worker, share: list[TopicPartition]) -> None:
         context = contextvars.copy_context()
         context.run(CURRENT.set, worker.process)
         listener, consumer = worker.listener, worker.consumer

@@ -1,7 +1,7 @@
-"""A small job to try hosts with: adds up amounts by key, drops re-sends, keeps books; what it commits can be checked
+"""A small job to try runners with: adds up amounts by key, drops re-sends, keeps books; what it commits can be checked
 against the truth to the last unit.
 
-Its state shows every mistake of a host: identities (a lost or doubled fold is seen as a duplicate or a gap), and a
+Its state shows every mistake of a runner: identities (a lost or doubled fold is seen as a duplicate or a gap), and a
 running total that each output repeats.
 """
 
@@ -11,8 +11,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schemas.record import Headers, Output, Record
-from stream_jobs.step import Commit
+from schemas.contract.record import Headers, Output, Record
+from stream_jobs.step import Commit, Step
 
 POISON = b"poison"
 OUT_TOPIC = "out"
@@ -62,7 +62,7 @@ class Changes:
     rejected: int = 0
 
 
-class CountingStep:
+class CountingStep(Step[State, Changes]):
     """``part_bytes`` cuts the dumped state, so that snapshots of many parts are tried too. ``lenient`` is a later
     release, which can read what poisoned this one."""
 
@@ -89,7 +89,7 @@ class CountingStep:
                 changes.duplicates += 1
                 continue
             value = record.value or b""
-            state.count += 1  # on purpose before what may raise: a host must not keep a spoilt state
+            state.count += 1  # on purpose before what may raise: a runner must not keep a spoilt state
             if value.startswith(POISON):
                 if not self._lenient:
                     raise ValueError("poison")

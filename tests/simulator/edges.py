@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from schemas.record import Headers, Output
+from schemas.contract.record import Headers, Output
 from tests.simulator.counting import POISON, encode
 from tests.simulator.server import Server
 

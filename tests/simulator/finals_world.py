@@ -9,17 +9,17 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from schemas.finals import FinalsHeaders, decode
+from schemas.contract.record import Output
+from schemas.contract.topics import WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Output
-from schemas.topics import WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.rows.finals import FinalsHeaders, decode
 from stream_jobs.finals.step import FinalsStep
-from stream_jobs.host.job import HostedJob
-from stream_jobs.host.partitions import Place
+from stream_jobs.runner.job import Job
+from stream_jobs.runner.partitions import TopicPartition
 from stream_jobs.step import Commit
 from tests.simulator.edges import Edge
 from tests.simulator.schedule import PARTITIONS, World
-from tests.unit.stream_jobs.finals_cases import (
+from tests.unit.stream_jobs.finals.cases import (
     REQUESTS,
     SAMPLES,
     SOURCES,
@@ -29,7 +29,7 @@ from tests.unit.stream_jobs.finals_cases import (
     request_rows,
     sample_rows,
 )
-from tests.unit.stream_jobs.windows_cases import BASE_MS
+from tests.unit.stream_jobs.windows.cases import BASE_MS
 
 LIMITS = dataclasses.replace(DEFAULT_LIMITS, hot_ms=30_000, final_wait_ms=20_000)
 TIMES = 20
@@ -69,14 +69,14 @@ class FinalsEdge(Edge):
 
 class FinalsWorld(World):
     source = WINDOW_PARTIALS
-    outputs = (Place(WINDOW_FINALS, 0),)
+    outputs = (TopicPartition(WINDOW_FINALS, 0),)
 
     def _edge_class(self) -> Callable[..., Edge]:
         return FinalsEdge
 
-    def _job(self) -> HostedJob:
+    def _job(self) -> Job:
         transactional = self.draw.choice(([], [WINDOW_PARTIALS]))
-        return HostedJob.of(FinalsStep(LIMITS, SOURCES), [WINDOW_PARTIALS], transactional)
+        return Job.of(FinalsStep(LIMITS, SOURCES), [WINDOW_PARTIALS], transactional)
 
     def _judge_outputs(self) -> None:
         told = [(decode(record.headers, "told"), record) for record in self._told(self.outputs[0])]

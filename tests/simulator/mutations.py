@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.contract.record import Output, Record
 from schemas.errors import UnavailableError
-from schemas.record import Output, Record
-from stream_jobs.host.bare import _Listener
-from stream_jobs.host.names import Names
-from stream_jobs.host.owner import PartitionOwner
-from stream_jobs.host.partitions import Partitions
-from stream_jobs.host.ports import Committed
-from stream_jobs.host.snapshot import Round, Snapshot
+from stream_jobs.runner.bare_runner import _Listener
+from stream_jobs.runner.names import Names
+from stream_jobs.runner.owner import PartitionOwner
+from stream_jobs.runner.partitions import Partitions
+from stream_jobs.runner.ports import Committed
+from stream_jobs.runner.snapshot import Round, Snapshot
 from tests.simulator.client import SimBroker, SimProducer
 from tests.simulator.cluster import Parts, ThreadedListener
 from tests.simulator.counting import CountingStep, QuietStep, Seen
@@ -127,15 +127,15 @@ class _CarelessBroker(SimBroker):
 
 
 class _GoesOn(PartitionOwner):
-    def _doubt(self) -> None: ...
+    def _abandon(self) -> None: ...
 
 
 class _GoOnPartitions(Partitions):
     Owner = _GoesOn
 
-    def raise_doubt(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         if not isinstance(error, UnavailableError):
-            super().raise_doubt(error)
+            super().fail(error)
 
 
 class _AbsentBroker(SimBroker):
@@ -312,8 +312,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         Rules(parts=Parts(broker=_CarelessBroker)),
     ),
     Mutation(
-        "going on in doubt",
-        "any doubt ends the process",
+        "going on after a fatal error",
+        "every error of a port ends the process",
         "a failed or timed-out call is forgotten, and the next commit tries again",
         Rules(parts=Parts(partitions=_GoOnPartitions)),
     ),
@@ -339,7 +339,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "fetches without stamps",
-        "a fetch made before the last seek is dropped (`faust_host`)",
+        "a fetch made before the last seek is dropped (`faust_runner`)",
         "it is folded",
         _owner(_NoContiguity, threaded_listener=_Unstamped),
         _CONTIGUITY,

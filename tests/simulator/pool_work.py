@@ -15,7 +15,7 @@ WINDOWS_EVERY = 10
 
 
 def run_one(seed: int) -> Outcome:
-    """A schedule of the real host; poison is not logged."""
+    """A schedule of the real runner; poison is not logged."""
     logging.disable(logging.CRITICAL)
     return run_schedule(seed, world_of=WindowsWorld if seed % WINDOWS_EVERY == 0 else None)
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from schemas.record import Record
-from stream_jobs.host.owner import PartitionOwner
-from stream_jobs.host.partitions import Partitions
+from schemas.contract.record import Record
+from stream_jobs.runner.owner import PartitionOwner
+from stream_jobs.runner.partitions import Partitions
 from tests.simulator.cluster import Parts
 from tests.simulator.counting import Changes, CountingStep, State
 from tests.simulator.mutations import Mutation
@@ -51,8 +51,9 @@ class ReplayingStep(CountingStep):
         super().reject(state, record, detail, changes)
         state.rejected.add(record.offset)
 
-    def replay_from(self, state: ReplayedState) -> int | None:
-        return state.before[0][0] if state.before else None
+    def replay_from(self, state: State, position: int) -> int:
+        assert isinstance(state, ReplayedState)
+        return state.before[0][0] if state.before else position
 
     def dump(self, state: State) -> list[bytes]:
         assert isinstance(state, ReplayedState)

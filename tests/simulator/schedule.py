@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schemas.contract.record import Record
 from schemas.errors import ContractError
-from schemas.record import Record
-from stream_jobs.host.job import AnyStep, HostedJob
-from stream_jobs.host.partitions import Place
-from stream_jobs.host.policy import CommitPolicy
+from stream_jobs.runner.job import AnyStep, Job
+from stream_jobs.runner.partitions import TopicPartition
+from stream_jobs.runner.policy import CommitPolicy
 from tests.simulator.client import Faults
 from tests.simulator.cluster import DEPLOYMENT, Group, Parts, Worker
 from tests.simulator.counting import OUT_TOPIC, CountingStep
@@ -80,7 +80,7 @@ class World:
     """The counting job and its surroundings. A subclass tries another job by another source, edges, job and judge."""
 
     source = SOURCE
-    outputs: tuple[Place, ...] = (Place(OUT_TOPIC, 0),)
+    outputs: tuple[TopicPartition, ...] = (TopicPartition(OUT_TOPIC, 0),)
 
     def __init__(self, seed: int, draw: random.Random, rules: Rules) -> None:
         self.draw = draw
@@ -89,7 +89,7 @@ class World:
         self.server = Server()
         self.usual_rate = draw.choice((0.0, 0.002, 0.01))
         self.faults = Faults(self.usual_rate)
-        self.places = [Place(self.source, partition) for partition in range(PARTITIONS)]
+        self.places = [TopicPartition(self.source, partition) for partition in range(PARTITIONS)]
         self.group = Group(self.places, draw)
         self.lost_for_good = False
         self.lenient = False
@@ -136,10 +136,10 @@ class World:
     def _edge_class(self) -> Callable[..., Edge]:
         return self.rules.edge
 
-    def _job(self) -> HostedJob:
+    def _job(self) -> Job:
         """The job; a later release may cope with what poisoned the first."""
         part_bytes = self.draw.choice((40, 400, 1 << 19))
-        return HostedJob.of(self.rules.step(part_bytes=part_bytes, lenient=self.lenient), [self.source])
+        return Job.of(self.rules.step(part_bytes=part_bytes, lenient=self.lenient), [self.source])
 
     def _shell(self) -> str:
         return self.draw.choice(("bare", "threaded"))
@@ -345,7 +345,7 @@ class World:
         outcome.records = sum(edge.spooled for edge in self.edges)
         self._judge_outputs()
 
-    def _told(self, place: Place) -> Sequence[Record]:
+    def _told(self, place: TopicPartition) -> Sequence[Record]:
         """What a reader of an output partition gets to see."""
         return self.server.log(place).read(0, 1 << 30, committed=self.rules.committed_only).records
 
@@ -374,7 +374,7 @@ class World:
         """Whoever claims to have read up to a moment has read what was appended until then."""
         for each in told:
             if each["idle"]:
-                place = Place(self.source, int(each["source"].rpartition("/")[2]))
+                place = TopicPartition(self.source, int(each["source"].rpartition("/")[2]))
                 entries = self.server.log(place).entries
                 late = [
                     entry.record.offset

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from schemas.contract.record import Output, Record
 from schemas.errors import FencedError
-from schemas.record import Output, Record
-from stream_jobs.host.ports import Batch, Committed
+from stream_jobs.runner.ports import Batch, Committed
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
-OFFSETS: Place = ("__consumer_offsets", 0)
+OFFSETS: TopicPartition = ("__consumer_offsets", 0)
 
 
 class BusyError(Exception):
@@ -90,28 +90,28 @@ class Transaction:
 
     epoch: int = 0
     state: str = "empty"
-    places: set[Place] = field(default_factory=set)
-    offsets: dict[tuple[str, Place], Committed] = field(default_factory=dict)
+    places: set[TopicPartition] = field(default_factory=set)
+    offsets: dict[tuple[str, TopicPartition], Committed] = field(default_factory=dict)
 
 
 class Server:
     """All of it. Methods are instant and raise ``FencedError`` or ``BusyError``; delays and faults are the client's."""
 
     def __init__(self) -> None:
-        self.logs: dict[Place, Log] = {}
+        self.logs: dict[TopicPartition, Log] = {}
         self.transactions: dict[str, Transaction] = {}
-        self.group_offsets: dict[tuple[str, Place], Committed] = {}
+        self.group_offsets: dict[tuple[str, TopicPartition], Committed] = {}
         self.loading = False
         self.now_ms: Callable[[], int] = lambda: 0
 
-    def log(self, place: Place) -> Log:
+    def log(self, place: TopicPartition) -> Log:
         return self.logs.setdefault(place, Log())
 
-    def append(self, place: Place, output: Output) -> int:
+    def append(self, place: TopicPartition, output: Output) -> int:
         """A plain write, as the edge makes it."""
         return self._append(place, output, "plain", "")
 
-    def _append(self, place: Place, output: Output, state: str, owner: str) -> int:
+    def _append(self, place: TopicPartition, output: Output, state: str, owner: str) -> int:
         log = self.log(place)
         offset = log.end
         record = Record(place[0], place[1], offset, self.now_ms(), output.key, output.value, output.headers)
@@ -141,12 +141,12 @@ class Server:
             raise BusyError
         return found
 
-    def add_place(self, owner: str, epoch: int, place: Place) -> None:
+    def add_place(self, owner: str, epoch: int, place: TopicPartition) -> None:
         found = self._mine(owner, epoch)
         found.state = "ongoing"
         found.places.add(place)
 
-    def produce(self, owner: str, epoch: int, place: Place, output: Output) -> int:
+    def produce(self, owner: str, epoch: int, place: TopicPartition, output: Output) -> int:
         """Checked by the partition, not by the coordinator: a late write of a fenced owner may still land, inside the
         transaction that is about to be aborted."""
         found = self.transactions[owner]
@@ -154,7 +154,7 @@ class Server:
             raise FencedError(f"{owner}: not in a transaction of epoch {epoch}")
         return self._append(place, output, "open", owner)
 
-    def add_offset(self, owner: str, epoch: int, group: str, place: Place, committed: Committed) -> None:
+    def add_offset(self, owner: str, epoch: int, group: str, place: TopicPartition, committed: Committed) -> None:
         found = self._mine(owner, epoch)
         assert OFFSETS in found.places
         found.offsets[(group, place)] = committed
@@ -172,7 +172,7 @@ class Server:
             found.epoch += 1
             found.state = "abort"
 
-    def markers(self) -> list[tuple[str, Place]]:
+    def markers(self) -> list[tuple[str, TopicPartition]]:
         """Markers that are still to be written."""
         return [
             (owner, place)
@@ -181,7 +181,7 @@ class Server:
             for place in sorted(found.places)
         ]
 
-    def write_marker(self, owner: str, place: Place) -> None:
+    def write_marker(self, owner: str, place: TopicPartition) -> None:
         found = self.transactions[owner]
         if place == OFFSETS:
             if found.state == "commit":

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.record import Output, Record
-from stream_jobs.host.job import HostedJob
-from stream_jobs.step import Commit
+from schemas.contract.record import Output, Record
+from stream_jobs.runner.job import Job
+from stream_jobs.step import Commit, Step
 from tests.simulator.counting import OUT_TOPIC, POISON
 from tests.simulator.schedule import World
 
@@ -31,7 +31,7 @@ class Told:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-class TellingStep:
+class TellingStep(Step[Alarm, Told]):
     name = "telling"
     snapshot_with_outputs = True
 
@@ -81,8 +81,8 @@ class _SilentlyChangedStep(TellingStep):
 class TellingWorld(World):
     step: type[TellingStep] = TellingStep
 
-    def _job(self) -> HostedJob:
-        return HostedJob.of(self.step(self.draw.choice(LIMITS), lenient=self.lenient), [self.source])
+    def _job(self) -> Job:
+        return Job.of(self.step(self.draw.choice(LIMITS), lenient=self.lenient), [self.source])
 
     def _judge_outputs(self) -> None:
         told = [json.loads(record.value or b"") for record in self._told(self.outputs[0])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.record import Output
+from schemas.contract.record import Output
 from stream_jobs.step import Commit
 from stream_jobs.windows.usage import UsageRows
 from tests.simulator.mutations import Mutation

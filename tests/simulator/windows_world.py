@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas import native
-from schemas.build import rows_of
-from schemas.headers import NATIVE, Identity, encode_headers
+from schemas.codec import native
+from schemas.codec.build import rows_of
+from schemas.contract.headers import NATIVE, Identity, encode_headers
+from schemas.contract.record import Headers, Record
+from schemas.contract.verdicts import Verdict
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Headers, Record
-from schemas.tables import BY_TABLE_SCHEMA, Table
-from schemas.usage import USAGE
-from schemas.verdicts import Verdict
-from stream_jobs.host.job import HostedJob
-from stream_jobs.host.partitions import Place
+from schemas.rows.tables import BY_TABLE_SCHEMA, Table
+from schemas.rows.usage import USAGE
+from stream_jobs.runner.job import Job
+from stream_jobs.runner.partitions import TopicPartition
 from stream_jobs.windows.step import WindowsStep
 from tests.simulator.counting import POISON
 from tests.simulator.edges import Edge, Spooled
 from tests.simulator.schedule import World
-from tests.unit.stream_jobs.usage_cases import merged_usage, over_windows, totals, usage_rows
-from tests.unit.stream_jobs.windows_cases import BESIDE, PARTITIONS, Row, a_record, a_request, expected, merged
+from tests.unit.stream_jobs.windows.cases import BESIDE, PARTITIONS, Row, a_record, a_request, expected, merged
+from tests.unit.stream_jobs.windows.usage_cases import merged_usage, over_windows, totals, usage_rows
 
 TOPIC = "llm.requests"
 SCHEMA = "llm.requests/1"
@@ -94,13 +94,13 @@ class WindowsWorld(World):
 
     step: type[PoisonedWindowsStep] = PoisonedWindowsStep
     source = TOPIC
-    outputs = tuple(Place(topic, number) for topic, count in PARTITIONS.items() for number in range(count))
+    outputs = tuple(TopicPartition(topic, number) for topic, count in PARTITIONS.items() for number in range(count))
 
     def _edge_class(self) -> Callable[..., Edge]:
         return WindowsEdge
 
-    def _job(self) -> HostedJob:
-        return HostedJob.of(self.step(lenient=self.lenient), [TOPIC])
+    def _job(self) -> Job:
+        return Job.of(self.step(lenient=self.lenient), [TOPIC])
 
     def _judge_outputs(self) -> None:
         self._judge_chains()
@@ -111,7 +111,7 @@ class WindowsWorld(World):
 
     def _judge_chains(self) -> None:
         """Seen from every output partition, the commits about a source partition follow one another without a gap."""
-        ends: Counter[tuple[Place, str]] = Counter()
+        ends: Counter[tuple[TopicPartition, str]] = Counter()
         for place in self.outputs:
             if place.topic == "rejected":
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from runtime.trace_context import threshold
-from runtime.tracing import Span
+from runtime.trace_span import Span
 
 
 @dataclass

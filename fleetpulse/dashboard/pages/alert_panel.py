@@ -1,4 +1,4 @@
-"""One alert in full: figures, evidence, what else the same cause did, its transitions, and the mute of it."""
+"""One alert in full: figures, evidence, what else the same cause did, its transitions, and the silence of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from fleetpulse.alerts import lines_of, moment
+from fleetpulse.alerts.view import lines_of, moment
 from fleetpulse.dashboard.alert_evidence import Told, tables
 from fleetpulse.dashboard.parts import Panel, button, choices, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
-from schemas.alerts import Alert, decode
+from schemas.contract.alerts import Alert, decode
 from schemas.errors import RejectedError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
@@ -27,7 +27,7 @@ REASON_CHARS_MAX = 200
 _VALUE = "(e) => emit(e.target.value)"
 _IN_FULL = ("with it",)
 
-Mute = Callable[[str, int, str], None]
+Silence = Callable[[str, int, str], None]
 """Takes the fingerprint, how long [ms] and why."""
 
 
@@ -64,32 +64,32 @@ def transitions(rows: Sequence[Mapping[str, Any]]) -> Told:
 class AlertPanel:
     """The panel; nothing is seen of it before ``show``."""
 
-    def __init__(self, view: View, mute: Mute) -> None:
+    def __init__(self, view: View, silence: Silence) -> None:
         self._view = view
-        self._mute = mute
+        self._silence = silence
         self._for, self._reason = "2h", ""
         self._fingerprint = ""
         self._seen: tuple[Any, ...] = ()
         with tag("div", "fp-alert") as self._box:
             self._panel = Panel("Alert")
             with self._panel.tools:
-                button("Close", lambda: view.open(view.link(view.spec.path)), "close")
+                button("Close", lambda: view.open(view.link(view.path)), "close")
             with self._panel.body:
                 self._title = tag("h3", text="", style=_TITLE)
-                self._mute_row()
+                self._silence_row()
                 self._content = tag("div", "fp-body")
         self._box.set_visibility(False)
 
-    def _mute_row(self) -> None:
-        with tag("div", "fp-filters", role="group", aria_label="Mute this alert"):
-            choices("Mute for", {name: text for name, (text, _) in DURATIONS.items()}, self._for, self._choose)
+    def _silence_row(self) -> None:
+        with tag("div", "fp-filters", role="group", aria_label="Silence this alert"):
+            choices("Silence for", {name: text for name, (text, _) in DURATIONS.items()}, self._for, self._choose)
             with tag("div", "fp-field"):
-                tag("label", text="Why", **{"for": "mute-reason"})
+                tag("label", text="Why", **{"for": "silence-reason"})
                 reason = tag(
-                    "input", id="mute-reason", placeholder="for whoever looks", maxlength=str(REASON_CHARS_MAX)
+                    "input", id="silence-reason", placeholder="for whoever looks", maxlength=str(REASON_CHARS_MAX)
                 )
                 reason.on("change", lambda event: self._because(event.args), js_handler=_VALUE)
-            button("Mute", self._told, "notifications_off", "primary")
+            button("Silence", self._told, "notifications_off", "primary")
         self._answer = tag("p", "fp-muted", text="", role="status")
 
     def _choose(self, name: str) -> None:
@@ -100,10 +100,10 @@ class AlertPanel:
 
     def _told(self) -> None:
         self.answer("telling the alert job …", bad=False)
-        self._mute(self._fingerprint, DURATIONS[self._for][1], self._reason)
+        self._silence(self._fingerprint, DURATIONS[self._for][1], self._reason)
 
     def answer(self, text: str, *, bad: bool) -> None:
-        """What became of the mute."""
+        """What became of the silence."""
         self._answer.classes(replace="fp-bad" if bad else "fp-muted")
         set_text(self._answer, text)
 

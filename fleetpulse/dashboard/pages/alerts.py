@@ -1,4 +1,4 @@
-"""*Alerts*: what is wrong now, what was, one alert with all its evidence, and mutes."""
+"""*Alerts*: what is wrong now, what was, one alert with all its evidence, and silences."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from nicegui import background_tasks, ui
 
-from fleetpulse.alerts import checked, moment, tell
+from fleetpulse.alerts.view import checked, moment, publish
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.pages.alert_panel import AlertPanel
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, segments
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean
-from fleetpulse.dashboard.view import View, wall_ms
+from fleetpulse.dashboard.view import Refresh, View, wall_ms
 from runtime.config import load
-from schemas.alert_commands import Command
-from schemas.alerts import SEVERITIES
+from schemas.contract.alert_commands import Command
+from schemas.contract.alerts import SEVERITIES
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
 
@@ -26,12 +26,12 @@ KEPT_MS = 60 * DAY_MS
 BARS_MAX = 40
 _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))
 MOODS = {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}
-MUTED = {"no": "awake", "yes": "muted", "all": "all"}
+SILENCED = {"no": "active", "yes": "silenced", "all": "all"}
 
 
-def mute_of(fingerprint: str, now_ms: int, last_ms: int, reason: str) -> Command:
-    """The command that mutes one alert from now on; ``ConfigError`` for one that the alert job would refuse."""
-    name = f"m-{secrets.token_hex(4)}"
+def silence_of(fingerprint: str, now_ms: int, last_ms: int, reason: str) -> Command:
+    """The command that silences one alert from now on; ``ConfigError`` for one that the alert job would refuse."""
+    name = f"s-{secrets.token_hex(4)}"
     return checked(Command("mute", name, {"fingerprint": fingerprint}, now_ms, now_ms + last_ms, reason, "dashboard"))
 
 
@@ -59,12 +59,14 @@ class _Alerts:
     def __init__(self, view: View) -> None:
         self._view = view
         self._stats = Stats(
-            {"critical": "Critical", "warning": "Warning", "info": "Info", "muted": "Muted", "opened": "Opened"}
+            {"critical": "Critical", "warning": "Warning", "info": "Info", "silenced": "Silenced", "opened": "Opened"}
         )
-        self._one = AlertPanel(view, self._mute)
+        self._one = AlertPanel(view, self._silence)
         self._open_panel = Panel("Open", "the worst first")
         with self._open_panel.tools:
-            segments("Muted alerts", MUTED, view.choice("muted", MUTED), lambda value: view.set(muted=value))
+            segments(
+                "Silenced alerts", SILENCED, view.choice("silenced", SILENCED), lambda value: view.set(silenced=value)
+            )
         with self._open_panel.body.classes(_WRAPPED):
             self._open = Table(self._open_columns(), "Open alerts")
         with grid():
@@ -87,7 +89,7 @@ class _Alerts:
             Column("host", "Host", text=_or_dash),
             Column("model", "Model", text=_or_dash),
             Column("members", "With it", right=True),
-            Column("muted_until_ms", "Muted until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
+            Column("muted_until_ms", "Silenced until", text=lambda at_ms: moment(at_ms) or UNKNOWN),
         ]
 
     def _history_columns(self) -> list[Column]:
@@ -117,18 +119,18 @@ class _Alerts:
             self._one.show(fingerprint, found.records())
 
     def _show_figures(self, records: Sequence[Mapping[str, Any]], told: int) -> None:
-        awake = [row for row in records if not row["muted"]]
+        active = [row for row in records if not row["muted"]]
         for severity, mood in (("critical", "bad"), ("warning", "warn"), ("info", "")):
-            count = sum(row["severity"] == severity for row in awake)
-            self._stats.show(severity, f"{count:,}", "open and not muted", mood if count else "good")
-        self._stats.show("muted", f"{len(records) - len(awake):,}", "open, wake nobody")
+            count = sum(row["severity"] == severity for row in active)
+            self._stats.show(severity, f"{count:,}", "open and not silenced", mood if count else "good")
+        self._stats.show("silenced", f"{len(records) - len(active):,}", "open, nobody is notified")
         self._stats.show("opened", f"{told:,}", "told of in this range")
 
     def _show_open(self, records: Sequence[Mapping[str, Any]]) -> None:
-        wanted = self._view.choice("muted", MUTED)
+        wanted = self._view.choice("silenced", SILENCED)
         shown = [row for row in records if wanted == "all" or bool(row["muted"]) == (wanted == "yes")]
         if not shown:
-            what = {"no": "No alert is open", "yes": "No alert is muted", "all": "No alert is open"}[wanted]
+            what = {"no": "No alert is open", "yes": "No alert is silenced", "all": "No alert is open"}[wanted]
             hidden = len(records) - len(shown)
             self._open_panel.empty(what, f"{hidden:,} more are behind the other button." if hidden else _QUIET)
             return
@@ -157,20 +159,20 @@ class _Alerts:
         chart["yAxis"] |= {"minInterval": 1}
         self._bars.show(chart)
 
-    def _mute(self, fingerprint: str, last_ms: int, reason: str) -> None:
+    def _silence(self, fingerprint: str, last_ms: int, reason: str) -> None:
         background_tasks.create(self._tell(fingerprint, last_ms, reason))
 
     async def _tell(self, fingerprint: str, last_ms: int, reason: str) -> None:
         try:
-            command = mute_of(fingerprint, wall_ms(), last_ms, reason)
-            await tell(load().kafka, command)
+            command = silence_of(fingerprint, wall_ms(), last_ms, reason)
+            await publish(load().kafka, command)
         except FleetpulseError as error:
             self._one.answer(str(error), bad=True)
             return
         until = moment(command.until_ms)
         self._one.answer(
-            f"Muted until {until} UTC once the alert job has read it, with its next window. "
-            f"To end it sooner: fleetpulse alerts unmute {command.id}",
+            f"Silenced until {until} UTC once the alert job has read it, with its next window. "
+            f"To end it sooner: fleetpulse alerts unsilence {command.id}",
             bad=False,
         )
 
@@ -190,6 +192,6 @@ PAGE = PageSpec(
     about="What is wrong now, what was, and what it was concluded from",
     build=build,
     filters=("cluster", "host", "model", "tenant"),
-    options={"alert": "", "muted": "no"},
+    options={"alert": "", "silenced": "no"},
     live_s=2.0,
 )

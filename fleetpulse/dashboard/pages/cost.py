@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from fleetpulse.alerts import moment
+from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.pages.tenants import dollars
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid
-from fleetpulse.dashboard.values import UNKNOWN, energy, percent, short
-from fleetpulse.dashboard.view import View, wall_ms
+from fleetpulse.dashboard.values import UNKNOWN, ago, energy, percent, rate, short
+from fleetpulse.dashboard.view import Refresh, View, wall_ms
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS
-from stream_jobs.budgets.load import Budgets, BudgetsError
 from stream_jobs.budgets.load import load as load_budgets
+from stream_jobs.budgets.model import Budgets
 from stream_jobs.budgets.standing import Standing, standing
+from stream_jobs.yaml_files.errors import FileError
 
-BUDGETS_FILE = "budgets.yaml"
-"""Read in the folder where the dashboard was started, when it is there."""
 HISTORY_DAYS = 120
 WORDS = {
     "request": "requests",
@@ -142,7 +140,8 @@ class _Cost:
             view.ask("cost_idle_hosts"),
             view.ask("cost_tenants"),
         )
-        self._show_figures(total)
+        billed_ms = width_ms * len({row["at_ms"] for row in parts.records()})
+        self._show_figures(total, min(billed_ms, view.range.span_ms))
         self._show_split(parts.records(), width_ms)
         self._fill(self._models_panel, self._models, models.records(), "No model has a bill in this range")
         self._fill(self._idle_panel, self._idle, idle.records(), "Nothing stood idle in this range")
@@ -165,11 +164,11 @@ class _Cost:
         else:
             panel.empty(none)
 
-    def _show_figures(self, total: Mapping[str, Any]) -> None:
+    def _show_figures(self, total: Mapping[str, Any], billed_ms: int) -> None:
         show, bill = self._stats.show, total["total"]
-        hours = self._view.range.span_ms / HOUR_MS
+        hours = billed_ms / HOUR_MS
         show("total", dollars(bill), f"{_hours(total['gpu_time_ms'])} GPU hours")
-        show("hour", dollars(None if bill is None else bill / hours), "over this range")
+        show("hour", dollars(rate(bill, hours) if bill is not None else None), f"over {ago(billed_ms)} of bills")
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")
         show("energy", _energy(total["used_mj"]), f"{dollars(total['energy'])} of the bill")
@@ -193,23 +192,20 @@ class _Cost:
         self._split.show(over_time(lines, view.range, view.palette, "USD"))
 
     async def _show_budgets(self) -> None:
-        try:
-            budgets = _budgets(Path(BUDGETS_FILE))
-        except BudgetsError as error:
-            self._budgets_panel.empty(f"{BUDGETS_FILE} can't be used", str(error))
-            return
-        if not budgets.budgets:
+        file = self._view.facts.budgets_file
+        if file is None:
             self._budgets_panel.empty(*_NO_BUDGETS)
+            return
+        try:
+            budgets = load_budgets(file)
+        except FileError as error:
+            self._budgets_panel.empty(f"{file.name} cannot be used", str(error))
             return
         now_ms = wall_ms()
         from_ms = (now_ms // DAY_MS - HISTORY_DAYS) * DAY_MS
         days = await self._view.ask("cost_days", from_ms=from_ms, to_ms=now_ms)
         self._budgets_panel.show()
         self._budgets.show(standings(budgets, days.records(), now_ms))
-
-
-def _budgets(path: Path) -> Budgets:
-    return load_budgets(path) if path.is_file() else Budgets()
 
 
 def _energy(millijoules: float | None) -> str:
@@ -222,7 +218,7 @@ def _hours(milliseconds: float | None) -> str:
 
 _NO_BUDGETS = (
     "No budgets",
-    f"Write {BUDGETS_FILE} where the dashboard is started; fleetpulse/data/budgets/example.yaml is one to copy.",
+    "Write a file of budgets (fleetpulse/data/budgets/example.yaml is one to copy) and name it by --budgets.",
 )
 _MODELS = [
     Column("model", "Model"),

@@ -1,4 +1,4 @@
-"""*Fleet*: every GPU at a glance, which are missing or held back, and how the whole went over the range."""
+"""*Fleet*: every GPU at a glance, which do not report or are throttled, and how the whole went over the range."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fleetpulse.dashboard.fleet_health import MISSING_MS, Health, health_of, ver
 from fleetpulse.dashboard.gpu_map import GpuMap
 from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
 from fleetpulse.dashboard.heat_map import heat_map, told
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import ago, clean, energy, microseconds, percent, short, watts
-from fleetpulse.dashboard.view import View
-from fleetpulse.database import Answer
+from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.sql.database import Answer
 from schemas.limits import MINUTE_MS
 
 NOW_MS = 60_000
@@ -38,9 +38,9 @@ class _Fleet:
         self._stats = Stats(
             {
                 "gpus": "GPUs reporting",
-                "missing": "Missing",
-                "held": "Held back",
-                "busy": "Busy",
+                "missing": "Not reporting",
+                "held": "Throttled",
+                "busy": "Utilization",
                 "power": "Power",
                 "faults": "Faults",
             }
@@ -55,13 +55,13 @@ class _Fleet:
         with self._map_panel.body:
             self._map = GpuMap(MAP_LABEL, self._told_of, self._open_gpu)
         with grid():
-            self._busy_panel = Panel("Busy, memory, held back", "mean of all GPUs", "c6")
+            self._busy_panel = Panel("Utilization, memory, throttled", "mean of all GPUs", "c6")
             with self._busy_panel.body:
-                self._busy = Chart(view, "Share of time busy, memory in use and held back, over time", 190)
+                self._busy = Chart(view, "Utilization, memory in use and share of time throttled, over time", 190)
             self._power_panel = Panel("Power", "whole fleet", "c6")
             with self._power_panel.body:
                 self._power = Chart(view, "Power of the fleet over time", 190)
-            self._worst_panel = Panel("Worst GPUs", "missing, then held back, then hot", "c6")
+            self._worst_panel = Panel("Worst GPUs", "not reporting, then throttled, then hot", "c6")
             with self._worst_panel.body:
                 self._worst = Table(self._worst_columns(), "Worst GPUs", page_rows=10)
             self._faults_panel = Panel("Faults of GPUs", "newest first", "c6")
@@ -73,9 +73,9 @@ class _Fleet:
             Column("host", "Host"),
             Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
             Column("verdict", "State", text=verdict_text, mood=lambda row: f"fp-pill {row['mood']}"),
-            Column("heard_ago_ms", "Heard", text=ago, right=True),
+            Column("heard_ago_ms", "Last seen", text=ago, right=True),
             Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
-            Column("throttled_us", "Held back", text=microseconds, right=True),
+            Column("throttled_us", "Throttled", text=microseconds, right=True),
         ]
 
     def _fault_columns(self) -> list[Column]:
@@ -148,14 +148,14 @@ class _Fleet:
     def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
         for panel in (self._busy_panel, self._power_panel):
-            panel.show() if series else panel.empty("No figures in this range")
+            panel.show() if series else panel.empty("No readings in this range")
         if not series:
             return
 
         def line(name: str, column: str, **how: Any) -> Line:
             return Line(name, [(row["at_ms"], row[column]) for row in series], **how)
 
-        shares = [line("busy", "busy"), line("memory", "memory"), line("held back", "throttled")]
+        shares = [line("utilization", "busy"), line("memory", "memory"), line("throttled", "throttled")]
         self._busy.show(over_time(shares, view.range, view.palette, "share"))
         self._power.show(over_time([line("power", "power_w", area=True)], view.range, view.palette, "W"))
 
@@ -165,7 +165,7 @@ class _Fleet:
             self._worst.show(worst)
             self._worst_panel.show()
         else:
-            self._worst_panel.empty("No GPU stands out", "None is missing, held back or hot.")
+            self._worst_panel.empty("No GPU stands out", "All report, none is throttled or hot.")
 
     def _show_faults(self, faults: Sequence[Mapping[str, Any]]) -> None:
         if faults:
@@ -191,7 +191,7 @@ PAGE = PageSpec(
     path="/fleet",
     title="Fleet",
     icon="grid_view",
-    about="Every GPU: how busy, how hot, which are missing or held back",
+    about="Every GPU: utilization, temperature, which are throttled or do not report",
     build=build,
     filters=("cluster", "region", "host", "gpu_model"),
     options={"metric": "busy", "over": "now"},

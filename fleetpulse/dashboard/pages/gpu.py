@@ -1,4 +1,4 @@
-"""*GPU*: one GPU, all it told, what happened to it, the requests it served. Without one: all, to choose from."""
+"""*GPU*: one GPU, all it reported, what happened to it, the requests it served. Without one: all, to choose from."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, link_button, search_field
 from fleetpulse.dashboard.requests_table import newest, requests_table
 from fleetpulse.dashboard.values import ago, clean, percent, short, size, watts
-from fleetpulse.dashboard.view import View
+from fleetpulse.dashboard.view import Refresh, View
 
 LISTED = 200
 REQUESTS_SHOWN = 50
 MARKS_MAX = 20
 SIGNALS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    ("Work", "share", {"busy": "busy", "SMs": "sm_active", "tensor cores": "tensor_active", "memory": "memory_busy"}),
+    (
+        "Work",
+        "share",
+        {"utilization": "busy", "SMs": "sm_active", "tensor": "tensor_active", "memory": "memory_busy"},
+    ),
     ("Memory in use", "bytes", {"used": "memory_used_bytes", "all": "memory_total_bytes"}),
     ("Power", "W", {"draw": "power_w", "limit": "power_limit_w"}),
     ("Temperature", "°C", {"core": "temperature_c", "memory": "temperature_memory_c"}),
     ("Clocks", "MHz", {"SM": "clock_sm_mhz", "memory": "clock_memory_mhz"}),
-    ("Held back by heat or power", "share", {"of the time": "throttled"}),
+    ("Throttled by heat or power", "share", {"of the time": "throttled"}),
     ("PCIe", "bytes", {"sent": "pcie_tx", "received": "pcie_rx"}),
     ("NVLink", "bytes", {"sent": "nvlink_tx", "received": "nvlink_rx"}),
 )
@@ -42,9 +46,9 @@ def _list(view: View) -> Refresh:
         Column("gpu_uuid", "GPU", href=lambda row: view.link("/gpu", gpu=str(row["gpu_uuid"]))),
         Column("a_model", "Type"),
         Column("engine", "Engine"),
-        Column("busy", "Busy", text=percent, right=True),
+        Column("busy", "Utilization", text=percent, right=True),
         Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
-        Column("heard_ago_ms", "Heard", text=ago, right=True),
+        Column("heard_ago_ms", "Last seen", text=ago, right=True),
     ]
     with panel.body:
         table = Table(columns, "GPUs", page_rows=25)
@@ -71,7 +75,7 @@ class _OneGpu:
                 "what": "GPU",
                 "where": "Host",
                 "engine": "Engine",
-                "busy": "Busy",
+                "busy": "Utilization",
                 "memory": "Memory",
                 "power": "Power",
                 "heat": "Temperature",
@@ -112,13 +116,13 @@ class _OneGpu:
         heard = ago(max(0, self._view.range.to_ms - first["heard_ms"])) if first else "never"
         show = self._stats.show
         show("what", clean(gpu).removeprefix("GPU-")[:8], clean(first.get("gpu_model")))
-        show("where", clean(first.get("host")), f"{clean(first.get('cluster'))} · heard {heard}")
+        show("where", clean(first.get("host")), f"{clean(first.get('cluster'))} · last seen {heard}")
         show("engine", clean(first.get("engine_id")), clean(first.get("workload")))
         show("busy", percent(last.get("busy")), f"tensor cores {percent(last.get('tensor_active'))}")
         show("memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}")
         show("power", watts(last.get("power_w")), f"limit {watts(last.get('power_limit_w'))}")
         held = last.get("throttled")
-        show("heat", f"{short(last.get('temperature_c'))} °C", f"held back {percent(held)}", "warn" if held else "")
+        show("heat", f"{short(last.get('temperature_c'))} °C", f"throttled {percent(held)}", "warn" if held else "")
 
     def _show_signals(self, rows: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
@@ -128,7 +132,7 @@ class _OneGpu:
             panel, chart = self._charts[title]
             told = {name: column for name, column in columns.items() if any(row[column] is not None for row in rows)}
             if not told:
-                panel.empty("Not told in this range", "" if rows else "Not heard of; choose a longer range.")
+                panel.empty("Not reported in this range", "" if rows else "Choose a longer range.")
                 continue
             lines = [Line(name, [(row["at_ms"], row[column]) for row in rows]) for name, column in told.items()]
             panel.show()
@@ -144,7 +148,7 @@ class _OneGpu:
 
     async def _show_requests(self, known: Sequence[Mapping[str, Any]]) -> None:
         engine = next((row["engine_id"] for row in known if row["engine_id"]), None)
-        nothing = "No engine told that it runs on this GPU in this range."
+        nothing = "No engine reported that it runs on this GPU in this range."
         if engine is None:
             self._requests_panel.empty("None known", nothing)
             return

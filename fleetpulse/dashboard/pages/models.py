@@ -10,10 +10,10 @@ from typing import Any
 from fleetpulse.dashboard.baseline import band, before
 from fleetpulse.dashboard.charts import Band, Line, over_time
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, search_field
-from fleetpulse.dashboard.values import clean, microseconds, percent, short
-from fleetpulse.dashboard.view import View
+from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
+from fleetpulse.dashboard.view import Refresh, View
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
 
@@ -96,7 +96,7 @@ class _Models:
         )
         rows = series.records()
         if not rows:
-            panel.empty("No request told this in the range")
+            panel.empty("No request reported this in the range")
             return
         palette = view.palette
         colours = (palette.series[1], palette.series[0], palette.series[2])
@@ -112,22 +112,21 @@ class _Models:
         chart.show(over_time(lines, view.range, palette, "us", around))
 
     async def _ask_flow(self) -> None:
-        rows = (await self._view.ask("requests_over_time")).records()
-        self._show_figures(rows)
-        self._show_flow(rows)
+        answer, covered_s = await asyncio.gather(self._view.ask("requests_over_time"), self._view.covered_s())
+        self._show_figures(answer.records(), covered_s)
+        self._show_flow(answer.records())
 
-    def _show_figures(self, rows: list[dict[str, Any]]) -> None:
-        view = self._view
+    def _show_figures(self, rows: list[dict[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
-        seconds = view.range.span_ms / 1_000
+        mean = covered_text(covered_s)
         failed = sum(row["failed"] for row in rows)
         prompt = sum(row["input_tokens"] or 0 for row in rows)
         cached = sum(row["cached_tokens"] or 0 for row in rows)
         tokens = sum(row["output_tokens"] or 0 for row in rows)
         share = failed / requests if requests else None
         self._stats.show("requests", short(requests), "in this range")
-        self._stats.show("rate", short(requests / seconds), "mean of the range")
-        self._stats.show("tokens", short(tokens / seconds), "mean of the range")
+        self._stats.show("rate", short(rate(requests, covered_s)), mean)
+        self._stats.show("tokens", short(rate(tokens, covered_s)), mean)
         self._stats.show("failed", percent(share), f"{failed:,} requests", "bad" if (share or 0) > 0.01 else "")
         self._stats.show("cached", percent(cached / prompt if prompt else None), f"of {short(prompt)} tokens")
 

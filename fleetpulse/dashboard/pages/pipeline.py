@@ -9,17 +9,17 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from fleetpulse.alerts import moment
+from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid, set_text, tag
-from fleetpulse.dashboard.values import UNKNOWN, ago, clean, short, size
-from fleetpulse.dashboard.view import View, wall_ms
+from fleetpulse.dashboard.values import UNKNOWN, ago, clean, rate, short, size
+from fleetpulse.dashboard.view import Refresh, View, wall_ms
 from fleetpulse.doctor.facts import Bounds
 from runtime.config import load
+from schemas.contract.verdicts import REASONS
 from schemas.errors import UnavailableError
-from schemas.verdicts import REASONS
 
 BYTES_SHOWN = 2_048
 FRESH_MS, STALE_MS = 30_000, 120_000
@@ -128,17 +128,20 @@ class _Pipeline:
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())
-        booked, produced, fresh, series, why, rows = await view.gather(
-            view.ask("pipeline_topics"),
-            view.ask("pipeline_producers"),
-            view.ask("pipeline_freshness"),
-            view.ask("pipeline_over_time"),
-            view.ask("pipeline_rejected"),
-            view.ask("pipeline_rejected_rows", reason=reason),
+        (booked, produced, fresh, series, why, rows), covered_s = await asyncio.gather(
+            view.gather(
+                view.ask("pipeline_topics"),
+                view.ask("pipeline_producers"),
+                view.ask("pipeline_freshness"),
+                view.ask("pipeline_over_time"),
+                view.ask("pipeline_rejected"),
+                view.ask("pipeline_rejected_rows", reason=reason),
+            ),
+            view.covered_s(),
         )
         now_ms = min(view.range.to_ms, wall_ms())
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
-        self._show_figures(topics)
+        self._show_figures(topics, covered_s)
         self._show_topics(topics)
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_refused(why.records(), rows.records(), now_ms)
@@ -170,7 +173,7 @@ class _Pipeline:
         self._lag_panel.show()
         self._lag.show(waiting_first(found))
 
-    def _show_figures(self, topics: Sequence[Row]) -> None:
+    def _show_figures(self, topics: Sequence[Row], covered_s: float | None) -> None:
         def worst(name: str) -> int | None:
             return max((row[name] for row in topics if row[name] is not None), default=None)
 
@@ -183,7 +186,7 @@ class _Pipeline:
         show = self._stats.show
         show("fresh", ago(newest), f"oldest topic {ago(worst('newest_ago_ms'))}", _mood(newest))
         show("commit", ago(commit), "of the windows job", _mood(commit))
-        show("rate", short(1_000 * booked / self._view.range.span_ms), f"a second; {short(booked)} in all")
+        show("rate", short(rate(booked, covered_s)), f"a second; {short(booked)} in all")
         waiting, refused = total("waiting"), total("rejected")
         show("waiting", short(waiting), "not acknowledged", "warn" if waiting > WAITING_MANY else "")
         show("rejected", short(refused), "events in this range", "warn" if refused else "good")

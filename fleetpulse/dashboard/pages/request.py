@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Pairs, Panel, grid, link_button
 from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
 from fleetpulse.dashboard.time_range import TimeRange, iso
 from fleetpulse.dashboard.values import clean, microseconds, short
-from fleetpulse.dashboard.view import View
+from fleetpulse.dashboard.view import Refresh, View
 from schemas.limits import MINUTE_MS
 
 _LABELS = ("model", "model_version", "precision", "tenant", "slo_class", "status", "error_kind", "http_status",

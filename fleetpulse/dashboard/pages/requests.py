@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Panel, choices, search_field
 from fleetpulse.dashboard.requests_table import newest, requests_table
-from fleetpulse.dashboard.view import View
-from schemas.slowest_hours import WINDOWS_UP_TO_MS
+from fleetpulse.dashboard.view import Refresh, View
+from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
 
 TOP = 200
 ORDERS = {"newest": "newest", "failed": "newest failed", "ttft": "slowest first token", "e2e": "slowest end to end"}

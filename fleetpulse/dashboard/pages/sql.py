@@ -11,12 +11,12 @@ from nicegui import background_tasks, ui
 
 from fleetpulse import queries
 from fleetpulse.dashboard import console
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
 from fleetpulse.dashboard.values import clean, short
-from fleetpulse.dashboard.view import View
+from fleetpulse.dashboard.view import Refresh, View
 from fleetpulse.queries import dashboard as catalogue
-from fleetpulse.query import places
+from fleetpulse.sql.query import places
 from runtime.config import load
 from schemas.errors import FleetpulseError
 
@@ -47,7 +47,6 @@ def values_for(sql: str, from_ms: int, to_ms: int, bucket_ms: int) -> dict[str, 
         "from_ms": from_ms,
         "to_ms": to_ms,
         "bucket_ms": bucket_ms,
-        "seconds": (to_ms - from_ms) / 1_000,
         "top": _TOP,
     }
     wanted = places(sql)

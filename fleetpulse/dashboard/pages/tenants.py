@@ -8,10 +8,10 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.latencies import latency_cells
-from fleetpulse.dashboard.page import PageSpec, Refresh
+from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices
-from fleetpulse.dashboard.values import clean, microseconds, percent, short
-from fleetpulse.dashboard.view import View
+from fleetpulse.dashboard.values import clean, microseconds, percent, rate, short
+from fleetpulse.dashboard.view import Refresh, View
 from schemas.errors import FleetpulseError
 
 LISTED = 200
@@ -85,11 +85,12 @@ class _Tenants:
     async def refresh(self) -> None:
         """Ask and show."""
         view = self._view
-        (listed, series, failed), costs = await asyncio.gather(
+        (listed, series, failed), costs, covered_s = await asyncio.gather(
             view.gather(
                 view.ask("tenants", top=LISTED), view.ask("tenants_over_time", top=NAMED), view.ask("tenant_errors")
             ),
             self._costs(),
+            view.covered_s(),
         )
         latencies = await latency_cells(view, "tenant", [row["tenant"] for row in listed.records()])
         rows = [
@@ -98,6 +99,7 @@ class _Tenants:
             | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
             for row in listed.records()
         ]
+        self._show_figures(rows, covered_s)
         self._show(rows, series.records(), failed.records())
 
     async def _costs(self) -> dict[str, int]:
@@ -111,7 +113,6 @@ class _Tenants:
         return {row["tenant"]: row["cost"] for row in answer.records()}
 
     def _show(self, rows: list[dict[str, Any]], series: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
-        self._show_figures(rows)
         if not rows:
             for panel in (self._over_time, self._list, self._failed):
                 panel.empty("No requests in this range", "Choose a longer range or fewer filters, or start a source.")
@@ -125,15 +126,14 @@ class _Tenants:
         else:
             self._failed.empty("Nothing failed in this range")
 
-    def _show_figures(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _show_figures(self, rows: Sequence[Mapping[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
         failures = sum(row["failed"] * row["requests"] for row in rows)
         known = [row["cost"] for row in rows if row["cost"] is not None]
-        seconds = self._view.range.span_ms / 1_000
         tokens = sum(row["output_tokens"] or 0 for row in rows)
         self._stats.show("tenants", f"{len(rows):,}" + ("+" if len(rows) == LISTED else ""), "with requests")
-        self._stats.show("requests", short(requests), f"{short(requests / seconds)} a second")
-        self._stats.show("tokens", short(tokens), f"{short(tokens / seconds)} a second")
+        self._stats.show("requests", short(requests), f"{short(rate(requests, covered_s))} a second")
+        self._stats.show("tokens", short(tokens), f"{short(rate(tokens, covered_s))} a second")
         share = failures / requests if requests else None
         self._stats.show(
             "failed", percent(share), f"{short(round(failures))} requests", _mood(share).removeprefix("fp-")

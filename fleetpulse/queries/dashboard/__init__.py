@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from schemas import book_rollups, cost_rollups, gpu_history
-from schemas.events import BY_TOPIC
+from schemas.ddl import book_rollups, cost_rollups, gpu_history
+from schemas.ddl.merging import BY_LEVEL, labels_of, measures_of, rollup_table
+from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from schemas.merging import BY_LEVEL, labels_of, measures_of, rollup_table
-from schemas.tables import GROUPED, PARTIALS
+from schemas.rows.tables import GROUPED, PARTIALS
 
 STANDARD = {
     "from_ms": "start of the range [ms]",

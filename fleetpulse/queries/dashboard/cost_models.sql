@@ -8,10 +8,10 @@ SELECT
     model,
     sum(cost_nusd) AS cost,
     sumIf(cost_nusd, name = '__overhead__') AS lost,
-    sumIf(cost_nusd, kind = 'prefill') / nullIf(sumIf(amount, kind = 'prefill'), 0) * 1e6 AS per_million_in,
-    sumIf(cost_nusd, kind IN ('decode', 'kv')) / nullIf(sumIf(amount, kind = 'decode'), 0) * 1e6 AS per_million_out,
-    sum(energy_mj) AS used_mj,
-    sumIf(energy_mj, kind = 'decode') / nullIf(sumIf(amount, kind = 'decode'), 0) AS mj_per_token
+    sumIf(cost_nusd, kind = 'prefill') / nullIf(sumIf(toInt128(amount), kind = 'prefill'), 0) * 1e6 AS per_million_in,
+    sumIf(cost_nusd, kind IN ('decode', 'kv')) / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) * 1e6 AS per_million_out,
+    sum(toInt128(energy_mj)) AS used_mj,
+    sumIf(toInt128(energy_mj), kind = 'decode') / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) AS mj_per_token
 FROM
 (
     SELECT model, name, kind, amount, cost_nusd, energy_mj

@@ -8,7 +8,7 @@ SELECT
     tenant,
     sum(cost_nusd) AS cost,
     sumIf(cost_nusd, name = '__overhead__') AS lost,
-    sum(energy_mj) AS used_mj,
+    sum(toInt128(energy_mj)) AS used_mj,
     sum(gpu_ms) AS gpu_time_ms
 FROM
 (

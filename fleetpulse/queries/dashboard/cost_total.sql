@@ -11,7 +11,7 @@ SELECT
     sum(host_nusd) AS hosts,
     sum(energy_nusd) AS energy,
     sum(gpu_ms) AS gpu_time_ms,
-    sum(energy_mj) AS used_mj,
+    sum(toInt128(energy_mj)) AS used_mj,
     sum(unpriced_gpu_ms) AS unpriced_ms,
     sum(estimated_gpu_ms) AS estimated_ms,
     sumIf(total_nusd, use = 'idle') AS idle,

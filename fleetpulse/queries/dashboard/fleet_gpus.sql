@@ -1,4 +1,4 @@
--- One row for each GPU: a metric's mean, when it was heard of last, what held it back.
+-- One row for each GPU: a metric's mean, when it reported last, how long it was throttled.
 -- param total: column with the metric's sum
 -- param known: column with how many values of it were known
 -- reads gpu: gpu.samples 10s <= 5m, 1m <= 2h, 1h <= 30d, 1d
@@ -10,10 +10,10 @@ SELECT
     gpu_uuid,
     any(gpu_model) AS a_model,
     argMax(engine_id, last_at_ms) AS engine,
-    sum({total:Identifier}) / nullIf(sum({known:Identifier}), 0) AS value,
+    sum(toInt128({total:Identifier})) / nullIf(sum({known:Identifier}), 0) AS value,
     max(temperature_c_max) AS temperature_max_c,
-    sum(throttled_us_sum) AS throttled_us,
-    sum(interval_ms_sum) AS covered_ms,
+    sum(toInt128(throttled_us_sum)) AS throttled_us,
+    sum(toInt128(interval_ms_sum)) AS covered_ms,
     max(last_at_ms) AS heard_ms
 FROM {gpu:Identifier} FINAL
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

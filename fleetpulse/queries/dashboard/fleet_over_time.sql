@@ -1,4 +1,4 @@
--- The whole fleet over time: how many GPUs reported, how busy, how much power, how long they were held back.
+-- The whole fleet over time: how many GPUs reported, utilization, power, share of time throttled.
 -- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
 -- rows: 5000
 -- seconds: 10
@@ -7,10 +7,10 @@ SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     uniq(gpu_uuid) AS gpus,
     sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
-    sum(memory_used_bytes_sum) / nullIf(sum(memory_total_bytes_sum), 0) AS memory,
-    gpus * sum(power_mw_sum) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
-    sum(throttled_us_sum) / nullIf(1000 * sum(interval_ms_sum), 0) AS throttled,
-    sum(energy_mj_sum) / 1000 AS energy_j
+    sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(toInt128(memory_total_bytes_sum)), 0) AS memory,
+    gpus * sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
+    sum(toInt128(throttled_us_sum)) / nullIf(1000 * sum(toInt128(interval_ms_sum)), 0) AS throttled,
+    sum(toInt128(energy_mj_sum)) / 1000 AS energy_j
 FROM {gpu:Identifier} FINAL
 WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
     AND ({cluster:String} = '' OR cluster = {cluster:String})

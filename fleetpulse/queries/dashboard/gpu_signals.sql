@@ -7,22 +7,22 @@ SELECT
     intDiv(window_ms, {bucket_ms:Int64}) * {bucket_ms:Int64} AS at_ms,
     sum(util_gpu_pct_sum) / nullIf(sum(util_gpu_pct_count), 0) / 100 AS busy,
     sum(util_memory_pct_sum) / nullIf(sum(util_memory_pct_count), 0) / 100 AS memory_busy,
-    sum(sm_active_ppm_sum) / nullIf(sum(sm_active_ppm_count), 0) / 1000000 AS sm_active,
-    sum(tensor_active_ppm_sum) / nullIf(sum(tensor_active_ppm_count), 0) / 1000000 AS tensor_active,
-    sum(memory_used_bytes_sum) / nullIf(sum(memory_used_bytes_count), 0) AS memory_used_bytes,
+    sum(toInt128(sm_active_ppm_sum)) / nullIf(sum(sm_active_ppm_count), 0) / 1000000 AS sm_active,
+    sum(toInt128(tensor_active_ppm_sum)) / nullIf(sum(tensor_active_ppm_count), 0) / 1000000 AS tensor_active,
+    sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(memory_used_bytes_count), 0) AS memory_used_bytes,
     max(memory_total_bytes_max) AS memory_total_bytes,
-    sum(power_mw_sum) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
+    sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
     max(power_limit_mw_max) / 1000 AS power_limit_w,
     sum(temperature_c_sum) / nullIf(sum(temperature_c_count), 0) AS temperature_c,
     sum(temperature_memory_c_sum) / nullIf(sum(temperature_memory_c_count), 0) AS temperature_memory_c,
     sum(clock_sm_mhz_sum) / nullIf(sum(clock_sm_mhz_count), 0) AS clock_sm_mhz,
     sum(clock_memory_mhz_sum) / nullIf(sum(clock_memory_mhz_count), 0) AS clock_memory_mhz,
-    sum(throttled_us_sum) / nullIf(1000 * sum(interval_ms_sum), 0) AS throttled,
-    1000 * sum(pcie_tx_bytes_sum) / nullIf(sum(interval_ms_sum), 0) AS pcie_tx,
-    1000 * sum(pcie_rx_bytes_sum) / nullIf(sum(interval_ms_sum), 0) AS pcie_rx,
-    1000 * sum(nvlink_tx_bytes_sum) / nullIf(sum(interval_ms_sum), 0) AS nvlink_tx,
-    1000 * sum(nvlink_rx_bytes_sum) / nullIf(sum(interval_ms_sum), 0) AS nvlink_rx,
-    sum(energy_mj_sum) / 1000 AS energy_j
+    sum(toInt128(throttled_us_sum)) / nullIf(1000 * sum(toInt128(interval_ms_sum)), 0) AS throttled,
+    1000 * sum(toInt128(pcie_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS pcie_tx,
+    1000 * sum(toInt128(pcie_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS pcie_rx,
+    1000 * sum(toInt128(nvlink_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_tx,
+    1000 * sum(toInt128(nvlink_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_rx,
+    sum(toInt128(energy_mj_sum)) / 1000 AS energy_j
 FROM {gpu:Identifier} FINAL
 WHERE grouping = 'gpu' AND gpu_uuid = {gpu_uuid:String}
     AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from stream_jobs.insight.detectors.burn_rate import BurnRate
 from stream_jobs.insight.detectors.deviation import Deviation
-from stream_jobs.insight.detectors.given import Given
+from stream_jobs.insight.detectors.load_adjusted import LoadAdjusted
 from stream_jobs.insight.detectors.moving_average import MovingAverage
 from stream_jobs.insight.detectors.no_data import NoData
 from stream_jobs.insight.detectors.rate_of_change import RateOfChange
@@ -34,7 +34,7 @@ from stream_jobs.rules.model import Rule
 DETECTORS: dict[str, Callable[[Rule], Detector]] = {
     "burn_rate": BurnRate,
     "deviation": Deviation,
-    "given": Given,
+    "load_adjusted": LoadAdjusted,
     "moving_average": MovingAverage,
     "no_data": NoData,
     "rate_of_change": RateOfChange,

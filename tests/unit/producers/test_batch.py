@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.batch import Batch, BatchBuilder, BatchLimits, Format, batches_of, key_of, slice_block
-from schemas import json_columns, native, ndjson
-from schemas.block import Labels
-from schemas.build import block_from_rows, rows_of
+from schemas.codec import json_columns, native, ndjson
+from schemas.codec.block import Labels
+from schemas.codec.build import block_from_rows, rows_of
+from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON
 from schemas.errors import RejectedError
-from schemas.events import GPU_SAMPLES, LLM_REQUESTS
-from schemas.headers import JSON_COLUMNS, NATIVE, NDJSON
+from schemas.events.event_types import GPU_SAMPLES, LLM_REQUESTS
 
 LIMITS = BatchLimits(events_max=5, bytes_max=100_000, linger_ms=1_000)
 DECODE = {NATIVE: native.decode, NDJSON: ndjson.decode, JSON_COLUMNS: json_columns.decode}

@@ -17,7 +17,7 @@ from producers.differences import (
     summed,
     within,
 )
-from schemas.machine_events import GPU_SAMPLES
+from schemas.events.machine_events import GPU_SAMPLES
 
 MOMENTS = st.integers(0, 2_000_000)
 
@@ -25,7 +25,7 @@ MOMENTS = st.integers(0, 2_000_000)
 @pytest.mark.parametrize(
     ("before", "now", "expected"),
     [(5, 9, 4), (5, 5, 0), (9, 5, 5), (9, 0, 0), (None, 5, None), (5, None, None), (None, None, None)],
-    ids=["grown", "still", "begun anew", "begun anew just now", "first", "not read", "never known"],
+    ids=["grown", "still", "reset", "reset just now", "first", "not read", "never known"],
 )
 def test_what_a_counter_grew_by(before: int | None, now: int | None, expected: int | None) -> None:
     """A counter that is lower than before was restarted from nothing."""

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from fleetpulse.config_view import NOT_SETTINGS, unknown_keys
+from fleetpulse.commands.config_view import NOT_SETTINGS, unknown_keys
 from fleetpulse.stack import clickhouse
 from runtime.config import load
 from runtime.edge_config import AgentConfig
@@ -218,7 +218,7 @@ def run_job(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
-def test_a_doubt_starts_the_job_again_and_any_other_end_is_the_pods(code: int, tmp_path: Path) -> None:
+def test_a_fatal_error_restarts_the_job_and_any_other_end_is_the_pods(code: int, tmp_path: Path) -> None:
     """Exit 70 twice, then the end that counts."""
     done = run_job(tmp_path, JOB.format(folder=tmp_path, last=3, code=code))
 

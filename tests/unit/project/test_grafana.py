@@ -12,9 +12,9 @@ import yaml
 from grafana.boards import BOARDS, Board
 from grafana.render import FOLDER, SOURCE, dashboard, panel_sql, text, write
 from grafana.sql import FILTERS, expanded, grafana_sql, variables_of
-from schemas.events import GPU_SAMPLES
+from schemas.ddl.merging import rollup_table
+from schemas.events.event_types import GPU_SAMPLES
 from schemas.limits import HOUR_MS
-from schemas.merging import rollup_table
 
 BOARD_IDS = [board.name for board in BOARDS]
 

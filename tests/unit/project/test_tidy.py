@@ -11,19 +11,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("schemas", "runtime", "producers", "stream_jobs", "sinks", "fleetpulse")
+PACKAGES = ("schemas", "runtime", "producers", "stream_jobs", "sinks", "fleetpulse", "lab", "sdk/fleetpulse_track")
+FACES = ("fleetpulse", "lab")
+"""What may print."""
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 400
 SAYS_NOTHING = {"utils.py", "types.py", "common.py", "helpers.py", "misc.py"}
 # Longer modules, each with its reason.
 LONG_MODULES: dict[str, str] = {
-    "stream_jobs/host/owner.py": "one state machine; the order of its steps is the protocol and is read top to bottom",
+    "stream_jobs/runner/owner.py": "one state machine; the order of its steps is the protocol, read top to bottom",
 }
 
 
 def modules() -> Iterator[Path]:
     for package in PACKAGES:
         yield from sorted((ROOT / package).rglob("*.py"))
+
+
+def package_of(path: Path) -> str:
+    """The dotted name of the package that a module is in."""
+    return ".".join(path.parent.relative_to(ROOT / "sdk" if path.is_relative_to(ROOT / "sdk") else ROOT).parts)
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -79,12 +86,37 @@ def test_only_the_face_prints() -> None:
     prints = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules()
-        if path.relative_to(ROOT).parts[0] != "fleetpulse"
+        if path.relative_to(ROOT).parts[0] not in FACES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
 
     assert prints == []
+
+
+CLIENTS = {
+    "AIOKafkaConsumer": "runtime/kafka_clients.py",
+    "AIOKafkaProducer": "runtime/kafka_clients.py",
+    "AIOKafkaAdminClient": "runtime/kafka_clients.py",
+    "get_client": "runtime/clickhouse_clients.py",
+    "get_async_client": "runtime/clickhouse_clients.py",
+}
+"""Constructors of clients, and the one module that may call them."""
+
+
+def test_clients_are_made_in_one_place() -> None:
+    """Security, timeouts, names and guarantees of clients of Kafka and ClickHouse are set in one module each."""
+    made = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {name}"
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and (name := node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""))
+        in CLIENTS
+        and str(path.relative_to(ROOT)) != CLIENTS[name]
+    ]
+
+    assert made == []
 
 
 @pytest.mark.parametrize("pattern", [r"/work/", r"/root/\.", r"\bTODO\b|\bFIXME\b|\bXXX\b|\bHACK\b"])
@@ -110,9 +142,9 @@ def test_every_module_has_its_test() -> None:
         str(path.relative_to(ROOT))
         for path in modules()
         if path.name not in {"__init__.py", "__main__.py"}
-        and path.relative_to(ROOT).parts[0] != "fleetpulse"
-        and f"{path.parent.relative_to(ROOT).as_posix().replace('/', '.')}.{path.stem}" not in named
-        and f"from {path.parent.relative_to(ROOT).as_posix().replace('/', '.')} import" not in named
+        and path.relative_to(ROOT).parts[0] not in FACES
+        and f"{package_of(path)}.{path.stem}" not in named
+        and f"from {package_of(path)} import" not in named
     ]
 
     assert untested == []

@@ -4,31 +4,53 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.addresses import http_address
+from runtime.addresses import engine_id_of, http_address
 
 
 @pytest.mark.parametrize(
-    ("told", "address"),
+    ("text", "address"),
     [
         ("http://127.0.0.1:8123", "http://127.0.0.1:8123"),
         ("https://[::1]:8443/", "https://[::1]:8443"),
         ("https://host/a/b/", "https://host/a/b"),
     ],
 )
-def test_an_address_ends_without_a_slash(told: str, address: str) -> None:
-    assert http_address(told) == address
+def test_an_address_ends_without_a_slash(text: str, address: str) -> None:
+    assert http_address(text) == address
 
 
 @pytest.mark.parametrize(
-    "told", ["", "host:8123", "ftp://host", "http://", "http://host:0", "http://host:x", "http://["]
+    "text", ["", "host:8123", "ftp://host", "http://", "http://host:0", "http://host:x", "http://["]
 )
-def test_what_is_no_address_is_refused_with_its_form(told: str) -> None:
+def test_what_is_no_address_is_refused_with_its_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"^must be http://host:port/p or https://host:port/p$"):
-        http_address(told, path="/p")
+        http_address(text, path="/p")
 
 
-@pytest.mark.parametrize("told", ["http://u@host", "http://:p@host", "http://u:p@host"])
-def test_credentials_have_another_place(told: str) -> None:
+@pytest.mark.parametrize("text", ["http://u@host", "http://:p@host", "http://u:p@host"])
+def test_credentials_have_another_place(text: str) -> None:
     """The sentence does not repeat them."""
     with pytest.raises(ValueError, match=r"^must not hold credentials: set user$"):
-        http_address(told, instead=": set user")
+        http_address(text, instead=": set user")
+
+
+@pytest.mark.parametrize(
+    ("url", "engine_id"),
+    [
+        ("http://127.0.0.1:8000/metrics", "h-1:8000"),
+        ("http://127.8.9.1:8000", "h-1:8000"),
+        ("http://localhost", "h-1:80"),
+        ("http://LOCALHOST:8000", "h-1:8000"),
+        ("https://[::1]/", "h-1:443"),
+        ("http://[::ffff:127.0.0.1]:8000", "h-1:8000"),
+        ("http://0.0.0.0:8000", "h-1:8000"),
+        ("http://[::]:8000", "h-1:8000"),
+        ("http://10.0.0.7:8000", "10.0.0.7:8000"),
+        ("http://128.0.0.1:8000", "128.0.0.1:8000"),
+        ("https://engine/base", "engine:443"),
+        ("http://localhost.example:8000", "localhost.example:8000"),
+    ],
+)
+def test_an_engine_is_named_by_host_and_port(url: str, engine_id: str) -> None:
+    """Unique in the deployment, which an address of the machine's own is not."""
+    assert engine_id_of(url, "h-1") == engine_id

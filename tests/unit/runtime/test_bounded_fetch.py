@@ -16,11 +16,11 @@ from aiokafka.structs import TopicPartition
 
 from runtime import bounded_fetch
 from runtime.bounded_fetch import BatchTooLargeError, StandIn, bound_fetches, decoders, stand_in_value
-from schemas.admission import admit
-from schemas.events import EVENTS
-from schemas.headers import decode_headers
+from schemas.contract.admission import admit
+from schemas.contract.headers import decode_headers
+from schemas.contract.record import Record
+from schemas.events.event_types import EVENTS
 from schemas.limits import Limits
-from schemas.record import Record
 
 MIB = 1024 * 1024
 LIMITS = Limits(record_bytes_max=MIB, batch_bytes_max=4 * MIB)

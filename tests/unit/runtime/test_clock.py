@@ -4,7 +4,7 @@ from runtime.clock import SystemClock, VirtualClock
 
 
 def test_a_virtual_clock_moves_only_when_told() -> None:
-    """Wall time and monotonic time advance by exactly what was asked."""
+    """Wall time and monotonic time advance by exactly the given amount."""
     clock = VirtualClock(now_ms=1_000)
 
     clock.advance(1_500)

@@ -132,10 +132,22 @@ def test_secrets_stay_out_of_a_repr() -> None:
         ({"clickhouse.url": "ftp://a"}, "clickhouse.url", "http"),
         ({"clickhouse.url": "http://a:b"}, "clickhouse.url", "http"),
         ({"clickhouse.url": "http://user:pw@a"}, "clickhouse.url", "credentials"),
+        ({"kafka.bootstrap": "user:pw@a:9092"}, "kafka.bootstrap", "credentials"),
+        ({"kafka.sasl_passwort": "x"}, "kafka.sasl_passwort", "did you mean kafka.sasl_password?"),
+        ({"clickhouse_reader.passwd": "x"}, "clickhouse_reader.passwd", "did you mean clickhouse_reader.password?"),
+        ({"klickhouse": {}}, "klickhouse", "did you mean clickhouse?"),
+        (
+            {"agent.engines": [{"url": "http://a:1", "fact_url": "x"}]},
+            "agent.engines.0.fact_url",
+            "did you mean agent.engines.0.facts_url?",
+        ),
         ({"clickhouse.database": "a b"}, "clickhouse.database", "pattern"),
         ({"limits.hot_ms": 0}, "limits.hot_ms", "above 0"),
-        ({"limits.lateness_ms": 1_499}, "limits.lateness_ms", "at least edge_linger_ms"),
+        ({"limits.out_of_orderness_ms": 1_499}, "limits.out_of_orderness_ms", "at least edge_linger_ms"),
         ({"partitions": {"llm.requests": 0}}, "partitions", "from 1"),
+        ({"partitions": {"gpu.sample": 8}}, "partitions", "docs/reference/topics.md"),
+        ({"partitions": {"state.windows.gpu.samples": 8}}, "partitions", "without state topics"),
+        ({"partitions": {"window.finals": 2}}, "partitions", "window.finals must have 1 partition: its records have"),
         ({"config_file": "missing.toml"}, "config_file", "readable TOML"),
         ({"clickhouse.password_file": "missing"}, "clickhouse.password_file", "readable file"),
     ],
@@ -149,12 +161,29 @@ def test_what_is_wrong_is_named_with_its_bound(flags: dict[str, object], key: st
     assert bound in caught.value.bound
 
 
-def test_a_wrong_secret_is_not_shown() -> None:
-    """The error names the key and hides the value."""
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param({"clickhouse.password": ["HIDDEN"]}, id="a secret of the wrong type"),
+        pytest.param({"proxy.tenant_secret": ["HIDDEN"]}, id="of another section"),
+        pytest.param({"kafka.sasl_passwort": "HIDDEN"}, id="a mistyped key"),
+        pytest.param({"clickhouse.passwd": "HIDDEN"}, id="an unknown key"),
+        pytest.param({"tenant_secret": "HIDDEN"}, id="a key in the wrong section"),
+        pytest.param({"clickhouse.url": "http://u:HIDDEN@h"}, id="an address"),
+        pytest.param({"clickhouse.url": "http://HIDDEN@h"}, id="an address with a user alone"),
+        pytest.param({"clickhouse.url": "http://u:HID/@'HIDDEN@h:1"}, id="an address that cannot be read"),
+        pytest.param({"proxy.upstreams": [{"url": "http://u:HIDDEN@h"}]}, id="an address in a list"),
+        pytest.param({"kafka.bootstrap": "a:1,u:HIDDEN@h:9092"}, id="an address without a scheme"),
+    ],
+)
+def test_secrets_stay_out_of_an_error(flags: dict[str, object]) -> None:
+    """Its text and its value name the key and hide what was given."""
     with pytest.raises(ConfigError) as caught:
-        load({"clickhouse.password": ["hidden"]})
+        load(flags)
 
-    assert "hidden" not in str(caught.value)
+    assert "HIDDEN" not in str(caught.value)
+    assert "HIDDEN" not in repr(caught.value)
+    assert "HIDDEN" not in repr(caught.value.value)
 
 
 def test_an_environment_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +200,7 @@ def test_limits_take_part_in_configuration(monkeypatch: pytest.MonkeyPatch) -> N
 
     limits = load().limits
 
-    assert (limits.series_max, limits.lateness_ms) == (7, 2_000)
+    assert (limits.series_max, limits.out_of_orderness_ms) == (7, 2_000)
 
 
 def test_configuration_cannot_be_changed_afterwards() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.counters import CATALOGUE, METRICS, OTHER, SERIES_MAX, Counters
 
-PACKAGES = ("fleetpulse", "producers", "runtime", "sinks", "stream_jobs")
+PACKAGES = ("fleetpulse", "lab", "producers", "runtime", "sinks", "stream_jobs")
 
 
 def test_totals_grow_by_label() -> None:
@@ -39,7 +39,7 @@ def test_what_is_not_in_the_catalogue_cannot_be_counted() -> None:
 
 def test_a_level_is_no_total() -> None:
     """Adding to a level is a defect."""
-    with pytest.raises(AssertionError, match="edge_spool_bytes is a level"):
+    with pytest.raises(AssertionError, match="edge_spool_bytes is a gauge"):
         Counters().add("edge_spool_bytes")
 
 
@@ -99,7 +99,7 @@ def told_by(node: ast.AST) -> tuple[str, str, frozenset[str]] | None:
     name, labels = node.args[0], [each.arg for each in node.keywords if each.arg != "by"]
     if not isinstance(name, ast.Constant) or not ast.unparse(node.func.value).lower().endswith("counters"):
         return None
-    kind = {"add": "total", "set": "level"}.get(node.func.attr)
+    kind = {"add": "counter", "set": "gauge"}.get(node.func.attr)
     return (kind, str(name.value), frozenset(filter(None, labels))) if kind and None not in labels else None
 
 
@@ -121,7 +121,7 @@ def words_of_the_code() -> set[str]:
 
 
 def test_what_is_in_the_catalogue_is_counted_somewhere() -> None:
-    """A name that no code sets promises a figure that never comes."""
+    """A name that no code sets would be a metric without a value."""
     words = words_of_the_code()
 
     assert [metric.name for metric in METRICS if metric.name not in words] == []
@@ -135,6 +135,6 @@ def test_every_metric_of_the_catalogue_can_be_counted(metric: object) -> None:
     assert isinstance(metric, Metric)
     counters = Counters()
     labels = dict.fromkeys(metric.labels, "x")
-    (counters.add if metric.kind == "total" else counters.set)(metric.name, 7, **labels)
+    (counters.add if metric.kind == "counter" else counters.set)(metric.name, 7, **labels)
 
     assert counters.value(metric.name, **labels) == 7

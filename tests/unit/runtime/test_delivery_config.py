@@ -90,7 +90,7 @@ def test_secrets_come_from_files_and_stand_in_no_repr(tmp_path: Path) -> None:
 
     target = TargetConfig(kind="webhook", **{f"{name}_file": str(tmp_path / name) for name in names})
 
-    assert (target.url, target.place) == ("https://h.example/t0k3n", "https://h.example")
+    assert (target.url, target.origin) == ("https://h.example/t0k3n", "https://h.example")
     assert set(target.secrets) == {"https://h.example/t0k3n", "b3ar3r", "k3y-of-16-bytes-and-more", "/t0k3n"}
     assert not any(secret in repr(target) + str(target) for secret in ("t0k3n", "b3ar3r", "k3y-of"))
 
@@ -104,7 +104,7 @@ def test_rates_follow_the_kind_unless_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("severity", "labels", "asked"),
+    ("severity", "labels", "matches"),
     [
         ("critical", {"host": "h1", "x": "y"}, True),
         ("critical", {"host": "h3"}, False),
@@ -112,11 +112,11 @@ def test_rates_follow_the_kind_unless_told() -> None:
         ("info", {"host": "h1"}, False),
     ],
 )
-def test_a_target_asks_for_severities_and_labels(severity: str, labels: dict[str, str], asked: bool) -> None:
+def test_a_target_matches_severities_and_labels(severity: str, labels: dict[str, str], matches: bool) -> None:
     """Every label with one of its values; a single value needs no list."""
     target = TargetConfig(**HOOK, severities=("warning", "critical"), match={"host": ["h1", "h2"]})
 
-    assert target.asks_for(severity, labels) is asked
+    assert target.matches(severity, labels) is matches
     assert TargetConfig(**HOOK, match={"host": "h1"}).match == {"host": ("h1",)}
 
 

@@ -1,4 +1,4 @@
-"""Figures as Prometheus reads them: its names, its units."""
+"""Counters and gauges in Prometheus' names and units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.counters import Counters
-from runtime.health import BEAT_EVERY_S, Check, HealthServer, Heartbeat, Readiness
+from runtime.health import BEAT_EVERY_S, CONNECTIONS_MAX, Check, HealthServer, Heartbeat, Readiness
 from schemas.errors import ConfigError
 
 # The server under test listens on loopback: the one thing here that needs a socket.
@@ -52,6 +53,15 @@ def test_each_path_tells_its_check(path: str, check: Check, status: int, answer:
     assert other[0] == 200
 
 
+def test_a_note_stands_beside_the_verdict_and_changes_nothing() -> None:
+    """What is wrong and no reason to send nobody there; only where readiness is told."""
+    with HealthServer(note=lambda: "events cannot be kept") as server:
+        ready, alive = get(server, "/readyz"), get(server, "/healthz")
+
+    assert (ready[0], json.loads(ready[1])) == (200, {"ok": True, "why": None, "note": "events cannot be kept"})
+    assert json.loads(alive[1]) == {"ok": True, "why": None}
+
+
 def test_metrics_are_the_processes_counters() -> None:
     """Prometheus text of the counters that were given."""
     counters = Counters()
@@ -67,6 +77,29 @@ def test_other_paths_are_not_found() -> None:
     """The answer names the paths there are."""
     with HealthServer() as server:
         assert get(server, "/secrets") == (404, "/healthz /readyz /metrics\n")
+
+
+def test_connections_are_bounded_and_come_free_again() -> None:
+    """One more than the limit is closed at once, without a thread; whoever leaves makes room."""
+    with HealthServer() as server, contextlib.ExitStack() as idle:
+        held = [
+            idle.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(CONNECTIONS_MAX)
+        ]
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as beyond:
+            refused = beyond.recv(1)
+        threads = sum("process_request_thread" in thread.name for thread in threading.enumerate())
+        for one in held:
+            one.close()
+        answers = [_reached(server) for _ in range(100)]
+
+    assert (refused, threads, 200 in answers) == (b"", CONNECTIONS_MAX, True)
+
+
+def _reached(server: HealthServer) -> int | None:
+    try:
+        return get(server, "/healthz")[0]
+    except OSError:  # a thread has not yet noticed that its client left
+        return None
 
 
 def test_the_port_is_written_where_asked(tmp_path: Path) -> None:

@@ -135,14 +135,14 @@ def test_lines_that_differ_do_not_hide_each_other() -> None:
     assert passed(logs.Repeats(), *lines) == [(0, 0), (1, 0), (2, 0)]
 
 
-@pytest.mark.parametrize("name", ["producers.publisher", "aiokafkaesque", "root"])
+@pytest.mark.parametrize("name", ["producers.publish.publisher", "aiokafkaesque", "root"])
 def test_what_others_say_is_never_left_out(name: str) -> None:
     """However often they say it."""
     assert passed(logs.Repeats(), *[record(0, "x", name=name)] * 3) == [(0, 0)] * 3
 
 
 def test_a_traceback_is_never_left_out() -> None:
-    """A defect of the client itself is told each time."""
+    """A bug in the client itself is logged each time."""
     defect = record(0, "x")
     defect.exc_info = (KeyError, KeyError("x"), None)
 

@@ -40,8 +40,8 @@ def test_a_process_steps_back_and_we_do_not(child: subprocess.Popen[bytes]) -> N
 
     assert niceness(child.pid) == max(mine, priority.BULK)
     assert (niceness(0), session_of(os.getpid())) == (mine, ours)
-    if os.getsid(child.pid) == child.pid and (told := session_of(child.pid)):
-        assert told.endswith(f"nice {priority.BULK}")
+    if os.getsid(child.pid) == child.pid and (session := session_of(child.pid)):
+        assert session.endswith(f"nice {priority.BULK}")
 
 
 def test_nobody_steps_forward(child: subprocess.Popen[bytes]) -> None:

@@ -70,6 +70,6 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_the_secret_is_in_no_text() -> None:
     """Neither in the section's repr nor in its dump as JSON."""
-    config = ProxyConfig(tenant_secret="hush")  # type: ignore[arg-type]  # as a file tells it
+    config = ProxyConfig(tenant_secret="hush")  # type: ignore[arg-type]  # as read from a file
 
     assert "hush" not in repr(config) + config.model_dump_json()

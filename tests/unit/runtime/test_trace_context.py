@@ -14,7 +14,7 @@ from runtime.trace_context import (
     threshold,
     trace_of,
 )
-from schemas.headers import NATIVE, Identity, decode_headers, encode_headers
+from schemas.contract.headers import NATIVE, Identity, decode_headers, encode_headers
 
 SOURCE = "ab" * 16
 TRACE, SPAN = b"4bf92f3577b34da6a3ce929d0e0e4736", b"00f067aa0ba902b7"

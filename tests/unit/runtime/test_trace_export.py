@@ -6,7 +6,7 @@ from opentelemetry.sdk.resources import Resource
 
 from runtime.trace_context import TraceContext
 from runtime.trace_export import readable_span
-from runtime.tracing import Span
+from runtime.trace_span import Span
 
 TRACE, OTHER = 0x4BF92F3577B34DA6A3CE929D0E0E4736, 0xAF7651916CD43DD8448EB211C80319C0
 

@@ -11,7 +11,8 @@ import pytest
 from runtime import tracing as tracing_module
 from runtime.counters import Counters
 from runtime.trace_context import TraceContext, threshold
-from runtime.tracing import ExportingTracer, Span, tracing
+from runtime.trace_span import Span
+from runtime.tracing import ExportingTracer, tracing
 from runtime.tracing_config import TracingConfig
 from schemas.errors import ConfigError
 
@@ -27,7 +28,7 @@ def a_span(number: int) -> Span:
 
 
 class RecordingExporter:
-    """Takes spans, refuses them or lets them wait, as it is told."""
+    """Accepts spans, refuses them or blocks, as the test sets it."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -158,8 +159,8 @@ def test_on_without_the_library_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_off_nothing_of_opentelemetry_is_loaded() -> None:
     """Neither by the edge, nor by a job's host, nor by the sink."""
     code = (
-        "import sys, fleetpulse.edge, fleetpulse.services, sinks.service\n"
-        "import stream_jobs.host.bare, stream_jobs.host.faust_host\n"
+        "import sys, fleetpulse.services.edge, fleetpulse.services.jobs_and_sink, sinks.service\n"
+        "import stream_jobs.runner.bare_runner, stream_jobs.runner.faust_runner\n"
         "from runtime.tracing import tracing\n"
         "from runtime.tracing_config import TracingConfig\n"
         "with tracing(TracingConfig(), 'sink'):\n"

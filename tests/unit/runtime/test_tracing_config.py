@@ -38,7 +38,7 @@ def test_spans_go_below_the_endpoint(endpoint: str) -> None:
     ids=str,
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, object]) -> None:
-    """Bounds are told when the process starts; credentials are not repeated."""
+    """Bounds are checked when the process starts; credentials are not repeated."""
     with pytest.raises(ValidationError) as caught:
         TracingConfig.model_validate(wrong)
 

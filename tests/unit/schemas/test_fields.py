@@ -1,7 +1,8 @@
 """Field tables: what everything else follows from keeps its own rules.
 
-Covers schemas.fields, schemas.events, schemas.event_fields, schemas.machine_events, schemas.tables, schemas.grouping,
-schemas.topics, schemas.block, schemas.record, schemas.verdicts and schemas.errors.
+Covers schemas.fields, schemas.events.event_types, schemas.events.event_fields, schemas.events.machine_events,
+schemas.rows.tables, schemas.events.grouping, schemas.contract.topics, schemas.codec.block, schemas.contract.record,
+schemas.contract.verdicts and schemas.errors.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import re
 import pytest
 
 from schemas import errors
-from schemas.events import BY_SCHEMA, EVENTS, LLM_REQUESTS
+from schemas.contract.topics import DERIVED_TOPICS, SOURCE_TOPICS, STATE_TOPICS, TOPICS
+from schemas.contract.verdicts import REASONS, Verdict
+from schemas.events.event_types import BY_SCHEMA, EVENTS, LLM_REQUESTS
+from schemas.events.grouping import DERIVED, GROUPING_SETS, derived_of, sets_of
 from schemas.fields import Event, Field, Kind, Role
-from schemas.grouping import DERIVED, GROUPING_SETS, derived_of, sets_of
-from schemas.tables import GROUPED, PARTIALS, TABLES
-from schemas.topics import DERIVED_TOPICS, SOURCE_TOPICS, STATE_TOPICS, TOPICS
-from schemas.verdicts import REASONS, Verdict
+from schemas.rows.tables import GROUPED, PARTIALS, TABLES
 
 BY_EVENT = pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.topic)
 UNITS = {"ms": "_ms", "us": "_us", "bytes": "_bytes", "mW": "_mw", "mJ": "_mj", "MHz": "_mhz", "%": "_pct", "C": "_c"}

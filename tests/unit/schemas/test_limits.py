@@ -11,13 +11,16 @@ from schemas.limits import DEFAULT_LIMITS, Limits
 
 BROKEN = [
     ({"batch_bytes_max": 2 * DEFAULT_LIMITS.record_bytes_max - 1}, "limits.batch_bytes_max"),
-    ({"lateness_ms": 1_499}, "limits.lateness_ms"),
+    ({"out_of_orderness_ms": 1_499}, "limits.out_of_orderness_ms"),
     ({"hot_ms": 2_499}, "limits.hot_ms"),
     ({"final_wait_ms": 1_999}, "limits.final_wait_ms"),
-    ({"spool_age_ms": DEFAULT_LIMITS.horizon_ms + 1}, "limits.horizon_ms"),
-    ({"source_retention_ms": DEFAULT_LIMITS.horizon_ms + DEFAULT_LIMITS.outage_ms - 1}, "limits.source_retention_ms"),
+    ({"spool_age_ms": DEFAULT_LIMITS.allowed_lateness_ms + 1}, "limits.allowed_lateness_ms"),
+    (
+        {"source_retention_ms": DEFAULT_LIMITS.allowed_lateness_ms + DEFAULT_LIMITS.outage_ms - 1},
+        "limits.source_retention_ms",
+    ),
     ({"partials_retention_ms": DEFAULT_LIMITS.outage_ms + DEFAULT_LIMITS.hot_ms - 1}, "limits.partials_retention_ms"),
-    ({"raw_ttl_ms": DEFAULT_LIMITS.horizon_ms + DEFAULT_LIMITS.source_retention_ms - 1}, "limits.raw_ttl_ms"),
+    ({"raw_ttl_ms": DEFAULT_LIMITS.allowed_lateness_ms + DEFAULT_LIMITS.source_retention_ms - 1}, "limits.raw_ttl_ms"),
     ({"source_expiry_ms": DEFAULT_LIMITS.spool_age_ms}, "limits.source_expiry_ms"),
     ({"offsets_retention_ms": DEFAULT_LIMITS.outage_ms}, "limits.offsets_retention_ms"),
 ]
@@ -35,10 +38,10 @@ def test_a_relation_that_does_not_hold_is_named(change: dict[str, int], key: str
 @pytest.mark.parametrize(
     "change",
     [
-        {"lateness_ms": 1_500},
+        {"out_of_orderness_ms": 1_500},
         {"hot_ms": 2_500},
         {"final_wait_ms": 2_000},
-        {"spool_age_ms": DEFAULT_LIMITS.horizon_ms},
+        {"spool_age_ms": DEFAULT_LIMITS.allowed_lateness_ms},
         {"source_expiry_ms": DEFAULT_LIMITS.spool_age_ms + 1},
     ],
 )

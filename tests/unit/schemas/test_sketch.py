@@ -16,7 +16,7 @@ from ddsketch.mapping import LogarithmicMapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fleetpulse
+import lab
 from schemas import sketch
 
 Values = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ Draw = Callable[[np.random.Generator], npt.NDArray[np.float64]]
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 ERROR_MAX = 0.0109
 SIZE = 50_000
-TRACES = Path(fleetpulse.__file__).parent / "data" / "azure_llm_2023"
+TRACES = Path(lab.__file__).parent / "data" / "azure_llm_2023"
 
 
 def mixture(rng: np.random.Generator, *parts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

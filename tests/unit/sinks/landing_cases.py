@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas import native
-from schemas.build import block_from_rows, rows_of
-from schemas.events import BY_TOPIC
+from schemas.codec import native
+from schemas.codec.build import block_from_rows, rows_of
+from schemas.contract.headers import NATIVE, Identity, encode_headers
+from schemas.contract.record import Record
+from schemas.ddl.stored import LANDED, RAW
+from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Field
-from schemas.headers import NATIVE, Identity, encode_headers
-from schemas.record import Record
-from schemas.stored import LANDED, RAW
-from schemas.tables import PARTIALS, Table
+from schemas.rows.tables import PARTIALS, Table
 from sinks.landing import Insert
 
 NOW_MS = 1_800_000_000_000

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.alerts import Alert, Member, encode
-from schemas.build import rows_of
+from schemas.codec.build import rows_of
+from schemas.contract.alerts import Alert, Member, encode
+from schemas.contract.record import Record
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
-from schemas.tables import ALERT_HISTORY
+from schemas.rows.tables import ALERT_HISTORY
 from sinks.alert_rows import block_of
 from sinks.landing import Landing, land_derived
 from tests.unit.sinks.landing_cases import NOW_MS, rows_landed

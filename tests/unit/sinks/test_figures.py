@@ -8,8 +8,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
 from runtime.counters import Counters
+from schemas.contract.record import Record
 from schemas.errors import UnavailableError
-from schemas.record import Record
 from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
 from sinks.landing import Insert, Landing
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import native
-from schemas.build import block_from_rows
+from schemas.codec import native
+from schemas.codec.build import block_from_rows
+from schemas.contract.headers import Identity
+from schemas.contract.record import Record
 from schemas.errors import ContractError
-from schemas.headers import Identity
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
-from schemas.record import Record
-from schemas.tables import BOOKS, PARTIALS, PRODUCER_BOOKS
-from schemas.usage import USAGE
+from schemas.rows.tables import BOOKS, PARTIALS, PRODUCER_BOOKS
+from schemas.rows.usage import USAGE
 from sinks.landing import Landing, land_derived, land_raw, together
 from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, Row, derived, full, partials, requests, rows_landed
 

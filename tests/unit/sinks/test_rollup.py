@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from schemas.ddl.merging import LEVELS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS
-from schemas.merging import LEVELS
 from sinks.rollup import Notebook, Pending, Rollups, RollupSettings, due, summable
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000

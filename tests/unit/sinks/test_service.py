@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from schemas.contract.record import Record
 from schemas.errors import ConfigError, UnavailableError
-from schemas.record import Record
 from sinks.landing import Insert, Landing
-from sinks.service import Progress, SinkSettings, _Group, _land_all, _patiently
+from sinks.service import Progress, SinkSettings, _Group, _land_all, _retried
 
 PLACE = TopicPartition("llm.requests", 0)
 SETTINGS = SinkSettings(flush_ms=1, raw_flush_ms=1)
@@ -141,9 +141,9 @@ async def test_what_is_tried_again_says_what_it_waits_for_until_it_is_done() -> 
     async def served() -> bool:
         return True
 
-    mine = asyncio.create_task(_patiently("one", away_once, stop, progress.readiness))
+    mine = asyncio.create_task(_retried("one", away_once, stop, progress.readiness))
     await asyncio.sleep(0)
-    await _patiently("other", served, stop, progress.readiness)
+    await _retried("other", served, stop, progress.readiness)
     seen.append(progress.waiting_for)
 
     assert await mine == "done"

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from runtime.trace_context import TraceContext, batch_context, trace_of
-from runtime.tracing import LINKS_MAX, Span
-from schemas.headers import Identity
+from runtime.trace_span import LINKS_MAX, Span
+from schemas.contract.headers import Identity
+from schemas.contract.record import Record
+from schemas.contract.topics import ALERTS_TOPIC
 from schemas.limits import DEFAULT_LIMITS
-from schemas.record import Record
-from schemas.topics import ALERTS_TOPIC
 from sinks.landing import Landing, land_derived, land_raw, together
-from sinks.spans import followed, tell_landed
+from sinks.spans import end_landed, followed
 from tests.unit.recording_tracer import RecordingTracer
 from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, partials, requests
 
@@ -20,7 +20,7 @@ def traced(record: Record, context: TraceContext) -> Record:
 
 def told(records: list[Record], landing: Landing) -> RecordingTracer:
     tracer = RecordingTracer()
-    tell_landed(tracer, "d-raw", records, landing, NOW_MS + 900)
+    end_landed(tracer, "d-raw", records, landing, NOW_MS + 900)
     return tracer
 
 

@@ -9,7 +9,7 @@ _SETTLED = """
 import gc
 from runtime.garbage import RARELY
 from sinks.warm import warm
-from schemas import native_fill
+from schemas.codec import native_fill
 warm()
 assert native_fill.fill.signatures, "nothing was loaded"
 assert gc.get_threshold() == RARELY

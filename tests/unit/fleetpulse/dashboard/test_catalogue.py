@@ -7,8 +7,8 @@ import re
 import pytest
 
 from fleetpulse.queries.dashboard import Source, Value, names, query, read
+from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from schemas.slowest_hours import WINDOWS_UP_TO_MS
 
 TEXT = """-- What it says.
 -- param top: how many at most

@@ -1,4 +1,4 @@
-"""What is said of a GPU: fine, hot, held back, missing."""
+"""What is said of a GPU: fine, hot, throttled, not reporting."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def a_gpu(uuid: str = "g", **told: Any) -> dict[str, Any]:
         pytest.param({}, "fine", id="all is well"),
         pytest.param({"heard_ms": TO_MS - MISSING_MS}, "missing", id="silent for so long"),
         pytest.param({"heard_ms": TO_MS - MISSING_MS + 1}, "fine", id="silent for a moment less"),
-        pytest.param({"throttled_us": 60_000_000 * HELD_SHARE + 1}, "held", id="held back a moment more than allowed"),
-        pytest.param({"throttled_us": 60_000_000 * HELD_SHARE}, "fine", id="held back as long as allowed"),
+        pytest.param({"throttled_us": 60_000_000 * HELD_SHARE + 1}, "held", id="throttled a moment more than allowed"),
+        pytest.param({"throttled_us": 60_000_000 * HELD_SHARE}, "fine", id="throttled as long as allowed"),
         pytest.param({"temperature_max_c": HOT_C}, "hot", id="hot"),
         pytest.param({"temperature_max_c": None, "throttled_us": None}, "fine", id="what is not told is not judged"),
         pytest.param({"covered_ms": None, "throttled_us": 10}, "fine", id="no time to compare with"),
@@ -56,7 +56,7 @@ def test_a_gpu_that_fell_silent_before_the_shown_stretch_is_missing_and_has_no_v
 
 
 def test_the_worst_come_first() -> None:
-    """Missing, then held back (the longest first), then hot; those that are fine not at all."""
+    """Missing, then throttled (the longest first), then hot; those that are fine not at all."""
     rows = [
         a_gpu("fine"),
         a_gpu("hot", temperature_max_c=99),

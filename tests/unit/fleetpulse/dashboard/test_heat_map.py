@@ -62,7 +62,7 @@ def test_ten_thousand_gpus_are_a_few_short_texts() -> None:
     assert sum(len(str(value)) for value in found.values()) < 80_000
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.25, "held back · 25.0 %"), (None, "held back · not known")])
+@pytest.mark.parametrize(("value", "said"), [(0.25, "throttled · 25.0 %"), (None, "throttled · not known")])
 def test_a_gpu_is_told_of_in_lines(value: float | None, said: str) -> None:
     """Its host and the beginning of its UUID, how it is, its engine; what turns text about is shown as its code."""
     found = told(gpu("h\u202e", value, "held", gpu_uuid="GPU-0123456789abcdef"), BUSY)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
 from fleetpulse.dashboard.view import View
-from fleetpulse.database import Answer
+from fleetpulse.sql.database import Answer
 
 
 class Asked:

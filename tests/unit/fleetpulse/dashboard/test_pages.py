@@ -10,9 +10,9 @@ from fleetpulse.dashboard.registry import PAGES
 from fleetpulse.dashboard.suggestions import LABELS, OF_GPUS
 from fleetpulse.dashboard.theme import DARK, LIGHT, css
 from fleetpulse.queries.dashboard import query
-from schemas.events import LLM_REQUESTS
-from schemas.machine_events import GPU_SAMPLES
-from schemas.merging import labels_of, measures_of
+from schemas.ddl.merging import labels_of, measures_of
+from schemas.events.event_types import LLM_REQUESTS
+from schemas.events.machine_events import GPU_SAMPLES
 
 
 def test_addresses_are_unique() -> None:

@@ -9,19 +9,18 @@ import pytest
 
 from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
-from fleetpulse.dashboard.pages.alerts import bar_ms, mute_of, opened
+from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
 from fleetpulse.dashboard.pages.cost import stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_heard
 from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_text, waiting_first
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import dollars, rates
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.query import places
-from schemas.alerts import Alert, Member
+from fleetpulse.sql.query import places
+from schemas.contract.alerts import Alert, Member
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stream_jobs.budgets.load import Budgets
-from stream_jobs.budgets.standing import Budget
+from stream_jobs.budgets.model import Budget, Budgets
 
 NOW_MS = 1_800_000_000_000
 
@@ -39,19 +38,19 @@ def alert(**other: Any) -> Alert:
 
 def test_a_mute_names_the_alert_and_its_end() -> None:
     """From now until so much later, of this fingerprint alone, under an id of its own."""
-    command = mute_of("f" * 16, NOW_MS, HOUR_MS, "why")
+    command = silence_of("f" * 16, NOW_MS, HOUR_MS, "why")
 
     assert (command.command, command.labels, command.by) == ("mute", {"fingerprint": "f" * 16}, "dashboard")
     assert (command.from_ms, command.until_ms, command.reason) == (NOW_MS, NOW_MS + HOUR_MS, "why")
-    assert command.id != mute_of("f" * 16, NOW_MS, HOUR_MS, "why").id
+    assert command.id != silence_of("f" * 16, NOW_MS, HOUR_MS, "why").id
 
 
 def test_a_mute_that_the_job_would_refuse_is_refused_here() -> None:
     """Longer than ninety days, or with a reason that is too long: told before anything is sent."""
     with pytest.raises(ConfigError, match="90 days"):
-        mute_of("f", NOW_MS, 91 * DAY_MS, "")
+        silence_of("f", NOW_MS, 91 * DAY_MS, "")
     with pytest.raises(ConfigError, match="at most 256"):
-        mute_of("f", NOW_MS, HOUR_MS, "x" * 257)
+        silence_of("f", NOW_MS, HOUR_MS, "x" * 257)
 
 
 def test_opened_alerts_are_stacked_the_worst_first() -> None:

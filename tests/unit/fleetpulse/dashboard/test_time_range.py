@@ -106,3 +106,20 @@ def test_the_end_of_a_range_does_not_begin_before_it() -> None:
     """The last minute of ten seconds is ten seconds."""
     assert TimeRange(0, 10_000).end(60_000) == TimeRange(0, 10_000)
     assert TimeRange(0, 100_000).end(60_000) == TimeRange(40_000, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "from_ms"),
+    [
+        (None, 100_000),
+        (99_999, 100_000),
+        (100_000, 100_000),
+        (150_000, 150_000),
+        (195_000, 190_000),
+        (900_000, 190_000),
+    ],
+    ids=["no event yet", "older", "at its beginning", "within", "within its last window", "of a clock that is fast"],
+)
+def test_a_range_may_begin_with_the_first_event(first_ms: int | None, from_ms: int) -> None:
+    """Never before itself, never shorter than a window."""
+    assert TimeRange(100_000, 200_000).since(first_ms) == TimeRange(from_ms, 200_000)

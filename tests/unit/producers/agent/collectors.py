@@ -11,13 +11,13 @@ from producers.agent.life import Surroundings
 from producers.agent.publishing import Parcel
 from producers.agent.schedule import PaceRule
 from producers.collector import Collected
-from schemas.events import HOST_SAMPLES
+from schemas.events.event_types import HOST_SAMPLES
 
 PATIENCE_S = 20.0
 
 
 class QuickClock:
-    """Its wall time moves by a millisecond whenever it is asked; its monotonic time when told to."""
+    """Wall time moves by a millisecond at each call; monotonic time moves when set."""
 
     def __init__(self) -> None:
         self._ms = itertools.count(1_000_000)
@@ -31,7 +31,7 @@ class QuickClock:
 
 
 class Plain:
-    """Tells ``read`` of each reading, and ``closed`` when it is let go; ``act`` is what a reading does."""
+    """Records each reading in ``read`` and the end in ``closed``; ``act`` is what a reading does."""
 
     name = "plain"
     period_ms = 1
@@ -71,5 +71,5 @@ class Given:
 def surroundings(
     given: Given, clock: QuickClock | None = None, cpu_s: Callable[[], float] | None = None
 ) -> Surroundings:
-    """Surroundings in which readings cost nothing, unless told otherwise."""
+    """Surroundings in which readings cost nothing by default."""
     return Surroundings(clock or QuickClock(), given, CostMeter(), PaceRule(), cpu_s or (lambda: 0.0))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from producers.agent.builtin import HostCollector, SoughtEngines
 from producers.agent.cost import CostMeter
 from producers.collector import Collected, Identity
-from schemas.events import ENGINE_SAMPLES
+from schemas.events.event_types import ENGINE_SAMPLES
 
 IDENTITY = Identity({"host": "h", "cluster": "c", "region": None}, {})
 
@@ -41,7 +41,7 @@ class Engine:
 
 
 def test_engines_are_sought_seldom_and_read_often() -> None:
-    """While none answers it rests; all are asked by one thread, and closed by it."""
+    """While none answers it rests; one thread scrapes all of them, and closes them."""
     engines = [Engine(0, 2, 0), Engine(0, 0, 0)]
     collector = SoughtEngines(engines, 1_000, 30_000)
 

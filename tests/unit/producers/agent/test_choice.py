@@ -30,7 +30,7 @@ GPU = ("nvml", "dcgm", "nvidia_smi")
         "the first that answers",
         "the next one",
         "the last resort",
-        "what is off is not asked",
+        "what is off is not probed",
         "what is on is taken beside",
         "what is on is taken though nothing answers",
         "what is on stands in for those after it",

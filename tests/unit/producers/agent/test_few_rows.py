@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from producers.agent.few_rows import ROWS_MAX, batches_of_few, encoded
 from producers.batch import BatchBuilder
-from schemas.build import block_from_rows
-from schemas.events import EVENTS, GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES, LLM_REQUESTS
+from schemas.codec.build import block_from_rows
+from schemas.codec.native import encode
+from schemas.events.event_types import EVENTS, GPU_EVENTS, GPU_SAMPLES, HOST_SAMPLES, LLM_REQUESTS
 from schemas.fields import Event, Field, Kind
-from schemas.native import encode
 
 PLAIN = [event for event in EVENTS if not {Kind.TEXT, Kind.BINS} & {field.kind for field in event.fields}]
 

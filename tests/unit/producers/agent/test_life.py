@@ -129,7 +129,7 @@ def test_what_a_collector_spends_in_threads_of_its_own_is_counted() -> None:
 
 
 def test_who_reads_in_its_own_thread_comes_behind_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has threads of its own begins on it. The clock moves by a millisecond whenever it is asked."""
+    """A collector with threads of its own begins on it. The clock moves by a millisecond at each call."""
     monkeypatch.setattr(life_module, "BEHIND_MS", 3)
     moments: dict[str, list[int]] = {"plain": [], "spending": []}
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 
-from fleetpulse.bench.nvml_stub import NvmlStub, gpus, installed
 from producers.agent.probe import Missing
 from producers.agent.process import run_agent
 from producers.agent.sources import Setting, Source
@@ -10,10 +9,11 @@ from producers.batch import Batch
 from producers.collector import Collected
 from runtime.edge_config import AgentConfig
 from runtime.receiver_config import ReceiverConfig
-from schemas.build import rows_of
-from schemas.events import BY_TOPIC, GPU_SAMPLES, HOST_SAMPLES
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
+from schemas.events.event_types import BY_TOPIC, GPU_SAMPLES, HOST_SAMPLES
 from schemas.fields import Event
-from schemas.native import decode
+from tests.nvml_stub import NvmlStub, gpus, installed
 from tests.unit.producers.agent.collectors import Plain
 
 
@@ -56,7 +56,7 @@ async def test_a_host_with_gpus_publishes_both() -> None:
 
 
 async def test_a_gpu_driver_that_comes_up_is_collected_and_stops_nothing() -> None:
-    """The host was told before, and goes on with the same collector."""
+    """The host was found before, and goes on with the same collector."""
     publisher, made, driver_is_up = RecordingPublisher("host.samples", "gpu.samples"), list[str](), list[bool]()
 
     def probe(_setting: Setting) -> str:
@@ -64,7 +64,7 @@ async def test_a_gpu_driver_that_comes_up_is_collected_and_stops_nothing() -> No
             raise Missing("no driver")
         return "a driver"
 
-    class Told(Plain):
+    class Measured(Plain):
         period_ms = 100
 
         def __init__(self, event: Event, **row: str) -> None:
@@ -77,8 +77,8 @@ async def test_a_gpu_driver_that_comes_up_is_collected_and_stops_nothing() -> No
             return [Collected(self.event, [{"at_ms": at_ms, "host": "h", "origin": "measured", **self.row}])]
 
     sources = [
-        Source("host", "", lambda _setting: "this host", lambda _setting: {"host": lambda: Told(HOST_SAMPLES)}),
-        Source("nvml", "", probe, lambda _setting: {"nvml": lambda: Told(GPU_SAMPLES, gpu_uuid="GPU-1")}),
+        Source("host", "", lambda _setting: "this host", lambda _setting: {"host": lambda: Measured(HOST_SAMPLES)}),
+        Source("nvml", "", probe, lambda _setting: {"nvml": lambda: Measured(GPU_SAMPLES, gpu_uuid="GPU-1")}),
     ]
     config = AgentConfig(host="h", probe_period_ms=100, receiver=ReceiverConfig(enabled=False))
     async with asyncio.timeout(20):

@@ -11,7 +11,7 @@ from producers.agent import publishing
 from producers.agent.publishing import BEAT_SOON_S, Handover, Parcel, packed, publish_rows
 from producers.batch import Batch
 from producers.collector import Collected
-from schemas.events import GPU_EVENTS, HOST_SAMPLES
+from schemas.events.event_types import GPU_EVENTS, HOST_SAMPLES
 
 
 class RecordingPublisher:
@@ -55,7 +55,7 @@ async def test_what_no_record_can_hold_is_declared() -> None:
 
 
 def test_parts_without_rows_are_nothing() -> None:
-    """A collector may have nothing to tell of a topic."""
+    """A collector may have no rows of a topic."""
     assert packed([Collected(GPU_EVENTS, []), Collected(HOST_SAMPLES, [])]) == Parcel([], [])
 
 
@@ -140,9 +140,9 @@ async def test_the_last_parcel_of_a_second_brings_the_beat() -> None:
         handover.beat(BEAT_SOON_S)
         return " ".join(calls)
 
-    told = [await second(parcels) for parcels in (2, 2, 3, 2, 2)]
+    order = [await second(parcels) for parcels in (2, 2, 3, 2, 2)]
 
-    assert told == ["1 2", "1 beat 2", "1 beat 2 3", "1 2", "1 beat 2"]
+    assert order == ["1 2", "1 beat 2", "1 beat 2 3", "1 2", "1 beat 2"]
 
 
 @pytest.mark.parametrize(

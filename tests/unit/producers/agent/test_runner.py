@@ -38,7 +38,7 @@ def test_a_collector_runs_until_it_is_stopped() -> None:
     assert (runner.report().state, runner.report().readings) == ("stopped", len(given.parcels))
 
 
-def test_a_collector_that_raises_is_made_anew_after_a_rest() -> None:
+def test_a_collector_that_raises_is_made_again_after_a_rest() -> None:
     """1 s the first time, 2 s the second; each failure is counted by its kind."""
     given, clock, made = Given(), QuickClock(), list[Plain]()
 
@@ -170,7 +170,7 @@ def test_failures_are_forgiven_after_healthy_readings() -> None:
 
 
 def test_one_that_waits_for_something_to_happen_does_not_hold_up_the_end() -> None:
-    """It is given up: what it still tells is thrown away."""
+    """It is given up: what it still reads is dropped."""
     given, happens, waits = Given(), threading.Event(), threading.Event()
 
     class Waiting(Plain):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.agent.schedule import Pace, PaceRule, next_tick_ms, paced, restart_pause_s
+from producers.agent.schedule import Pace, PaceRule, next_tick_ms, paced
 
 RULE = PaceRule(share_max_ppm=20_000, calm_readings=3, interval_ms_max=8_000)
 
@@ -28,7 +28,7 @@ def test_a_dear_reading_lengthens_the_interval_until_it_bears_it(cost_us: int, i
 
 
 def test_it_comes_back_after_calm_readings_in_a_row() -> None:
-    """At most 1 % of the shorter interval; one dearer reading begins the count anew."""
+    """At most 1 % of the shorter interval; one dearer reading restarts the count."""
     pace, seen = Pace(1_000, doublings=2), []
 
     for cost_us in (20_000, 20_000, 20_001, 20_000, 20_000, 20_000, 10_000, 10_000, 10_000):
@@ -69,10 +69,3 @@ def test_a_cost_between_the_bounds_changes_nothing(cost_us: int, times: int) -> 
         pace = paced(RULE, pace, cost_us)
 
     assert pace == Pace(1_000, doublings=1 if cost_us > 10_000 else 0)
-
-
-@pytest.mark.parametrize(("failures", "pause_s"), [(1, 1.0), (2, 2.0), (6, 32.0), (7, 60.0), (10_000, 60.0)])
-def test_the_rest_grows_with_the_failures(failures: int, pause_s: float) -> None:
-    """Doubled each time, up to a minute; chance adds up to a second."""
-    assert restart_pause_s(failures, 0.0) == pause_s
-    assert restart_pause_s(failures, 0.5) == pause_s + 0.5

@@ -17,15 +17,15 @@ from tests.unit.producers.agent.collectors import PATIENCE_S, Plain
 
 
 class Fleet:
-    """Sources of a host that come up when told; counts how often each was asked."""
+    """Sources of a host that come up when switched on; counts the probes of each."""
 
     def __init__(self, *there: str) -> None:
         self.there = set(there)
-        self.asked: list[str] = []
+        self.probed: list[str] = []
 
     def source(self, name: str, group: str | None = None) -> Source:
         def probe(_setting: Setting) -> str:
-            self.asked.append(name)
+            self.probed.append(name)
             if name not in self.there:
                 raise Missing(f"no {name}")
             return f"a {name}"
@@ -42,7 +42,7 @@ def names(plans: Sequence[Plan]) -> list[str]:
 
 
 def test_what_comes_up_later_is_found_once() -> None:
-    """All of its collectors; what was found is not asked for again."""
+    """All of its collectors; what was found is not probed again."""
     fleet = Fleet("host")
     search = fleet.search(fleet.source("host"), fleet.source("nvml"))
     looks = [names(search.look()), names(search.look())]
@@ -50,22 +50,22 @@ def test_what_comes_up_later_is_found_once() -> None:
     looks += [names(search.look()), names(search.look())]
 
     assert looks == [["host-a", "host-b"], [], ["nvml-a", "nvml-b"], []]
-    assert sorted(fleet.asked) == ["host", "nvml", "nvml", "nvml"]
+    assert sorted(fleet.probed) == ["host", "nvml", "nvml", "nvml"]
 
 
 def test_what_another_stands_in_for_is_not_looked_for() -> None:
-    """A better source of a group that runs already would tell everything twice."""
+    """A better source of a group that runs already would report everything twice."""
     fleet = Fleet()
     search = fleet.search(fleet.source("nvml", "gpu"), fleet.source("dcgm", "gpu"), fleet.source("gpu_processes"))
     looks = [names(search.look())]
     fleet.there.add("dcgm")
     looks.append(names(search.look()))
     fleet.there |= {"nvml", "gpu_processes"}
-    fleet.asked.clear()
+    fleet.probed.clear()
     looks.append(names(search.look()))
 
     assert looks == [[], ["dcgm-a", "dcgm-b"], ["gpu_processes-a", "gpu_processes-b"]]
-    assert fleet.asked == ["gpu_processes"]
+    assert fleet.probed == ["gpu_processes"]
 
 
 def test_of_two_that_come_up_together_the_first_is_taken() -> None:
@@ -79,15 +79,15 @@ def test_of_two_that_come_up_together_the_first_is_taken() -> None:
 
 
 def test_switches_hold_for_every_look() -> None:
-    """``on`` is collected from the start, found or not, and once; ``off`` is never asked."""
+    """``on`` is collected from the start, found or not, and once; ``off`` is never probed."""
     fleet = Fleet("dcgm")
     search = fleet.search(fleet.source("nvml"), fleet.source("dcgm"), nvml="on", dcgm="off")
 
     assert [names(search.look()), names(search.look())] == [["nvml-a", "nvml-b"], []]
-    assert fleet.asked == ["nvml"]
+    assert fleet.probed == ["nvml"]
 
 
-def test_a_probe_that_hangs_is_not_asked_a_second_time() -> None:
+def test_a_probe_that_hangs_is_not_started_a_second_time() -> None:
     """Until it comes back: a broken driver costs one thread. The others are looked for meanwhile."""
     fleet, goes_on, calls = Fleet(), threading.Event(), list[threading.Thread]()
 
@@ -110,7 +110,7 @@ def test_a_probe_that_hangs_is_not_asked_a_second_time() -> None:
 
 
 def test_a_look_that_finds_nothing_new_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """The first tells of every source, later ones of what came."""
+    """The first logs every source, later ones what came."""
     fleet = Fleet("host")
     search = fleet.search(fleet.source("host"), fleet.source("nvml"))
     with caplog.at_level(logging.INFO, "producers.agent.search"):
@@ -119,15 +119,15 @@ def test_a_look_that_finds_nothing_new_says_nothing(caplog: pytest.LogCaptureFix
         fleet.there.add("nvml")
         search.look()
 
-    told = [(line.message, line.__dict__["source"], line.__dict__["reason"]) for line in caplog.records]
-    assert told == [
-        ("collected", "host", "a host"),
-        ("not collected", "nvml", "no nvml"),
-        ("collected", "nvml", "a nvml"),
+    logged = [(line.message, line.__dict__["source"], line.__dict__["reason"]) for line in caplog.records]
+    assert logged == [
+        ("source is collected", "host", "a host"),
+        ("source is not collected", "nvml", "no nvml"),
+        ("source is collected", "nvml", "a nvml"),
     ]
 
 
-async def test_the_search_goes_on_until_it_is_told_to_stop() -> None:
+async def test_the_search_goes_on_until_it_is_stopped() -> None:
     """Only what is found is started."""
     fleet, stop, started = Fleet(), asyncio.Event(), list[list[str]]()
     search = fleet.search(fleet.source("nvml"), fleet.source("dcgm"))
@@ -154,4 +154,4 @@ async def test_a_search_that_is_stopped_does_not_look() -> None:
 
     await search.run(stop, 60.0, lambda plans: None)
 
-    assert fleet.asked == []
+    assert fleet.probed == []

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from fleetpulse import track
+import fleetpulse_track as track
 from producers.agent.process import run_agent
 from producers.agent.services import services_of, tail_settings
 from producers.agent.wiring import setting_of
 from producers.batch import Batch
 from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig, CollectorSwitches, LogTailConfig, OtlpConfig, ReceiverConfig
-from schemas.block import Block
+from schemas.codec.block import Block
 from schemas.errors import ConfigError
 
 OFF = CollectorSwitches.model_validate(dict.fromkeys(CollectorSwitches.model_fields, "off"))
@@ -65,7 +65,7 @@ class RecordingPublisher:
 
 
 async def test_requests_of_this_host_are_taken_to_the_last(tmp_path: Path) -> None:
-    """What the socket had accepted when the agent was told to stop is spooled before it ends; it is counted."""
+    """What the socket had accepted when the agent was stopped is spooled before it ends; it is counted."""
     before = COUNTERS.value("receiver_datagrams", outcome="taken")
     publisher, stop = RecordingPublisher(), asyncio.Event()
     socket = tmp_path / "agent.sock"
@@ -74,7 +74,7 @@ async def test_requests_of_this_host_are_taken_to_the_last(tmp_path: Path) -> No
     client = track.Client(str(socket))
 
     async with asyncio.timeout(20):
-        while not socket.exists():  # noqa: ASYNC110 - nobody tells when the socket is there
+        while not socket.exists():  # noqa: ASYNC110 - no signal says that the socket is there
             await asyncio.sleep(0)
         track.report(client=client, model="m", request_id="1")
         await publisher.came.wait()

@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fleetpulse.bench.nvml_stub import NvmlStub, gpus, installed
 from producers.agent.choice import Finding
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES, engine_target
 from producers.agent.wiring import find, plans_of, setting_of
 from producers.engines.target import EngineTarget
 from runtime.edge_config import AgentConfig, CollectorSwitches, EngineConfig
+from tests.nvml_stub import NvmlStub, gpus, installed
 
 OFF = dict.fromkeys(CollectorSwitches.model_fields, "off")
 
@@ -28,10 +28,10 @@ def test_gpus_by_the_driver_come_with_their_events() -> None:
         plans = plans_of(setting, findings)
         names = [plan.make().name for plan in plans]
 
-    told = "2 GPUs by the driver's library, driver 580.65.06"
+    found = "2 GPUs by the driver's library, driver 580.65.06"
     assert [each for each in findings if each.chosen] == [
-        Finding("nvml", "auto", True, told),
-        Finding("gpu_processes", "auto", True, told),
+        Finding("nvml", "auto", True, found),
+        Finding("gpu_processes", "auto", True, found),
     ]
     assert names == ["nvml", "gpu_events", "gpu_processes"]
     assert [plan.limit_ms for plan in plans] == [GPU_LIMIT_MS, GPU_LIMIT_MS, 10_000]
@@ -44,11 +44,11 @@ def test_without_a_driver_the_probe_says_so() -> None:
     with installed(NvmlStub([])):
         (nvml,) = [each for each in find(setting) if each.name == "nvml"]
 
-    assert (nvml.chosen, nvml.reason) == (False, "the NVIDIA driver knows no GPU")
+    assert (nvml.chosen, nvml.reason) == (False, "the NVIDIA driver lists no GPU")
 
 
 def test_the_last_resort_is_a_program_on_the_path(tmp_path: Path) -> None:
-    """A bare name is looked up; one that is not there is told."""
+    """A bare name is looked up; one that is not there is named in the reason."""
     program = tmp_path / "smi"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -64,7 +64,7 @@ def test_the_last_resort_is_a_program_on_the_path(tmp_path: Path) -> None:
     assert missing == ["no program no-such-program"]
 
 
-def test_dcgm_exporter_is_told_by_its_page() -> None:
+def test_dcgm_exporter_is_found_by_its_page() -> None:
     """Nobody listens on a discard port of this machine."""
     setting = setting_of(config_of("dcgm", dcgm_url="http://127.0.0.1:9/metrics"))
 
@@ -123,10 +123,10 @@ def test_a_target_has_all_that_its_configuration_says() -> None:
 def test_the_agent_loads_nothing_heavy() -> None:
     """In a process of its own: what other tests loaded does not count."""
     code = (
-        "import sys, fleetpulse.edge, producers.agent.process\n"
+        "import sys, fleetpulse.services.edge, producers.agent.process\n"
         "print([name for name in ('numba', 'google.protobuf', 'grpc', 'opentelemetry') if name in sys.modules])"
     )
 
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert told == "[]\n"
+    assert printed == "[]\n"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from producers.agent.publishing import Handover, packed
 from producers.collector import Collected
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
-from schemas.events import HOST_SAMPLES
+from schemas.events.event_types import HOST_SAMPLES
 
 
 async def test_a_full_spool_sheds_what_is_new_and_keeps_what_it_took(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ async def test_one_that_hangs_and_one_that_raises_stop_no_other() -> None:
     assert [report.state for report in by_name.values()] == ["stopped"] * 3
 
 
-async def test_a_service_that_fails_is_begun_again_and_told() -> None:
+async def test_a_service_that_fails_is_restarted_and_reported() -> None:
     """It rests for a second; the others go on, and the agent is not ready meanwhile."""
     stop, counters, failed = asyncio.Event(), Counters(), asyncio.Event()
 
@@ -69,7 +69,7 @@ async def test_a_service_that_fails_is_begun_again_and_told() -> None:
     assert counters.value("errors", where="service-receiver", error="OSError") == 1
 
 
-def test_a_loop_that_stands_still_is_told() -> None:
+def test_a_loop_that_stands_still_is_reported() -> None:
     """After 15 s without a look."""
     clock = VirtualClock()
     supervisor = Supervisor([], [], clock)
@@ -83,7 +83,7 @@ def test_a_loop_that_stands_still_is_told() -> None:
 
 
 async def test_what_is_added_is_tended_like_the_others() -> None:
-    """The first goes on; both are told of, and both end."""
+    """The first goes on; both are reported, and both end."""
     first, second, stop = Given(), Given(), asyncio.Event()
 
     def runner(name: str, given: Given) -> Runner:
@@ -123,7 +123,7 @@ async def test_a_look_may_come_a_moment_earlier() -> None:
 
 
 async def test_each_look_is_a_beat() -> None:
-    """Who is told knows when the next comes: nearly a second, at the same moment of every second."""
+    """The callback learns when the next comes: nearly a second, at the same moment of every second."""
     beats, stop = list[float](), asyncio.Event()
 
     def on_beat(next_s: float) -> None:

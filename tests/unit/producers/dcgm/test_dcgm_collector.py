@@ -11,8 +11,8 @@ from producers.dcgm.collector import FAILURES_MAX, DcgmCollector
 from producers.engines.fetch import FetchError, FetchLimits
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
-from schemas.build import block_from_rows
-from schemas.events import GPU_EVENTS, GPU_SAMPLES
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import GPU_EVENTS, GPU_SAMPLES
 
 GAUGE = "# TYPE DCGM_FI_PROF_PCIE_TX_BYTES gauge\n"
 
@@ -74,7 +74,7 @@ def test_counters_become_what_they_grew_by_over_all_the_time_they_stood_still() 
     ]
 
 
-def test_figures_that_stand_still_for_a_minute_did_not_grow() -> None:
+def test_values_that_stand_still_for_a_minute_did_not_grow() -> None:
     """No longer the exporter's pace: zero is known then."""
     exporter = Exporter()
     same = page(DEV_PCIE_REPLAY_COUNTER=4)
@@ -107,7 +107,7 @@ def test_an_amount_that_no_gpu_can_reach_is_unknown() -> None:
 
 
 def test_rates_become_amounts_and_causes_of_throttling_add_up_to_the_interval_at_most() -> None:
-    """A rate only where the page types it as a gauge; of the causes those that are told."""
+    """A rate only where the page types it as a gauge; of the causes those that are reported."""
     exporter = Exporter()
     exporter.rows(GAUGE + page(PROF_PCIE_TX_BYTES=7, PROF_PCIE_RX_BYTES=7, DEV_POWER_VIOLATION=0))
 
@@ -125,7 +125,7 @@ def test_rates_become_amounts_and_causes_of_throttling_add_up_to_the_interval_at
     assert (row["throttled_us"], row["throttled_power_us"]) == (1_000_000, 1_000_000)
 
 
-def test_an_xid_is_told_when_it_changes() -> None:
+def test_an_xid_is_reported_when_it_changes() -> None:
     """Not the one found at first, not again and again, not its end; of the pod that holds the GPU."""
     exporter = Exporter()
     pod = ',pod="p",namespace="n",container="c"'
@@ -148,7 +148,7 @@ def test_an_xid_is_told_when_it_changes() -> None:
     assert exporter.events(page(DEV_XID_ERRORS=79)) == []
 
 
-def test_an_xid_of_a_gpu_that_told_none_before_is_new() -> None:
+def test_an_xid_of_a_gpu_that_reported_none_before_is_new() -> None:
     """Some exporters show it from the first error on."""
     exporter = Exporter()
     exporter.events(page(DEV_GPU_UTIL=1))
@@ -157,7 +157,7 @@ def test_an_xid_of_a_gpu_that_told_none_before_is_new() -> None:
 
 
 def test_a_page_that_does_not_come_is_counted_and_at_last_an_error() -> None:
-    """What was known is kept for the next page; a GPU that tells nothing gives no row."""
+    """What was known is kept for the next page; a GPU without values gives no row."""
     exporter = Exporter()
     exporter.rows(page(DEV_TOTAL_ENERGY_CONSUMPTION=10))
     for _ in range(FAILURES_MAX - 1):
@@ -172,7 +172,7 @@ def test_a_page_that_does_not_come_is_counted_and_at_last_an_error() -> None:
     assert exporter.counters.value("sampler_errors", sampler="dcgm", field="refused") == 2 * FAILURES_MAX - 1
 
 
-def test_a_figure_outside_its_bounds_is_unknown_and_counted() -> None:
+def test_a_value_outside_its_bounds_is_unknown_and_counted() -> None:
     """The rest of the sample is kept."""
     exporter = Exporter()
 

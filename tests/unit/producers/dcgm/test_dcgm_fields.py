@@ -10,7 +10,7 @@ from producers.dcgm.fields import FIELDS, in_our_unit
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "ours"),
+    ("name", "value", "ours"),
     [
         ("POWER_USAGE", 34.156, 34_156),
         ("FB_USED", 2, 2_097_152),
@@ -37,14 +37,14 @@ from producers.dcgm.fields import FIELDS, in_our_unit
         ("POWER_USAGE", -math.inf, None),
     ],
 )
-def test_a_value_in_our_unit(name: str, told: float, ours: int | None) -> None:
+def test_a_value_in_our_unit(name: str, value: float, ours: int | None) -> None:
     """DCGM says "no value" by numbers; a counter of 64 bits may pass those of 32."""
-    assert in_our_unit(FIELDS[f"DCGM_FI_DEV_{name}"], told) == ours
+    assert in_our_unit(FIELDS[f"DCGM_FI_DEV_{name}"], value) == ours
 
 
 @given(st.sampled_from(sorted(FIELDS)), st.integers() | st.floats())
-def test_any_number_is_a_whole_number_or_unknown(name: str, told: float) -> None:
+def test_any_number_is_a_whole_number_or_unknown(name: str, value: float) -> None:
     """And below zero only where that is possible."""
-    ours = in_our_unit(FIELDS[name], told)
+    ours = in_our_unit(FIELDS[name], value)
 
     assert ours is None or (isinstance(ours, int) and (ours >= 0 or FIELDS[name].signed))

@@ -9,17 +9,17 @@ import pytest
 
 from producers.collector import Identity
 from producers.dcgm.collector import DcgmCollector
-from producers.dcgm.fields import FIELDS, FIGURES
+from producers.dcgm.fields import FIELDS, SAMPLE_FIELDS
 from producers.dcgm.page import GpuOnPage, Page, read_page
+from producers.differences import RowValues
 from producers.engines.fetch import FetchLimits
-from producers.gpu.rows import Figures
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
-from schemas.build import block_from_rows
-from schemas.events import GPU_SAMPLES
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import GPU_SAMPLES
 
 DATA = Path(__file__).parents[3] / "data" / "dcgm_scrapes"
-LEVELS: Figures = {figure.name: None for figure in FIGURES if figure.nature == "gauge"}
+LEVELS: RowValues = {field.name: None for field in SAMPLE_FIELDS if field.nature == "gauge"}
 LEFT_OUT = {"dcgm_L40S_viettel-ai-platform": {"line: labels": 18}}
 EXPECTED: dict[str, list[dict[str, Any]]] = {
     "dcgm_8xH100_548177fd": [
@@ -232,7 +232,7 @@ EXPECTED: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.prom")), ids=lambda path: path.stem)
 def test_a_captured_page_gives_these_samples(path: Path) -> None:
-    """One for each GPU, in the order of the page; what the page does not tell is null. Bad lines cost themselves."""
+    """One for each GPU, in the order of the page; what the page lacks is null. Bad lines are left out."""
     counters = Counters()
     body = path.read_bytes()
 
@@ -254,7 +254,7 @@ def test_a_captured_page_gives_these_samples(path: Path) -> None:
 
 
 def test_the_exporter_s_own_list_of_fields_is_mapped() -> None:
-    """All but these, which we have no figure for."""
+    """All but these, which feed no field of a sample."""
     text = (DATA / "default-counters.csv").read_text()
     rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#")]
     metrics = {name.strip() for name, kind, *_ in rows if kind.strip() != "label"}
@@ -266,12 +266,12 @@ def test_the_exporter_s_own_list_of_fields_is_mapped() -> None:
     }
 
 
-def test_every_field_feeds_a_figure_and_every_figure_has_fields() -> None:
-    """But for the XID, which becomes an event. Figures are columns of the sample."""
-    used = {source for figure in FIGURES for source in (*figure.sources, *figure.otherwise)}
+def test_every_field_feeds_a_column_and_every_column_has_fields() -> None:
+    """But for the XID, which becomes an event. Columns are those of the sample."""
+    used = {source for each in SAMPLE_FIELDS for source in (*each.sources, *each.otherwise)}
 
     assert used | {"DCGM_FI_DEV_XID_ERRORS"} == set(FIELDS)
-    assert {figure.name for figure in FIGURES} <= {field.name for field in GPU_SAMPLES.fields}
+    assert {each.name for each in SAMPLE_FIELDS} <= {field.name for field in GPU_SAMPLES.fields}
 
 
 def test_a_pod_that_holds_a_gpu_is_named() -> None:
@@ -285,7 +285,7 @@ def test_a_pod_that_holds_a_gpu_is_named() -> None:
 
 
 def test_parts_of_a_gpu_are_apart_and_pods_that_share_one_are_not() -> None:
-    """MIG: the instance behind the UUID. A sample told again for another pod is the same sample."""
+    """MIG: the instance behind the UUID. A sample repeated for another pod is the same sample."""
     text = """
 DCGM_FI_DEV_FB_USED{UUID="GPU-a",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"} 1
 DCGM_FI_DEV_FB_USED{UUID="GPU-a"} 3

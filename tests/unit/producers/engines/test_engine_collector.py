@@ -22,14 +22,14 @@ from producers.engines.collector import (
 )
 from producers.engines.fetch import FetchError, FetchLimits
 from producers.engines.mappings import BY_KIND
-from producers.engines.places import Places
+from producers.engines.placement import HostPlacement
 from producers.engines.processes import ProcessTable
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
-from schemas.build import block_from_rows
-from schemas.events import ENGINE_EVENTS, ENGINE_SAMPLES
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
 
 SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
 TARGET = EngineTarget("e", "http://127.0.0.1:8000")
@@ -44,11 +44,11 @@ class Engine:
 
     def __init__(self, pages: dict[str, Any]) -> None:
         self.pages = pages
-        self.asked: list[str] = []
+        self.fetched: list[str] = []
         self.keys: set[str | None] = set()
 
     def __call__(self, url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
-        self.asked.append(url)
+        self.fetched.append(url)
         self.keys.add(api_key)
         page = self.pages.get(url, "status")
         if isinstance(page, str):
@@ -63,11 +63,11 @@ class Rig:
         self.engine = Engine(pages)
         self.clock = VirtualClock()
         self.counters = Counters()
-        self.places = Places("h")
+        self.registry = HostPlacement("h")
         self.collector = EngineCollector(
             target,
-            Identity(LABELS, self.places.placement),
-            self.places,
+            Identity(LABELS, self.registry.placement),
+            self.registry,
             1_000,
             fetch=self.engine,
             clock=self.clock,
@@ -172,22 +172,22 @@ def test_rows_name_their_event() -> None:
 
 
 def test_the_address_that_answers_is_kept() -> None:
-    """Other paths are not asked again."""
+    """Other paths are not fetched again."""
     prometheus = "http://127.0.0.1:8000/prometheus/metrics"
     rig = Rig({METRICS: [{"iter": 1}], prometheus: scrape("written/trtllm-serve-1.prom")})
 
     assert rig.tick()["engine.samples"][0]["engine_kind"] == "trtllm"
-    rig.engine.asked.clear()
+    rig.engine.fetched.clear()
     rig.tick()
-    assert rig.engine.asked == [prometheus]
+    assert rig.engine.fetched == [prometheus]
 
 
-def test_a_server_that_is_down_is_asked_once() -> None:
+def test_a_server_that_is_down_is_scraped_once() -> None:
     """At another path it would be down too."""
     rig = Rig({METRICS: "refused"})
     rig.tick()
 
-    assert rig.engine.asked == [METRICS]
+    assert rig.engine.fetched == [METRICS]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_path_in_the_address_is_the_only_one(target: EngineTarget, urls: list[
     assert addresses(target) == [f"http://127.0.0.1:8000{url}" for url in urls]
 
 
-def test_facts_are_asked_at_the_api() -> None:
+def test_facts_are_fetched_at_the_api() -> None:
     """With its key."""
     target = replace(TARGET, facts_url="http://127.0.0.1:9000/v1", api_key="secret")
     rig = Rig({METRICS: small(), "http://127.0.0.1:9000/version": {"version": "1"}}, target)
@@ -218,8 +218,8 @@ def test_facts_are_asked_at_the_api() -> None:
 # Failures
 
 
-def test_an_engine_that_is_down_is_told_once_and_counted_every_time() -> None:
-    """And told again when it is back, with what was counted meanwhile."""
+def test_an_engine_that_is_down_is_reported_once_and_counted_every_time() -> None:
+    """And reported again when it is back, with what was counted meanwhile."""
     rig = Rig({METRICS: small(tokens=5)})
     rig.tick()
     rig.engine.pages[METRICS] = "refused"
@@ -284,14 +284,14 @@ def test_a_short_silence_is_no_loss() -> None:
 
 
 def test_an_engine_that_never_answered_is_not_lost() -> None:
-    """There is nothing to tell of it yet; it is counted."""
+    """There is nothing to report of it yet; it is counted."""
     rig = Rig({METRICS: "refused"})
 
     assert [rig.tick() for _ in range(LOST_AFTER)] == [{}] * LOST_AFTER
     assert rig.errors("refused") == LOST_AFTER
 
 
-def test_an_unknown_engine_is_raised_with_what_it_tells() -> None:
+def test_an_unknown_engine_is_raised_with_the_names_it_has() -> None:
     """For the agent to say and to rest."""
     rig = Rig({METRICS: b"ollama_up 1\nollama_requests 2\n"})
 
@@ -324,7 +324,7 @@ def test_unreadable_lines_are_counted_and_the_others_taken() -> None:
     assert second["engine.samples"][0]["generation_tokens"] == 2
 
 
-def test_figures_out_of_bounds_are_null_and_counted() -> None:
+def test_values_out_of_bounds_are_null_and_counted() -> None:
     """By the engine's own text, and by the bounds of the event."""
     page = b"vllm:num_requests_running -1\nvllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc 1.5\n"
     rig = Rig({METRICS: page})
@@ -341,14 +341,14 @@ def test_an_address_that_is_only_sought_is_tried_seldom_and_is_no_error() -> Non
     """Whatever answers there, or nothing."""
     rig = Rig({METRICS: "refused"}, replace(TARGET, sought=True))
     quiet = [rig.tick(), rig.tick()]
-    asked = len(rig.engine.asked)
+    fetched = len(rig.engine.fetched)
     rig.engine.pages[METRICS] = b"somebody_elses 1\nnot even{ this\n"
     quiet += [rig.tick(SEEK_EVERY_MS), rig.tick()]
     rig.engine.pages[METRICS] = small()
     quiet += [rig.tick()]
 
     assert quiet == [{}] * 5
-    assert asked == 1
+    assert fetched == 1
     assert rig.counters.render() == Counters().render()
     assert rig.news(SEEK_EVERY_MS) == [("registered", "vllm serves m")]
     assert list(rig.tick()) == ["engine.samples"]
@@ -358,53 +358,53 @@ def test_a_sought_engine_that_is_lost_gives_its_gpus_back() -> None:
     """A configured one keeps them."""
     for target, workload in ((replace(TARGET, sought=True), "idle"), (replace(TARGET, gpu_uuids=("G",)), "inference")):
         rig = Rig({METRICS: small()}, target)
-        rig.places.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
+        rig.registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
         rig.tick()
-        assert rig.places.placement["G"]["workload"] == "inference"
-        rig.places.saw_processes(ProcessTable(gpus={"G": {}}))
+        assert rig.registry.placement["G"]["workload"] == "inference"
+        rig.registry.saw_processes(ProcessTable(gpus={"G": {}}))
         rig.engine.pages[METRICS] = "refused"
         for _ in range(LOST_AFTER):
             rig.tick()
-        assert rig.places.placement["G"]["workload"] == workload
+        assert rig.registry.placement["G"]["workload"] == workload
 
 
 @pytest.mark.parametrize("page", ["refused", "timeout", b"<html>starting</html>\n"], ids=["down", "slow", "strange"])
 def test_a_configured_engine_that_does_not_answer_yet_is_starting(page: Any) -> None:
     """While a process works on its GPUs; from its first answer on it serves."""
     rig = Rig({METRICS: page}, replace(TARGET, gpu_uuids=("G",)))
-    rig.places.saw_processes(ProcessTable(gpus={"G": {1: "vllm"}}))
-    before = rig.places.placement["G"]
+    rig.registry.saw_processes(ProcessTable(gpus={"G": {1: "vllm"}}))
+    before = rig.registry.placement["G"]
     with contextlib.suppress(UnknownEngineError):
         rig.tick()
-    starting = rig.places.placement["G"]
+    starting = rig.registry.placement["G"]
     rig.engine.pages[METRICS] = small()
     rig.tick()
 
     assert (before["engine_id"], before["workload"]) == (None, None)
     assert (starting["engine_id"], starting["placement_group"], starting["workload"]) == ("e", "e", "startup")
-    assert rig.places.placement["G"]["workload"] == "inference"
+    assert rig.registry.placement["G"]["workload"] == "inference"
 
 
 # What is known of it
 
 
-def test_facts_are_asked_now_and_then_and_after_a_restart() -> None:
+def test_facts_are_fetched_now_and_then_and_after_a_restart() -> None:
     """Not at every tick."""
     rig = Rig({METRICS: small(), **FACTS})
     rig.tick()
-    rig.engine.asked.clear()
+    rig.engine.fetched.clear()
     rig.tick(FACTS_EVERY_MS - 1)
-    assert rig.engine.asked == [METRICS]
+    assert rig.engine.fetched == [METRICS]
     rig.tick(1)
-    assert rig.engine.asked == [METRICS, METRICS, VERSION, MODELS]
-    rig.engine.asked.clear()
+    assert rig.engine.fetched == [METRICS, METRICS, VERSION, MODELS]
+    rig.engine.fetched.clear()
     rig.engine.pages[METRICS] = small(start=2.0)
     rig.tick()
-    assert rig.engine.asked == [METRICS, VERSION, MODELS]
+    assert rig.engine.fetched == [METRICS, VERSION, MODELS]
 
 
 def test_another_model_is_a_deployment() -> None:
-    """Told with what it was, in the tick in which it answers."""
+    """Reported with what it was, in the tick in which it answers."""
     rig = Rig({METRICS: small(), **FACTS})
     rig.tick()
     rig.engine.pages |= {METRICS: small("n", start=2.0), VERSION: {"version": "0.33.0"}}
@@ -441,7 +441,7 @@ def test_a_model_that_the_engine_names_in_its_facts_only_stands_in_its_samples()
     assert rig.tick()["engine.samples"][0]["model"] == "tiny.gguf"
 
 
-def test_models_of_one_server_are_told_apart() -> None:
+def test_models_of_one_server_are_distinguished() -> None:
     """What is configured for the engine is not said of each of them."""
     target = replace(TARGET, precision="fp8")
     rig = Rig({METRICS: scrape("written/triton-trtllm_two_models.prom")}, target)
@@ -457,7 +457,7 @@ def test_gpus_that_are_found_register_the_engine_again() -> None:
     """With its group; samples carry it from then on."""
     rig = Rig({METRICS: small()})
     rig.tick()
-    rig.places.saw_processes(ProcessTable({8000: {1}}, {2: 1}, {"G": {2: "worker"}}))
+    rig.registry.saw_processes(ProcessTable({8000: {1}}, {2: 1}, {"G": {2: "worker"}}))
     rows = rig.tick()
 
     assert [row["message"] for row in rows["engine.events"]] == ["placement_group h -> e; gpu_uuids is G"]
@@ -465,7 +465,7 @@ def test_gpus_that_are_found_register_the_engine_again() -> None:
 
 
 def test_every_kind_can_be_configured() -> None:
-    """Before it has told anything."""
+    """Before it has answered."""
     for kind in BY_KIND:
         rig = Rig(
             {METRICS: b"python_info 1\n", "http://127.0.0.1:8000/prometheus/metrics": b""}, replace(TARGET, kind=kind)

@@ -14,8 +14,8 @@ FILES = sorted(str(path.relative_to(SCRAPES)) for path in SCRAPES.rglob("*.prom"
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_excerpt_tells_what_the_page_tells(name: str) -> None:
-    """The same figures, start time and facts, from fewer lines."""
+def test_an_excerpt_reads_as_the_page_does(name: str) -> None:
+    """The same fields, start time and facts, from fewer lines."""
     text = (SCRAPES / name).read_text()
     page = parse(text).samples
     engine = detect(sample.name for sample in page)

@@ -27,14 +27,14 @@ class Line:
     value: float = 1.0
 
 
-def told(kind: str, **answers: Any) -> Facts:
+def facts(kind: str, **answers: Any) -> Facts:
     """All documents of the engine, each answered by path (``_`` for ``/``) or not at all."""
     by_path = {name.replace("_", "/"): answer for name, answer in answers.items()}
     return first_known(*[facts_of(each, by_path.get(each.url_path.replace("_", "/"))) for each in DOCUMENTS[kind]])
 
 
 def test_every_engine_has_documents() -> None:
-    """Whatever can be scraped can be asked."""
+    """Every engine that can be scraped has documents."""
     assert set(DOCUMENTS) == set(BY_KIND)
 
 
@@ -42,10 +42,10 @@ def test_every_engine_has_documents() -> None:
 
 
 def test_vllm() -> None:
-    """/version and /v1/models; no precision is told anywhere."""
+    """/version and /v1/models; precision is not reported."""
     models = {"object": "list", "data": [{"id": "tiny", "object": "model", "root": "/m/tiny", "max_model_len": 2048}]}
 
-    assert told("vllm", _version={"version": "0.32.0"}, _v1_models=models) == Facts(
+    assert facts("vllm", _version={"version": "0.32.0"}, _v1_models=models) == Facts(
         model="tiny", engine_version="0.32.0", context_tokens_max=2_048
     )
 
@@ -70,7 +70,7 @@ def test_sglang(path: str) -> None:
     """Server arguments at either address; the context comes from /v1/models where the arguments leave it open."""
     models = {"data": [{"id": "Qwen/Qwen3-32B", "max_model_len": 40_960}]}
 
-    assert told("sglang", **{path: SGLANG_ARGUMENTS}, _v1_models=models) == Facts(
+    assert facts("sglang", **{path: SGLANG_ARGUMENTS}, _v1_models=models) == Facts(
         model="Qwen/Qwen3-32B",
         model_version="v7",
         precision="fp8",
@@ -91,7 +91,7 @@ def test_tgi() -> None:
         "sha": None,
     }
 
-    assert told("tgi", _info=info) == Facts(
+    assert facts("tgi", _info=info) == Facts(
         model="bigscience/bloom-560m",
         model_version="e985a63cdc139290c5f700ff1929f0b5942cced2",
         precision="fp16",
@@ -110,14 +110,14 @@ def test_trtllm_tells_by_labels() -> None:
     ]
 
     assert facts_of_samples(lines) == Facts(precision="fp16", context_tokens_max=4_096, tensor_parallel=4)
-    assert told("trtllm", _version={"version": "1.2.0"}, _v1_models={"data": [{"id": "llama-8b"}]}) == Facts(
+    assert facts("trtllm", _version={"version": "1.2.0"}, _v1_models={"data": [{"id": "llama-8b"}]}) == Facts(
         model="llama-8b", engine_version="1.2.0"
     )
 
 
 def test_triton_tells_its_version() -> None:
     """KServe's server metadata; models stand in its metrics."""
-    assert told("triton", _v2={"name": "triton", "version": "2.59.0", "extensions": []}) == Facts(
+    assert facts("triton", _v2={"name": "triton", "version": "2.59.0", "extensions": []}) == Facts(
         engine_version="2.59.0"
     )
 
@@ -127,7 +127,7 @@ def test_llamacpp() -> None:
     props = {"build_info": "b6710-74b8fc17f", "default_generation_settings": {"n_ctx": 4_096}, "total_slots": 4}
     models = {"data": [{"id": "tiny", "meta": {"n_ctx_train": 32_768, "ftype": "Q8_0"}}]}
 
-    assert told("llamacpp", _props=props, _v1_models=models) == Facts(
+    assert facts("llamacpp", _props=props, _v1_models=models) == Facts(
         model="tiny", precision="q8_0", engine_version="b6710-74b8fc17f", context_tokens_max=4_096
     )
 
@@ -142,18 +142,18 @@ def test_answers_of_another_shape_are_unknown(kind: str, answer: Any) -> None:
 @pytest.mark.parametrize("number", [0, -1, 2**31, True, 1.5, "", "12a", "٣", "9" * 11, None, [1]])
 def test_a_number_out_of_bounds_is_unknown(number: Any) -> None:
     """Counts start at one and fit 31 bits."""
-    assert told("vllm", _v1_models={"data": [{"max_model_len": number}]}) == NO_FACTS
+    assert facts("vllm", _v1_models={"data": [{"max_model_len": number}]}) == NO_FACTS
 
 
 @pytest.mark.parametrize("text", ["", "  ", "auto", "None", "unknown", "default", 7, None, ["x"]])
 def test_a_text_that_says_nothing_is_unknown(text: Any) -> None:
     """Or is none."""
-    assert told("vllm", _version={"version": text}) == NO_FACTS
+    assert facts("vllm", _version={"version": text}) == NO_FACTS
 
 
 def test_a_text_is_cut() -> None:
     """A label has its length."""
-    assert told("vllm", _version={"version": "v" * 300}) == Facts(engine_version="v" * TEXT_CHARS_MAX)
+    assert facts("vllm", _version={"version": "v" * 300}) == Facts(engine_version="v" * TEXT_CHARS_MAX)
 
 
 def test_the_first_that_knows_is_taken_fact_by_fact() -> None:

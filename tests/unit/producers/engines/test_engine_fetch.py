@@ -52,31 +52,31 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"
 
 
 def test_the_body_of_a_good_answer() -> None:
-    """With its path and query asked for, and nothing sent that was not given."""
-    asked = []
+    """With its path and query requested, and nothing sent that was not given."""
+    requests = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
-        asked.append(request)
+        requests.append(request)
         connection.sendall(OK % (4, b"text"))
 
     with server(serve) as url:
         assert fetch(f"{url}/metrics?name=a", LIMITS) == b"text"
-    lines = asked[0].split(b"\r\n")
+    lines = requests[0].split(b"\r\n")
     assert lines[0] == b"GET /metrics?name=a HTTP/1.1"
     assert not any(line.lower().startswith(b"authorization") for line in lines)
 
 
 def test_a_key_goes_out_as_a_bearer_token() -> None:
     """As OpenAI-compatible servers take it."""
-    asked = []
+    requests = []
 
     def serve(connection: socket.socket, request: bytes) -> None:
-        asked.append(request)
+        requests.append(request)
         connection.sendall(OK % (0, b""))
 
     with server(serve) as url:
         assert fetch(url, LIMITS, "secret") == b""
-    assert b"Authorization: Bearer secret\r\n" in asked[0]
+    assert b"Authorization: Bearer secret\r\n" in requests[0]
 
 
 def test_a_chunked_answer_is_put_together() -> None:
@@ -137,7 +137,7 @@ def test_an_answer_that_does_not_end_is_given_up(serve: Callable[[socket.socket,
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://", "http://127.0.0.1:port/", "nothing"])
-def test_what_is_no_address_is_not_asked(url: str) -> None:
+def test_what_is_no_address_is_not_fetched(url: str) -> None:
     """Said as such."""
     with pytest.raises(FetchError) as caught:
         fetch(url, LIMITS)

@@ -1,29 +1,30 @@
 from __future__ import annotations
 
 from producers.engines.matching import ProcessMatcher
-from producers.engines.places import Places
+from producers.engines.placement import HostPlacement
 from producers.engines.processes import ProcessTable
 from producers.engines.target import EngineTarget
 
 
 def test_every_look_places_the_gpus_anew() -> None:
-    """And tells no rows of its own."""
+    """And has no rows of its own."""
     tables = [ProcessTable(gpus={"G0": {}}), ProcessTable({8000: {10}}, {}, {"G0": {10: "vllm"}})]
-    places = Places("h")
-    places.saw_engine(EngineTarget("e", "http://127.0.0.1:8000"))
-    matcher = ProcessMatcher(places, 30_000, read_processes=lambda: tables.pop(0))
+    registry = HostPlacement("h")
+    registry.saw_engine(EngineTarget("e", "http://127.0.0.1:8000"))
+    matcher = ProcessMatcher(registry, 30_000, read_processes=lambda: tables.pop(0))
 
     assert (matcher.name, matcher.period_ms) == ("placement", 5_000)
     assert matcher.collect(1) == []
-    assert dict(places.placement) == {"G0": {"engine_id": None, "placement_group": "h", "workload": "idle"}}
+    assert dict(registry.placement) == {"G0": {"engine_id": None, "placement_group": "h", "workload": "idle"}}
     assert matcher.collect(30_001) == []
-    assert dict(places.placement) == {"G0": {"engine_id": "e", "placement_group": "e", "workload": "inference"}}
+    assert dict(registry.placement) == {"G0": {"engine_id": "e", "placement_group": "e", "workload": "inference"}}
     matcher.close()
 
 
 def test_processes_are_looked_at_seldom_unless_an_engine_is_awaited() -> None:
     """Then at every tick: its first process is to be seen soon. A tick that is a little early counts as due."""
-    places, target, looks = Places("h"), EngineTarget("e", "http://127.0.0.1:8000", gpu_uuids=("G",)), list[int]()
+    registry, looks = HostPlacement("h"), list[int]()
+    target = EngineTarget("e", "http://127.0.0.1:8000", gpu_uuids=("G",))
 
     def looked_at(*ticks: int) -> list[int]:
         looks.clear()
@@ -35,11 +36,11 @@ def test_processes_are_looked_at_seldom_unless_an_engine_is_awaited() -> None:
         looks.append(1)
         return ProcessTable()
 
-    matcher = ProcessMatcher(places, 30_000, read_processes=table)
+    matcher = ProcessMatcher(registry, 30_000, read_processes=table)
 
     assert len(looked_at(*range(0, 60_000, 5_000))) == 2
     assert len(looked_at(89_990, 94_990)) == 1
-    places.silent_engine(target)
+    registry.silent_engine(target)
     assert len(looked_at(*range(100_000, 120_000, 5_000))) == 4
-    places.saw_engine(target)
+    registry.saw_engine(target)
     assert len(looked_at(120_000, 125_000)) == 0

@@ -8,7 +8,6 @@ import psutil
 import pynvml
 import pytest
 
-from fleetpulse.bench import nvml_stub
 from producers.engines import processes
 from producers.engines.processes import (
     COMMAND_CHARS_MAX,
@@ -19,6 +18,7 @@ from producers.engines.processes import (
     read_parents,
     read_processes,
 )
+from tests import nvml_stub
 
 
 def test_this_process_has_its_parent_and_its_command() -> None:
@@ -43,7 +43,7 @@ def connection(port: int, pid: int | None, status: str = psutil.CONN_LISTEN) -> 
     return SimpleNamespace(laddr=SimpleNamespace(port=port), pid=pid, status=status)
 
 
-def test_listeners_are_told_by_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listeners_are_listed_by_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several may share one; connections that do not listen and processes that are hidden are left out."""
     found = [connection(80, 1), connection(80, 2), connection(81, None), connection(82, 3, psutil.CONN_ESTABLISHED)]
     monkeypatch.setattr(psutil, "net_connections", lambda _kind: found)
@@ -64,7 +64,7 @@ def test_a_system_that_forbids_to_look_tells_nothing(monkeypatch: pytest.MonkeyP
 
 
 class Nvml:
-    """Two GPUs, the second of which tells no processes."""
+    """Two GPUs, the second of which reports no processes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, processes: list[Any]) -> None:
         self.processes = processes
@@ -106,27 +106,27 @@ class Nvml:
         return self.processes
 
 
-def test_compute_processes_are_told_by_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that does not tell is missing: it is not known to be idle."""
+def test_compute_processes_are_listed_by_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that does not report them is missing: it is not known to be idle."""
     nvml = Nvml(monkeypatch, [SimpleNamespace(pid=os.getpid())])
 
     assert read_gpu_processes() == ({"G0": {os.getpid(): command_of(os.getpid())}}, {})
     assert nvml.open == 0
 
 
-def test_processes_are_told_through_the_driver_s_own_handles() -> None:
+def test_processes_are_read_through_the_driver_s_own_handles() -> None:
     """Those are pointers: they have no hash, so they are no keys of anything."""
     gpus = nvml_stub.gpus(2)
     gpus[0].processes = [(os.getpid(), 2**30)]
 
     with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
-        told, gpu_of = read_gpu_processes()
+        listed, gpu_of = read_gpu_processes()
 
-    assert told[gpus[0].uuid] == {os.getpid(): command_of(os.getpid())}
-    assert (set(told), gpu_of) == ({gpu.uuid for gpu in gpus}, {})
+    assert listed[gpus[0].uuid] == {os.getpid(): command_of(os.getpid())}
+    assert (set(listed), gpu_of) == ({gpu.uuid for gpu in gpus}, {})
 
 
-def test_a_divided_gpu_is_told_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_divided_gpu_is_listed_by_its_mig_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     """The GPU itself is not, but whose devices they are is known."""
     nvml = Nvml(monkeypatch, [])
     nvml.mig = {0: pynvml.NVML_DEVICE_MIG_ENABLE}
@@ -147,7 +147,7 @@ def test_without_a_driver_there_is_nothing_to_match(monkeypatch: pytest.MonkeyPa
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     monkeypatch.setattr(pynvml, "nvmlInit", missing)
-    monkeypatch.setattr(processes, "read_listeners", lambda: pytest.fail("not asked"))
+    monkeypatch.setattr(processes, "read_listeners", lambda: pytest.fail("not called"))
 
     assert read_processes() == ProcessTable()
 

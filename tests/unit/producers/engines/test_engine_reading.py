@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from producers.engines.mappings import BY_KIND, ENGINES, LLAMACPP, SGLANG, TGI, TRITON, VLLM, EngineKind
 from producers.engines.reading import FAMILIES_SHOWN_MAX, Reading, UnknownEngineError, detect, read, whole_number
-from schemas.events import ENGINE_SAMPLES
+from schemas.events.event_types import ENGINE_SAMPLES
 from schemas.fields import Role
 
 
@@ -19,11 +19,11 @@ class Line:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def figures(reading: Reading) -> dict[tuple[str | None, str | None], dict[str, list[int | None]]]:
+def values(reading: Reading) -> dict[tuple[str | None, str | None], dict[str, list[int | None]]]:
     """Without the names of series."""
     return {
         identity: {name: list(series.values()) for name, series in each.items()}
-        for identity, each in reading.figures.items()
+        for identity, each in reading.fields.items()
     }
 
 
@@ -31,10 +31,10 @@ def figures(reading: Reading) -> dict[tuple[str | None, str | None], dict[str, l
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.kind)
-def test_every_figure_is_a_number_of_the_event(engine: EngineKind) -> None:
+def test_every_field_is_a_number_of_the_event(engine: EngineKind) -> None:
     """A mapping cannot name a field that is not there, nor one twice."""
     numbers = {field.name for field in ENGINE_SAMPLES.of(Role.GAUGE, Role.DIFFERENCE)} - {"interval_ms"}
-    names = [figure.name for figure in engine.figures]
+    names = [mapping.name for mapping in engine.fields]
 
     assert set(names) <= numbers
     assert len(names) == len(set(names))
@@ -85,30 +85,30 @@ def test_metrics_of_two_engines_at_once_are_not_guessed_at() -> None:
 
     with pytest.raises(UnknownEngineError, match="of vllm and sglang at once"):
         read(lines)
-    assert figures(read(lines, SGLANG)) == {(None, None): {"running": [2]}}
+    assert values(read(lines, SGLANG)) == {(None, None): {"running": [2]}}
 
 
-def test_a_configured_engine_may_have_nothing_to_tell_yet() -> None:
+def test_a_configured_engine_may_have_nothing_to_report_yet() -> None:
     """TGI shows a family once it was counted."""
     assert read([], TGI) == Reading("tgi", None, {}, {})
 
 
-# Figures
+# Fields
 
 
 def test_the_newest_name_is_taken_and_never_added_to_the_old_one() -> None:
-    """vLLM 0.9 and 0.10 tell both."""
+    """vLLM 0.9 and 0.10 report both."""
     old, new = "vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc"
 
-    assert figures(read([Line(old, 0.5), Line(new, 0.25)], VLLM)) == {(None, None): {"kv_used_ppm": [250_000]}}
-    assert figures(read([Line(old, 0.5)], VLLM)) == {(None, None): {"kv_used_ppm": [500_000]}}
+    assert values(read([Line(old, 0.5), Line(new, 0.25)], VLLM)) == {(None, None): {"kv_used_ppm": [250_000]}}
+    assert values(read([Line(old, 0.5)], VLLM)) == {(None, None): {"kv_used_ppm": [500_000]}}
 
 
 def test_created_series_and_unmapped_names_are_passed_over() -> None:
     """A creation time is no count."""
     lines = [Line("vllm:prompt_tokens_total", 7), Line("vllm:prompt_tokens_created", 1.79e9), Line("up", 1)]
 
-    assert figures(read(lines, VLLM)) == {(None, None): {"prompt_tokens": [7]}}
+    assert values(read(lines, VLLM)) == {(None, None): {"prompt_tokens": [7]}}
 
 
 def test_ranks_tell_the_same_once_each() -> None:
@@ -119,7 +119,7 @@ def test_ranks_tell_the_same_once_each() -> None:
         Line("sglang:num_running_reqs", 3, {"tp_rank": "0", "dp_rank": "1"}),
     ]
 
-    assert figures(read(lines)) == {(None, None): {"running": [5, 3]}}
+    assert values(read(lines)) == {(None, None): {"running": [5, 3]}}
 
 
 def test_a_label_that_must_be_empty_may_be_missing() -> None:
@@ -130,17 +130,17 @@ def test_a_label_that_must_be_empty_may_be_missing() -> None:
         Line("sglang:num_running_reqs", 2, {}),
     ]
 
-    assert figures(read(lines)) == {(None, None): {"running": [2], "waiting": [3]}}
+    assert values(read(lines)) == {(None, None): {"running": [2], "waiting": [3]}}
 
 
-def test_a_whole_figure_needs_all_of_its_sources() -> None:
-    """llama.cpp before it told cached tokens: its prompt tokens are not ours."""
+def test_a_whole_field_needs_all_of_its_sources() -> None:
+    """llama.cpp before it reported cached tokens: its prompt tokens are not ours."""
     computed, cached = Line("llamacpp:prompt_tokens_total", 4_208), Line("llamacpp:prompt_tokens_cached_total", 88)
 
-    assert figures(read([computed, cached], LLAMACPP)) == {
+    assert values(read([computed, cached], LLAMACPP)) == {
         (None, None): {"prompt_tokens": [4_208, 88], "prefix_hit_tokens": [88]}
     }
-    assert figures(read([computed], LLAMACPP)) == {}
+    assert values(read([computed], LLAMACPP)) == {}
 
 
 def test_requests_that_tgi_refused_did_not_finish() -> None:
@@ -148,12 +148,12 @@ def test_requests_that_tgi_refused_did_not_finish() -> None:
     lines = [Line("tgi_request_success", 10)]
     lines += [Line("tgi_request_failure", 1, {"err": err}) for err in ("overloaded", "validation", "dropped")]
 
-    assert figures(read(lines, TGI)) == {(None, None): {"finished_requests": [10, 1]}}
+    assert values(read(lines, TGI)) == {(None, None): {"finished_requests": [10, 1]}}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1.0, 1e19])
 def test_what_is_no_number_of_this_kind_is_unknown_and_counted(value: float) -> None:
-    """Beside good values of the same figure."""
+    """Beside good values of the same field."""
     lines = [
         Line("vllm:num_preemptions_total", value, {"engine": "0"}),
         Line("vllm:num_preemptions_total", 3, {"engine": "1"}),
@@ -161,7 +161,7 @@ def test_what_is_no_number_of_this_kind_is_unknown_and_counted(value: float) -> 
     ]
     reading = read(lines, VLLM)
 
-    assert figures(reading) == {(None, None): {"preemptions": [None, 3], "prompt_tokens": [9]}}
+    assert values(reading) == {(None, None): {"preemptions": [None, 3], "prompt_tokens": [9]}}
     assert reading.wrong == {"preemptions": 1}
 
 
@@ -171,11 +171,11 @@ def test_one_unreadable_rank_makes_its_series_unknown() -> None:
         Line("sglang:num_queue_reqs", value, {"tp_rank": str(at)}) for at, value in enumerate([1, float("nan"), 2])
     ]
 
-    assert figures(read(lines)) == {(None, None): {"waiting": [None]}}
+    assert values(read(lines)) == {(None, None): {"waiting": [None]}}
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([1, 1_000_000]))
-def test_a_whole_number_is_near_what_was_told_or_unknown(value: float, scale: int) -> None:
+def test_a_whole_number_is_near_the_value_or_unknown(value: float, scale: int) -> None:
     """Never negative, never beyond 63 bits."""
     number = whole_number(value, scale)
 
@@ -198,7 +198,7 @@ def test_several_models_are_several_rows() -> None:
         Line("nv_inference_request_success", 10, {"model": "ensemble", "version": "1"}),
     ]
 
-    assert figures(read(lines)) == {
+    assert values(read(lines)) == {
         ("a", "1"): {"running": [2], "finished_requests": [10]},
         ("b", "2"): {"running": [3]},
     }
@@ -209,8 +209,8 @@ def test_what_names_no_model_goes_to_the_only_one() -> None:
     one = [Line("vllm:num_requests_running", 1, {"model_name": "a"}), Line("vllm:num_requests_waiting", 2)]
     two = [*one, Line("vllm:num_requests_running", 4, {"model_name": "b"})]
 
-    assert figures(read(one)) == {("a", None): {"running": [1], "waiting": [2]}}
-    assert figures(read(two)) == {("a", None): {"running": [1]}, ("b", None): {"running": [4]}}
+    assert values(read(one)) == {("a", None): {"running": [1], "waiting": [2]}}
+    assert values(read(two)) == {("a", None): {"running": [1]}, ("b", None): {"running": [4]}}
     assert (read(one).wrong, read(two).wrong) == ({}, {"model": 1})
 
 
@@ -218,7 +218,7 @@ def test_an_empty_label_names_no_model() -> None:
     """The same as a label that is missing."""
     line = Line("nv_trt_llm_request_metrics", 2, {"model": "", "request_type": "waiting"})
 
-    assert figures(read([line], TRITON)) == {(None, None): {"waiting": [2]}}
+    assert values(read([line], TRITON)) == {(None, None): {"waiting": [2]}}
 
 
 # Start time
@@ -227,7 +227,7 @@ def test_an_empty_label_names_no_model() -> None:
 @pytest.mark.parametrize(
     ("values", "started_at_s"),
     [([], None), ([1.5], 1.5), ([float("nan")], None), ([1.5, 2.5], None)],
-    ids=["not told", "told", "no number", "of several processes"],
+    ids=["missing", "one", "no number", "of several processes"],
 )
 def test_the_start_time_is_known_when_one_process_tells_it(values: list[float], started_at_s: float | None) -> None:
     """Several processes behind one address are not one."""

@@ -21,8 +21,8 @@ from producers.engines.registry import (
     remembered,
 )
 from producers.engines.target import EngineTarget, Job
-from schemas.build import block_from_rows
-from schemas.events import ENGINE_EVENTS
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import ENGINE_EVENTS
 
 TARGET = EngineTarget("e", "http://127.0.0.1:8000")
 GPUS = {"G0": {110: "worker 0"}, "G1": {111: "worker 1"}, "G2": {900: "train"}, "G3": {}}
@@ -144,7 +144,7 @@ def test_groups_are_the_connected_parts_in_any_order(uses: dict[str, tuple[str, 
     assert placement_groups(dict(shuffled), "h") == {engine: expected.get(engine, "h") for engine in uses}
 
 
-# The place of each GPU
+# Placement of each GPU
 
 TRAINING = Job("training", r"\btorchrun\b|train")
 TUNING = Job("fine_tuning", "axolotl")
@@ -185,7 +185,7 @@ def test_a_gpu_has_the_workload_that_all_known_work_on_it_agrees_on(
 
 
 def test_serving_and_training_on_one_gpu_is_no_single_workload() -> None:
-    """Its figures are of both."""
+    """Its values are of both."""
     place = placement_of([Registration("a", "a", gpu_uuids=("G",))], [TRAINING], {"G": {1: "train"}}, "h")
 
     assert place == {"G": {"engine_id": "a", "placement_group": "a", "workload": None}}
@@ -207,7 +207,7 @@ KNOWN = Registration(
 )
 
 
-def test_configuration_comes_before_what_the_engine_tells() -> None:
+def test_configuration_comes_before_what_the_engine_reports() -> None:
     """Fact by fact."""
     target = replace(TARGET, model="ours", precision="fp8", tensor_parallel=2)
     facts = Facts(model="theirs", precision="bf16", model_version="r1", engine_version="1", context_tokens_max=9)
@@ -224,7 +224,7 @@ def test_a_first_sight_registers() -> None:
     assert announcement(None, Registration("e", "h")) == ("registered", "an engine serves a model it does not name")
 
 
-def test_nothing_new_is_not_told() -> None:
+def test_nothing_new_is_not_announced() -> None:
     """Every second."""
     assert announcement(KNOWN, KNOWN) is None
 
@@ -241,7 +241,7 @@ def test_nothing_new_is_not_told() -> None:
         (replace(KNOWN, model="qwen", precision="bf16"), "model llama -> qwen; precision fp8 -> bf16"),
     ],
 )
-def test_a_deployment_is_told_with_what_changed(now: Registration, message: str) -> None:
+def test_a_deployment_is_announced_with_what_changed(now: Registration, message: str) -> None:
     """From what to what."""
     assert announcement(KNOWN, now) == ("changed", message)
 
@@ -262,7 +262,7 @@ def test_a_move_and_what_is_learned_later_is_no_deployment(
     assert announcement(before, now) == ("registered", message)
 
 
-def test_what_is_not_told_now_is_remembered() -> None:
+def test_what_is_not_known_now_is_remembered() -> None:
     """An engine that does not answer has not changed."""
     silent = Registration("e", "e", engine_kind="vllm")
 

@@ -11,8 +11,8 @@ from producers.differences import INTERVAL_MS_MAX, plausible
 from producers.engines.reading import Reading, read
 from producers.engines.rows import SERIES_MAX, Known, engine_rows
 from producers.exposition import parse
-from schemas.build import block_from_rows
-from schemas.events import ENGINE_SAMPLES
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import ENGINE_SAMPLES
 
 SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
 
@@ -228,7 +228,7 @@ def test_differences_of_the_two_vllm_scrapes_are_those_of_the_load_between_them(
 def reading(
     *, started_at_s: float | None = None, whole: bool = True, kind: str = "vllm", **totals: dict[str, int | None]
 ) -> Reading:
-    """Of one model; figures by name, each with its series."""
+    """Of one model; fields by name, each with its series."""
     return Reading(kind, started_at_s, {("m", None): totals}, {}, whole)
 
 
@@ -259,7 +259,7 @@ def test_a_counter_becomes_what_was_counted_since(name: str) -> None:
     assert grown(before, now) == {"interval_ms": 1_000, name: 7}
 
 
-def test_nothing_counted_is_zero_and_nothing_told_is_unknown() -> None:
+def test_nothing_counted_is_zero_and_nothing_reported_is_unknown() -> None:
     """A rate over no requests is somebody else's question."""
     assert grown(reading(prompt_tokens={"a": 4}), reading(prompt_tokens={"a": 4}))["prompt_tokens"] == 0
     assert grown(reading(running={"a": 4}), reading(running={"a": 4})) == {"interval_ms": 1_000, "running": 4}
@@ -290,7 +290,7 @@ def test_a_series_that_was_unreadable_from_the_start_begins_with_its_first_value
 
 
 def test_a_series_that_is_missing_or_unreadable_for_a_while_is_caught_up_with() -> None:
-    """Its figure is unknown meanwhile, and nothing is counted twice or lost."""
+    """Its field is unknown meanwhile, and nothing is counted twice or lost."""
     values: list[dict[str, int | None]] = [{"a": 1, "b": 10}, {"a": 2, "b": None}, {"a": 3}, {"a": 4, "b": 16}]
     known, got = None, []
     for at, value in enumerate(values):
@@ -347,7 +347,7 @@ def test_another_engine_at_the_address_is_a_restart() -> None:
     assert grown(reading(prompt_tokens={"": 10}), reading(kind="sglang", prompt_tokens={"": 12}))["prompt_tokens"] == 12
 
 
-def test_a_gap_is_told_window_by_window() -> None:
+def test_a_gap_is_split_by_window() -> None:
     """After 25 s: what was counted by the time in each window; levels are those of now."""
     before = reading(running={"": 1}, prompt_tokens={"": 0}, generation_tokens={"": 5})
     now = reading(running={"": 2}, prompt_tokens={"": 101}, generation_tokens={"": None})
@@ -390,7 +390,7 @@ def test_shares_of_pools_are_averaged_and_levels_added() -> None:
 
 
 def test_too_many_series_are_forgotten_and_not_counted_from_zero() -> None:
-    """Memory has a limit; an engine with endless label values is followed by what it tells now."""
+    """Memory has a limit; an engine with endless label values is followed by its current series."""
     many = {str(at): 1 for at in range(SERIES_MAX)}
     _, known = engine_rows(None, reading(started_at_s=1.0, prompt_tokens=dict(many)), 0, 0)
     _, known = engine_rows(known, reading(started_at_s=1.0, prompt_tokens={"new": 5}), 1_000, 1_000)

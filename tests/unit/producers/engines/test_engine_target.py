@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from producers.engines.target import EngineTarget, Job, name_of, sought, target_of
+from producers.engines.target import EngineTarget, Job, sought, target_of
 from runtime.edge_config import EngineConfig
 from schemas.errors import ConfigError
 
@@ -30,20 +30,6 @@ def test_a_configured_engine_is_a_target() -> None:
     assert target_of(EngineConfig(url="http://x:1", engine_id="mine"), "h-1").engine_id == "mine"
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [
-        ("http://127.0.0.1:8000/metrics", "h-1:8000"),
-        ("http://localhost", "h-1:80"),
-        ("https://[::1]/", "h-1:443"),
-        ("http://10.0.0.7:8000", "10.0.0.7:8000"),
-    ],
-)
-def test_an_engine_is_named_by_host_and_port(url: str, name: str) -> None:
-    """Unique in the deployment, which a loopback address is not."""
-    assert name_of(url, "h-1") == name
-
-
 def test_ports_are_sought_on_this_host() -> None:
     """Nobody said that an engine is there."""
     assert sought([8000, 30000], "h-1") == [
@@ -58,6 +44,7 @@ def test_ports_are_sought_on_this_host() -> None:
         ("http://127.0.0.1:8000", None, 8000, True),
         ("http://127.0.0.1:8002", "http://127.0.0.1:8000", 8000, True),
         ("http://127.0.0.1:8002", "https://api.example", 443, False),
+        ("http://0.0.0.0:8000", None, 8000, True),
         ("http://engine", None, 80, False),
     ],
 )

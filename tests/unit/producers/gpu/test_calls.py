@@ -6,10 +6,10 @@ from typing import Any
 import pynvml
 import pytest
 
-from fleetpulse.bench import nvml_stub
 from producers.gpu.calls import CALLS, NvmlCall, together
-from producers.gpu.device import Asked, Device, Found
+from producers.gpu.device import Device, Found, RawReading
 from producers.gpu.ready import codes_of
+from tests import nvml_stub
 
 READY = [call for call in CALLS if call.raw is not None]
 
@@ -20,8 +20,8 @@ def handle_and_found() -> Found:
 
 
 @pytest.mark.parametrize("call", READY, ids=[call.name for call in READY])
-def test_a_call_made_ready_tells_what_pynvml_tells(call: NvmlCall) -> None:
-    """Its buffer is read as bytes: the layout must be that of nvml.h, and it must be told anew each time."""
+def test_a_prepared_call_returns_what_pynvml_returns(call: NvmlCall) -> None:
+    """Its buffer is read as bytes: the layout must be that of nvml.h, and it must be filled at each call."""
     gpus = nvml_stub.gpus(1)
     with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
         handle = handle_and_found().handle
@@ -30,25 +30,25 @@ def test_a_call_made_ready_tells_what_pynvml_tells(call: NvmlCall) -> None:
         ready = together([call], handle)
 
         assert call.raw.layout.size == ctypes.sizeof(call.raw.made())
-        assert (codes_of(ready.asks), ready.told()) == ([0], call.read(handle))
+        assert (codes_of(ready.c_calls), ready.decode()) == ([0], call.read(handle))
         gpus[0].calls |= {
             "nvmlDeviceGetUtilizationRates": {"gpu": 7, "memory": 3},
             "nvmlDeviceGetTemperature": -5,
             "nvmlDeviceGetMarginTemperature": {"marginTemperature": -3},
         }
-        assert (codes_of(ready.asks), ready.told()) == ([0], call.read(handle))
+        assert (codes_of(ready.c_calls), ready.decode()) == ([0], call.read(handle))
 
 
-def test_calls_that_are_made_together_are_told_together() -> None:
+def test_calls_that_are_made_together_are_decoded_together() -> None:
     """Each number under its own key, whatever lies before it in memory."""
     with nvml_stub.installed(nvml_stub.NvmlStub(nvml_stub.gpus(1))) as stub:
         handle = handle_and_found().handle
         ready = together(READY, handle)
-        told = {key: value for call in READY for key, value in call.read(handle).items()}
+        values = {key: value for call in READY for key, value in call.read(handle).items()}
         stub.calls.clear()
 
-        assert (codes_of(ready.asks), ready.told()) == ([0] * len(READY), told)
-        assert (sum(stub.calls.values()), len(told)) == (len(READY), 14)
+        assert (codes_of(ready.c_calls), ready.decode()) == ([0] * len(READY), values)
+        assert (sum(stub.calls.values()), len(values)) == (len(READY), 14)
 
 
 class OlderDriver(nvml_stub.NvmlStub):
@@ -63,8 +63,8 @@ class OlderDriver(nvml_stub.NvmlStub):
         return nvml_stub.NOT_SUPPORTED
 
 
-def test_an_older_driver_is_asked_in_its_own_way() -> None:
-    """What cannot be made ready, or is refused, is asked as before; what the older way lacks is null."""
+def test_an_older_driver_is_called_in_its_own_way() -> None:
+    """What cannot be prepared, or is refused, is called by pynvml; what the older call lacks is null."""
     with nvml_stub.installed(OlderDriver(nvml_stub.gpus(1))):
         device = Device(handle_and_found())
         device.read(1_000, 1_000)
@@ -76,7 +76,7 @@ def test_an_older_driver_is_asked_in_its_own_way() -> None:
 
 
 def test_a_call_that_fails_now_and_then_stays_ready() -> None:
-    """An error that is no refusal is told, and the figure missing this once."""
+    """An error that is no refusal is kept, and the field is missing this once."""
     gpus = nvml_stub.gpus(1)
     with nvml_stub.installed(nvml_stub.NvmlStub(gpus)):
         device = Device(handle_and_found())
@@ -89,8 +89,8 @@ def test_a_call_that_fails_now_and_then_stays_ready() -> None:
         assert device.read(3_000, 3_000).values["clock_sm"] == 1_500
 
 
-def test_a_driver_that_refuses_later_is_asked_in_an_older_way_from_then_on() -> None:
-    """The figure is missing once; what asks in the older way is the reading itself, which may take its time."""
+def test_a_driver_that_refuses_later_is_called_in_an_older_way_from_then_on() -> None:
+    """The field is missing once; the older call is made in the reading itself, which may take its time."""
 
     class Refusing(nvml_stub.NvmlStub):
         refuses = False
@@ -105,12 +105,12 @@ def test_a_driver_that_refuses_later_is_asked_in_an_older_way_from_then_on() -> 
         device = Device(handle_and_found())
         device.read(1_000, 1_000)
         stub.refuses = True
-        asked = device.ask(2_000, 2_000)
-        assert isinstance(asked, Asked)
-        reading = device.told(asked)
-        later = device.ask(3_000, 3_000)
+        raw = device.poll(2_000, 2_000)
+        assert isinstance(raw, RawReading)
+        reading = device.decode(raw)
+        later = device.poll(3_000, 3_000)
 
     assert "clock_reasons" not in reading.values
-    assert not isinstance(later, Asked)
+    assert not isinstance(later, RawReading)
     assert later.values["clock_reasons"] == 4
     assert "clock_reasons" not in device.refused

@@ -11,7 +11,7 @@ from producers.gpu.collector import GpuCollector, GpuEvents
 from producers.gpu.events import ECC
 from runtime.clock import VirtualClock
 from schemas.errors import UnavailableError
-from schemas.machine_events import GPU_EVENTS, GPU_SAMPLES
+from schemas.events.machine_events import GPU_EVENTS, GPU_SAMPLES
 from tests.fake_nvml import FakeNvml, gpus_of, installed
 from tests.unit.producers.gpu.conftest import LABELS
 
@@ -32,7 +32,7 @@ def test_events_come_before_samples() -> None:
     assert (samples.event, [row["gpu_uuid"] for row in samples.rows]) == (GPU_SAMPLES, [fine.uuid])
 
 
-def test_what_the_driver_tells_of_memory_errors_is_not_told_twice() -> None:
+def test_memory_errors_that_the_driver_reports_are_not_reported_twice() -> None:
     """With a source of events beside it, samples keep quiet about that GPU."""
     loud, quiet = gpus_of("mock_h100", 2)
     loud.calls["nvmlDeviceGetSupportedEventTypes"] = ECC
@@ -52,7 +52,7 @@ def test_what_the_driver_tells_of_memory_errors_is_not_told_twice() -> None:
 
 
 def test_events_do_not_wait_for_a_sample_that_hangs() -> None:
-    """An XID is told while another thread is stuck in the driver."""
+    """An XID is reported while another thread is stuck in the driver."""
     hangs, other = gpus_of("mock_h100", 2)
     library = FakeNvml([hangs, other])
     with installed(library):
@@ -75,16 +75,16 @@ def test_events_do_not_wait_for_a_sample_that_hangs() -> None:
     assert still_sampling
 
 
-def test_the_reading_thread_s_processor_time_is_told() -> None:
+def test_the_reading_thread_s_processor_time_is_returned() -> None:
     """The caller's own time does not hold it."""
     with installed(FakeNvml(list(gpus_of("mock_h100", 8)))):
         collector = GpuCollector(IDENTITY, 1_000)
         collector.collect(1_000)
-        told = [collector.cpu_s(), collector.cpu_s()]
+        spent_s = [collector.cpu_s(), collector.cpu_s()]
         collector.close()
 
-    assert told[0] > 0
-    assert told[1] == 0
+    assert spent_s[0] > 0
+    assert spent_s[1] == 0
 
 
 def test_counters_are_kept_where_the_agent_says(tmp_path: Path) -> None:

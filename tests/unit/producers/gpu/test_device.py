@@ -36,14 +36,14 @@ def found() -> Found:
 
 
 def read(values: FieldValues) -> tuple[dict[str, int], dict[str, int]]:
-    assert codes_of(values.asks(found().handle)) == [0]
-    return values.told()
+    assert codes_of(values.c_calls(found().handle)) == [0]
+    return values.decode()
 
 
 def means(reader: GpmReader, metrics: tuple[int, ...], at_ms: int) -> tuple[dict[int, int], dict[int, int]]:
-    assert not any(codes_of(reader.asks(metrics, at_ms)))
+    assert not any(codes_of(reader.c_calls(metrics, at_ms)))
     assert not any(codes_of(reader.compares()))
-    return reader.told()
+    return reader.decode()
 
 
 def test_an_entry_has_the_size_of_the_driver_s() -> None:
@@ -56,7 +56,7 @@ def test_an_entry_has_the_size_of_the_driver_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "expected"),
+    ("kind", "value", "expected"),
     [
         (pynvml.NVML_VALUE_TYPE_DOUBLE, 12.9, 12),
         (pynvml.NVML_VALUE_TYPE_DOUBLE, float("nan"), None),
@@ -72,17 +72,17 @@ def test_an_entry_has_the_size_of_the_driver_s() -> None:
         (77, 5, None),
     ],
 )
-def test_a_value_is_read_by_its_type(gpu: FakeGpu, kind: int, told: float, expected: int | None) -> None:
+def test_a_value_is_read_by_its_type(gpu: FakeGpu, kind: int, value: float, expected: int | None) -> None:
     """The driver's words for "not available" are no amounts."""
-    gpu.fields[82], gpu.field_types[82] = told, kind
+    gpu.fields[82], gpu.field_types[82] = value, kind
 
     values, failed = read(FieldValues([Value(82)]))
 
     assert (values.get("field 82"), failed) == (expected, {})
 
 
-def test_values_are_scaled_and_failures_told(gpu: FakeGpu) -> None:
-    """Each field by itself; scopes are asked for."""
+def test_values_are_scaled_and_failures_returned(gpu: FakeGpu) -> None:
+    """Each field by itself; scopes are passed on."""
     gpu.fields |= {74: 5_999, (202, 3): 11, 230: Error(NOT_SUPPORTED)}
     wanted = FieldValues([Value(74, per=1_000), Value(202, 3, times=1_024), Value(202, 4), Value(230)])
 
@@ -93,13 +93,13 @@ def test_values_are_scaled_and_failures_told(gpu: FakeGpu) -> None:
 
 
 def test_no_fields_are_no_call(gpu: FakeGpu) -> None:
-    """Nor do they tell anything."""
-    assert FieldValues([]).asks(found().handle) == ()
-    assert FieldValues([]).told() == ({}, {})
+    """Nor do they return anything."""
+    assert FieldValues([]).c_calls(found().handle) == ()
+    assert FieldValues([]).decode() == ({}, {})
 
 
 def test_a_driver_may_change_its_mind_about_a_field(gpu: FakeGpu) -> None:
-    """From one reading to the next: its type, and whether it tells anything."""
+    """From one reading to the next: its type, and whether it has a value."""
     wanted, kinds = FieldValues([Value(82), Value(83)]), gpu.field_types
     gpu.fields |= {82: 5, 83: 6}
     seen = [read(wanted)]
@@ -127,7 +127,7 @@ def test_activity_is_the_mean_since_the_sample_before(gpu: FakeGpu) -> None:
     assert seen == [({}, {}), ({}, {}), ({2: 832_500, 3: 1_000_000, 5: 0}, {99: NOT_SUPPORTED})]
 
 
-def test_an_instance_is_asked_for_through_its_gpu(gpu: FakeGpu) -> None:
+def test_an_instance_is_read_through_its_gpu(gpu: FakeGpu) -> None:
     """By its number."""
     mig(gpu, "1g.10gb", "2g.20gb")
     reader = GpmReader(found().handle, gpu.instances[1].instance_id)
@@ -143,9 +143,9 @@ def test_after_a_sample_that_failed_the_one_before_is_compared(gpu: FakeGpu) -> 
     means(reader, (2,), 1_000)
     kept = reader._samples[reader._newest]
     gpu.gpm = {}
-    failed = codes_of(reader.asks((2,), 2_000))
+    failed = codes_of(reader.c_calls((2,), 2_000))
     gpu.gpm = {2: 25.0}
-    reader.asks((2,), 2_050)
+    reader.c_calls((2,), 2_050)
 
     assert failed == [NOT_SUPPORTED]
     assert reader._compared.sample1.contents is not None
@@ -178,7 +178,7 @@ def test_a_device_finds_out_what_it_can_and_says_what_not(gpu: FakeGpu) -> None:
 
 @pytest.mark.parametrize(("code", "error"), [(LOST, GpuLostError), (pynvml.NVML_ERROR_UNINITIALIZED, DriverGoneError)])
 def test_a_device_that_does_not_answer_raises(gpu: FakeGpu, code: int, error: type[Exception]) -> None:
-    """Whatever it is asked."""
+    """At any call."""
     device = Device(found())
     gpu.lost = code
 
@@ -192,13 +192,13 @@ def test_a_device_that_tells_nothing_at_all_is_lost(gpu: FakeGpu) -> None:
     device.read(1_000, 5)
     gpu.lost = pynvml.NVML_ERROR_INVALID_ARGUMENT
 
-    with pytest.raises(GpuLostError, match="tells nothing"):
+    with pytest.raises(GpuLostError, match="returns no values"):
         device.read(2_000, 1_005)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_RESET_REQUIRED])
 def test_a_field_that_is_not_found_is_no_lost_gpu(gpu: FakeGpu, code: int) -> None:
-    """A card without links says so of its link fields; all else is told."""
+    """A card without links says so of its link fields; all else is read."""
     gpu.fields[138] = Error(code)
 
     assert Device(found()).read(1_000, 5).values["field 83"] == 600_000
@@ -237,7 +237,7 @@ def test_devices_are_listed_with_their_instances(gpu: FakeGpu) -> None:
 
 
 def test_a_gpu_that_cannot_be_named_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """And told; the others are listed under their own numbers."""
+    """And logged; the others are listed under their own numbers."""
     gpus = gpus_of("mock_h100", 3)
     gpus[1].lost = LOST
     with installed(FakeNvml(list(gpus))):
@@ -268,12 +268,12 @@ def test_without_a_driver_nothing_is_listed() -> None:
             inventory.found()
 
 
-def test_errors_are_told_apart(gpu: FakeGpu) -> None:
-    """Those of one figure, of one GPU, of the driver."""
+def test_errors_are_distinguished(gpu: FakeGpu) -> None:
+    """Those of one field, of one GPU, of the driver."""
     raise_if_gone(NOT_SUPPORTED)
     with pytest.raises(GpuLostError):
         raise_if_gone(LOST)
-    with pytest.raises(DriverGoneError, match="started anew"):
+    with pytest.raises(DriverGoneError, match="restart the agent"):
         raise_if_gone(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
     assert why(pynvml.NVML_ERROR_TIMEOUT) == "Timeout"
     assert answered(pynvml.nvmlDeviceGetFanSpeed, found().handle) is None

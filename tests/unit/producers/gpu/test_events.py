@@ -12,9 +12,9 @@ from producers.gpu.device import Found
 from producers.gpu.events import ECC, EVENT_TYPES, REPEAT_MS, WANTED, EventSource, RateLimit, happening
 from producers.gpu.transitions import Happening
 from runtime.clock import VirtualClock
-from schemas.build import block_from_rows
-from schemas.event_fields import ACTIONS, GPU_EVENT_KINDS
-from schemas.machine_events import GPU_EVENTS
+from schemas.codec.build import block_from_rows
+from schemas.events.event_fields import ACTIONS, GPU_EVENT_KINDS
+from schemas.events.machine_events import GPU_EVENTS
 from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
 from tests.unit.producers.gpu.conftest import LABELS
 
@@ -28,7 +28,7 @@ ONE, TWO = (Found(f"GPU-{number}", None, None, number) for number in (1, 2))
 
 @pytest.fixture
 def library() -> Iterator[FakeNvml]:
-    """Two GPUs: the first tells of memory errors too."""
+    """Two GPUs: the first reports memory errors too."""
     gpus = gpus_of("mock_h100", 2)
     gpus[0].calls["nvmlDeviceGetSupportedEventTypes"] = XID | ECC | pynvml.nvmlEventTypeClock
     with ExitStack() as stack:
@@ -82,18 +82,22 @@ def test_what_waits_is_taken_together(library: FakeNvml) -> None:
     assert waited(events) == []
 
 
-def test_types_that_a_gpu_does_not_have_are_not_asked_for(library: FakeNvml) -> None:
-    """Nor clocks, of which there are too many; who tells of memory errors is known."""
+def test_types_that_a_gpu_does_not_have_are_not_registered(library: FakeNvml) -> None:
+    """Nor clocks, of which there are too many; which GPUs report memory errors is known."""
     events = source()
 
-    assert [events.tells(uuid) for uuid in ("GPU-00000000", "GPU-00000001", "GPU-unknown")] == [{"ecc"}, set(), set()]
+    assert [events.event_kinds(uuid) for uuid in ("GPU-00000000", "GPU-00000001", "GPU-unknown")] == [
+        {"ecc"},
+        set(),
+        set(),
+    ]
     assert pynvml.nvmlEventTypeClock & WANTED == pynvml.nvmlEventTypePState & WANTED == 0
     assert events.active
     assert events.current()
 
 
 def test_an_event_of_nobody_is_left_out(library: FakeNvml) -> None:
-    """A type that was not asked for."""
+    """A type that was not registered."""
     events = source()
     library.events.put((library.gpus[0], pynvml.nvmlEventTypePState, 2))
 
@@ -112,18 +116,18 @@ def test_every_type_has_a_meaning(each: object) -> None:
     assert event.message
 
 
-def test_what_repeats_is_told_once_a_second_with_its_number() -> None:
-    """By GPU and by what it is; nothing is held back for ever."""
+def test_what_repeats_is_emitted_once_a_second_with_its_number() -> None:
+    """By GPU and by what it is; nothing is suppressed for ever."""
     limit = RateLimit()
 
-    told = [limit.tell(ONE, FAULT, at_ms) for at_ms in (0, 1, REPEAT_MS - 1)]
-    other = limit.tell(TWO, FAULT, 2)
+    admitted = [limit.admit(ONE, FAULT, at_ms) for at_ms in (0, 1, REPEAT_MS - 1)]
+    other = limit.admit(TWO, FAULT, 2)
     early = limit.overdue(REPEAT_MS - 1)
     due = limit.overdue(REPEAT_MS)
     done = limit.overdue(REPEAT_MS * 3)
-    again = limit.tell(ONE, FAULT, REPEAT_MS * 3)
+    again = limit.admit(ONE, FAULT, REPEAT_MS * 3)
 
-    assert told == [FAULT, None, None]
+    assert admitted == [FAULT, None, None]
     assert other == FAULT
     assert early == []
     assert [(device, event.message, event.code) for device, event in due] == [
@@ -146,7 +150,7 @@ def test_what_was_held_back_comes_with_the_next_wait(library: FakeNvml) -> None:
 
 
 def test_while_something_is_held_back_a_wait_is_short(library: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is to be told after a second, however long the caller would wait."""
+    """It is to be emitted after a second, however long the caller would wait."""
     events, timeouts = source(), list[int]()
 
     def nothing(timeout_ms: int) -> None:
@@ -163,11 +167,11 @@ def test_while_something_is_held_back_a_wait_is_short(library: FakeNvml, monkeyp
 
 
 def test_a_clock_set_back_holds_nothing_back() -> None:
-    """What was told in the future is told again."""
+    """What was emitted in the future is emitted again."""
     limit = RateLimit()
-    limit.tell(ONE, FAULT, 1_000_000)
+    limit.admit(ONE, FAULT, 1_000_000)
 
-    assert limit.tell(ONE, FAULT, 5_000) == FAULT
+    assert limit.admit(ONE, FAULT, 5_000) == FAULT
 
 
 def events_of(clock: VirtualClock) -> GpuEvents:
@@ -188,16 +192,16 @@ def test_the_agent_gets_rows_of_the_event_at_once(library: FakeNvml) -> None:
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_GPU_IS_LOST])
 def test_a_source_that_broke_is_made_anew(library: FakeNvml, code: int) -> None:
-    """By the wait after; it tells what happens from then on."""
+    """By the wait after; it reports what happens from then on."""
     events = events_of(VirtualClock(NOW_MS))
     library.events.put(code)
 
     broken = events.wait(0)
-    told_meanwhile = events.tells("GPU-00000000")
+    kinds_meanwhile = events.event_kinds("GPU-00000000")
     library.events.put((library.gpus[0], XID, 13))
     healed = events.wait(0)
 
-    assert (broken, told_meanwhile) == ([], frozenset())
+    assert (broken, kinds_meanwhile) == ([], frozenset())
     assert [row["code"] for row in healed[0].rows] == [13]
     assert library.calls["nvmlEventSetCreate"] == 2
     assert library.calls["nvmlEventSetFree"] == 1
@@ -217,8 +221,8 @@ def test_without_a_driver_there_is_nothing_until_there_is_one(library: FakeNvml)
     assert library.calls["nvmlEventSetCreate"] == 1
 
 
-def test_a_gpu_that_could_not_be_asked_is_asked_again_after_a_minute(library: FakeNvml) -> None:
-    """The others tell meanwhile."""
+def test_a_gpu_that_could_not_be_registered_is_registered_after_a_minute(library: FakeNvml) -> None:
+    """The others report meanwhile."""
     clock = VirtualClock(NOW_MS)
     events = events_of(clock)
     lost = library.gpus[0]
@@ -227,14 +231,14 @@ def test_a_gpu_that_could_not_be_asked_is_asked_again_after_a_minute(library: Fa
 
     events.wait(0)
     lost.calls["nvmlDeviceGetSupportedEventTypes"] = XID | ECC
-    early = events.tells(lost.uuid)
+    early = events.event_kinds(lost.uuid)
     clock.advance(round(REOPEN_S * 1_000))
     events.wait(0)
 
-    assert (early, events.tells(lost.uuid)) == (set(), {"ecc"})
+    assert (early, events.event_kinds(lost.uuid)) == (set(), {"ecc"})
 
 
-def test_a_gpu_that_was_added_is_asked_too(library: FakeNvml) -> None:
+def test_a_gpu_that_was_added_is_registered_too(library: FakeNvml) -> None:
     """Within a minute."""
     clock = VirtualClock(NOW_MS)
     events = events_of(clock)

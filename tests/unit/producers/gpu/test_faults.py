@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from producers.gpu.faults import ACTIONS, RECOVERY_ACTIONS, UNLISTED_RECOVERY, UNLISTED_XID, XIDS, Fault, recovery, xid
-from schemas import event_fields
+from schemas.events import event_fields
 
 ALL = [*XIDS.values(), *RECOVERY_ACTIONS.values(), UNLISTED_XID, UNLISTED_RECOVERY]
 
@@ -16,7 +16,7 @@ def test_every_action_is_of_the_closed_set_and_fits_a_label() -> None:
 
 
 def test_what_is_critical_says_what_to_do() -> None:
-    """Nobody is called without being told what for."""
+    """Every fault that calls a person says what to do."""
     assert [fault for fault in ALL if fault.severity == "critical" and fault.action in ("none", "watch")] == []
 
 

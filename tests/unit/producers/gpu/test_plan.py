@@ -7,15 +7,15 @@ from producers.gpu.calls import CALLS
 from producers.gpu.fields import BY_NAME, COUNTER_KEYS, FIELDS, GPMS, VALUES
 from producers.gpu.plan import plan_for, shared_plan
 from producers.gpu.sources import ALL_LINKS, Call, Gpm, Value
+from schemas.events.machine_events import GPU_SAMPLES
 from schemas.fields import Role
-from schemas.machine_events import GPU_SAMPLES
 
 KEYS = sorted({source.key for field in FIELDS for source in field.sources()})
 OF_CALLS = {key for call in CALLS for key in call.keys}
 
 
 def test_the_table_holds_every_number_of_a_gpu_sample() -> None:
-    """In its unit; a counter where the event has a difference. Intervals and times are no figures."""
+    """In its unit; a counter where the event has a difference. Intervals and times are not in the table."""
     numbers = {
         field.name: field.unit
         for field in GPU_SAMPLES.of(Role.GAUGE, Role.DIFFERENCE, Role.ATTRIBUTE)
@@ -27,8 +27,8 @@ def test_the_table_holds_every_number_of_a_gpu_sample() -> None:
     assert {name for name in differences if BY_NAME[name].nature != "counter"} == set()
 
 
-def test_every_source_of_a_figure_can_be_read() -> None:
-    """Calls have their keys in the table of calls; no NVML field or GPM metric is asked twice."""
+def test_every_source_of_a_field_can_be_read() -> None:
+    """Calls have their keys in the table of calls; no NVML field or GPM metric is read twice."""
     calls = {source.key for field in FIELDS for source in field.sources() if isinstance(source, Call)}
 
     assert calls <= OF_CALLS
@@ -44,7 +44,7 @@ def test_counters_say_how_fast_they_may_grow() -> None:
     assert "field 82" not in COUNTER_KEYS
 
 
-def test_links_are_told_apart_from_their_sum() -> None:
+def test_links_are_distinguished_from_their_sum() -> None:
     """By key and by scope."""
     assert [(Value(202, link).key, Value(202, link).scope) for link in (None, 0, 17, ALL_LINKS)] == [
         ("field 202", 0),
@@ -66,7 +66,7 @@ def test_a_plan_begins_with_the_best_source_of_everything() -> None:
 
 
 def test_what_is_refused_is_replaced_by_the_next_source() -> None:
-    """Down to none: then the figure is missing."""
+    """Down to none: then the field is missing."""
     refused = {"field 83", "field 269", "field 270", "field 202", "field 138", "field 230", "field 202 link 3"}
 
     plan = plan_for(refused)
@@ -84,12 +84,12 @@ def test_an_option_of_which_something_is_left_is_kept() -> None:
 
 @given(st.sets(st.sampled_from(KEYS)))
 def test_a_plan_asks_for_nothing_that_was_refused(refused: set[str]) -> None:
-    """And for every figure of which any source is left."""
+    """And for every field of which any source is left."""
     plan = plan_for(refused)
 
-    asked = {value.key for value in plan.values} | plan.calls | {Gpm(id).key for id in plan.gpms}
-    assert asked.isdisjoint(refused)
-    assert {key for keys in plan.parts.values() for key in keys} <= asked
+    read = {value.key for value in plan.values} | plan.calls | {Gpm(id).key for id in plan.gpms}
+    assert read.isdisjoint(refused)
+    assert {key for keys in plan.parts.values() for key in keys} <= read
     for field in FIELDS:
         assert (field.name in plan.missing) == all(source.key in refused for source in field.sources())
 

@@ -9,9 +9,9 @@ from producers.collector import Identity
 from producers.gpu.collector import GpuProcessCollector
 from producers.gpu.library import DriverGoneError
 from producers.gpu.processes import PROCESSES_MAX, ProcessReader, mean_by_pid
-from schemas.build import block_from_rows
+from schemas.codec.build import block_from_rows
 from schemas.errors import UnavailableError
-from schemas.machine_events import GPU_PROCESSES
+from schemas.events.machine_events import GPU_PROCESSES
 from tests.fake_nvml import Error, FakeNvml, gpus_of, installed, mig
 from tests.unit.producers.gpu.conftest import LABELS
 
@@ -73,14 +73,14 @@ def test_a_process_has_its_name_memory_container_and_pod(proc: Path) -> None:
 
 
 def test_a_gpu_without_processes_costs_one_call(proc: Path) -> None:
-    """Utilisation is asked for where there is somebody."""
+    """Utilization is read where there are processes."""
     (gpu,) = gpus_of("mock_h100")
     gpu.process_samples = [(41, 1_000, 90)]
 
     with installed(FakeNvml([gpu])):
         assert ProcessReader(proc).rows(5, LABELS, {}) == []
 
-    assert "nvmlDeviceGetProcessUtilization" not in gpu.asked
+    assert "nvmlDeviceGetProcessUtilization" not in gpu.called
 
 
 def test_processes_of_an_instance_stand_with_the_instance(proc: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_driver_that_is_gone_ends_the_reading(proc: Path) -> None:
 
 
 def test_more_processes_than_the_limit_are_left_out(proc: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """And that is told."""
+    """And that is logged."""
     (gpu,) = gpus_of("mock_h100")
     gpu.processes = [(pid, GIB) for pid in range(1_000, 1_001 + PROCESSES_MAX)]
 
@@ -129,7 +129,7 @@ def test_more_processes_than_the_limit_are_left_out(proc: Path, caplog: pytest.L
         rows = ProcessReader(proc).rows(5, LABELS, {})
 
     assert len(rows) == PROCESSES_MAX
-    assert [record.message for record in caplog.records] == ["processes on a GPU are left out: there are too many"]
+    assert [record.message for record in caplog.records] == ["too many processes on a GPU: the rest is left out"]
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ def test_what_is_remembered_is_compared_within_a_minute(age_ms: int, kept: bool)
         (Era(None, "580.65.06"), Remembered({}, "580.65.06")),
     ],
     ids=[
-        "the machine was started anew",
+        "the machine was restarted",
         "the driver was replaced",
         "the driver is not known",
         "the start is not known",
     ],
 )
 def test_counters_of_another_era_are_not_compared(era: Era, expected: Remembered) -> None:
-    """They began anew since; the driver of then is told."""
+    """They restarted from 0 since; the driver of then is returned."""
     assert decoded(encoded(ERA, READINGS), era, 50_000) == expected
 
 
@@ -65,9 +65,9 @@ def test_a_start_that_neither_knows_is_not_the_same() -> None:
 )
 def test_a_file_that_is_not_ours_is_ignored(change: dict[str, object]) -> None:
     """Whole."""
-    told = orjson.loads(encoded(ERA, READINGS)) | change
+    kept = orjson.loads(encoded(ERA, READINGS)) | change
 
-    assert decoded(orjson.dumps(told), ERA, 50_000) == NOTHING
+    assert decoded(orjson.dumps(kept), ERA, 50_000) == NOTHING
 
 
 @given(st.binary(max_size=200))
@@ -98,7 +98,7 @@ def test_a_file_is_replaced_and_read_again(tmp_path: Path) -> None:
 
 
 def test_a_kill_during_the_writing_leaves_the_reading_before(tmp_path: Path) -> None:
-    """Its rows were not handed on: what they would have told is in the next difference."""
+    """Its rows were not handed on: their growth is in the next difference."""
     path = tmp_path / "counters"
     file = CounterFile(path, ERA)
     file.save(READINGS)
@@ -112,7 +112,7 @@ def test_a_kill_during_the_writing_leaves_the_reading_before(tmp_path: Path) -> 
 
 
 def test_more_than_a_slot_holds_is_not_remembered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What was remembered before stays; it is told."""
+    """What was remembered before stays; it is logged."""
     file = CounterFile(tmp_path / "counters", ERA)
     file.save(READINGS)
 
@@ -134,7 +134,7 @@ def test_a_file_of_an_earlier_format_is_replaced(tmp_path: Path) -> None:
     assert (before, CounterFile(path, ERA).load(50_000)) == (NOTHING, Remembered(READINGS, ERA.driver))
 
 
-def test_a_disk_that_fails_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_fails_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """And costs nothing else."""
     file = CounterFile(tmp_path / "missing" / "counters.json", ERA)
 
@@ -142,13 +142,13 @@ def test_a_disk_that_fails_is_told_once(tmp_path: Path, caplog: pytest.LogCaptur
         for _ in range(3):
             file.save(READINGS)
 
-    assert [record.message for record in caplog.records] == ["GPU counters are not remembered over a restart"]
+    assert [record.message for record in caplog.records] == ["GPU counters cannot be kept over a restart"]
     assert file.load(0) == NOTHING
 
 
 def test_this_start_of_the_machine_has_an_id() -> None:
-    """The same each time, where the system tells; it has no end of line."""
-    told = boot_id()
+    """The same each time, where the system has one; it has no end of line."""
+    boot = boot_id()
 
-    assert told == boot_id()
-    assert told is None or told == told.strip() != ""
+    assert boot == boot_id()
+    assert boot is None or boot == boot.strip() != ""

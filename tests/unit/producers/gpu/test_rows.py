@@ -28,7 +28,7 @@ def reading(after_ms: int, **values: int) -> Reading:
 
 
 def test_a_first_reading_has_levels_alone() -> None:
-    """What needs two readings is not there; what was not told is null."""
+    """What needs two readings is not there; what is missing is null."""
     assert sample_rows(SHAPE, None, reading(0, field_185=90_000, field_83=5, field_142=1, field_143=2)) == [
         {
             "at_ms": AT_MS,
@@ -83,13 +83,13 @@ def test_throttled_time_is_the_sum_of_its_causes(
 
 
 @pytest.mark.parametrize(
-    ("after_ms", "told"), [(0, False), (-1, False), (1, True), (3_600_000, True), (3_600_001, False)]
+    ("after_ms", "covered"), [(0, False), (-1, False), (1, True), (3_600_000, True), (3_600_001, False)]
 )
-def test_differences_cover_no_more_than_an_hour(after_ms: int, told: bool) -> None:
+def test_differences_cover_no_more_than_an_hour(after_ms: int, covered: bool) -> None:
     """A machine that slept, or a clock that went back, gives levels alone."""
     rows = sample_rows(SHAPE, Reading(AT_MS, 0, {"field 83": 1}), Reading(AT_MS + after_ms, after_ms, {"field 83": 2}))
 
-    assert ("energy_mj" in rows[-1]) == told
+    assert ("energy_mj" in rows[-1]) == covered
 
 
 def test_a_counter_that_was_misread_is_not_believed() -> None:
@@ -103,7 +103,7 @@ def test_a_counter_that_was_misread_is_not_believed() -> None:
     assert (first["energy_mj"], second["energy_mj"], third["energy_mj"]) == (None, 2_400, 600)
 
 
-def test_a_counter_not_told_once_is_made_up_for() -> None:
+def test_a_counter_not_read_once_is_made_up_for() -> None:
     """It is compared with the last reading that had it."""
     kept = counters(counters(None, reading(0, field_83=100, field_82=40)), reading(1_000, field_74=7))
 
@@ -130,7 +130,7 @@ def test_a_gap_gives_a_row_for_each_window() -> None:
     st.dictionaries(st.sampled_from(["energy_mj", "pcie_tx_bytes"]), st.none() | st.integers(0, 2**44)),
 )
 def test_a_split_loses_nothing(at_ms: int, interval_ms: int, grown: dict[str, int | None]) -> None:
-    """Every figure and the time itself add up; what is unknown is unknown in every row."""
+    """Every amount and the time itself add up; what is unknown is unknown in every row."""
     rows = split(at_ms, interval_ms, grown)
 
     assert sum(row["interval_ms"] or 0 for row in rows) == interval_ms
@@ -140,7 +140,7 @@ def test_a_split_loses_nothing(at_ms: int, interval_ms: int, grown: dict[str, in
         assert parts == [None] * len(rows) if amount is None else sum(part or 0 for part in parts) == amount
 
 
-def test_every_figure_of_a_plan_has_a_row() -> None:
+def test_every_field_of_a_plan_has_a_row() -> None:
     """Levels and counters together are the whole table."""
     plan = plan_for(())
     before, now = Reading(AT_MS, 0, {}), Reading(AT_MS + 1_000, 1_000, {})

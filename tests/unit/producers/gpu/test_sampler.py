@@ -8,11 +8,12 @@ from typing import Any
 import pynvml
 import pytest
 
+from producers.engines.placement import Placement
 from producers.gpu.sampler import NvmlSampler
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
-from schemas.build import block_from_rows
-from schemas.machine_events import GPU_EVENTS, GPU_SAMPLES
+from schemas.codec.build import block_from_rows
+from schemas.events.machine_events import GPU_EVENTS, GPU_SAMPLES
 from tests.fake_nvml import NOT_SUPPORTED, Error, FakeNvml, gpus_of, installed, mig
 from tests.unit.producers.gpu.conftest import LABELS, Open
 
@@ -88,7 +89,7 @@ GROWN = {
 
 @pytest.mark.parametrize("model", FIRST)
 def test_a_first_sample_has_levels_and_no_differences(open_on: Open, model: str) -> None:
-    """The figures of each recorded model in our units; what needs two readings is not there."""
+    """The fields of each recorded model in our units; what needs two readings is not there."""
     samples, events = open_on(gpus_of(model)).sample()
 
     assert events == []
@@ -96,8 +97,8 @@ def test_a_first_sample_has_levels_and_no_differences(open_on: Open, model: str)
 
 
 @pytest.mark.parametrize("model", FIRST)
-def test_a_second_sample_has_differences_and_no_slow_figures(open_on: Open, model: str) -> None:
-    """What changes slowly is asked once in ten seconds and null between; the power limit is told all the time."""
+def test_a_second_sample_has_differences_and_no_slow_fields(open_on: Open, model: str) -> None:
+    """What changes slowly is read once in ten seconds and null between; the power limit is in every sample."""
     host = open_on(gpus_of(model))
     host.sample()
 
@@ -106,7 +107,7 @@ def test_a_second_sample_has_differences_and_no_slow_figures(open_on: Open, mode
     assert samples == [{"at_ms": 2_000, **IDLE, **FIRST[model], **dict.fromkeys(SLOW), **GROWN}]
 
 
-def test_slow_figures_come_once_in_every_window(open_on: Open) -> None:
+def test_slow_fields_come_once_in_every_window(open_on: Open) -> None:
     """Spread over the GPUs, so that no second is dearer than the others."""
     host = open_on(gpus_of("mock_h100", 4))
 
@@ -116,16 +117,16 @@ def test_slow_figures_come_once_in_every_window(open_on: Open) -> None:
     assert max(sum(second) for second in seen[1:]) == 1
 
 
-def test_slow_counters_are_told_whole_when_they_are_read(open_on: Open) -> None:
+def test_slow_counters_are_emitted_whole_when_they_are_read(open_on: Open) -> None:
     """What grew since they were read last, ten seconds ago."""
     (gpu,) = gpus_of("mock_h100")
     host = open_on([gpu])
     host.sample()
     gpu.calls["nvmlDeviceGetPcieReplayCounter"] = 7
 
-    told = [host.sample()[0][0]["pcie_replays"] for _ in range(20)]
+    counts = [host.sample()[0][0]["pcie_replays"] for _ in range(20)]
 
-    assert [replays for replays in told if replays is not None] == [7, 0]
+    assert [replays for replays in counts if replays is not None] == [7, 0]
 
 
 def test_energy_is_the_difference_of_two_readings(open_on: Open) -> None:
@@ -156,24 +157,24 @@ def test_rows_of_every_model_fit_the_field_table(open_on: Open, model: str) -> N
         assert {name for row in samples for name in row} <= known
 
 
-def test_what_a_gpu_does_not_support_is_null_and_not_asked_again(
+def test_what_a_gpu_does_not_support_is_null_and_not_read_again(
     open_on: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Told once, in one line for all GPUs, with the reason; other figures are read as ever."""
+    """Logged once, in one line for all GPUs, with the reason; other fields are read as ever."""
     gpus = gpus_of("mock_h100", 2)
     for gpu in gpus:
         gpu.calls["nvmlDeviceGetUtilizationRates"] = Error(NOT_SUPPORTED)
     with caplog.at_level(logging.INFO):
         host = open_on(gpus)
         host.sample()
-    gpus[0].asked.clear()
+    gpus[0].called.clear()
 
     (row, _), _ = host.sample()
 
     assert "util_gpu_pct" not in row
     assert row["power_mw"] == 95_000
-    assert "nvmlDeviceGetUtilizationRates" not in gpus[0].asked
-    (line,) = [vars(record) for record in caplog.records if record.message == "GPUs are sampled"]
+    assert "nvmlDeviceGetUtilizationRates" not in gpus[0].called
+    (line,) = [vars(record) for record in caplog.records if record.message == "sampling GPUs"]
     assert (line["gpus"], line["driver"], line["models"]) == (2, "580.65.06", "NVIDIA H100 80GB HBM3")
     assert line["null"].count("util_gpu_pct not supported by the GPU") == 1
 
@@ -187,7 +188,7 @@ def test_a_better_source_is_read_where_the_gpu_has_it(open_on: Open) -> None:
     (row,), _ = host.sample()
 
     assert row["power_mw"] == 94_500
-    assert {"nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"}.isdisjoint(gpu.asked)
+    assert {"nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption"}.isdisjoint(gpu.called)
 
 
 def test_one_reading_makes_few_calls(open_on: Open) -> None:
@@ -198,11 +199,11 @@ def test_one_reading_makes_few_calls(open_on: Open) -> None:
     host = open_on([gpu])
     host.sample()
     host.sample()
-    gpu.asked.clear()
+    gpu.called.clear()
 
     host.sample()
 
-    assert sorted(gpu.asked) == [
+    assert sorted(gpu.called) == [
         "nvmlDeviceGetClockInfo",
         "nvmlDeviceGetCurrentClocksEventReasons",
         "nvmlDeviceGetFieldValues",
@@ -214,7 +215,7 @@ def test_one_reading_makes_few_calls(open_on: Open) -> None:
 
 
 def test_a_passing_failure_is_null_once(open_on: Open) -> None:
-    """It is asked again, and counters go on from the last known reading before it."""
+    """It is read again, and counters go on from the last known reading before it."""
     (gpu,) = gpus_of("mock_h100")
     host = open_on([gpu])
     host.sample()
@@ -231,7 +232,7 @@ def test_a_passing_failure_is_null_once(open_on: Open) -> None:
 
 
 def test_a_lost_gpu_is_one_event_and_its_return_another(open_on: Open) -> None:
-    """While it is lost there is no sample; afterwards differences begin anew."""
+    """While it is lost there is no sample; afterwards differences restart."""
     lost, fine = gpus_of("mock_h100", 2)
     host = open_on([lost, fine])
     host.sample()
@@ -242,7 +243,7 @@ def test_a_lost_gpu_is_one_event_and_its_return_another(open_on: Open) -> None:
     back, events = host.sample()
 
     assert [[row["gpu_uuid"] for row in samples] for samples, _ in seen] == [[fine.uuid], [fine.uuid]]
-    assert [told for _, told in seen] == [
+    assert [events for _, events in seen] == [
         [
             {
                 "at_ms": 2_000,
@@ -263,16 +264,16 @@ def test_a_lost_gpu_is_one_event_and_its_return_another(open_on: Open) -> None:
     assert block_from_rows(GPU_EVENTS.fields, seen[0][1] + events).rows == 2
 
 
-def test_a_gpu_that_hangs_is_told_and_does_not_take_the_others_with_it(open_on: Open) -> None:
-    """It is left behind once, not asked again, and found when its call comes back; its energy is not lost."""
+def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(open_on: Open) -> None:
+    """It is left behind once, not read again, and found when its call comes back; its energy is not lost."""
     first, hangs, last = gpus_of("mock_h100", 3)
     host = open_on([first, hangs, last], limit_s=0.3)
     host.sample()
     hangs.hangs = threading.Event()
-    hangs.asked.clear()
+    hangs.called.clear()
 
     seen = [host.sample() for _ in range(3)]
-    asked = list(hangs.asked)
+    called = list(hangs.called)
     hangs.fields[ENERGY] = 600_300
     release, hangs.hangs = hangs.hangs, None
     release.set()
@@ -280,19 +281,19 @@ def test_a_gpu_that_hangs_is_told_and_does_not_take_the_others_with_it(open_on: 
     back, events = host.sample()
 
     assert [[row["gpu_uuid"] for row in samples] for samples, _ in seen] == [[first.uuid, last.uuid]] * 3
-    assert [[(row["kind"], row["severity"], row["gpu_uuid"]) for row in told] for _, told in seen] == [
+    assert [[(row["kind"], row["severity"], row["gpu_uuid"]) for row in events] for _, events in seen] == [
         [("gpu_unresponsive", "critical", hangs.uuid)],
         [],
         [],
     ]
-    assert asked == ["nvmlDeviceGetUtilizationRates"]
+    assert called == ["nvmlDeviceGetUtilizationRates"]
     assert [row["gpu_uuid"] for row in back] == [first.uuid, hangs.uuid, last.uuid]
     assert (back[1]["energy_mj"], back[1]["interval_ms"]) == (300, 4_000)
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
 
 
 def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: pytest.LogCaptureFixture) -> None:
-    """It has no name yet: that is told, and it is found when it answers."""
+    """It has no name yet: that is logged, and it is found when it answers."""
     hangs, fine = gpus_of("mock_h100", 2)
     release = hangs.hangs = threading.Event()
     host = open_on([hangs, fine], limit_s=0.3)
@@ -305,7 +306,7 @@ def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: p
     samples, _ = host.sample()
 
     assert [row["gpu_uuid"] for row in at_first] == [fine.uuid]
-    assert "a GPU does not answer and cannot be named" in [record.message for record in caplog.records]
+    assert "GPU does not answer and is left out" in [record.message for record in caplog.records]
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
     assert [row["gpu_uuid"] for row in samples] == [fine.uuid, hangs.uuid]
 
@@ -359,10 +360,10 @@ def test_a_driver_that_is_away_loses_every_gpu_until_it_is_back(open_on: Open) -
     host.library.init, host.library.driver = 0, "590.48.01"
     samples, events = host.sample()
 
-    assert [[row["kind"] for row in told] for _, told in seen] == [["gpu_lost"], []]
+    assert [[row["kind"] for row in events] for _, events in seen] == [["gpu_lost"], []]
     assert [rows for rows, _ in seen] == [[], []]
     assert [(row["kind"], row["message"]) for row in events] == [
-        ("driver_restart", "the driver was started anew: 580.65.06, now 590.48.01"),
+        ("driver_restart", "the driver was restarted: 580.65.06, now 590.48.01"),
         ("gpu_found", "the GPU answers again"),
     ]
     assert len(samples) == 1
@@ -399,7 +400,7 @@ def test_a_gap_over_the_edge_of_a_window_is_split_there(open_on: Open, tmp_path:
     assert {row["gpu_uuid"] for row in samples} == {gpu.uuid}
 
 
-def test_a_driver_that_changed_while_nobody_looked_is_told(open_on: Open, tmp_path: Path) -> None:
+def test_a_driver_that_changed_while_nobody_looked_is_reported(open_on: Open, tmp_path: Path) -> None:
     """Its counters are not compared."""
     (gpu,) = gpus_of("mock_h100")
     memory, clock = tmp_path / "counters.json", VirtualClock(1_000_000)
@@ -413,11 +414,11 @@ def test_a_driver_that_changed_while_nobody_looked_is_told(open_on: Open, tmp_pa
 
     assert "energy_mj" not in row
     assert [(event["kind"], event["message"]) for event in events] == [
-        ("driver_restart", "the driver was started anew: 580.65.06, now 590.48.01")
+        ("driver_restart", "the driver was restarted: 580.65.06, now 590.48.01")
     ]
 
 
-def test_an_older_driver_is_asked_by_older_names(open_on: Open) -> None:
+def test_an_older_driver_is_called_by_older_names(open_on: Open) -> None:
     """Functions that came later have a predecessor; version 1 of the memory call knows nothing of reserved."""
     missing = (
         "nvmlDeviceGetTemperatureV",
@@ -496,7 +497,7 @@ def test_instances_that_come_and_go_are_noticed(open_on: Open) -> None:
     assert host.sampler.gpu_uuids == (gpu.uuid, "MIG-00000000-1")
 
 
-def test_a_gpu_that_is_divided_is_asked_anew_what_it_tells(open_on: Open) -> None:
+def test_a_gpu_that_is_divided_is_planned_again(open_on: Open) -> None:
     """Utilisation is no more; memory and power are."""
     (gpu,) = gpus_of("mock_h100")
     host = open_on([gpu])
@@ -539,6 +540,20 @@ def test_placement_goes_into_the_rows_of_its_gpu_and_may_change(open_on: Open) -
 
     assert [row.get("engine_id") for row in samples] == [None, "engine-7"]
     assert [row.get("engine_id") for row in later] == ["engine-9", "engine-7"]
+
+
+def test_a_placement_that_is_empty_at_first_is_the_one_that_is_followed(open_on: Open) -> None:
+    """The registry's own, which learns of its first engine when samples are already taken."""
+    placement = Placement({})
+    host = open_on(gpus_of("mock_a100", 1), placement=placement)
+
+    before, _ = host.sample()
+    placement.replace({"GPU-00000000": {"engine_id": "h:8000", "placement_group": "h:8000", "workload": "inference"}})
+    after, _ = host.sample()
+
+    names = ("engine_id", "placement_group", "workload")
+    assert [[row.get(name) for name in names] for row in before] == [[None, None, None]]
+    assert [[row.get(name) for name in names] for row in after] == [["h:8000", "h:8000", "inference"]]
 
 
 def test_nonsense_of_the_driver_is_null(open_on: Open) -> None:

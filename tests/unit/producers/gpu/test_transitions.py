@@ -4,7 +4,7 @@ import pytest
 
 from producers.gpu.fields import REMAP_FAILED
 from producers.gpu.transitions import CLEAR_MS, GAP_MS, HOLD_MS, THROTTLED, THROTTLES, Happening, Watch, observe
-from schemas.event_fields import ACTIONS, GPU_EVENT_KINDS
+from schemas.events.event_fields import ACTIONS, GPU_EVENT_KINDS
 
 POWER_CAP, HEAT = 0x04, 0x40
 IDLE, APP_CLOCKS, SYNC_BOOST, DISPLAY = 0x01, 0x02, 0x10, 0x100
@@ -12,11 +12,11 @@ HOT = Happening("clocks", "critical", "check_cooling", "clocks are halved or les
 COOL = Happening("clocks", "info", "none", f"over: {HOT.message}", HEAT)
 
 
-def seen(*samples: tuple[int, dict[str, int | None]], told: tuple[str, ...] = ()) -> list[tuple[int, Happening]]:
+def seen(*samples: tuple[int, dict[str, int | None]], event_kinds: tuple[str, ...] = ()) -> list[tuple[int, Happening]]:
     """What happens in samples at these moments."""
     watch, happened = Watch(), []
-    for at_ms, figures in samples:
-        watch, events = observe(watch, at_ms, figures, {}, told)
+    for at_ms, fields in samples:
+        watch, events = observe(watch, at_ms, fields, {}, event_kinds)
         happened += [(at_ms, event) for event in events]
     return happened
 
@@ -26,7 +26,7 @@ def reasons(*parts: tuple[int, int, int]) -> list[tuple[int, dict[str, int | Non
     return [(second * 1_000, {"clock_reasons": bits}) for begin, end, bits in parts for second in range(begin, end)]
 
 
-def test_nothing_is_told_of_a_healthy_gpu() -> None:
+def test_nothing_is_emitted_for_a_healthy_gpu() -> None:
     """At full load, with all that is no throttling."""
     healthy = {"recovery_action": 0, "ecc_corrected": 0, "ecc_uncorrected": 0, "remapped_rows_pending": 0}
     busy: dict[str, int | None] = {**healthy, "clock_reasons": IDLE | APP_CLOCKS | SYNC_BOOST | DISPLAY}
@@ -35,18 +35,18 @@ def test_nothing_is_told_of_a_healthy_gpu() -> None:
     assert (IDLE | APP_CLOCKS | SYNC_BOOST | DISPLAY) & THROTTLED == 0
 
 
-def test_what_is_not_told_by_the_gpu_changes_nothing() -> None:
+def test_what_the_gpu_does_not_report_changes_nothing() -> None:
     """Null is neither 0 nor a change."""
     assert seen((0, {}), (1_000, {"clock_reasons": None, "recovery_action": None})) == []
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(HOLD_MS // 1_000, 0), (HOLD_MS // 1_000 + 1, 1)])
-def test_throttling_is_told_when_it_holds(seconds: int, told: int) -> None:
+@pytest.mark.parametrize(("seconds", "events"), [(HOLD_MS // 1_000, 0), (HOLD_MS // 1_000 + 1, 1)])
+def test_throttling_is_emitted_when_it_holds(seconds: int, events: int) -> None:
     """Clocks that go down for a moment are the rule under load."""
-    assert seen(*reasons((0, 1, 0), (1, 1 + seconds, HEAT), (1 + seconds, 9, 0))) == [(4_000, HOT)] * told
+    assert seen(*reasons((0, 1, 0), (1, 1 + seconds, HEAT), (1 + seconds, 9, 0))) == [(4_000, HOT)] * events
 
 
-def test_the_end_of_throttling_is_told_when_it_lasts() -> None:
+def test_the_end_of_throttling_is_emitted_when_it_lasts() -> None:
     """A pause shorter than that is none."""
     after_s = 20 + CLEAR_MS // 1_000
 
@@ -56,21 +56,21 @@ def test_the_end_of_throttling_is_told_when_it_lasts() -> None:
     ]
 
 
-def test_throttling_that_comes_and_goes_is_told_once_a_minute() -> None:
-    """The next beginning is told when the minute is over and it still holds."""
+def test_throttling_that_comes_and_goes_is_emitted_once_a_minute() -> None:
+    """The next beginning is emitted when the minute is over and it still holds."""
     flapping = [part for start in range(0, 90, 18) for part in ((start, start + 6, HEAT), (start + 6, start + 18, 0))]
 
-    told = seen(*reasons(*flapping))
+    emitted = seen(*reasons(*flapping))
 
-    assert told == [(3_000, HOT), (16_000, COOL), (75_000, HOT), (88_000, COOL)]
-    assert told[2][0] - told[0][0] >= GAP_MS
+    assert emitted == [(3_000, HOT), (16_000, COOL), (75_000, HOT), (88_000, COOL)]
+    assert emitted[2][0] - emitted[0][0] >= GAP_MS
 
 
 def test_reasons_are_followed_by_themselves() -> None:
     """A power cap that holds all the time hides no heat."""
-    told = seen(*reasons((0, 5, POWER_CAP), (5, 10, POWER_CAP | HEAT)))
+    emitted = seen(*reasons((0, 5, POWER_CAP), (5, 10, POWER_CAP | HEAT)))
 
-    assert [(at_ms, event.code, event.severity) for at_ms, event in told] == [
+    assert [(at_ms, event.code, event.severity) for at_ms, event in emitted] == [
         (3_000, POWER_CAP, "info"),
         (8_000, HEAT, "critical"),
     ]
@@ -78,77 +78,79 @@ def test_reasons_are_followed_by_themselves() -> None:
 
 def test_a_clock_set_back_does_not_silence() -> None:
     """Holding is counted from the earlier of the two moments."""
-    told = seen(*[(at_ms, {"clock_reasons": HEAT}) for at_ms in (9_000_000, 5_000, 6_000, 8_000)])
+    emitted = seen(*[(at_ms, {"clock_reasons": HEAT}) for at_ms in (9_000_000, 5_000, 6_000, 8_000)])
 
-    assert [at_ms for at_ms, _ in told] == [8_000]
+    assert [at_ms for at_ms, _ in emitted] == [8_000]
 
 
-def test_the_recovery_action_is_told_when_it_changes() -> None:
+def test_the_recovery_action_is_emitted_when_it_changes() -> None:
     """Also when it is there at the start, and when it is over; a reading without it is no change."""
-    told = seen(*[(second, {"recovery_action": action}) for second, action in enumerate([1, 1, None, 1, 4, 0, 0])])
+    emitted = seen(*[(second, {"recovery_action": action}) for second, action in enumerate([1, 1, None, 1, 4, 0, 0])])
 
-    assert [(at_ms, event.kind, event.code, event.action) for at_ms, event in told] == [
+    assert [(at_ms, event.kind, event.code, event.action) for at_ms, event in emitted] == [
         (0, "recovery", 1, "reset_gpu"),
         (4, "recovery", 4, "drain_and_reset"),
         (5, "recovery", 0, "none"),
     ]
 
 
-def test_corrected_errors_are_told_once_a_minute_with_their_number() -> None:
+def test_corrected_errors_are_emitted_once_a_minute_with_their_number() -> None:
     """None of them is left out."""
     counts = [3, 0, 5, 7, 0, None]
 
-    told = seen(
+    emitted = seen(
         *[(at_ms, {"ecc_corrected": count}) for at_ms, count in zip(range(0, 90_000, 15_000), counts, strict=True)]
     )
 
-    assert told == [
+    assert emitted == [
         (0, Happening("ecc", "info", "watch", "3 memory errors were corrected")),
         (60_000, Happening("ecc", "info", "watch", "12 memory errors were corrected")),
     ]
 
 
-def test_errors_that_could_not_be_corrected_are_told_each_time() -> None:
+def test_errors_that_could_not_be_corrected_are_emitted_each_time() -> None:
     """They are rare, and each counts."""
-    told = seen(*[(second, {"ecc_uncorrected": count}) for second, count in enumerate([1, 0, 2])])
+    emitted = seen(*[(second, {"ecc_uncorrected": count}) for second, count in enumerate([1, 0, 2])])
 
-    assert [(at_ms, event.severity, event.action, event.message) for at_ms, event in told] == [
+    assert [(at_ms, event.severity, event.action, event.message) for at_ms, event in emitted] == [
         (0, "critical", "drain_and_reset", "1 memory errors that could not be corrected"),
         (2, "critical", "drain_and_reset", "2 memory errors that could not be corrected"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("told", "left"),
+    ("event_kinds", "left"),
     [
         ((), [("ecc", "critical"), ("ecc", "info"), ("recovery", "critical"), ("ecc", "warning")]),
         (("ecc",), [("recovery", "critical"), ("ecc", "warning")]),
         (("ecc", "recovery"), [("ecc", "warning")]),
     ],
 )
-def test_what_the_driver_tells_itself_is_not_told_twice(told: tuple[str, ...], left: list[tuple[str, str]]) -> None:
-    """Everything else is: no event of the driver tells of rows that wait."""
-    figures: dict[str, int | None] = {
+def test_what_the_driver_reports_as_events_is_not_emitted_twice(
+    event_kinds: tuple[str, ...], left: list[tuple[str, str]]
+) -> None:
+    """Everything else is: no event of the driver reports rows that wait."""
+    fields: dict[str, int | None] = {
         "ecc_corrected": 1,
         "ecc_uncorrected": 1,
         "recovery_action": 2,
         "remapped_rows_pending": 1,
     }
 
-    assert [(event.kind, event.severity) for _, event in seen((0, figures), told=told)] == left
+    assert [(event.kind, event.severity) for _, event in seen((0, fields), event_kinds=event_kinds)] == left
 
 
-def test_rows_of_memory_that_wait_or_fail_are_told_once() -> None:
+def test_rows_of_memory_that_wait_or_fail_are_emitted_once() -> None:
     """Each time they begin to."""
-    watch, told = Watch(), []
+    watch, emitted = Watch(), []
     for pending, failed in ((0, 0), (1, 0), (1, 1), (1, 1), (0, 1), (1, 1)):
         watch, events = observe(watch, 0, {"remapped_rows_pending": pending}, {REMAP_FAILED.key: failed})
-        told.append([(event.kind, event.action) for event in events])
+        emitted.append([(event.kind, event.action) for event in events])
 
-    assert told == [[], [("ecc", "reset_gpu")], [("ecc", "contact_vendor")], [], [], [("ecc", "reset_gpu")]]
+    assert emitted == [[], [("ecc", "reset_gpu")], [("ecc", "contact_vendor")], [], [], [("ecc", "reset_gpu")]]
 
 
-def test_throttles_are_told_in_words_that_the_event_knows() -> None:
+def test_throttles_are_described_in_words_that_the_event_knows() -> None:
     """Kinds and actions are closed sets."""
     assert {throttle.fault.action for throttle in THROTTLES} <= set(ACTIONS)
     assert "clocks" in GPU_EVENT_KINDS

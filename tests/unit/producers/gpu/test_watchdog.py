@@ -107,7 +107,7 @@ def test_there_is_one_lost_thread_per_step_that_hangs(watchdog: Make, request: p
     assert readers(request) == []
 
 
-def test_the_worker_s_processor_time_is_told_once(watchdog: Make) -> None:
+def test_the_worker_s_processor_time_is_returned_once(watchdog: Make) -> None:
     """It is no part of the caller's own time."""
     runs = watchdog()
 

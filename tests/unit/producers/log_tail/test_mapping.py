@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from producers.log_tail.lines import Line
 from producers.log_tail.mapping import field_map, made_id, rows_of
-from schemas.build import block_from_rows
+from schemas.codec.build import block_from_rows
 from schemas.errors import ConfigError
-from schemas.events import LLM_REQUESTS
+from schemas.events.event_types import LLM_REQUESTS
 
 LABELS = {"host": "h", "cluster": None, "region": None}
 LEAST = {"at_ms": "t ms", "model": "=m"}
@@ -84,7 +84,7 @@ def test_a_line_becomes_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told", "at_ms"),
+    ("how", "value", "at_ms"),
     [
         ("t", "1970-01-01T00:00:01", 1_000),
         ("t", "1970-01-01 00:00:01.2345678", 1_234),
@@ -98,16 +98,16 @@ def test_a_line_becomes_a_row() -> None:
         ("t %Y-%m-%d %H:%M:%S", "1970-01-01 00:00:03", 3_000),
     ],
 )
-def test_times_in_many_formats(how: str, told: object, at_ms: int) -> None:
+def test_times_in_many_formats(how: str, value: object, at_ms: int) -> None:
     """Without a zone it is UTC."""
-    row, left_out = one(LEAST | {"at_ms": how}, {"t": told})
+    row, left_out = one(LEAST | {"at_ms": how}, {"t": value})
 
     assert row is not None
     assert (row["at_ms"], left_out) == (at_ms, {})
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "value"),
     [
         ("t", "yesterday"),
         ("t", 5),
@@ -119,9 +119,9 @@ def test_times_in_many_formats(how: str, told: object, at_ms: int) -> None:
         ("t s", [1]),
     ],
 )
-def test_a_line_without_a_time_gives_no_row(how: str, told: object) -> None:
+def test_a_line_without_a_time_gives_no_row(how: str, value: object) -> None:
     """It belongs to no window; none is made up."""
-    assert one(LEAST | {"at_ms": how}, {"t": told}) == (None, {"at_ms": 1, "no at_ms": 1})
+    assert one(LEAST | {"at_ms": how}, {"t": value}) == (None, {"at_ms": 1, "no at_ms": 1})
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_broken_line_costs_itself(line: bytes, reason: str) -> None:
     ],
 )
 def test_how_a_request_ended(document: dict[str, object], status: str, error_kind: str | None) -> None:
-    """As told, else by what is known."""
+    """As logged, else derived from HTTP status, error kind and finish reason."""
     fields = LEAST | {"status": "s", "http_status": "c", "error_kind": "e"}
     row, left_out = one(fields, {"t": 1} | document)
 

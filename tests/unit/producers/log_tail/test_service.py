@@ -13,10 +13,10 @@ from producers.log_tail.mapping import made_id
 from producers.log_tail.service import run_log_tail
 from producers.log_tail.settings import LogTailSettings
 from runtime.counters import Counters
-from schemas.build import rows_of
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
 from schemas.errors import ConfigError
-from schemas.events import LLM_REQUESTS
-from schemas.native import decode
+from schemas.events.event_types import LLM_REQUESTS
 
 FIELDS = {
     "at_ms": "t ms",
@@ -66,7 +66,7 @@ def rows_in(batch: Batch) -> list[dict[str, Any]]:
 
 
 class Noticing(Counters):
-    """Figures that can be waited for; they are counted in threads, too."""
+    """Counters that can be waited for, also from threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Rig:
                 file.write(orjson.dumps({"t": 1, "id": each, "engine": engine}) + b"\n")
 
     async def run(self, publisher: OneSpool, until: Any) -> None:
-        """The service, until ``until`` is done and it was told to stop."""
+        """The service, until ``until`` is done and it is stopped."""
         stop = asyncio.Event()
         service = asyncio.ensure_future(
             run_log_tail(publisher, self.settings, stop, counters=self.counters)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ async def test_lines_become_requests_and_the_place_is_kept(rig: Rig) -> None:
 
 
 async def test_an_end_between_spool_and_position_sends_one_chunk_again(rig: Rig) -> None:
-    """The same ids, made ones too: raw rows tell."""
+    """Raw rows carry the same ids, generated ones included."""
     rig.path.write_bytes(b'{"t": 1}\n{"t": 2, "id": "mine"}\n')
     publisher = OneSpool()
 

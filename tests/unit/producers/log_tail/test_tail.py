@@ -54,7 +54,7 @@ class Reader:
         return self.read() + self.read(ROTATED_MS) + self.read(ROTATED_MS) + self.read()
 
     def again(self) -> None:
-        """The process ended, and starts anew with the position it noted."""
+        """The process ended and restarts from the position it saved."""
         self.tail.close()
         self.tail = Tail(self.settings, self.tail.position)
 

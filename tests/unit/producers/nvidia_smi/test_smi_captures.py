@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from producers.collector import Identity
-from producers.gpu.rows import Figures
+from producers.differences import RowValues
 from producers.nvidia_smi.collector import Answer, SmiCollector
-from producers.nvidia_smi.fields import ASKED, COLUMNS, FIGURES
+from producers.nvidia_smi.fields import COLUMNS, QUERY_COLUMNS, SAMPLE_FIELDS
 from producers.nvidia_smi.table import read_table
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
-from schemas.build import block_from_rows
-from schemas.events import GPU_SAMPLES
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import GPU_SAMPLES
 
 DATA = Path(__file__).parents[3] / "data" / "nvidia_smi_captures"
 CAPTURES = {path.stem.split("__")[1]: path for path in sorted(DATA.glob("*.txt"))}
-LEVELS: Figures = {figure.name: None for figure in FIGURES if figure.nature == "gauge"}
+LEVELS: RowValues = {field.name: None for field in SAMPLE_FIELDS if field.nature == "gauge"}
 EXPECTED: dict[tuple[str, str], dict[str, Any]] = {
     ("nvidia-h100-80gb-hbm3", "idle"): {
         "gpu_model": "NVIDIA H100 80GB HBM3",
@@ -244,7 +244,7 @@ def test_a_capture_gives_this_sample(gpu: str, phase: str) -> None:
     text = section(CAPTURES[gpu], f"{phase} :: query-gpu (csv")
 
     def run(arguments: Sequence[str]) -> Answer:
-        assert arguments == ["nvidia-smi", f"--query-gpu={','.join(ASKED)}", "--format=csv"]
+        assert arguments == ["nvidia-smi", f"--query-gpu={','.join(QUERY_COLUMNS)}", "--format=csv"]
         return Answer(0, text)
 
     identity = Identity({"host": "here", "cluster": None, "region": None}, {})
@@ -260,7 +260,7 @@ def test_a_capture_gives_this_sample(gpu: str, phase: str) -> None:
 
 
 def test_idle_and_load_of_one_gpu_are_two_readings() -> None:
-    """The L40S was held down by its power limit in between."""
+    """The power limit throttled the L40S in between."""
     texts = [section(CAPTURES["nvidia-l40s"], f"{phase} :: query-gpu (csv") for phase in ("idle", "load")]
     answers = iter(texts)
     clock = VirtualClock()
@@ -287,7 +287,7 @@ def test_every_column_is_one_that_the_driver_names(gpu: str) -> None:
     """In its own list of columns."""
     listed = section(CAPTURES[gpu], "capabilities :: query-gpu field list").split("\n")
 
-    assert set(ASKED) <= set(listed)
+    assert set(QUERY_COLUMNS) <= set(listed)
 
 
 def test_older_names_stand_in_the_driver_s_help() -> None:
@@ -297,7 +297,7 @@ def test_older_names_stand_in_the_driver_s_help() -> None:
     assert all(f'"{column.older}"' in text for column in COLUMNS.values() if column.older)
 
 
-def test_every_column_feeds_a_figure() -> None:
-    """And every figure is a column of the sample."""
-    assert {source for figure in FIGURES for source in figure.sources} == set(COLUMNS)
-    assert {figure.name for figure in FIGURES} <= {field.name for field in GPU_SAMPLES.fields}
+def test_every_column_feeds_a_field() -> None:
+    """And every field is a column of the sample."""
+    assert {source for each in SAMPLE_FIELDS for source in each.sources} == set(COLUMNS)
+    assert {each.name for each in SAMPLE_FIELDS} <= {field.name for field in GPU_SAMPLES.fields}

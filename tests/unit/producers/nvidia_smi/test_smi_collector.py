@@ -15,13 +15,13 @@ from runtime.counters import Counters
 
 
 def test_columns_that_the_driver_refuses_are_given_up_one_by_one() -> None:
-    """And not asked for again."""
+    """And not queried again."""
     known = {"uuid", "name", "utilization.gpu", "clocks_throttle_reasons.active"}
-    asked: list[int] = []
+    columns: list[int] = []
 
     def run(arguments: Sequence[str]) -> Answer:
         names = arguments[1].removeprefix("--query-gpu=").split(",")
-        asked.append(len(names))
+        columns.append(len(names))
         wrong = next((name for name in names if name not in known), None)
         if wrong is not None:
             return Answer(2, f'Field "{wrong}" is not a valid field to query.')
@@ -29,7 +29,7 @@ def test_columns_that_the_driver_refuses_are_given_up_one_by_one() -> None:
 
     collector = SmiCollector("smi", Identity({}, {}), 1, run=run, clock=VirtualClock(), counters=Counters())
     (collected,) = collector.collect(1)
-    runs = len(asked)
+    runs = len(columns)
     collector.collect(2)
 
     known_now = {name: value for name, value in collected.rows[0].items() if value is not None}
@@ -41,11 +41,11 @@ def test_columns_that_the_driver_refuses_are_given_up_one_by_one() -> None:
         "util_gpu_pct": 50,
         "clock_reasons": 4,
     }
-    assert (len(asked), asked[-1]) == (runs + 1, 4)
+    assert (len(columns), columns[-1]) == (runs + 1, 4)
 
 
 def test_failures_are_counted_and_at_last_an_error() -> None:
-    """A driver that does not answer, a column that it names although it was not asked."""
+    """A driver that does not answer, a column that it names although it was not queried."""
     counters = Counters()
     answers = [Answer(9, "NVIDIA-SMI has failed"), Answer(2, 'Field "else" is not a valid field to query.')]
     collector = SmiCollector(
@@ -60,8 +60,8 @@ def test_failures_are_counted_and_at_last_an_error() -> None:
     assert counters.value("sampler_errors", sampler="nvidia_smi", field="program") == FAILURES_MAX
 
 
-def test_figures_outside_their_bounds_and_lines_left_out_are_counted() -> None:
-    """The GPU's own row stays; its place is told, and it is asked seldom."""
+def test_values_outside_their_bounds_and_lines_left_out_are_counted() -> None:
+    """The GPU's own row stays; its placement is in it, and it is queried seldom."""
     counters = Counters()
     text = "uuid, utilization.gpu, pstate\nGPU-a, 101 %, P0\nbroken\n"
     placement: dict[str, dict[str, str | None]] = {"GPU-a": {"engine_id": "e"}}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.nvidia_smi.fields import ASKED, COLUMNS
+from producers.nvidia_smi.fields import COLUMNS, QUERY_COLUMNS
 from producers.nvidia_smi.table import GpuLine, Table, query, read_table, refused_column, value_of
 
 
@@ -83,7 +83,7 @@ def test_columns_are_found_by_name_and_lines_cost_themselves() -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n", "uuid, " + "x" * 200_000, "No devices were found\n", "NVIDIA-SMI has failed"]
 )
-def test_no_table_is_told(text: str) -> None:
+def test_no_table_is_counted(text: str) -> None:
     """Nothing is guessed from it."""
     assert read_table(text) == Table((), {"no header": 1})
 
@@ -96,13 +96,13 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     )
 
 
-def test_a_refused_column_is_asked_by_its_older_name_and_then_no_more() -> None:
+def test_a_refused_column_is_queried_by_its_older_name_and_then_no_more() -> None:
     """So that one column does not cost the others."""
     new, old = "clocks_event_reasons.active", "clocks_throttle_reasons.active"
     answer = f'Field "{new}" is not a valid field to query.\n\n'
 
     assert refused_column(answer) == new
     assert refused_column("Unable to determine the device handle") is None
-    assert query() == ASKED
-    assert query(frozenset({new})) == tuple(old if name == new else name for name in ASKED)
-    assert query(frozenset({new, old})) == tuple(name for name in ASKED if name != new)
+    assert query() == QUERY_COLUMNS
+    assert query(frozenset({new})) == tuple(old if name == new else name for name in QUERY_COLUMNS)
+    assert query(frozenset({new, old})) == tuple(name for name in QUERY_COLUMNS if name != new)

@@ -30,8 +30,8 @@ def attribute(name: str, value: Any) -> dict[str, Any]:
     kinds = {str: "stringValue", bool: "boolValue", int: "intValue", float: "doubleValue"}
     if isinstance(value, list):
         return {"key": name, "value": {"arrayValue": {"values": [attribute("", each)["value"] for each in value]}}}
-    told = str(value) if type(value) is int else value
-    return {"key": name, "value": {kinds[type(value)]: told}}
+    plain = str(value) if type(value) is int else value
+    return {"key": name, "value": {kinds[type(value)]: plain}}
 
 
 def span_json(span: Span) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def test_what_is_not_kept_is_among_the_figures_of_the_process() -> None:
     unkept = Unkept(names_max=1)
     unkept.add("metric", "a:b")
     unkept.add("metric", "c")
-    unkept.tell(counters)
+    unkept.count_into(counters)
 
     assert counters.value("otlp_unmapped", kind="span", item="execute_tool") == 3
     assert counters.value("otlp_unmapped", kind="metric", item="a:b") == 1
@@ -198,7 +198,7 @@ def test_what_is_not_kept_is_among_the_figures_of_the_process() -> None:
 
 
 def test_without_room_nothing_is_taken() -> None:
-    """The sender is told to come again."""
+    """The sender gets 503 and retries."""
     intake = Intake(LABELS, lambda _parcel: False)
 
     with pytest.raises(Full):
@@ -262,11 +262,11 @@ def test_bodies_are_answered_in_their_own_encoding(server: OtlpHttp) -> None:
     ]
     in_part = ExportTraceServiceResponse.FromString(post(server, "/v1/traces", traces_proto(broken, CHAT), proto)[1])
 
-    told = {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "chat: no model"}}
+    partial = {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "chat: no model"}}
     assert answers == [
         (200, b"{}"),
         (200, b""),
-        (200, orjson.dumps(told)),
+        (200, orjson.dumps(partial)),
         (400,),
         (413,),
         (404,),
@@ -278,7 +278,7 @@ def test_bodies_are_answered_in_their_own_encoding(server: OtlpHttp) -> None:
 
 @pytest.mark.enable_socket
 def test_grpc_takes_the_same() -> None:
-    """Where grpcio is installed: spans by a call, a broken one told."""
+    """Where grpcio is installed: spans by a call, a broken one reported."""
     grpc = pytest.importorskip("grpc")
     from producers.otlp.grpc_server import OtlpGrpc
 

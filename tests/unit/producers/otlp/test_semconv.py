@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from producers.otlp.points import SERIES_MAX, Points, engine_of
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
 from producers.otlp.signals import CUMULATIVE, DELTA, STATUS_ERROR, Point, Span
-from schemas.build import block_from_rows
-from schemas.events import ENGINE_SAMPLES, LLM_REQUESTS
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 
 LABELS = {"host": "h", "cluster": None, "region": None}
 AT_NS = 1_700_000_000_000_000_000
@@ -98,8 +98,8 @@ def test_the_engine_s_own_span_tells_its_phases() -> None:
 
     row = request_of(span, LABELS)
 
-    told = {"ttft_us": 400_000, "queue_us": 100_000, "prefill_us": 300_000, "decode_us": 1_100_000}
-    assert row == CHAT_ROW | told | {
+    latencies = {"ttft_us": 400_000, "queue_us": 100_000, "prefill_us": 300_000, "decode_us": 1_100_000}
+    assert row == CHAT_ROW | latencies | {
         "model": "m",
         "request_id": "r-1",
         "api": "other",
@@ -213,9 +213,9 @@ def tokens(at_s: float, total: float, *, kind: str = "input", temporality: int =
     return Point("gen_ai.client.token.usage", start_ns, at_ns, temporality, 3, total, attributes)
 
 
-def row(at_s: float, interval_ms: int, **figures: int) -> dict[str, Any]:
+def row(at_s: float, interval_ms: int, **amounts: int) -> dict[str, Any]:
     about = {"at_ms": AT_NS // 10**6 + round(at_s * 1_000), "model": "m", "engine_id": "e:8000", "origin": "measured"}
-    return LABELS | about | {"interval_ms": interval_ms} | figures
+    return LABELS | about | {"interval_ms": interval_ms} | amounts
 
 
 def test_delta_points_are_samples_as_they_are() -> None:
@@ -275,7 +275,7 @@ def test_finished_requests_are_the_count_of_durations() -> None:
     ids=["a latency", "other tokens", "NaN", "negative", "no sum", "no temporality", "backwards", "above an hour"],
 )
 def test_points_that_become_no_sample(point: Point, broken: bool) -> None:
-    """Told apart: not ours, or broken."""
+    """Either not mapped, or broken."""
     with pytest.raises(Unmapped) as raised:
         Points(LABELS).sample_of(point)
 
@@ -283,7 +283,7 @@ def test_points_that_become_no_sample(point: Point, broken: bool) -> None:
 
 
 def test_the_series_remembered_are_bounded() -> None:
-    """The one not seen for longest is forgotten and begins anew."""
+    """The one not seen for longest is forgotten and restarts."""
     points = Points(LABELS)
     first = tokens(1, 1.0, temporality=CUMULATIVE)
 

@@ -38,6 +38,50 @@ def test_paths_of_known_apis(path: bytes, api: str | None) -> None:
     assert api_of(b"GET", path) is None
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"/v1/chat/complet%69ons",
+        b"/v1/chat%2Fcompletions",
+        b"/v1/chat%2fcompletions",
+        b"/%761/chat/completions",
+        b"/%76%31%2f%63hat/completions%2F",
+        b"//v1//chat///completions//",
+        b"/v1/./chat/completions/.",
+        b"/v1/models/../chat/completions",
+        b"/../v1/%2e%2e/v1/chat/%2E/completions",
+        b"/v1/chat/completions;a=b",
+        b"/v1;x/chat;y=1;z/completions%3Bq",
+    ],
+)
+def test_other_spellings_of_a_path_are_counted(path: bytes) -> None:
+    """Whatever one engine or another reads as the path is the path: no spelling passes uncounted."""
+    assert api_of(b"POST", path) == "chat"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"/v1/chat/complet%2569ons",
+        b"/v1/chat%252Fcompletions",
+        b"/%25761/chat/completions",
+        b"/v1/chat/completions%3Fa",
+        b"/v1/chat/completions/..",
+        b"/v1/chat/complet%6",
+        b"/v1/chat/complet%zzions",
+    ],
+)
+def test_what_no_engine_reads_as_a_known_path_is_none(path: bytes) -> None:
+    """Escapes are read once, and a question mark that was escaped begins no query."""
+    assert api_of(b"POST", path) is None
+
+
+@given(st.binary(max_size=60))
+def test_any_path_is_read(path: bytes) -> None:
+    """Whatever the escapes."""
+    assert api_of(b"POST", b"/" + path) in {"chat", "completions", "embeddings", "responses", None}
+
+
 def test_names_are_added_where_there_are_none() -> None:
     """Both headers, from the chance that came."""
     found = identity_of({}, CHANCE, sampled=True)
@@ -78,10 +122,10 @@ def test_a_broken_trace_is_unknown(trace: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_id_gives_a_sound_one(told: bytes) -> None:
+def test_any_id_gives_a_sound_one(sent: bytes) -> None:
     """The client's, or ours: printable, not too long, never empty."""
-    found = identity_of({b"x-request-id": told, b"traceparent": told}, CHANCE, sampled=True)
+    found = identity_of({b"x-request-id": sent, b"traceparent": sent}, CHANCE, sampled=True)
 
-    assert found.request_id in (told.decode("latin-1"), OWN_ID)
+    assert found.request_id in (sent.decode("latin-1"), OWN_ID)
     assert 0 < len(found.request_id) <= 128
     assert found.request_id.isprintable()

@@ -1,4 +1,4 @@
-"""Rows into batches: gathered for a while, put whole, told in the log without text."""
+"""Rows into batches: gathered for a while, put whole, logged without text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from producers.batch import Batch
-from producers.proxy.publishing import LOGGED, RowPublisher, telling
+from producers.proxy.publishing import LOGGED, RowPublisher, with_request_log
 from runtime.clock import VirtualClock
-from schemas import native
-from schemas.events import LLM_REQUESTS
+from schemas.codec import native
+from schemas.events.event_types import LLM_REQUESTS
 
 
 @dataclass
@@ -92,7 +92,7 @@ def test_a_line_holds_names_tokens_and_times(caplog: pytest.LogCaptureFixture) -
     taken: list[dict[str, Any]] = []
     given = row(ttft_us=5, tenant=None, prompt="secret")
 
-    telling(taken.append)(given)
+    with_request_log(taken.append)(given)
 
     (record,) = caplog.records
     assert record.__dict__["request"] == {"request_id": "r", "at_ms": 1, "model": "m", "status": "ok", "ttft_us": 5}

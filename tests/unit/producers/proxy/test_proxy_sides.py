@@ -19,13 +19,13 @@ from producers.proxy.identity import Identity
 from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
 from producers.proxy.upstream_side import UpstreamSide
-from producers.proxy.watch import CHOICES_MAX, Watch, asked_of
-from producers.requests.asking import Wanted, wanted_of
+from producers.proxy.watch import CHOICES_MAX, Watch, request_meta
+from producers.requests.request_meta import ClientFields, client_fields
 from producers.requests.sse import EVENT_BYTES_MAX
 from runtime.counters import Counters
 from runtime.proxy_config import ProxyConfig, UpstreamConfig
-from schemas.build import block_from_rows, rows_of
-from schemas.events import LLM_REQUESTS
+from schemas.codec.build import block_from_rows, rows_of
+from schemas.events.event_types import LLM_REQUESTS
 
 BODY = b'{"model":"m","stream":true,"n":2}'
 REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: p\r\nX-Request-ID: r\r\ntraceparent: -\r\n"
@@ -50,7 +50,7 @@ class Wire:
         self.written += data
 
     def write_eof(self) -> None:
-        """The other side is told that nothing follows."""
+        """The other side learns that nothing follows."""
 
     def close(self) -> None:
         self.closed = True
@@ -133,6 +133,37 @@ def test_cuts_change_nothing(request: bytes, request_cuts: list[int], answer_cut
     assert setting.server.held_bytes == 0
 
 
+def test_rows_that_cannot_be_taken_cost_neither_requests_nor_the_end() -> None:
+    """The first row's taker fails: the answer is whole, the next request has its row, the defect is counted."""
+
+    async def run() -> tuple[Setting, list[bytes]]:
+        setting = Setting()
+        failures = iter([OSError("no room")])
+
+        def take(row: dict[str, Any]) -> None:
+            for failure in failures:
+                raise failure
+            setting.rows.append(row)
+
+        setting.server._on_row = take
+        answers = []
+        for _ in range(2):
+            setting.client.data_received(PLAIN)
+            setting.upstream.data_received(ANSWER)
+            setting.server.settle()
+            answers.append(setting.client_wire.written)
+            setting.client_wire.written = b""
+            await asyncio.sleep(0)
+        await setting.server.stop()
+        return setting, answers
+
+    setting, answers = asyncio.run(run())
+
+    assert answers == [ANSWER_HEAD + b"X-Request-ID: r\r\n\r\n" + STREAM] * 2
+    assert len(setting.rows) == 1
+    assert setting.counters.value("errors", where="proxy", error="OSError") == 1
+
+
 @settings(max_examples=60)
 @given(st.binary(max_size=60), st.booleans(), st.integers(0, 400))
 def test_no_bytes_raise(noise: bytes, from_client: bool, at: int) -> None:
@@ -167,8 +198,8 @@ async def test_rows_fit_the_event() -> None:
     setting.server.settle()
 
     (row,) = setting.rows
-    (told,) = rows_of(LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, setting.rows))
-    assert {name: told[name] for name in row} == row
+    (stored,) = rows_of(LLM_REQUESTS.fields, block_from_rows(LLM_REQUESTS.fields, setting.rows))
+    assert {name: stored[name] for name in row} == row
 
 
 async def test_a_slow_client_stops_the_reading_of_its_engine() -> None:
@@ -185,7 +216,7 @@ async def test_a_slow_client_stops_the_reading_of_its_engine() -> None:
 
 
 async def test_a_kept_connection_is_given_back_only_after_a_good_end() -> None:
-    """An answer that ended as announced keeps it; bytes that follow unasked close it."""
+    """An answer that ended as announced keeps it; bytes that follow without a request close it."""
     setting = Setting()
     setting.client.data_received(PLAIN)
     setting.upstream.data_received(ANSWER)
@@ -203,7 +234,9 @@ async def test_a_kept_connection_is_given_back_only_after_a_good_end() -> None:
         ("http://[::1]:8000/base", "::1", 8000, b"[::1]:8000", b"/base/v1/a"),
     ],
 )
-async def test_an_upstream_is_asked_by_its_url(url: str, host: str, port: int, authority: bytes, target: bytes) -> None:
+async def test_the_url_gives_host_authority_and_target(
+    url: str, host: str, port: int, authority: bytes, target: bytes
+) -> None:
     """A path of it comes first, but for the /v1 that clients bring along."""
     setting = Setting()
     pool = Pool(setting.server, UpstreamConfig(url=url))
@@ -212,22 +245,22 @@ async def test_an_upstream_is_asked_by_its_url(url: str, host: str, port: int, a
     assert pool.target(b"*") == b"*"
 
 
-def test_what_is_asked_is_read_from_the_body() -> None:
+def test_request_meta_is_read_from_the_body() -> None:
     """Model, stream and n where they are what they should be."""
     names = Identity("r", None, [])
 
-    def asked(body: bytes, api: str = "chat") -> tuple[str | None, bool, int | None]:
-        found = asked_of(wanted_of(api, body), api, names, None, None, {})
+    def meta_of(body: bytes, api: str = "chat") -> tuple[str | None, bool, int | None]:
+        found = request_meta(client_fields(api, body), api, names, None, None, {})
         return found.model, found.streamed, found.choices
 
-    assert asked(BODY) == ("m", True, 2)
-    assert asked(b'{"model":7,"stream":"yes","n":true}') == (None, False, 1)
-    assert asked(b'{"model":"%b"}' % (b"x" * 65)) == (None, False, 1)
-    assert asked(b"\xff") == (None, False, None)
-    assert asked(b'{"prompt":["a","b"],"n":3}', "completions") == (None, False, 6)
+    assert meta_of(BODY) == ("m", True, 2)
+    assert meta_of(b'{"model":7,"stream":"yes","n":true}') == (None, False, 1)
+    assert meta_of(b'{"model":"%b"}' % (b"x" * 65)) == (None, False, 1)
+    assert meta_of(b"\xff") == (None, False, None)
+    assert meta_of(b'{"prompt":["a","b"],"n":3}', "completions") == (None, False, 6)
     many = b'{"prompt":[%b],"n":%d}'
-    assert asked(many % (b",".join([b'"a"'] * 20), 50_000), "completions") == (None, False, CHOICES_MAX)
-    assert asked(many % (b",".join([b'"a"'] * 20), 50_001), "completions") == (None, False, None)
+    assert meta_of(many % (b",".join([b'"a"'] * 20), 50_000), "completions") == (None, False, CHOICES_MAX)
+    assert meta_of(many % (b",".join([b'"a"'] * 20), 50_001), "completions") == (None, False, None)
 
 
 async def test_several_prompts_are_several_choices() -> None:
@@ -243,7 +276,7 @@ async def test_several_prompts_are_several_choices() -> None:
     assert (row["api"], row["choices"]) == ("completions", 4)
 
 
-async def test_an_event_too_large_to_look_at_is_told() -> None:
+async def test_an_oversize_event_is_counted() -> None:
     """It goes on like any other; the stream's missing end is no failure then, and the skip is counted."""
     setting = Setting()
     huge = b"data: " + b"x" * (EVENT_BYTES_MAX + 1) + b"\n\n"
@@ -263,21 +296,21 @@ async def test_an_event_too_large_to_look_at_is_told() -> None:
 async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each has its row, with what was read of it; bytes pass; the defect is counted and told once."""
-    read, wanted = Watch.piece, server.wanted_of
+    """Each has its row, with what was read of it; bytes pass; the defect is counted and logged once."""
+    read, wanted = Watch.piece, server.client_fields
 
     def piece(watch: Watch, at_ns: int, data: bytes) -> None:
         if b"poison" in data:
             raise OverflowError("of a piece")
         read(watch, at_ns, data)
 
-    def of(api: str, body: bytes) -> Wanted:
+    def of(api: str, body: bytes) -> ClientFields:
         if b"poison" in body:
             raise TypeError("of a body")
         return wanted(api, body)
 
     monkeypatch.setattr(Watch, "piece", piece)
-    monkeypatch.setattr(server, "wanted_of", of)
+    monkeypatch.setattr(server, "client_fields", of)
     setting, poisoned = Setting(), TOKEN.replace(b'"t"', b'"poison"')
     bodies = [BODY, BODY.replace(b'"m"', b'"poison"'), BODY]
     for body, events in zip(bodies, [(TOKEN, poisoned, TOKEN, LAST), (TOKEN, LAST), (TOKEN, LAST)], strict=True):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.usage import HELD_BYTES_MAX, UsageFilter, is_usage, with_usage_asked
-from producers.requests.asking import wanted_of
+from producers.proxy.usage import HELD_BYTES_MAX, UsageFilter, is_usage, with_usage_requested
+from producers.requests.request_meta import client_fields
 
 USAGE = b'data: {"id":"x","choices":[],"usage":{"prompt_tokens":1}}'
 KEPT = (
@@ -25,8 +25,8 @@ KEPT = (
 )
 
 
-def asked(body: bytes) -> bytes | None:
-    return with_usage_asked(body, wanted_of("chat", body))
+def with_usage(body: bytes) -> bytes | None:
+    return with_usage_requested(body, client_fields("chat", body))
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def asked(body: bytes) -> bytes | None:
         ),
     ],
 )
-def test_usage_is_asked_at_the_end_of_the_body(body: bytes, added: bytes) -> None:
+def test_usage_is_requested_at_the_end_of_the_body(body: bytes, added: bytes) -> None:
     """Every byte before the last brace stays; the last of two keys counts, with the client's other options."""
-    changed = asked(body)
+    changed = with_usage(body)
 
     assert changed == body.rstrip()[:-1] + added
     assert orjson.loads(changed)["stream_options"]["include_usage"] is True
@@ -61,9 +61,9 @@ def test_usage_is_asked_at_the_end_of_the_body(body: bytes, added: bytes) -> Non
         b"no JSON",
     ],
 )
-def test_nothing_is_asked_where_nothing_is_to_ask(body: bytes) -> None:
+def test_a_body_is_unchanged_where_usage_is_not_to_be_requested(body: bytes) -> None:
     """No stream, the client asks itself, or what it sends makes no sense."""
-    assert asked(body) is None
+    assert with_usage(body) is None
 
 
 @given(st.dictionaries(st.text(max_size=5), st.none() | st.integers(-5, 5) | st.text(max_size=5), max_size=4))
@@ -71,7 +71,7 @@ def test_all_else_means_the_same(more: dict[str, Any]) -> None:
     """Read by a JSON parser, the body differs in the one option alone."""
     body = {**more, "stream": True}
 
-    changed = asked(orjson.dumps(body))
+    changed = with_usage(orjson.dumps(body))
 
     assert changed is not None
     assert orjson.loads(changed) == {**body, "stream_options": {"include_usage": True}}

@@ -130,7 +130,16 @@ def test_targets_become_paths(target: bytes, path: bytes) -> None:
     assert origin_form(target) == path
 
 
-def test_a_request_head_is_written_anew() -> None:
+@pytest.mark.parametrize(
+    "target",
+    [b"/chat/completions", b"/chat/completions?a=/b", b"/chat/completions#a", b"http://p:1/chat/completions?a#b"],
+)
+def test_the_path_is_what_an_engine_reads_of_the_target(target: bytes) -> None:
+    """Without scheme and host, query and fragment."""
+    assert head(target=target).path == b"/chat/completions"
+
+
+def test_a_request_head_is_rewritten() -> None:
     """This hop's headers stay here, the host is the upstream's, names come last."""
     given = head(
         HOST,
@@ -170,7 +179,7 @@ FRAMINGS = {
     "a length is": (answer(LENGTH), b"GET", "1.0", False, Framing.VERBATIM),
     "an end by closing becomes chunks": (answer(), b"GET", "1.1", False, Framing.CHUNKED),
     "or stays one": (answer(), b"GET", "1.0", False, Framing.UNTIL_CLOSE),
-    "what is rewritten is framed anew": (answer(LENGTH), b"POST", "1.1", True, Framing.CHUNKED),
+    "what is rewritten is framed again": (answer(LENGTH), b"POST", "1.1", True, Framing.CHUNKED),
     "HEAD has none": (answer(CHUNKED), b"HEAD", "1.1", False, Framing.NONE),
     "204 has none": (answer(status=204), b"GET", "1.1", False, Framing.NONE),
     "304 has none": (answer(LENGTH, status=304), b"GET", "1.1", False, Framing.NONE),
@@ -179,7 +188,7 @@ FRAMINGS = {
 
 @pytest.mark.parametrize(("given", "method", "version", "rewritten", "framing"), FRAMINGS.values(), ids=FRAMINGS)
 def test_framing(given: Answer, method: bytes, version: str, rewritten: bool, framing: Framing) -> None:
-    """How a body goes on follows from how it came, who asked, and whether bytes are taken out."""
+    """How a body goes on follows from how it came, the client, and whether bytes are taken out."""
     assert framing_of(given, method, version, rewritten) is framing
 
 
@@ -192,7 +201,7 @@ def test_framing(given: Answer, method: bytes, version: str, rewritten: bool, fr
         (Framing.NONE, b"Content-Length: 3\r\nX: y\r\n"),
     ],
 )
-def test_an_answer_head_tells_its_framing(framing: Framing, lines: bytes) -> None:
+def test_an_answer_head_states_its_framing(framing: Framing, lines: bytes) -> None:
     """Headers of the hop are left out; what is said of the body is what is done."""
     given = answer(LENGTH, (b"X", b"y"), (b"Connection", b"Z"), (b"Z", b"1"))
 
@@ -223,7 +232,7 @@ def test_chunks() -> None:
     assert last_chunk([(b"A", b"b")]) == b"0\r\nA: b\r\n\r\n"
 
 
-def test_an_encoding_nobody_asked_for_is_not_readable() -> None:
+def test_a_transfer_encoding_other_than_chunked_is_not_readable() -> None:
     """Chunks alone are; named twice they are not."""
     assert answer(CHUNKED).readable
     assert not answer(CHUNKED, CHUNKED).readable

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleetpulse.track.handover import MERGED, Client, Finished
-from fleetpulse.track.requests import CHOICE_SHIFT, REASONING, json_of
+from fleetpulse_track.handover import MERGED, Client, Finished
+from fleetpulse_track.requests import CHOICE_SHIFT, REASONING, json_of
 
 PID, START_NS = 4_242, 1_700_000_000_000_000_000
 AT_MS = 1_700_000_001_000

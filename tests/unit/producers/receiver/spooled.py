@@ -1,4 +1,4 @@
-"""A real publisher on a spool of its own, without Kafka; and a recorder of figures."""
+"""A real publisher on a spool of its own, without Kafka; and counters that can be waited for."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from producers.publisher import Publisher
+from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
-from schemas import wire
-from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
+from schemas.codec import wire
+from schemas.codec.build import rows_of
+from schemas.events.event_types import LLM_REQUESTS
 
 PATIENCE_S = 20.0
 
 
-class Figures:
-    """Totals and levels by name and label values; ``reached`` waits for one."""
+class RecordingCounters:
+    """Counters and gauges by name and label values; ``reached`` waits for one."""
 
     def __init__(self) -> None:
         self.totals: Counter[tuple[object, ...]] = Counter()

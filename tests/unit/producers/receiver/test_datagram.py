@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetpulse.track import handover, requests
+from fleetpulse_track import handover, requests
 from producers.receiver import datagram
 from producers.receiver.datagram import REASONS, chunks_of, read, texts_of
 from tests.unit.producers.receiver import sent
@@ -21,17 +22,30 @@ def one(**said: Any) -> bytes:
     return client.sent[0]
 
 
+def numbered(seq: int, lost: int = 0) -> bytes:
+    return changed(one(), 32, *struct.pack("<QQ", seq, lost))
+
+
 def refused(*datagrams: bytes) -> dict[str, int]:
-    return dict(read(*sent.together(list(datagrams))).refused)
+    return dict(read(*sent.together(list(datagrams))).rejected)
 
 
 def changed(data: bytes, at: int, *values: int) -> bytes:
     return data[:at] + bytes(values) + data[at + len(values) :]
 
 
+def fields_of(layout: str | np.dtype[Any]) -> list[tuple[int, int]]:
+    """Offset and size of each field; those of a ``struct`` one behind the other, its magic with the version."""
+    if isinstance(layout, str):
+        sizes = [4, *(np.dtype(f"<{letter}").itemsize for letter in layout.removeprefix("<4s"))]
+        return [(sum(sizes[:at]), size) for at, size in enumerate(sizes)]
+    magic, version, *others = ((at, kind.itemsize) for kind, at, *_ in (layout.fields or {}).values())
+    return [(magic[0], magic[1] + version[1]), *others]
+
+
 def test_both_sides_have_the_same_format() -> None:
-    """The SDK imports nothing of ours: its constants stand twice and are the same."""
-    assert handover.HEADER.size == datagram.HEADER_BYTES
+    """The SDK is a distribution of its own: layout and constants stand twice and are the same."""
+    assert fields_of(handover.HEADER.format) == fields_of(datagram.HEADER)
     assert datagram.MAGIC + bytes([datagram.VERSION]) == handover.MAGIC
     assert (handover.REQUEST, handover.FAREWELL) == (datagram.REQUEST, datagram.FAREWELL)
     assert (handover.MARKED, handover.MERGED) == (datagram.MARKED, datagram.MERGED)
@@ -100,11 +114,11 @@ def test_chunks_and_texts_come_back_in_order() -> None:
 
 
 def test_an_empty_buffer_holds_nothing() -> None:
-    """No datagrams: no heads, nothing refused."""
+    """No datagrams: no heads, nothing rejected."""
     found = read(np.zeros(0, np.uint8), np.zeros(0, np.int64))
 
     assert len(found) == 0
-    assert found.refused == {}
+    assert found.rejected == {}
 
 
 @pytest.mark.parametrize(
@@ -125,6 +139,8 @@ def test_an_empty_buffer_holds_nothing() -> None:
         pytest.param(changed(one(), 40, 1), "contents", id="more lost than ended"),
         pytest.param(changed(one(), 20, 1), "contents", id="more lost since the last than in all"),
         pytest.param(changed(one(), 55, 0x7F), "contents", id="an end beyond all clocks"),
+        pytest.param(numbered(datagram.SEQ_MAX + 1), "contents", id="a request beyond all numbers"),
+        pytest.param(numbered(2**62, lost=2**62), "contents", id="losses beyond all numbers"),
     ],
 )
 def test_what_is_not_sound_has_a_reason(data: bytes, reason: str) -> None:
@@ -133,8 +149,15 @@ def test_what_is_not_sound_has_a_reason(data: bytes, reason: str) -> None:
 
     found = read(*sent.together([good, data, good]))
 
-    assert dict(found.refused) == {reason: 1}
+    assert dict(found.rejected) == {reason: 1}
     assert found.starts.tolist() == [0, len(good) + len(data)]
+
+
+def test_the_greatest_number_is_taken() -> None:
+    """On the bound, both in order and dropped."""
+    found = read(*sent.together([numbered(datagram.SEQ_MAX, lost=datagram.SEQ_MAX)]))
+
+    assert (found.heads["seq"].tolist(), found.heads["lost"].tolist()) == ([datagram.SEQ_MAX],) * 2
 
 
 def test_every_reason_is_explained() -> None:
@@ -147,12 +170,12 @@ def test_every_reason_is_explained() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=200), st.builds(lambda tail: b"FPD1" + tail, st.binary(max_size=120)))))
 def test_any_bytes_are_taken_or_counted(datagrams: list[bytes]) -> None:
-    """Whatever comes: taken + refused = all, and what is taken can be read to its end."""
+    """Whatever comes: taken + rejected = all, and what is taken can be read to its end."""
     buffer, ends = sent.together(datagrams)
 
     found = read(buffer, ends)
 
-    assert len(found) + sum(found.refused.values()) == len(datagrams)
+    assert len(found) + sum(found.rejected.values()) == len(datagrams)
     assert len(chunks_of(buffer, found).at_ns) == int(found.heads["times"].sum())
     assert len(texts_of(buffer, found)) == len(found)
 
@@ -171,4 +194,4 @@ def test_damage_changes_at_most_the_damaged(damage: list[tuple[int, int]], cut: 
 
     texts = [bytes(text) for text in texts_of(buffer, found)]
     assert (texts[0], texts[-1]) == (b'{"status":"ok","model":"good"}',) * 2
-    assert len(found) + sum(found.refused.values()) == 3
+    assert len(found) + sum(found.rejected.values()) == 3

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from producers.batch import batches_of
 from producers.receiver.datagram import read
 from producers.receiver.fold import Folded, Where, fold
-from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
+from schemas.codec.build import rows_of
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.sketch import bin_of
 from tests.unit.producers.receiver import sent
 
@@ -107,7 +107,7 @@ def test_what_others_measured_goes_before_what_was_not() -> None:
 
 
 def test_usage_spreads_over_chunks_that_hold_several_tokens() -> None:
-    """The engine told of 9 tokens in 3 chunks: gaps count per token."""
+    """The engine reported 9 tokens in 3 chunks: gaps count per token."""
     row = row_of([100, 300, 600], model="m", output_tokens=9)
 
     assert (row["tpot_us"], row["chunks"], row["itl_bins"]) == (112, 3, bins_of(*[100] * 3, *[200] * 3))
@@ -130,7 +130,7 @@ def test_a_merged_stream_tells_how_many_chunks_there_were() -> None:
     assert row["itl_bins"] == bins_of(10, 10, 15, 15)
 
 
-def test_no_output_told_though_chunks_came_is_not_believed() -> None:
+def test_an_output_of_zero_is_ignored_where_chunks_came() -> None:
     """Counted from the chunks then."""
     row = row_of([10, 20], model="m", output_tokens=0)
 
@@ -145,8 +145,8 @@ def test_a_request_cannot_say_where_it_ran() -> None:
 
     (row,) = rows(folded(client))
 
-    told = (row["host"], row["region"], row["origin"], row["at_ms"], row["itl_bins"])
-    assert told == ("h-1", None, "measured", sent.AT_MS, {})
+    found = (row["host"], row["region"], row["origin"], row["at_ms"], row["itl_bins"])
+    assert found == ("h-1", None, "measured", sent.AT_MS, {})
 
 
 def test_a_request_without_a_model_is_kept() -> None:
@@ -155,7 +155,7 @@ def test_a_request_without_a_model_is_kept() -> None:
 
 
 def test_rows_stand_with_their_key() -> None:
-    """By placement group, told by the client or known of the engine, else by host; in order within."""
+    """By placement group, from the client or the engine's, else by host; in order within."""
     client = sent.Recorded()
     for name, said in (("a", {"placement_group": "g"}), ("b", {}), ("c", {"engine_id": "e"}), ("d", {})):
         client.hand_over(sent.finished([5], model=name, **said))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producers.receiver.gaps import WINDOW, Gaps, Told
+from producers.receiver.gaps import WINDOW, Arrival, Gaps
 
 A, B = (1, 10), (2, 20)
 
@@ -17,15 +17,15 @@ def counts(gaps: Gaps) -> tuple[int, int, int, int]:
     return gaps.received, gaps.lost, gaps.missing, gaps.duplicates
 
 
-def told(*seqs: int, lost: int = 0, client: tuple[int, int] = A) -> list[Told]:
-    return [Told(client, seq, lost, 0) for seq in seqs]
+def arrivals(*seqs: int, lost: int = 0, client: tuple[int, int] = A) -> list[Arrival]:
+    return [Arrival(client, seq, lost, 0) for seq in seqs]
 
 
 def test_a_whole_sequence_is_missing_nothing() -> None:
     """In order, nothing dropped."""
     gaps = Gaps()
 
-    assert gaps.take(told(0, 1, 2)) == [True, True, True]
+    assert gaps.take(arrivals(0, 1, 2)) == [True, True, True]
     assert counts(gaps) == (3, 0, 0, 0)
 
 
@@ -33,16 +33,16 @@ def test_what_the_client_dropped_is_lost_and_not_missing() -> None:
     """Numbers 1 and 2 were dropped, and number 3 says so."""
     gaps = Gaps()
 
-    gaps.take([Told(A, 0, 0, 0), Told(A, 3, 2, 2)])
+    gaps.take([Arrival(A, 0, 0, 0), Arrival(A, 3, 2, 2)])
 
     assert counts(gaps) == (2, 2, 0, 0)
 
 
-def test_a_count_that_was_lost_on_its_way_is_told_by_the_next() -> None:
-    """Number 2, which told of one dropped, never came: 4 tells of both, and 2 itself is missing."""
+def test_the_next_datagram_reports_a_count_that_was_lost_on_its_way() -> None:
+    """Number 2, which reported one dropped, never came: 4 reports both, and 2 itself is missing."""
     gaps = Gaps()
 
-    gaps.take([Told(A, 0, 0, 0), Told(A, 4, 2, 1)])
+    gaps.take([Arrival(A, 0, 0, 0), Arrival(A, 4, 2, 1)])
 
     assert counts(gaps) == (2, 2, 1, 0)
 
@@ -51,9 +51,9 @@ def test_a_gap_without_a_word_is_missing_until_it_is_filled() -> None:
     """Number 1 comes after 2."""
     gaps = Gaps()
 
-    assert gaps.take(told(0, 2)) == [True, True]
+    assert gaps.take(arrivals(0, 2)) == [True, True]
     assert counts(gaps) == (2, 0, 1, 0)
-    assert gaps.take(told(1)) == [True]
+    assert gaps.take(arrivals(1)) == [True]
     assert counts(gaps) == (3, 0, 0, 0)
 
 
@@ -61,9 +61,9 @@ def test_a_gap_without_a_word_is_missing_until_it_is_filled() -> None:
 def test_a_number_twice_is_a_duplicate(behind: int) -> None:
     """The second of a pair is dropped, however far behind it comes."""
     gaps = Gaps()
-    gaps.take(told(*range(WINDOW + 10)))
+    gaps.take(arrivals(*range(WINDOW + 10)))
 
-    assert gaps.take(told(WINDOW + 9 - behind)) == [False]
+    assert gaps.take(arrivals(WINDOW + 9 - behind)) == [False]
     assert counts(gaps) == (WINDOW + 10, 0, 0, 1)
 
 
@@ -71,17 +71,17 @@ def test_a_number_twice_is_a_duplicate(behind: int) -> None:
 def test_a_late_one_fills_its_gap_only_inside_the_window(behind: int, kept: bool) -> None:
     """On the edge of the window, and one beyond."""
     gaps = Gaps()
-    gaps.take(told(0, behind + 1))
+    gaps.take(arrivals(0, behind + 1))
 
-    assert gaps.take(told(1)) == [kept]
+    assert gaps.take(arrivals(1)) == [kept]
     assert gaps.missing == behind - (1 if kept else 0)
 
 
 def test_a_client_first_seen_in_the_middle_is_believed_its_last_run() -> None:
-    """An agent that began anew does not count again what its predecessor declared."""
+    """A restarted agent does not count again what its predecessor declared."""
     gaps = Gaps()
 
-    gaps.take([Told(A, 100, 30, 4)])
+    gaps.take([Arrival(A, 100, 30, 4)])
 
     assert counts(gaps) == (1, 4, 0, 0)
 
@@ -90,7 +90,7 @@ def test_a_client_that_never_got_through_before_tells_all() -> None:
     """The agent came up after the client had dropped 30."""
     gaps = Gaps()
 
-    gaps.take([Told(A, 30, 30, 25)])
+    gaps.take([Arrival(A, 30, 30, 25)])
 
     assert counts(gaps) == (1, 30, 0, 0)
 
@@ -99,7 +99,7 @@ def test_a_farewell_tells_what_was_dropped_at_the_end() -> None:
     """Numbers 1 to 4 ended, 3 of them were dropped: one is missing. Then the client is forgotten."""
     gaps = Gaps()
 
-    assert gaps.take([Told(A, 0, 0, 0), Told(A, 5, 3, 3, last=True)]) == [True, False]
+    assert gaps.take([Arrival(A, 0, 0, 0), Arrival(A, 5, 3, 3, last=True)]) == [True, False]
     assert counts(gaps) == (1, 3, 1, 0)
     assert gaps.clients == 0
 
@@ -108,16 +108,16 @@ def test_a_farewell_of_a_stranger_tells_its_losses() -> None:
     """Nothing of it ever got through."""
     gaps = Gaps()
 
-    assert gaps.take([Told(A, 7, 7, 7, last=True)]) == [False]
+    assert gaps.take([Arrival(A, 7, 7, 7, last=True)]) == [False]
     assert counts(gaps) == (0, 7, 0, 0)
     assert gaps.clients == 0
 
 
-def test_clients_are_told_apart_by_pid_and_start() -> None:
-    """The same pid begun anew is another client."""
+def test_pid_and_start_identify_a_client() -> None:
+    """The same pid with another start time is another client."""
     gaps = Gaps()
 
-    gaps.take([*told(5), *told(0, client=(A[0], A[1] + 1)), *told(6)])
+    gaps.take([*arrivals(5), *arrivals(0, client=(A[0], A[1] + 1)), *arrivals(6)])
 
     assert counts(gaps) == (3, 0, 0, 0)
     assert gaps.clients == 2
@@ -126,21 +126,21 @@ def test_clients_are_told_apart_by_pid_and_start() -> None:
 def test_the_client_silent_longest_is_forgotten_and_its_gap_stays() -> None:
     """Room for two; A spoke after B."""
     gaps = Gaps(clients_max=2)
-    gaps.take([*told(0, 2, client=B), *told(0)])
+    gaps.take([*arrivals(0, 2, client=B), *arrivals(0)])
 
-    gaps.take(told(0, client=(3, 30)))
+    gaps.take(arrivals(0, client=(3, 30)))
 
     assert (gaps.forgotten, gaps.clients, gaps.missing) == (1, 2, 1)
-    assert gaps.take(told(0)) == [False]
-    assert gaps.take(told(1, client=B)) == [True]
+    assert gaps.take(arrivals(0)) == [False]
+    assert gaps.take(arrivals(1, client=B)) == [True]
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Told], int, int]:
+def histories(draw: st.DrawFn) -> tuple[list[Arrival], int, int]:
     """What one client did (sent, dropped, sent but lost on the way), as it arrived; how many were dropped and how
     many lost up to the last that arrived."""
     fates = draw(st.lists(st.sampled_from("sssdx"), min_size=1, max_size=150))
-    arrived: list[tuple[Told, int, int]] = []
+    arrived: list[tuple[Arrival, int, int]] = []
     lost = run = gone = 0
     for seq, fate in enumerate(["s", *fates]):
         if fate == "d":
@@ -148,18 +148,18 @@ def histories(draw: st.DrawFn) -> tuple[list[Told], int, int]:
             continue
         gone += fate == "x"
         if fate == "s":
-            arrived.append((Told(A, seq, lost, run), lost, gone))
+            arrived.append((Arrival(A, seq, lost, run), lost, gone))
         run = 0
     return [each for each, _, _ in arrived], arrived[-1][1], arrived[-1][2]
 
 
 @settings(deadline=None)
 @given(histories(), st.randoms(use_true_random=False))
-def test_the_books_of_a_client_balance(history: tuple[list[Told], int, int], chance: object) -> None:
+def test_the_books_of_a_client_balance(history: tuple[list[Arrival], int, int], chance: object) -> None:
     """Received, lost and missing are what happened, and repetitions within the window change nothing."""
     arrivals, lost, gone = history
     gaps = Gaps()
-    again: list[Told] = []
+    again: list[Arrival] = []
     for index, arrival in enumerate(arrivals):
         again.append(arrival)
         if index % 3 == 2:
@@ -179,7 +179,7 @@ def test_the_books_of_a_client_balance(history: tuple[list[Told], int, int], cha
 )
 def test_runs_are_taken_as_one_by_one(parts: Sequence[tuple[tuple[int, int], int, int, int]]) -> None:
     """A run is a shorter way to say the same; state afterwards included."""
-    runs = [(Told(client, seq, lost, 0), more) for client, seq, lost, more in parts]
+    runs = [(Arrival(client, seq, lost, 0), more) for client, seq, lost, more in parts]
     singly = [first._replace(seq=first.seq + i) for first, more in runs for i in range(more + 1)]
     together, apart = Gaps(), Gaps()
 

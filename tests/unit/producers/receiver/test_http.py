@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
+from producers.receiver.client_fields import Where
 from producers.receiver.http import HEADER_BYTES_MAX, Connection, Taker
-from producers.receiver.said import Where
 from runtime.clock import VirtualClock
 from runtime.receiver_config import ReceiverConfig
 from tests.unit.producers.receiver import spooled
@@ -50,10 +50,10 @@ class Caller:
 
     def __init__(self, folder: Path, *, crowd: set[Connection] | None = None, bytes_max: int = 1024 * 1024) -> None:
         self.publisher = spooled.publisher(folder / "spool", bytes_max)
-        self.figures = spooled.Figures()
+        self.counters = spooled.RecordingCounters()
         self.wire = Wire()
         taker = Taker(self.publisher, Where("h-1"), VirtualClock(1_000))
-        self.connection = Connection(taker, SETTINGS, self.figures, set() if crowd is None else crowd)
+        self.connection = Connection(taker, SETTINGS, self.counters, set() if crowd is None else crowd)
         self.connection.connection_made(self.wire)
 
     async def send(self, data: bytes, size: int = 1 << 20) -> bytes:
@@ -94,7 +94,7 @@ async def test_good_lines_are_accepted(tmp_path: Path, size: int) -> None:
     assert [(row["model"], row["host"], row["at_ms"]) for row in spooled.rows(caller.publisher)] == [
         ("m", "h-1", 1_000)
     ] * 3
-    assert caller.figures.totals == {("receiver_http_requests", 202): 2}
+    assert caller.counters.totals == {("receiver_http_requests", 202): 2}
 
 
 async def test_a_chunked_body_is_a_body(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ async def test_a_client_that_hangs_up_anywhere_harms_nobody(tmp_path: Path) -> N
     data = post(GOOD)
     caller = Caller(tmp_path)
     for end in range(0, len(data), 7):
-        caller.connection = Connection(Taker(caller.publisher, Where("h")), SETTINGS, caller.figures, set())
+        caller.connection = Connection(Taker(caller.publisher, Where("h")), SETTINGS, caller.counters, set())
         caller.connection.connection_made(Wire())
         caller.connection.data_received(data[:end])
         caller.connection.connection_lost(None)

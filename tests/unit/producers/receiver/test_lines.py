@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
+from producers.receiver.client_fields import Where
 from producers.receiver.lines import Refusal, read_lines
-from producers.receiver.said import Where
-from schemas.build import rows_of
-from schemas.events import LLM_REQUESTS
+from schemas.codec.build import rows_of
+from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
 
 WHERE = Where("h-1", None, "r-1", placement_of={"e": "g"}.get)

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetpulse import track
-from producers.publisher import Publisher
+import fleetpulse_track as track
+from fleetpulse_track.handover import FAREWELL, HEADER, MAGIC
+from producers.publish.publisher import Publisher
 from producers.receiver import server
-from producers.receiver.said import Where
+from producers.receiver.client_fields import Where
 from producers.receiver.server import run_receiver
 from runtime.receiver_config import ReceiverConfig
 from schemas.errors import ConfigError
@@ -28,11 +29,11 @@ class Running:
 
     def __init__(self, folder: Path, settings: ReceiverConfig, publisher: Publisher) -> None:
         self.path = folder / "a.sock"
-        self.figures = spooled.Figures()
+        self.counters = spooled.RecordingCounters()
         self.publisher = publisher
         self.stop = asyncio.Event()
         settings = settings.model_copy(update={"socket": self.path})
-        self.task = asyncio.create_task(run_receiver(publisher, settings, self.stop, self.figures, where=WHERE))
+        self.task = asyncio.create_task(run_receiver(publisher, settings, self.stop, self.counters, where=WHERE))
 
     async def end(self) -> None:
         self.stop.set()
@@ -82,17 +83,17 @@ def test_datagrams_are_looked_at_in_slices(sizes: list[int], expected: list[int]
 
 
 async def test_requests_reach_the_spool(tmp_path: Path) -> None:
-    """One request by the context manager becomes one row; the figures say so."""
+    """One request by the context manager becomes one row, and the counters agree."""
     async with receiving(tmp_path) as running:
         client = track.Client(str(running.path))
         await tracked(client, 1)
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
 
         (row,) = spooled.rows(running.publisher)
 
     assert (row["model"], row["status"], row["chunks"], row["host"]) == ("m", "ok", 1, "h-1")
-    assert running.figures.totals == {("receiver_datagrams", "taken"): 1}
-    assert running.figures.levels == {"receiver_clients": 1, "receiver_missing": 0}
+    assert running.counters.totals == {("receiver_datagrams", "taken"): 1}
+    assert running.counters.levels == {"receiver_clients": 1, "receiver_missing": 0}
     assert client.lost == 0
 
 
@@ -115,26 +116,26 @@ async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
         client = track.Client(str(running.path))
         await tracked(client, 2_000)
         client.close()
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] + client.lost == 2_000)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] + client.lost == 2_000)
 
         assert [row["request_id"] for row in spooled.rows(running.publisher)] == [f"r{i}" for i in range(2_000)]
     assert client.lost == 0
 
 
 async def test_what_clients_dropped_is_declared(tmp_path: Path) -> None:
-    """The agent was away; the first datagram that goes through tells of the others, the farewell of the last."""
+    """The agent was away; the first datagram that gets through reports the others, the farewell the last."""
     client = track.Client(str(tmp_path / "a.sock"), waiting_max=2)
     await tracked(client, 7)
     async with receiving(tmp_path) as running:
         await tracked(client, 1)
         client.close()
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
 
         taken = [row["request_id"] for row in spooled.rows(running.publisher)]
         assert (taken, spooled.shed(running.publisher)) == (["r0", "r1", "r0"], 5)
     assert (client.finished, client.lost) == (8, 5)
-    assert running.figures.totals["receiver_lost",] == 5
-    assert running.figures.levels["receiver_missing"] == 0
+    assert running.counters.totals["receiver_lost",] == 5
+    assert running.counters.levels["receiver_missing"] == 0
 
 
 async def test_bad_datagrams_are_counted_by_reason(tmp_path: Path) -> None:
@@ -148,11 +149,11 @@ async def test_bad_datagrams_are_counted_by_reason(tmp_path: Path) -> None:
             sender.connect(str(running.path))
             for data in (b"hello", good, good, good[:-1], broken, bytes(70_000)):
                 sender.send(data)
-        await running.figures.reached(lambda totals: sum(totals.values()) == 6)
+        await running.counters.reached(lambda totals: sum(totals.values()) == 6)
 
         assert [row["model"] for row in spooled.rows(running.publisher)] == ["good"]
         assert spooled.shed(running.publisher) == 1
-    assert running.figures.totals == {
+    assert running.counters.totals == {
         ("receiver_datagrams", "not_ours"): 1,
         ("receiver_datagrams", "duplicate"): 1,
         ("receiver_datagrams", "cut"): 1,
@@ -162,11 +163,29 @@ async def test_bad_datagrams_are_counted_by_reason(tmp_path: Path) -> None:
     }
 
 
+async def test_numbers_beyond_all_bounds_reach_no_books(tmp_path: Path) -> None:
+    """Four farewells of 72 bytes, each of a client that says it dropped 2^62: no column holds the sum."""
+    farewells = [
+        HEADER.pack(MAGIC, FAREWELL, 0, 0, 0, 0, pid, 0, sent.START_NS, 2**62, 2**62, sent.AT_MS, 0, 0)
+        for pid in range(1, 5)
+    ]
+    async with receiving(tmp_path) as running:
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as sender:
+            sender.connect(str(running.path))
+            for data in farewells:
+                sender.send(data)
+        await running.counters.reached(lambda totals: sum(totals.values()) >= 4)
+
+        assert [len(data) for data in farewells] == [72] * 4
+        assert running.counters.totals == {("receiver_datagrams", "contents"): 4}
+        assert spooled.shed(running.publisher) == 0
+
+
 async def test_rows_that_do_not_fit_go_to_those_who_reject(tmp_path: Path) -> None:
     """As a line of JSON in the spool: rejected downstream with its reason, where people look."""
     async with receiving(tmp_path) as running:
         track.request("m", client=track.Client(str(running.path)), input_tokens="many").finish()
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
         running.publisher.spool.sync()
 
         (record,) = running.publisher.spool.take()
@@ -179,7 +198,7 @@ async def test_a_full_spool_sheds_before_it_spools(tmp_path: Path) -> None:
     publisher = spooled.publisher(tmp_path / "spool", bytes_max=1)
     async with receiving(tmp_path, publisher) as running:
         await tracked(track.Client(str(running.path)), 3)
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 3)
 
         assert (spooled.rows(publisher), spooled.shed(publisher)) == ([], 3)
 
@@ -197,9 +216,9 @@ async def test_a_defect_costs_a_slice_and_is_declared(tmp_path: Path, monkeypatc
     async with receiving(tmp_path) as running:
         client = track.Client(str(running.path))
         await tracked(client, 1)
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "internal"] == 1)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "internal"] == 1)
         await tracked(client, 1)
-        await running.figures.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "taken"] == 1)
 
         assert (len(spooled.rows(running.publisher)), spooled.shed(running.publisher)) == (1, 1)
 
@@ -211,6 +230,10 @@ async def test_a_place_that_cannot_be_had_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"agent\.receiver\.socket"):
         await run_receiver(
-            publisher, ReceiverConfig(socket=tmp_path / "a.sock"), asyncio.Event(), spooled.Figures(), where=WHERE
+            publisher,
+            ReceiverConfig(socket=tmp_path / "a.sock"),
+            asyncio.Event(),
+            spooled.RecordingCounters(),
+            where=WHERE,
         )
     publisher.spool.close()

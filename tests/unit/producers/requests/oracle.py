@@ -1,4 +1,4 @@
-"""The figures of a request, token by token, without regard to cost and without the code under test."""
+"""Latencies and counts of a request, token by token: slow, and independent of the code under test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from producers.requests.times import Times
+from producers.requests.ttft_tpot_itl import Times
 
 EMPTY, CONTENT, REASONING = 0, 1, 2
 
@@ -44,14 +44,14 @@ ENTRY = st.builds(
 
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
-    """Requests whose clock may step back, whose engine may tell tokens, and tell them wrongly."""
+    """Requests whose clock may step back, whose engine may report tokens, rightly or wrongly."""
     drawn = draw(st.lists(ENTRY, max_size=12))
-    told, several = draw(st.booleans()), draw(st.booleans())
+    reported, several = draw(st.booleans()), draw(st.booleans())
     received = draw(st.integers(0, 10**12))
     at, entries = received, []
     for entry in drawn:
         at += entry.at_ns
-        entries.append(Entry(at, entry.kind, entry.tokens if told else 0, entry.choice if several else 0))
+        entries.append(Entry(at, entry.kind, entry.tokens if reported else 0, entry.choice if several else 0))
     ended = at + draw(st.integers(-5_000_000, 10**9))
     amounts = st.none() | st.integers(0, 40)
     return Request(received, entries, ended, draw(amounts), draw(st.none() | st.integers(0, 15)))
@@ -85,7 +85,7 @@ def bin_of(value_us: int) -> int:
 
 
 def answer(request: Request) -> dict[str, Any]:
-    """Every figure by the words of the definitions."""
+    """Every value by docs/reference/definitions.md."""
     now, came = request.received_ns, []
     back = False
     for entry in request.entries:
@@ -123,7 +123,7 @@ def answer(request: Request) -> dict[str, Any]:
 
 
 def _sizes(request: Request, came: list[Entry]) -> tuple[list[int], int | None]:
-    """Tokens of each entry, and how many came as the engine told it (None where it did not, or could not be)."""
+    """Tokens of each entry, and how many came by the engine's count (None where it did not, or could not be)."""
     visible = None
     if request.output:
         hidden = 0 if any(entry.kind == REASONING for entry in came) else request.reasoning or 0

@@ -16,7 +16,7 @@ from producers.requests.endings import (
     stop_of,
     verdict,
 )
-from schemas.events import ERROR_KINDS, FINISH_REASONS, STATUSES
+from schemas.events.event_types import ERROR_KINDS, FINISH_REASONS, STATUSES
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_every_combination_stays_inside_the_closed_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "ours"), [("STOP", "stop"), ("eos_token", "stop"), ("abort", "abort"), ("x", "other")]
+    ("reported", "ours"), [("STOP", "stop"), ("eos_token", "stop"), ("abort", "abort"), ("x", "other")]
 )
-def test_finish_reasons_in_our_words(told: str, ours: str) -> None:
+def test_finish_reasons_in_our_words(reported: str, ours: str) -> None:
     """Case is of no matter; what is unknown is other."""
-    assert finish_reason_of(told) == ours
+    assert finish_reason_of(reported) == ours
     assert set(FINISH_REASON_OF.values()) <= set(FINISH_REASONS)
 
 
@@ -109,7 +109,7 @@ def test_the_finish_reason_where_none_was_told(status: str, error_kind: str | No
 
 
 @pytest.mark.parametrize(
-    ("told", "kind", "ours"),
+    ("reported", "kind", "ours"),
     [
         pytest.param({"message": "m", "type": "BadRequestError", "code": 400}, None, "client", id="vLLM, 400"),
         pytest.param(
@@ -130,6 +130,6 @@ def test_the_finish_reason_where_none_was_told(status: str, error_kind: str | No
         pytest.param({"code": 499}, None, "client", id="a code that is no failure of ours"),
     ],
 )
-def test_kinds_of_errors_in_an_answer(told: object, kind: object, ours: str) -> None:
+def test_kinds_of_errors_in_an_answer(reported: object, kind: object, ours: str) -> None:
     """Code, then words of type, code and message."""
-    assert kind_of_error(told, kind) == ours
+    assert kind_of_error(reported, kind) == ours

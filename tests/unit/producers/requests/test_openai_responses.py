@@ -61,7 +61,7 @@ USAGE = Usage(3, None, 4, 1)
     ],
 )
 def test_events_of_a_response_stream(document: dict[str, Any], chunk: Chunk) -> None:
-    """Deltas are parts; announcements and repetitions are empty; the last event tells usage and end."""
+    """Deltas are parts; announcements and repetitions are empty; the last event has usage and end."""
     assert response_chunk(document["type"], document) == chunk
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from producers.requests.chunk import CONTENT, DONE, REASONING, Chunk, EngineTimes, Part, Usage
 from producers.requests.openai_shapes import body_of, chunk_of
 from producers.requests.reasons import REASONS
-from schemas.events import ERROR_KINDS, FINISH_REASONS
+from schemas.events.event_types import ERROR_KINDS, FINISH_REASONS
 
 
 def delta(index: int = 0, finish: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_what_is_no_object_is_counted(data: bytes, reason: str) -> None:
     ],
 )
 def test_whole_bodies(document: dict[str, Any], chunk: Chunk) -> None:
-    """A body tells what a stream tells, at once."""
+    """A whole body gives what a stream gives."""
     assert body_of(orjson.dumps(document)) == chunk
 
 

@@ -13,13 +13,13 @@ from producers.requests.chunk import CONTENT, DONE, Chunk, Part, Usage
 from producers.requests.endings import Ending, How
 from producers.requests.openai_shapes import read_document
 from producers.requests.sse import SseReader
-from producers.requests.tracker import Asked, Row, Tracker
-from schemas.build import block_from_rows
-from schemas.events import ERROR_KINDS, FINISH_REASONS, LLM_REQUESTS, STATUSES, TOKENS_FROM
+from producers.requests.tracker import RequestMeta, Row, Tracker
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import ERROR_KINDS, FINISH_REASONS, LLM_REQUESTS, STATUSES, TOKENS_FROM
 
 MS = 1_000_000
 LABELS = {"host": "h", "origin": "measured"}
-STREAMED = Asked("r", streamed=True, model="m", labels=LABELS)
+STREAMED = RequestMeta("r", streamed=True, model="m", labels=LABELS)
 NULLS: Row = dict.fromkeys(
     "trace_id tenant slo_class http_status error_kind finish_reason ttft_us ttfo_us tpot_us icl_max_us chunks "  # noqa: SIM905
     "input_tokens cached_tokens output_tokens reasoning_tokens speculative_tokens tokens_from choices tool_calls "
@@ -36,9 +36,11 @@ def data(*choices: dict[str, Any], **fields: Any) -> bytes:
     return orjson.dumps({"id": "c", "choices": list(choices), **fields})
 
 
-def streamed(*events: tuple[int, bytes], asked: Asked = STREAMED, end_ms: int = 1_000, how: How = How.COMPLETE) -> Row:
+def streamed(
+    *events: tuple[int, bytes], meta: RequestMeta = STREAMED, end_ms: int = 1_000, how: How = How.COMPLETE
+) -> Row:
     """The row of a stream whose events came at these milliseconds."""
-    tracker = Tracker(asked, 0)
+    tracker = Tracker(meta, 0)
     tracker.status(1 * MS, 200)
     for at_ms, event in events:
         tracker.data(at_ms * MS, event)
@@ -53,11 +55,11 @@ STOP = data(choice(finish="stop"))
 LAST = b"[DONE]"
 
 
-@pytest.mark.parametrize("told", [100_000_001, 2**31 - 1, 2**31, 2**63])
+@pytest.mark.parametrize("reported", [100_000_001, 2**31 - 1, 2**31, 2**63])
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_count_that_no_request_has_says_nothing(told: int, index: int) -> None:
-    """Told with text, as an engine does that tells as it goes: nothing is raised, and chunks count."""
-    counts = {"prompt_tokens": 1, "completion_tokens": told}
+def test_a_count_that_no_request_has_says_nothing(reported: int, index: int) -> None:
+    """Reported with each text, as an engine does that counts as it goes: nothing is raised, and chunks count."""
+    counts = {"prompt_tokens": 1, "completion_tokens": reported}
     chunk = data(choice(index, content="a"), usage=counts)
 
     row = streamed((10, chunk), (15, chunk), (20, STOP), (20, LAST))
@@ -154,8 +156,8 @@ def test_usage_of_choices_that_comes_as_it_goes_adds_up() -> None:
     def event(index: int, so_far: int) -> bytes:
         return data(choice(index, content="a"), usage={"prompt_tokens": 3, "completion_tokens": so_far})
 
-    asked = Asked("r", streamed=True, model="m", choices=2)
-    row = streamed((100, event(0, 1)), (100, event(1, 2)), (120, event(0, 3)), (120, event(1, 4)), asked=asked)
+    meta = RequestMeta("r", streamed=True, model="m", choices=2)
+    row = streamed((100, event(0, 1)), (100, event(1, 2)), (120, event(0, 3)), (120, event(1, 4)), meta=meta)
 
     assert (row["input_tokens"], row["output_tokens"], row["choices"]) == (3, 7, 2)
     assert (row["tpot_us"], row["itl_bins"]) == (40_000 // 5, {426: 4})
@@ -173,7 +175,7 @@ def test_usage_with_the_last_chunk_alone_says_nothing_of_that_chunk() -> None:
 def test_several_choices_are_several_sequences() -> None:
     """Gaps are within a choice; the gravest finish reason stands for all; each tool call counts once."""
     call = choice(1, tool_calls=[{"index": 0, "id": "x", "function": {"name": "f"}}])
-    asked = Asked("r", streamed=True, model="m", choices=2)
+    meta = RequestMeta("r", streamed=True, model="m", choices=2)
 
     row = streamed(
         (100, data(choice(0, content="a"))),
@@ -182,7 +184,7 @@ def test_several_choices_are_several_sequences() -> None:
         (125, data(call)),
         (130, data(choice(0, finish="length"))),
         (130, data(choice(1, finish="tool_calls"))),
-        asked=asked,
+        meta=meta,
     )
 
     assert (row["status"], row["finish_reason"], row["tool_calls"], row["choices"]) == ("ok", "length", 1, 2)
@@ -218,7 +220,7 @@ def test_several_choices_are_several_sequences() -> None:
 )
 def test_a_whole_body_has_tokens_but_no_token_times(api: str, body: dict[str, Any], expected: Row) -> None:
     """What was not streamed has an end to end and nothing inside it."""
-    tracker = Tracker(Asked("r", api=api, model="m", labels=LABELS), 0)
+    tracker = Tracker(RequestMeta("r", api=api, model="m", labels=LABELS), 0)
     tracker.status(5 * MS, 200)
     tracker.body(8 * MS, orjson.dumps(body))
 
@@ -245,9 +247,9 @@ def test_a_response_stream() -> None:
             },
         },
     ]
-    asked = Asked("r", api="responses", streamed=True, model="m")
+    meta = RequestMeta("r", api="responses", streamed=True, model="m")
 
-    row = streamed(*[(100 + 10 * i, orjson.dumps(event)) for i, event in enumerate(events)], asked=asked)
+    row = streamed(*[(100 + 10 * i, orjson.dumps(event)) for i, event in enumerate(events)], meta=meta)
 
     assert (row["status"], row["finish_reason"], row["tool_calls"]) == ("ok", "tool_calls", 1)
     assert (row["ttft_us"], row["ttfo_us"], row["output_tokens"]) == (110_000, 130_000, 2)
@@ -419,12 +421,16 @@ def test_after_the_end_nothing_changes() -> None:
     assert tracker.reasons == {reasons.AFTER_END: 5, reasons.UNFINISHED: 1}
 
 
-@pytest.mark.parametrize(("asked", "told", "model"), [("a", "b", "a"), (None, "b", "b"), (None, None, "unknown")])
-def test_the_model_is_the_one_asked_for_else_the_one_that_answered(
-    asked: str | None, told: str | None, model: str
+@pytest.mark.parametrize(
+    ("requested", "reported", "model"), [("a", "b", "a"), (None, "b", "b"), (None, None, "unknown")]
+)
+def test_the_model_is_the_one_requested_else_the_one_that_answered(
+    requested: str | None, reported: str | None, model: str
 ) -> None:
     """The event may not lack one."""
-    row = streamed((1, data(choice(content="a"), model=told)), asked=Asked("r", model=asked, streamed=True))
+    row = streamed(
+        (1, data(choice(content="a"), model=reported)), meta=RequestMeta("r", model=requested, streamed=True)
+    )
 
     assert row["model"] == model
 
@@ -468,8 +474,10 @@ EVENTS = st.sampled_from(
 STEPS = st.lists(st.tuples(EVENTS, st.integers(-10, 500)), max_size=14)
 
 
-def run(asked: Asked, steps: list[tuple[bytes, int]], how: How, http_status: int | None) -> tuple[Row, dict[str, int]]:
-    tracker, now = Tracker(asked, 10**9), 10**9
+def run(
+    meta: RequestMeta, steps: list[tuple[bytes, int]], how: How, http_status: int | None
+) -> tuple[Row, dict[str, int]]:
+    tracker, now = Tracker(meta, 10**9), 10**9
     if http_status is not None:
         tracker.status(now, http_status)
     for event, gap_ms in steps:
@@ -486,7 +494,7 @@ def test_every_request_gives_one_row_that_fits(
     steps: list[tuple[bytes, int]], how: How, http_status: int | None, is_streamed: bool
 ) -> None:
     """Whatever comes: closed sets, times in order, parts within their whole, and the schema takes it."""
-    row, counted = run(Asked("r", streamed=is_streamed, labels=LABELS), steps, how, http_status)
+    row, counted = run(RequestMeta("r", streamed=is_streamed, labels=LABELS), steps, how, http_status)
 
     assert row["status"] in STATUSES
     assert row["error_kind"] in (None, *ERROR_KINDS)

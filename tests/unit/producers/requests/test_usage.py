@@ -20,9 +20,9 @@ CHAT = {
 
 
 @pytest.mark.parametrize(
-    ("told", "usage", "problems"),
+    ("reported", "usage", "problems"),
     [
-        pytest.param(None, None, (), id="nothing told"),
+        pytest.param(None, None, (), id="nothing reported"),
         pytest.param(CHAT, Usage(100, 64, 50, 20, 5), (), id="chat"),
         pytest.param(
             {
@@ -48,9 +48,9 @@ CHAT = {
         pytest.param({"completion_tokens": "9"}, None, ("usage_unreadable",), id="a text"),
     ],
 )
-def test_usage_as_engines_tell_it(told: object, usage: Usage | None, problems: tuple[str, ...]) -> None:
+def test_usage_as_engines_report_it(reported: object, usage: Usage | None, problems: tuple[str, ...]) -> None:
     """Whole numbers of zero or more are taken, field by field; anything else is unknown and counted."""
-    assert usage_of(told) == (usage, problems)
+    assert usage_of(reported) == (usage, problems)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_usage_as_engines_tell_it(told: object, usage: Usage | None, problems: t
         ),
         pytest.param({"timings": {"prompt_ms": float("nan"), "predicted_ms": -1}}, None, id="no times"),
         pytest.param({"timings": {"prompt_ms": True, "predicted_ms": 1e300}}, None, id="absurd"),
-        pytest.param({"timings": None, "usage": {"prompt_tokens": 3}}, None, id="not told"),
+        pytest.param({"timings": None, "usage": {"prompt_tokens": 3}}, None, id="not reported"),
         pytest.param({}, None, id="nothing"),
     ],
 )
@@ -77,9 +77,9 @@ def test_phases_as_engines_tell_them(document: dict[str, Any], times: EngineTime
 
 def test_accepted_drafts_of_llama_cpp() -> None:
     """Only a whole number of zero or more counts."""
-    told = [{"draft_n_accepted": 7}, {"draft_n_accepted": -7}, {"draft_n_accepted": 7.0}, {}, None]
+    reported = [{"draft_n_accepted": 7}, {"draft_n_accepted": -7}, {"draft_n_accepted": 7.0}, {}, None]
 
-    assert [drafts_of({"timings": timings}) for timings in told] == [7, None, None, None, None]
+    assert [drafts_of({"timings": timings}) for timings in reported] == [7, None, None, None, None]
 
 
 def test_the_last_word_on_each_field_counts() -> None:
@@ -88,20 +88,20 @@ def test_the_last_word_on_each_field_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "usage"),
+    ("reported", "usage"),
     [
         pytest.param({}, Usage(), id="nothing"),
         pytest.param({0: Usage(5, 1, 7)}, Usage(5, 1, 7), id="one choice"),
         pytest.param({0: Usage(5, 1, 7), 1: Usage(5, 1, 8)}, Usage(5, 1, 15), id="a prompt is counted once"),
-        pytest.param({0: Usage(5, None, 7), 1: Usage(5)}, Usage(5), id="a choice that tells nothing"),
+        pytest.param({0: Usage(5, None, 7), 1: Usage(5)}, Usage(5), id="a choice without an output count"),
         pytest.param(
             {0: Usage(5, 1, 7), None: Usage(6, None, 9)}, Usage(6, 1, 9), id="the whole goes before its parts"
         ),
     ],
 )
-def test_usage_of_choices_adds_up(told: dict[int | None, Usage], usage: Usage) -> None:
+def test_usage_of_choices_adds_up(reported: dict[int | None, Usage], usage: Usage) -> None:
     """Output is added over choices, the prompt is shared."""
-    assert whole_usage(told) == usage
+    assert whole_usage(reported) == usage
 
 
 @given(st.builds(Usage, *[st.none() | st.integers(0, 3)] * 5))

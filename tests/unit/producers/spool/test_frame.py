@@ -61,7 +61,7 @@ def test_a_frame_with_a_flipped_bit_is_never_a_record(record: Spooled, data: st.
 
 
 def test_a_segment_header_is_read_back() -> None:
-    """The header tells boot and number; cut or damaged it is none."""
+    """The header holds boot and number; a cut or damaged one gives None."""
     header = encode_header(3, 41)
 
     assert len(header) == HEADER_BYTES

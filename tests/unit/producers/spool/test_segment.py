@@ -39,7 +39,7 @@ def test_a_segment_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> N
 
 
 def test_a_damaged_frame_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Reading goes on behind it, and an error tells of the loss."""
+    """Reading goes on behind it, and the loss is logged as an error."""
     path = filled(tmp_path, 4)
     frame_bytes = len(encode_frame(record(0)))
     data = bytearray(path.read_bytes())

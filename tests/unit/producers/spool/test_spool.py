@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from producers.spool import spool as spool_module
+from producers.spool.ack_state import _CHECKPOINT_BYTES, _SHED_BYTES, AckState
 from producers.spool.backlog import Backlog
-from producers.spool.books import Tally, book_rows, encode_rows
+from producers.spool.books import AMOUNT_MAX, Tally, book_rows, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.identity import SpoolIdentity, lock_folder, next_identity
-from producers.spool.ledger import Ledger
 from producers.spool.segment_log import SegmentLog
+from producers.spool.slots import Slots
 from producers.spool.spool import Spool, SpoolLimits
-from schemas.build import rows_of
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
 from schemas.errors import ConfigError, ContractError, RejectedError
 from schemas.limits import Limits
-from schemas.native import decode
-from schemas.tables import PRODUCER_BOOKS
+from schemas.rows.tables import PRODUCER_BOOKS
 
 SMALL = SpoolLimits(bytes_max=20_000, record_bytes_max=5_000, segment_bytes=4_000)
 
@@ -143,7 +144,7 @@ def test_books_of_removed_segments_are_not_lost(tmp_path: Path) -> None:
 
 def test_finished_boots_are_forgotten_beyond_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash loop does not let the books grow for ever; what was not delivered stays."""
-    monkeypatch.setattr("producers.spool.ledger._FINISHED_BOOTS_MAX", 2)
+    monkeypatch.setattr("producers.spool.ack_state._FINISHED_BOOTS_MAX", 2)
     for _ in range(5):
         spool = Spool.open(tmp_path, SMALL)
         spool.append(record())
@@ -160,7 +161,7 @@ def test_finished_boots_are_forgotten_beyond_the_newest(tmp_path: Path, monkeypa
 
 
 def test_a_spool_belongs_to_one_process(tmp_path: Path) -> None:
-    """A second opener is told so and changes nothing."""
+    """A second opener gets an error and changes nothing."""
     with opened(tmp_path) as spool:
         with pytest.raises(ConfigError, match="no other process"):
             Spool.open(tmp_path, SMALL)
@@ -232,15 +233,58 @@ def test_memory_is_bounded_while_kafka_is_away(tmp_path: Path) -> None:
 
 def test_the_ledger_forgets_nothing_between_two_writes(tmp_path: Path) -> None:
     """A save that was never run changes nothing."""
-    ledger = Ledger(tmp_path)
-    ledger.shed(1, "gpu.samples", 3)
-    assert ledger.begin_save((1, 9), ()) is not None
-    ledger.close()
+    acks = AckState(tmp_path)
+    acks.shed(1, "gpu.samples", 3)
+    assert acks.begin_save((1, 9), ()) is not None
+    acks.close()
 
-    again = Ledger(tmp_path)
+    again = AckState(tmp_path)
     again.close()
     assert again.low == (0, 0)
     assert again.books == {(1, "gpu.samples"): Tally(0, 0, 0, 3)}
+
+
+def test_books_never_hold_more_than_can_be_told(tmp_path: Path) -> None:
+    """Four declarations whose sum no column holds: the books stop at their bound, in this life and the next."""
+    with opened(tmp_path) as spool:
+        for _ in range(4):
+            spool.shed("llm.requests", 2**62)
+        assert spool.books[1, "llm.requests"].shed_events == AMOUNT_MAX
+        spool.save()
+    with opened(tmp_path) as spool:
+        rows = book_rows(spool.books, spool.source, "h", 7)
+
+        assert [row["shed_events"] for row in rows] == [AMOUNT_MAX]
+        assert decode(encode_rows(rows), PRODUCER_BOOKS.fields).rows == 1
+
+
+def test_amounts_on_disk_that_nothing_can_hold_do_not_end_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both files, as written before amounts were bounded: they are capped, the log says which, the rest stays."""
+    with opened(tmp_path) as spool:
+        spool.append(record())
+    books = [[1, "gpu.samples", 1, 10, 10, 2**64], [1, "host.samples", 1, 10, 10, 3]]
+    written(tmp_path / "checkpoint", _CHECKPOINT_BYTES, {"low": [0, 0], "first_segment": 0, "books": books})
+    written(tmp_path / "shed", _SHED_BYTES, [1, {"llm.requests": 2**80, "logs": 4}])
+
+    with opened(tmp_path) as spool:
+        shed = {topic: tally.shed_events for (_, topic), tally in spool.books.items()}
+        encode_rows(book_rows(spool.books, spool.source, "h", 7))
+        spool.save()
+
+    assert shed == {"gpu.samples": AMOUNT_MAX, "host.samples": 3, "llm.requests": AMOUNT_MAX, "logs": 4}
+    logged = [each.__dict__ for each in caplog.records if each.levelname == "ERROR"]
+    assert [(each["boot"], each["topic"], each["amount"]) for each in logged] == [
+        (1, "gpu.samples", 2**64),
+        (1, "llm.requests", 2**80),
+    ]
+
+
+def written(path: Path, slot_bytes: int, value: object) -> None:
+    slots = Slots.open(path, slot_bytes)
+    slots.write(json.dumps(value).encode())
+    slots.close()
 
 
 def test_limits_of_a_spool_follow_the_table() -> None:

@@ -115,7 +115,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @rule(cut=st.integers(1, 3_000))
     def killed_while_writing(self, cut: int) -> None:
-        """kill -9 with part of a frame written: nobody was told that it was spooled."""
+        """kill -9 with part of a frame written: it was never reported as spooled."""
         segments = sorted((self.folder / "spool" / "segments").glob("*.seg"))
         if segments:
             torn = encode_frame(record("llm.requests", 3, 3_000, 77)._replace(boot=self.spool.boot, seq=9_999))

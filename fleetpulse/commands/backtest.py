@@ -1,0 +1,66 @@
+"""``fleetpulse backtest``: rules over history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fleetpulse.commands.output import out, print_json, print_rows
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command(rich_help_panel="Proof")(backtest)
+
+
+def backtest(
+    csv: Annotated[Path | None, typer.Option(help="A file `timestamp,value` instead of the database.")] = None,
+    nab: Annotated[Path | None, typer.Option(help="A directory in the layout of NAB; scores are written.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="With --csv: JSON [[begin, end], ...] of what is wrong.")] = None,
+    detector: Annotated[str, typer.Option(help="For files: deviation or moving_average.")] = "deviation",
+    sigmas: Annotated[float, typer.Option(min=0.5, max=100, help="deviation: fires so far from expected.")] = 6.0,
+    percent: Annotated[float, typer.Option(min=0.1, max=10_000, help="moving_average: fires so far from it.")] = 15.0,
+    half_life: Annotated[str | None, typer.Option(help="What a baseline remembers: 12h. Default: 300 rows.")] = None,
+    m: Annotated[int, typer.Option(min=1, max=64, help="Rows of the last --n that must be beyond.")] = 1,
+    n: Annotated[int, typer.Option(min=1, max=64, help="See --m.")] = 1,
+    results: Annotated[Path, typer.Option(help="With --nab: where scores are written.")] = Path("results"),
+    last: Annotated[str, typer.Option(help="History: how far back, 2h or 7d.")] = "1d",
+    from_: Annotated[str | None, typer.Option("--from", help="History: begin, ISO 8601 or seconds.")] = None,
+    to: Annotated[str | None, typer.Option(help="History: end; default now.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="History: rules to judge by. Default: those shipped.")] = None,
+    json: Json = False,
+) -> None:
+    """Rules over what was: the database's history, a CSV of one series, or a labelled directory.
+
+    Example: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold]
+    """
+    from fleetpulse.backtest import asked
+
+    if csv is not None or nab is not None:
+        preset = asked.preset(detector, sigmas, percent, half_life, m, n)
+        found = asked.files(csv, nab, labels, preset, results)
+    else:
+        found = asked.history(last, from_, to, rules)
+    if json:
+        print_json(found)
+    else:
+        show_backtest(found)
+
+
+def show_backtest(found: dict[str, Any]) -> None:
+    """The result for people: alerts and figures."""
+    series = found.get("series")
+    if series is not None:
+        columns = ("series", "points", "alerts", "labelled", "found", "precision", "recall", "late_p95_s")
+        rows = [[len(one[c]) if c == "alerts" else one.get(c) for c in columns] for one in series]
+        print_rows("Series", columns, rows, empty="no series")
+    else:
+        columns = ("rule", "severity", "labels", "opened_ms", "resolved_ms", "value", "baseline", "members")
+        rows = [[str(one[c]) if c == "labels" else one[c] for c in columns] for one in found["alerts"]]
+        print_rows("Alerts", columns, rows, empty="no rule would have woken anybody")
+    figures = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
+    out.print(", ".join(f"{name} {value}" for name, value in figures.items()), markup=False)

@@ -1,0 +1,104 @@
+"""Progress of what takes long, on a terminal as a bar or a spinner, elsewhere as a line every few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from fleetpulse.commands.output import err
+
+Tell = Callable[[int, int], None]
+LINE_EVERY_S, LINES_APART_S = 5.0, 2.0
+"""Without a terminal: seconds between two lines about the same step, and how soon another text may get its own."""
+
+
+def line_of(text: str, elapsed_s: float, done: int = 0, total: int | None = None) -> str:
+    """A step, how far it is where that is known, and since when: ``compile: 40 %, 12 s``."""
+    return f"{text}: " + (f"{100 * done / total:.0f} %, " if total else "") + f"{elapsed_s:.0f} s"
+
+
+class Lines:
+    """Lines about a step, at once and every ``LINE_EVERY_S`` until it is left. ``so_far`` is (done, all)."""
+
+    def __init__(self, console: Console, text: str) -> None:
+        self._console = console
+        self._text = text
+        self._begun_s = self._said_s = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self.go_on, args=(self._ended.wait,), daemon=True)
+        self.so_far: tuple[int, int | None] = (0, None)
+
+    def __enter__(self) -> Lines:
+        self._say(self._text)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def tell(self, text: str) -> None:
+        """Another text for the step: a line of its own unless one was printed just now."""
+        self._text = text
+        if time.monotonic() - self._said_s >= LINES_APART_S:
+            self._say(text)
+
+    def go_on(self, ended: Callable[[float], bool]) -> None:
+        """Print a line each time that ``ended``, which waits so many seconds, says no."""
+        while not ended(LINE_EVERY_S):
+            self._say(line_of(self._text, time.monotonic() - self._begun_s, *self.so_far))
+
+    def _say(self, line: str) -> None:
+        self._said_s = time.monotonic()
+        self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+class Progress:
+    """Shows one step at a time: a bar that is gone when the step is done; without a terminal lines that stay."""
+
+    def __init__(self, console: Console = err) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._console = console
+        self._bars = Bars(*columns, console=console, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._bars.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, style="dim", highlight=False)
+
+    @contextlib.contextmanager
+    def task(self, text: str) -> Iterator[Tell]:
+        """One step; what it yields takes (done, all)."""
+        if not self._console.is_terminal:
+            with Lines(self._console, text) as lines:
+                yield lambda done, total: setattr(lines, "so_far", (done, total))
+            return
+        task = self._bars.add_task(text, total=None)
+        try:
+            yield lambda done, total: self._bars.update(task, completed=done, total=total)
+        finally:
+            self._bars.remove_task(task)
+
+
+@contextlib.contextmanager
+def spinner(text: str, console: Console = err) -> Iterator[Callable[[str], None]]:
+    """A spinner beside a text, which what it yields replaces; without a terminal a line for each text."""
+    if console.is_terminal:
+        with console.status(text) as status:
+            yield status.update
+        return
+    with Lines(console, text) as lines:
+        yield lines.tell

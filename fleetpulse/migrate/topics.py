@@ -1,0 +1,176 @@
+"""Topics as they are, and the steps that change them. Safe to repeat, also after a kill.
+
+A topic's log id is written *before* the topic is made (the topic ``contract``, which keeps the ids, comes first). The
+other way round, a topic that was deleted and made again would for a moment, or after a kill for good, have the id of
+its predecessor, and its rows would replace the old ones. An id without its topic is harmless: the next run writes
+another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.admin import NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
+
+from fleetpulse.migrate.log_ids import give_log_ids
+from fleetpulse.migrate.plan import GrowTopic, MakeTopic, Plan, SetTopic, Step
+from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
+from runtime.config import KafkaConfig
+from runtime.kafka_clients import make_consumer, no_right, open_admin, settings_unreadable, started
+from runtime.log_ids import read_log_ids
+from schemas.contract.topics import BY_NAME, CONTRACT, TOPICS, Growth, Topic
+from schemas.errors import ContractError, UnavailableError
+from schemas.limits import Limits
+
+VISIBLE_WITHIN_S = 20
+GROUPS_WITHIN_S = 20.0
+JOBS = ("windows", "finals", "costs", "alerts")
+"""Groups, by the end of their names, that must have no members while open windows must not be split."""
+_TOPIC_ITSELF = 1
+"""Source of a setting that was set on the topic."""
+_MADE_MEANWHILE = 36
+
+
+async def plan(kafka: KafkaConfig, partitions: Mapping[str, int], limits: Limits) -> Plan:
+    """What the topics need. Raises ``ContractError`` with all that is refused and the procedure to follow,
+    ``ConfigError`` for a login that is refused, ``UnavailableError`` where no broker answers."""
+    async with open_admin(kafka) as admin:
+        live = await live_topics(kafka, admin, TOPICS)
+        ids = await read_log_ids(kafka) if CONTRACT.name in live else {}
+        found = plan_topics(TOPICS, live, partitions, limits, ids)
+        growing = [BY_NAME[step.subject] for step in found.steps if isinstance(step, GrowTopic)]
+        careful = [topic.name for topic in growing if topic.growth is not Growth.ANY_TIME]
+        filled = await _filled(kafka, careful) if careful else ()
+        busy = await _busy(admin, kafka.deployment) if filled else {}
+    if refused := refusals(TOPICS, live, found, busy, filled):
+        raise ContractError("\n".join(refused))
+    return found
+
+
+async def carry_out(kafka: KafkaConfig, steps: Sequence[Step], limits: Limits) -> None:
+    """Do those of the steps that are about topics."""
+    async with open_admin(kafka) as admin:
+        await _make(kafka, admin, [step for step in steps if isinstance(step, MakeTopic)], limits)
+        for step in steps:
+            if isinstance(step, SetTopic):
+                await _set(kafka, admin, step)
+        for step in steps:
+            if isinstance(step, GrowTopic):
+                await _grow(kafka, admin, step)
+
+
+async def live_topics(kafka: KafkaConfig, admin: Any, topics: Sequence[Topic]) -> dict[str, LiveTopic]:
+    """Those of the topics that are there, by name."""
+    existing = set(await admin.list_topics())
+    names = [topic.name for topic in topics if topic.name in existing]
+    if not names:
+        return {}
+    counts = {found["topic"]: len(found["partitions"]) for found in await admin.describe_topics(names)}
+    settings = await _settings(kafka, admin, names)
+    return {name: LiveTopic(counts[name], *settings[name]) for name in names}
+
+
+async def _settings(
+    kafka: KafkaConfig, admin: Any, names: Sequence[str]
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    found = {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    for response in await admin.describe_configs(resources):
+        for code, message, _kind, name, entries in response.resources:
+            if code:
+                raise settings_unreadable(name, message)
+            every = {entry[0]: entry[1] for entry in entries if entry[1] is not None}
+            own = {entry[0]: entry[1] for entry in entries if entry[3] == _TOPIC_ITSELF}
+            found[name] = (every, own)
+    return found
+
+
+async def _filled(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
+    """Those of the topics that hold or held a record."""
+    async with started(make_consumer(kafka, isolation_level="read_uncommitted")) as consumer:
+        await consumer._client.set_topics(set(names))  # else it learns of one topic after the other
+        places = [
+            TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name) or ()
+        ]
+        return {place.topic for place, end in (await consumer.end_offsets(places)).items() if end > 0}
+
+
+async def _busy(admin: Any, deployment: str) -> dict[str, str]:
+    """Groups of jobs that have members, with how many."""
+    try:
+        async with asyncio.timeout(GROUPS_WITHIN_S):
+            found = {group: await _members(admin, group) for group in (f"{deployment}-{job}" for job in JOBS)}
+    except TimeoutError as error:
+        raise UnavailableError(f"Kafka did not describe its consumer groups within {GROUPS_WITHIN_S:g} s") from error
+    return {group: f"{members} members" if members > 1 else "1 member" for group, members in found.items() if members}
+
+
+async def _members(admin: Any, group: str) -> int:
+    while True:
+        try:
+            (answer,) = await admin.describe_consumer_groups([group])
+        except KafkaError as error:  # a cluster that never had a group makes their topic first
+            if not error.retriable:
+                raise
+            await asyncio.sleep(0.3)
+        else:
+            return sum(len(one[5]) for one in answer.groups)
+
+
+async def _make(kafka: KafkaConfig, admin: Any, steps: Sequence[MakeTopic], limits: Limits) -> None:
+    """The contract topic first, then every id, then the topics."""
+    missing = [step.topic for step in steps if not step.known]
+    if CONTRACT.name in {topic.name for topic in missing}:
+        await create(kafka, admin, (CONTRACT,), limits)
+        await visible(admin, CONTRACT.name)
+    if steps:
+        await give_log_ids(kafka, [step.topic.name for step in steps])
+    others = [topic for topic in missing if topic.name != CONTRACT.name]
+    if others:
+        await create(kafka, admin, others, limits)
+
+
+async def visible(admin: Any, name: str) -> None:
+    """Wait until the topic has a leader, so that clients find it without complaints."""
+    for _ in range(VISIBLE_WITHIN_S * 10):
+        (found,) = await admin.describe_topics([name])
+        if found["error_code"] == 0 and all(
+            one["leader"] >= 0 and one["error_code"] == 0 for one in found["partitions"]
+        ):
+            return
+        await asyncio.sleep(0.1)
+    raise UnavailableError(f"topic {name} was made but has no leader after {VISIBLE_WITHIN_S} s")
+
+
+async def create(kafka: KafkaConfig, admin: Any, topics: Iterable[Topic], limits: Limits) -> None:
+    """Make these topics; one that somebody else made meanwhile is no error."""
+    replicas = min(REPLICAS, len((await admin.describe_cluster())["brokers"]))
+    new = [NewTopic(t.name, t.partitions, replicas, topic_configs=topic_settings(t, replicas, limits)) for t in topics]
+    response = await admin.create_topics(new)
+    for name, code, *rest in response.topic_errors:
+        if code == TopicAuthorizationFailedError.errno:
+            raise no_right(kafka, f"topic {name} cannot be created")
+        if code not in (0, _MADE_MEANWHILE):
+            raise ContractError(f"topic {name} cannot be created: error {code} {rest}")
+
+
+async def _set(kafka: KafkaConfig, admin: Any, step: SetTopic) -> None:
+    """Kafka replaces all settings of a topic by those it is given, so it is given all."""
+    (response,) = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, step.subject, dict(step.every))])
+    for code, message, _kind, name in response.resources:
+        if code == TopicAuthorizationFailedError.errno:
+            raise no_right(kafka, f"settings of topic {name} cannot be altered")
+        if code:
+            raise ContractError(f"settings of topic {name} cannot be altered: {for_code(code).__name__} {message}")
+
+
+async def _grow(kafka: KafkaConfig, admin: Any, step: GrowTopic) -> None:
+    try:
+        await admin.create_partitions({step.subject: NewPartitions(step.wanted)})
+    except TopicAuthorizationFailedError:
+        raise no_right(kafka, f"topic {step.subject} cannot get partitions") from None

@@ -1,0 +1,1 @@
+"""``fleetpulse reconcile``: the books of producers, jobs and tables compared."""

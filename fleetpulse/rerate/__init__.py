@@ -1,0 +1,1 @@
+"""``fleetpulse rerate``: costs computed again from stored windows, with other prices."""

@@ -1,0 +1,101 @@
+"""Costs computed again from stored windows, with other prices, and with rows that came too late for the cost job.
+
+Rows of GPU readings and of usage go through the cost job's own buffer and account, minute by minute; the result is what
+the job would have emitted had all of them come in time and had it known these prices. Pure but for what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schemas.codec.block import Block, Labels, Numbers
+from schemas.codec.values import column_of
+from schemas.fields import Field, Kind, Role
+from schemas.limits import DAY_MS
+from schemas.rows.tables import PARTIALS, Table
+from stream_jobs.costs.account import PriceOf, cost_block
+from stream_jobs.costs.intake import taken
+from stream_jobs.costs.minute_buffer import BufferLimits, MinuteBuffer
+from stream_jobs.costs.wide import Ints
+from stream_jobs.finals.decode import Decoded
+
+GPU_NAMES = ("window_ms", "engine_id", "host", "workload", "placement_group", "gpu_uuid", "gpu_model", "region",
+             "parent_uuid", "mig_profile", "interval_ms_sum", "energy_mj_sum")  # fmt: skip
+OFFSET = Field("log_offset", Kind.UINT64, Role.ATTRIBUTE, "", "offset in window.partials")
+Key = tuple[str, str, str, int]
+"""Use, owner, placement group and minute of a bill."""
+
+
+def fields_of(table: Table) -> tuple[Field, ...]:
+    """The columns that bills are made of, the offset behind them."""
+    names = GPU_NAMES if table is PARTIALS["gpu.samples"] else [field.name for field in table.fields]
+    known = {field.name: field for field in table.fields}
+    return (*(known[name] for name in names), OFFSET)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows of a table in the order of their offsets, as columns named like ``fields_of``."""
+
+    table: Table
+    columns: Mapping[str, Sequence[Any]]
+
+
+def rerated(stored: Sequence[Stored], price_of: PriceOf, prices_version: str) -> Block | None:
+    """Bills of all minutes of these rows, all of them final; None where there is no row."""
+    buffer = MinuteBuffer(BufferLimits(settle_ms=0, keep_ms=DAY_MS, minutes_max=2**31))
+    for one in stored:
+        if len(one.columns["window_ms"]):
+            _add(buffer, one)
+    last_ms = max(buffer.minutes, default=0)
+    return cost_block(buffer.pass_to(last_ms + 2 * buffer.limits.every_ms), price_of, prices_version)
+
+
+def _add(buffer: MinuteBuffer, stored: Stored) -> None:
+    fields = fields_of(stored.table)
+    columns = {field.name: column_of(field, number, list(stored.columns[field.name]))[0]
+               for number, field in enumerate(fields)}  # fmt: skip
+    windows, offsets = columns["window_ms"], columns[OFFSET.name]
+    assert isinstance(windows, Numbers)
+    assert isinstance(offsets, Numbers)
+    rows = len(windows.values)
+    decoded = Decoded(stored.table, Block(rows, columns), np.arange(rows, dtype=np.int64), windows.values)
+    found, at = taken(decoded, buffer), offsets.values.astype(np.int64)
+    buffer.open(at, found.minutes, found.rows.keys[0])
+    late = buffer.add(found.table, at, found.minutes, found.rows)
+    assert not late, late
+
+
+def newer(block: Block, versions: Mapping[Key, int]) -> Block:
+    """The same bills, each with a version above the one that stands."""
+    numbers = block.columns["version"]
+    assert isinstance(numbers, Numbers)
+    stood = np.array([versions.get(key, -1) for key in keys_of(block)], dtype=np.int64)
+    column = Numbers(np.maximum(numbers.values.astype(np.int64), stood + 1).astype(np.uint64))
+    return Block(block.rows, {**block.columns, "version": column})
+
+
+def keys_of(block: Block) -> list[Key]:
+    """What each bill is of."""
+    minutes = block.columns["minute_ms"]
+    assert isinstance(minutes, Numbers)
+    words = [_words(block.columns[name]) for name in ("use", "owner", "placement_group")]
+    return list(zip(*words, minutes.values.tolist(), strict=True))
+
+
+def _words(column: Any) -> list[str]:
+    assert isinstance(column, Labels)
+    words = [(word or b"").decode() for word in column.words]
+    return [words[code] for code in column.codes.tolist()]
+
+
+def total_nusd(block: Block) -> int:
+    """The sum of all bills, what has no price left out."""
+    column = block.columns["total_nusd"]
+    assert isinstance(column, Numbers)
+    values: Ints = column.values if column.known is None else column.values[column.known]
+    return int(values.sum())

@@ -1,0 +1,1 @@
+"""Shells of the long-running services: configuration in, one process each, until SIGTERM."""

@@ -1,0 +1,160 @@
+"""The edge's processes: configuration and a spool in, events out, until the time is up or SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from producers.publish.publisher import Publisher, PublisherSettings
+from producers.spool.spool import Spool, SpoolLimits
+from runtime import logs
+from runtime.clock import SystemClock
+from runtime.config import Config, load
+from runtime.garbage import settle
+from runtime.health import HealthServer
+from runtime.shutdown import on_stop_signal
+from runtime.tracing import Tracer, tracing
+
+if TYPE_CHECKING:
+    from producers.agent.runner import Report
+    from producers.agent.supervisor import Supervisor
+
+_log = logging.getLogger(__name__)
+
+DRAIN_S = 15.0
+SETTLED_AFTER_S = 5.0
+QUIET = PublisherSettings(linger_ms=100, save_every_s=5.0, books_every_s=5.0)
+"""For a process that hardly sends: rows of one tick travel together, and the disk is left alone in between. After a
+kill the acknowledged records of five seconds (of one soon after a start) are sent again, and recognised."""
+
+
+@contextlib.asynccontextmanager
+async def publishing(
+    config: Config,
+    spool: Path | None,
+    name: str,
+    drain_s: float = DRAIN_S,
+    settings: PublisherSettings | None = None,
+) -> AsyncIterator[Publisher]:
+    """A publisher on a spool of its own; at the end what is spooled is sent, for a bounded time."""
+    folder = spool or config.data_dir / "spool" / name
+    with tracing(config.tracing, name) as tracer:
+        publisher = await open_publisher(config, folder, settings, tracer)
+        try:
+            yield publisher
+        finally:
+            if not await publisher.close(drain_s):
+                _log.warning("stopped with unsent records; they stay in the spool", extra={"spool": str(folder)})
+
+
+async def open_publisher(
+    config: Config, folder: Path, settings: PublisherSettings | None = None, tracer: Tracer | None = None
+) -> Publisher:
+    """A started publisher on the spool in this folder; whatever is read there holds up no loop.
+
+    Raises OSError where the disk does not take the spool; ConfigError for one that another process holds and for files
+    of Kafka's settings that cannot be read; ContractError for a damaged one.
+    """
+    config.kafka.client_settings()
+    spool = await asyncio.to_thread(Spool.open, folder, SpoolLimits.of(config.limits))
+    host, partitions = socket.gethostname(), config.partitions
+    publisher = Publisher(spool, config.kafka, host=host, partitions=partitions, settings=settings, tracer=tracer)
+    return await publisher.start()
+
+
+class _Watch:
+    """The supervisor's checks, before and after there is one."""
+
+    def __init__(self) -> None:
+        self.supervisor: Supervisor | None = None
+
+    def watch(self, supervisor: Supervisor) -> None:
+        """Ask this one from now on."""
+        self.supervisor = supervisor
+
+    def alive(self) -> str | None:
+        """None while the agent's loop turns."""
+        return None if self.supervisor is None else self.supervisor.why_dead()
+
+    def ready(self) -> str | None:
+        """None when all that was chosen is collected."""
+        return "probing" if self.supervisor is None else self.supervisor.why_not_ready()
+
+
+@contextlib.contextmanager
+def _health(port: int | None, watch: _Watch) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    with HealthServer(port=port, alive=watch.alive, ready=watch.ready):
+        yield
+
+
+def run_agent_service(spool: Path | None, seconds: float | None, health_port: int | None = None) -> list[Report]:
+    """Measure this host until the seconds are over or SIGTERM; how each collector fared."""
+    from producers.agent.process import run_agent
+
+    logs.configure("agent")
+    config, watch = load(), _Watch()
+
+    async def body() -> None:
+        stop = on_stop_signal(asyncio.get_running_loop())
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(seconds, stop.set)
+        asyncio.get_running_loop().call_later(SETTLED_AFTER_S, settle)
+        async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000, QUIET) as publisher:
+            state = config.data_dir / "agent"
+            await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+            await run_agent(publisher, stop, config.agent, state=state, watched=watch.watch)
+
+    port = config.agent.health_port if health_port is None else health_port
+    # Of the loop's work a third is waking up: uvloop does that in C.
+    with _health(port, watch), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(body())
+    return watch.supervisor.reports() if watch.supervisor else []
+
+
+def show_probe(*, json: bool) -> None:
+    """Print what the agent would collect on this host, and why not the rest."""
+    from fleetpulse.commands.output import print_json, print_rows
+    from producers.agent.wiring import find, setting_of
+
+    logs.configure("agent", level="WARNING")
+    findings = find(setting_of(load().agent))
+    if json:
+        print_json([asdict(finding) for finding in findings])
+        return
+    rows = [(each.name, "yes" if each.chosen else "no", each.switch, each.reason) for each in findings]
+    print_rows("Collected on this host", ("source", "collected", "switch", "why"), rows, empty="There are no sources.")
+
+
+def run_once() -> None:
+    """Print one round of all collectors as JSON lines, ``topic`` first; exit 1 when one of them gave nothing."""
+    import orjson
+
+    from producers.agent.once import one_round
+    from producers.agent.wiring import find, plans_of, setting_of
+
+    logs.configure("agent", level="WARNING")
+    config = load().agent
+    setting = setting_of(config)
+    rounds = one_round(plans_of(setting, find(setting)), SystemClock(), config.period_ms / 1_000)
+    for each in rounds:
+        for part in each.collected:
+            for row in part.rows:
+                print(orjson.dumps({"topic": part.event.topic} | row, default=str).decode())
+        if each.why is not None:
+            _log.error("a collector gave nothing", extra={"collector": each.name, "why": each.why})
+    sys.stdout.flush()
+    # Threads that hang must not hold up the end.
+    os._exit(1 if any(each.why for each in rounds) else 0)

@@ -1,0 +1,230 @@
+"""The long-running services: configuration in, one process each, health beside it, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from fleetpulse.services.processes import Command, Processes
+from runtime import logs
+from runtime.bounded_fetch import bound_fetches
+from runtime.config import Config, load
+from runtime.health import Check, HealthServer, Heartbeat
+from runtime.shutdown import on_stop_signal
+from runtime.tracing import tracing
+from schemas.contract.topics import (
+    ALERT_COMMANDS,
+    ALERTS_TOPIC,
+    BY_NAME,
+    COSTS_TOPIC,
+    DERIVED_TOPICS,
+    SOURCE_TOPICS,
+    WINDOW_FINALS,
+    WINDOW_PARTIALS,
+)
+from schemas.rows.finals import PASSED_ON_TOPICS
+
+if TYPE_CHECKING:
+    from stream_jobs.budgets.model import Budgets
+    from stream_jobs.runner.job import AnyStep
+    from stream_jobs.runner.policy import CommitPolicy
+
+_log = logging.getLogger(__name__)
+
+JOBS = ("windows", "finals", "alerts", "costs")
+"""In the order in which events pass through them."""
+OPTIONS = {"alerts": ("rules", "budgets"), "costs": ("prices",)}
+"""The options of each job that is given files."""
+Files = Mapping[str, Path]
+"""Files by option; without rules or prices a job takes what is shipped, without budgets it watches none."""
+NO_FILES: Files = MappingProxyType({})
+EXAMPLE_PRICES = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
+TEND_EVERY_S = 0.5
+
+
+@contextlib.contextmanager
+def _health(port: int | None, ready: Check) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    heartbeat = Heartbeat()
+    with HealthServer(port=port, alive=heartbeat.why_dead, ready=ready), heartbeat.of_main_loop():
+        yield
+
+
+def partitions_of(config: Config) -> dict[str, int]:
+    """Partition counts by topic: the contract's, with what the configuration says otherwise."""
+    return {name: topic.partitions for name, topic in BY_NAME.items()} | config.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """A job as it is handed to the runner: steps by source topic, which of these have holes in their offsets, and the
+    topics written to with the partitions relied on. ``warm`` loads compiled code."""
+
+    steps: dict[str, AnyStep]
+    transactional: tuple[str, ...]
+    outputs: dict[str, int]
+    policy: CommitPolicy
+    warm: Callable[[], None]
+
+
+def _windows(config: Config) -> JobSetup:
+    from stream_jobs.runner.policy import DEFAULT_POLICY
+    from stream_jobs.windows.step import WindowsStep
+    from stream_jobs.windows.warm import warm
+
+    partitions = partitions_of(config)
+    steps: dict[str, AnyStep] = dict.fromkeys(
+        (topic.name for topic in SOURCE_TOPICS), WindowsStep(config.limits, partitions)
+    )
+    outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
+    return JobSetup(steps, (), outputs, DEFAULT_POLICY, warm)
+
+
+def _finals(config: Config) -> JobSetup:
+    from stream_jobs.finals.forward import ForwardStep
+    from stream_jobs.finals.spend import SpendStep
+    from stream_jobs.finals.step import FinalsStep
+    from stream_jobs.finals.warm import warm
+    from stream_jobs.runner.policy import PROMPT_POLICY
+
+    partitions = partitions_of(config)
+    sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
+    finals = FinalsStep(config.limits, sources)
+    steps: dict[str, AnyStep] = dict.fromkeys((*PASSED_ON_TOPICS, ALERT_COMMANDS), ForwardStep(config.limits))
+    steps[WINDOW_PARTIALS] = finals
+    steps[COSTS_TOPIC] = SpendStep()
+    return JobSetup(steps, (WINDOW_PARTIALS, COSTS_TOPIC), {WINDOW_FINALS: 1}, PROMPT_POLICY, warm)
+
+
+def _alerts(config: Config, files: Files) -> JobSetup:
+    from stream_jobs.alerts.evidence import Evidence
+    from stream_jobs.alerts.step import AlertStep
+    from stream_jobs.insight.judge import Judge
+    from stream_jobs.insight.warm import warm
+    from stream_jobs.rules.load import load_set
+    from stream_jobs.runner.policy import PROMPT_POLICY_OF_ONE
+
+    ruleset = load_set(files.get("rules"))
+    upstreams, budgets = partitions_of(config)[WINDOW_PARTIALS], _budgets(config, files)
+    step = AlertStep(upstreams, ruleset, Judge, Evidence, budgets=budgets)
+    return JobSetup(
+        {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules)
+    )
+
+
+def _budgets(config: Config, files: Files) -> Budgets:
+    from stream_jobs.budgets.load import load as load_budgets
+    from stream_jobs.budgets.model import Budgets
+
+    path = files.get("budgets", config.budgets)
+    return Budgets() if path is None else load_budgets(path)
+
+
+def _costs(config: Config, files: Files) -> JobSetup:
+    from stream_jobs.costs.pricing import Pricing
+    from stream_jobs.costs.step import CostStep
+    from stream_jobs.costs.warm import warm
+    from stream_jobs.prices.load import load as load_prices
+    from stream_jobs.runner.policy import DEFAULT_POLICY
+
+    partitions, pricing = partitions_of(config), Pricing(load_prices(files.get("prices", EXAMPLE_PRICES)))
+    sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
+    step = CostStep(config.limits, sources, pricing, pricing.version, targets=partitions[COSTS_TOPIC])
+    outputs = {COSTS_TOPIC: partitions[COSTS_TOPIC]}
+    return JobSetup({WINDOW_PARTIALS: step}, (WINDOW_PARTIALS,), outputs, DEFAULT_POLICY, warm)
+
+
+def _setup_of(job: str, config: Config, files: Files) -> JobSetup:
+    if job in OPTIONS:
+        return {"alerts": _alerts, "costs": _costs}[job](config, files)
+    return {"windows": _windows, "finals": _finals}[job](config)
+
+
+def run_job(job: str, shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
+    """Run a stream job until SIGTERM; exits with 70 after a fatal error, so that a supervisor restarts it.
+
+    Ready while every partition that the group gave this worker is live. ``files`` are those of ``OPTIONS``.
+    """
+    from stream_jobs.runner.partitions import READINESS
+    from stream_jobs.runner.process import run_process
+
+    logs.configure(f"jobs-{job}")
+    config = load()
+    setup = _setup_of(job, config, files)
+    bound_fetches(config.limits)
+    # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
+    threading.Thread(target=setup.warm, name="warm", daemon=True).start()
+    with _health(health_port, READINESS.why), tracing(config.tracing, f"jobs-{job}") as tracer:
+        code = run_process(
+            shell,
+            setup.steps,
+            (),
+            config.kafka,
+            setup.policy,
+            worker=worker,
+            transactional_sources=setup.transactional,
+            outputs=setup.outputs,
+            tracer=tracer,
+        )
+    sys.exit(code)
+
+
+def run_all_jobs(shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
+    """Run every job as a child, start again whichever ends, until SIGTERM or SIGINT; then let all of them commit.
+
+    Each has its log in the data folder. Health ports are ``health_port`` and those after it, in the order of ``JOBS``.
+    """
+    logs.configure("jobs")
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    folder = load().data_dir / "log"
+    with Processes(folder) as processes:
+        for place, job in enumerate(JOBS):
+            processes.start(Command(f"jobs-{job}", _arguments(job, shell, worker, health_port, place, files)))
+        _log.info("jobs run", extra={"jobs": ",".join(JOBS), "logs": str(folder)})
+        while not stopping.wait(TEND_EVERY_S):
+            processes.tend()
+
+
+def _arguments(job: str, shell: str, worker: str, health_port: int | None, place: int, files: Files) -> tuple[str, ...]:
+    words = ["jobs", job, "--shell", shell, "--name", worker]
+    if health_port is not None:
+        words += ["--health-port", str(health_port and health_port + place)]
+    for option in OPTIONS.get(job, ()):
+        words += [f"--{option}", str(files[option])] if option in files else []
+    return tuple(words)
+
+
+def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
+    """Run the sink until SIGTERM. Ready while its groups have joined and nothing holds it up."""
+    from sinks.service import Progress, SinkSettings, run_sink
+    from sinks.warm import warm
+
+    logs.configure("sink")
+    config, progress = load(), Progress()
+
+    async def body() -> None:
+        stop = on_stop_signal(asyncio.get_running_loop())
+        settings = SinkSettings(raw=raw, roll=roll)
+        limits = config.limits
+        with tracing(config.tracing, "sink") as tracer:
+            await run_sink(
+                config.kafka, config.clickhouse, settings, stop, limits=limits, progress=progress, tracer=tracer
+            )
+
+    with _health(health_port, lambda: progress.waiting_for):
+        warm()
+        asyncio.run(body())

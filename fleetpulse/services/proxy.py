@@ -1,0 +1,157 @@
+"""The shell of ``fleetpulse proxy``: configuration and a spool in, requests through, events out, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fleetpulse.services.edge import DRAIN_S, open_publisher
+from producers.proxy.publishing import RowPublisher, with_request_log
+from producers.proxy.server import ProxyServer
+from producers.publish.supervised import SupervisedPublisher
+from runtime import logs
+from runtime.config import Config, load
+from runtime.garbage import settle
+from runtime.health import HealthServer
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from runtime.shutdown import on_stop_signal
+from runtime.tracing import tracing
+from schemas.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+SECRET_BYTES = 32
+_QUIET_GC = (50_000, 20, 100)
+"""Thresholds of the collector of cycles: a collection stops every stream, and requests leave next to no cycles."""
+
+
+def upstream_of(text: str) -> dict[str, object]:
+    """``URL`` or ``URL=WEIGHT`` of the command line as the section's fields. Raises ConfigError on a bad weight."""
+    url, mark, weight = text.rpartition("=")
+    if not mark:
+        return {"url": text}
+    if not weight.isdigit():
+        raise ConfigError("--upstream", text, "must be URL or URL=WEIGHT, with a whole number for a weight")
+    return {"url": url, "weight": int(weight)}
+
+
+class Watched:
+    """The proxy's checks, before and after there is one; read from another thread."""
+
+    def __init__(self) -> None:
+        self.server: ProxyServer | None = None
+        self.publisher: SupervisedPublisher | None = None
+
+    def alive(self) -> str | None:
+        """None while the proxy's loop turns."""
+        return None if self.server is None else self.server.why_dead()
+
+    def ready(self) -> str | None:
+        """None while requests are taken and an upstream may be tried for them."""
+        return "starting" if self.server is None else self.server.why_not_ready()
+
+    def note(self) -> str | None:
+        """None while events are kept: a proxy that cannot keep them still serves."""
+        return None if self.publisher is None else self.publisher.why
+
+
+@contextlib.contextmanager
+def _health(port: int | None, watched: Watched) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    with HealthServer(port=port, alive=watched.alive, ready=watched.ready, note=watched.note):
+        yield
+
+
+def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | None) -> None:
+    """Serve until SIGTERM. Ready while at least one upstream is not known to be down.
+
+    ``flags`` are settings of the section ``proxy``; None: not given.
+    """
+    given = tuple(upstream_of(upstream) for upstream in upstreams) or None
+    config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": given})
+    if not config.proxy.upstreams:
+        raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
+    logs.configure("proxy")
+    watched = Watched()
+    with _health(config.proxy.health_port, watched):
+        run_on_fast_loop(_serve(config, spool, watched))
+
+
+def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run to the end on uvloop, or on asyncio's own loop where there is none (it takes about twice the time)."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(main)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        _log.warning("uvloop is missing; asyncio's own loop serves, at about half the speed")
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(config: Config, spool: Path | None, watched: Watched) -> None:
+    """Until the signal. A publisher that fails is opened again beside it: serving never depends on it."""
+    stop = on_stop_signal(asyncio.get_running_loop())
+    secret = secret_of(config.proxy, config.data_dir)
+    folder = spool or config.data_dir / "spool" / "proxy"
+    with tracing(config.tracing, "proxy") as tracer:
+        publisher = SupervisedPublisher(lambda: open_publisher(config, folder, tracer=tracer))
+        watched.publisher = await publisher.start()
+        try:
+            await _serve_into(RowPublisher(publisher), config, secret, watched, stop)
+        finally:
+            await publisher.close(DRAIN_S)
+
+
+async def _serve_into(rows: RowPublisher, config: Config, secret: bytes, watched: Watched, stop: asyncio.Event) -> None:
+    take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
+    host = config.agent.host or socket.gethostname()  # as the agent says it: rows of both are joined by it
+    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret)
+    await server.start()
+    watched.server = server
+    quiet_collector()
+    _tell(server, config.proxy.upstreams)
+    running = asyncio.create_task(rows.run())
+    await stop.wait()
+    await server.stop()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await rows.flush()
+
+
+def quiet_collector() -> None:
+    """Leave what start-up made out of every collection, and collect seldom."""
+    settle(_QUIET_GC)
+
+
+def _tell(server: ProxyServer, upstreams: Sequence[UpstreamConfig]) -> None:
+    urls = [upstream.url for upstream in upstreams]
+    _log.info("proxy is up", extra={"host": server.limits.host, "port": server.port, "upstreams": urls})
+
+
+def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
+    """The key of the tenants' hash: the configured one, else the one in the data directory, made where missing."""
+    if config.tenant_secret is not None:
+        return config.tenant_secret.get_secret_value().encode()
+    path = data_dir / "proxy.tenant-secret"
+    data_dir.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+        with contextlib.suppress(FileExistsError):  # another proxy was first: its secret counts
+            path.hardlink_to(fresh)
+        fresh.unlink()
+    return path.read_bytes()

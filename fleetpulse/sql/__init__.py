@@ -1,0 +1,1 @@
+"""Named queries and percentiles as SQL, and the reader that runs them."""

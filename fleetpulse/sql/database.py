@@ -1,0 +1,49 @@
+"""The reader's view of ClickHouse: run a named query and get columns and rows. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from fleetpulse import queries
+from runtime.clickhouse_clients import connect
+from runtime.config import ClickHouseConfig
+from schemas.errors import FleetpulseError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Names of the columns and the rows under them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Sequence[Any], ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class Database:
+    """A connection of the read-only user. Not safe for use from several threads at once."""
+
+    def __init__(self, config: ClickHouseConfig) -> None:
+        self._client = connect(config)
+
+    def named(self, name: str, parameters: Mapping[str, int | float | str]) -> Answer:
+        """Run a query of the catalogue."""
+        return self.sql(queries.text(name), parameters)
+
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+        """Run a query; raises ``FleetpulseError`` with the server's first line when it refuses."""
+        try:
+            result = self._client.query(text, parameters=dict(parameters or {}))
+        except ClickHouseError as error:
+            raise FleetpulseError(str(error).splitlines()[0]) from error
+        return Answer(tuple(result.column_names), tuple(result.result_rows))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._client.close()

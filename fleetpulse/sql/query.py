@@ -1,0 +1,141 @@
+"""What ``fleetpulse query`` asks: SQL as it was given, or a query of the catalogue with its places filled.
+
+Values are bound by the server, by the type that stands in the query; nothing is written into the SQL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, Any
+
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from fleetpulse import queries
+from fleetpulse.sql.database import Answer
+from runtime.clickhouse_clients import connect, first_line
+from runtime.config import ClickHouseConfig
+from schemas.errors import ConfigError, FleetpulseError
+
+_PLACE = re.compile(r"\{(\w+)\s*:\s*([^{}]+)\}")
+_NAME = re.compile(r"[\w./-]+")
+_CHUNK_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """SQL and what its places hold, as text that the server reads by their types."""
+
+    sql: str
+    parameters: Mapping[str, str]
+
+
+def places(sql: str) -> dict[str, str]:
+    """Type by name of the places ``{name:Type}`` in a query."""
+    return dict(_PLACE.findall(sql))
+
+
+def ready_made() -> list[dict[str, Any]]:
+    """Every query of the catalogue: its name, its first sentence, its places with their types."""
+    texts = {name: queries.text(name) for name in queries.names()}
+    return [
+        {"name": name, "says": text.splitlines()[0].removeprefix("-- "), "params": places(text)}
+        for name, text in texts.items()
+    ]
+
+
+def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Query:
+    """The query behind a name, or the text itself when it is SQL, with ``params`` (``name=value``) in its places.
+
+    Places named ``from_ms`` and ``to_ms`` that are not given follow from the range before ``now_ms``.
+    Raises ``ConfigError`` for an unknown name, and for places that are missing or not there.
+    """
+    sql = _sql(text.strip())
+    wanted, given = places(sql), _pairs(params)
+    known = {"from_ms": str(max(0, now_ms - range_ms)), "to_ms": str(now_ms)}
+    for name in given:
+        if name not in wanted:
+            near = get_close_matches(name, wanted, n=1) or sorted(wanted)
+            raise ConfigError("--param", name, f"must be a place of the query: {', '.join(near) or 'it has none'}")
+    filled = {name: given.get(name, known.get(name)) for name in wanted}
+    missing = [f"{name} ({wanted[name]})" for name, value in filled.items() if value is None]
+    if missing:
+        raise ConfigError("--param", ", ".join(missing), "must be given, as --param name=value")
+    return Query(sql, {name: value for name, value in filled.items() if value is not None})
+
+
+def _sql(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        return text
+    if text in queries.names():
+        return queries.text(text)
+    near = get_close_matches(text, queries.names(), n=3, cutoff=0.4)
+    meant = f"did you mean {' or '.join(near)}" if near else "see fleetpulse query"
+    raise ConfigError("SQL", text, f"is neither SQL nor a ready-made query: {meant}")
+
+
+def _pairs(params: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for param in params:
+        name, equals, value = param.partition("=")
+        if not equals or not name:
+            raise ConfigError("--param", param, "must be name=value")
+        pairs[name] = value
+    return pairs
+
+
+def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, bool]:
+    """At most ``rows_max`` rows, and whether there were more."""
+    with _Connection(login) as client:
+        # One more than is shown, so that it is known that there are more; the server stops reading there.
+        settings = {"max_result_rows": rows_max + 1, "result_overflow_mode": "break"}
+        result = client.query(query.sql, parameters=dict(query.parameters), settings=settings)
+    found = tuple(result.result_rows)
+    return Answer(tuple(result.column_names), found[:rows_max]), len(found) > rows_max
+
+
+def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Path | None) -> None:
+    """Write the answer in a format of the server's, as it comes, whatever its size. A file appears when it is whole."""
+    with _Connection(login) as client:
+        source = client.raw_stream(query.sql, parameters=dict(query.parameters), fmt=server_format)
+        try:
+            if output is None:
+                _copy(source, sys.stdout.buffer)
+                return
+            fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
+            try:
+                with fresh.open("wb") as file:
+                    _copy(source, file)
+                fresh.replace(output)
+            finally:
+                fresh.unlink(missing_ok=True)
+        finally:
+            source.close()
+
+
+def _copy(source: Any, target: IO[bytes]) -> None:
+    shutil.copyfileobj(source, target, _CHUNK_BYTES)
+    target.flush()
+
+
+class _Connection:
+    """A client of the reader's, whose errors are the server's first line."""
+
+    def __init__(self, login: ClickHouseConfig) -> None:
+        self._login = login
+        self._client: Any = None
+
+    def __enter__(self) -> Any:
+        self._client = connect(self._login)
+        return self._client
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._client.close()
+        if isinstance(error, ClickHouseError):
+            raise FleetpulseError(first_line(error)) from error

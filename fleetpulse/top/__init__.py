@@ -1,0 +1,1 @@
+"""``fleetpulse top``: the fleet in a terminal."""

@@ -1,0 +1,59 @@
+"""The terminal of ``fleetpulse top``: asks the database every few seconds, listens to keys, then leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Console
+from rich.live import Live
+
+from fleetpulse.top.table import Row, View, screen
+from runtime.clock import Clock
+from schemas.errors import FleetpulseError
+
+_AROUND_ROWS = 8
+"""Lines of a screen that are no rows: title, heading, frame, keys."""
+_LOOK_S = 0.1
+
+
+@contextlib.contextmanager
+def _keys(descriptor: int) -> Iterator[Callable[[float], str | None]]:
+    """A function that waits so many seconds for a key. The terminal gives single keys meanwhile, unechoed."""
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor, termios.TCSADRAIN)  # the default throws away what was typed already
+
+    def key(within_s: float) -> str | None:
+        ready, _, _ = select.select([descriptor], [], [], within_s)
+        return os.read(descriptor, 1).decode("ascii", "replace") if ready else None
+
+    try:
+        yield key
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def run(ask: Callable[[], Sequence[Row]], view: View, console: Console, clock: Clock, *, every_s: float) -> None:
+    """Show the fleet until q, Escape or Ctrl-C. While the database is away the last answer stays, with the reason."""
+    gpus, said, asked_s = ask(), "", clock.monotonic_s()
+    with _keys(sys.stdin.fileno()) as key, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            page = max(1, console.size.height - _AROUND_ROWS)
+            live.update(screen(gpus, view, page, said), refresh=True)
+            pressed = key(_LOOK_S)
+            if pressed is not None:
+                after = view.pressed(pressed, len(gpus), page)
+                if after is None:
+                    return
+                view = after
+            if clock.monotonic_s() - asked_s >= every_s:
+                try:
+                    gpus, said = ask(), ""
+                except FleetpulseError as error:
+                    said = f"   (as of before: {error})"
+                asked_s = clock.monotonic_s()

@@ -1,0 +1,1 @@
+"""Topics for people: ``fleetpulse tail`` and the dead-letter topic."""

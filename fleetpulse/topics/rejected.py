@@ -1,0 +1,172 @@
+"""Rejected records: the query that shows them and the way back for those that can be read now.
+
+Sent again are whole records of which every byte was kept, as records without identity: they count, outside the
+guarantee. Left alone are records cut at ``rejected_bytes_kept_max``, single events of readable records (their
+neighbours count already), and records that say no schema or format. Events keep their time; what is older than the
+horizon by now is booked as late. What was sent again is noted in the data folder, so that a second run of the command
+does not count it twice; a replay that is refused again is a new row of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from base64 import b64decode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleetpulse.sql.database import Database
+from runtime.config import Config
+from runtime.kafka_clients import open_producer
+from schemas.contract.topics import BY_NAME
+from schemas.contract.verdicts import REASONS
+from schemas.errors import ConfigError
+
+JOURNAL_NAME = "replayed"
+
+SHOW = """
+SELECT formatDateTime(fromUnixTimestamp64Milli(appended_ms, 'UTC'), '%Y-%m-%d %H:%i:%S') AS time, topic, partition,
+    offset, row, reason, detail, source, events, appended_ms, schema, content_type, bytes_total,
+    base64Encode(bytes) AS bytes
+FROM rejected FINAL
+WHERE {reason:String} = '' OR reason = {reason:String}
+ORDER BY appended_ms DESC, topic, partition, offset DESC, row DESC
+LIMIT {limit:UInt32}
+"""
+
+WHOLE = """
+SELECT concat(log_id, '/', toString(log_partition), '/', toString(log_offset), '/', toString(log_row)) AS place,
+    topic, partition, schema, content_type, base64Encode(bytes) AS value
+FROM rejected FINAL
+WHERE reason = {reason:String} AND row IS NULL AND bytes_total > 0 AND length(bytes) = bytes_total
+    AND ifNull(schema, '') != '' AND ifNull(content_type, '') != ''
+ORDER BY appended_ms, topic, partition, offset
+LIMIT {limit:UInt64}
+"""
+
+LEFT_ALONE = """
+SELECT countIf(row IS NOT NULL) AS single, countIf(row IS NULL AND length(bytes) < bytes_total) AS cut,
+    countIf(row IS NULL AND length(bytes) = bytes_total AND bytes_total > 0
+        AND (ifNull(schema, '') = '' OR ifNull(content_type, '') = '')) AS unnamed,
+    countIf(row IS NULL AND bytes_total = 0) AS empty
+FROM rejected FINAL
+WHERE reason = {reason:String}
+"""
+
+
+def check_reason(reason: str, key: str) -> str:
+    """The reason; ``ConfigError`` when it is none of the closed set."""
+    if reason not in REASONS:
+        raise ConfigError(key, reason, f"must be one of {', '.join(REASONS)}")
+    return reason
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A whole rejected record. ``place`` identifies its row in ``rejected``."""
+
+    place: str
+    topic: str
+    partition: int
+    schema: str
+    content_type: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a replay sends and what it leaves alone, in records (``single``: events)."""
+
+    reason: str
+    records: tuple[Again, ...]
+    sent_before: int
+    cut: int
+    single: int
+    unnamed: int
+    empty: int
+
+    def text(self, *, sent: bool) -> str:
+        """One sentence for people."""
+        count = len(self.records)
+        said = (
+            f"sent {count} whole records again, without identity (outside the guarantee)"
+            if sent
+            else f"{count} whole records were rejected as {self.reason} and can be sent again"
+        )
+        left = [f"{number} {why}" for number, why in self._left_alone() if number]
+        return said + (f"; left alone: {', '.join(left)}" if left else "")
+
+    def as_dict(self, *, sent: bool) -> dict[str, Any]:
+        """For JSON: counts only."""
+        counts = {name: getattr(self, name) for name in ("sent_before", "cut", "single", "unnamed", "empty")}
+        return {"reason": self.reason, "sent": sent, "records": len(self.records), "left_alone": counts}
+
+    def _left_alone(self) -> tuple[tuple[int, str], ...]:
+        return (
+            (self.sent_before, "sent again before"),
+            (self.cut, "of which not all bytes were kept (rejected_bytes_kept_max)"),
+            (self.single, "single events of records whose other events count"),
+            (self.unnamed, "without a readable schema or content-type"),
+            (self.empty, "without any bytes"),
+        )
+
+
+class Journal:
+    """The places of rejected records that were sent again from this data folder, one a line, appended and synced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def places(self) -> frozenset[str]:
+        """All that were noted; a line cut off by a crash matches nothing."""
+        with contextlib.suppress(FileNotFoundError):
+            return frozenset(self._path.read_text(encoding="ascii", errors="replace").split("\n"))
+        return frozenset()
+
+    def note(self, place: str) -> None:
+        """Note one more; it is on disk when this returns."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            file.write(f"\n{place}\n".encode())  # what a crash cut off before stands on a line of its own
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def plan_of(
+    reason: str, rows: Sequence[dict[str, Any]], left_alone: dict[str, Any], before: frozenset[str], limit: int
+) -> Plan:
+    """The first ``limit`` rows of ``WHOLE`` that were not sent before; pure."""
+    fresh = [row for row in rows if row["place"] not in before]
+    records = tuple(
+        Again(row["place"], row["topic"], row["partition"], row["schema"], row["content_type"], b64decode(row["value"]))
+        for row in fresh[:limit]
+    )
+    counts = {name: int(left_alone[name]) for name in ("cut", "single", "unnamed", "empty")}
+    return Plan(reason, records, len(rows) - len(fresh), **counts)
+
+
+async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> Plan:
+    """Send at most ``limit`` whole rejected records again, oldest first, without their old identity."""
+    check_reason(reason, "REASON")
+    journal = Journal(config.data_dir / JOURNAL_NAME)
+    before = journal.places()
+    database = Database(config.reading)
+    with contextlib.closing(database):
+        rows = database.sql(WHOLE, {"reason": reason, "limit": limit + len(before)}).records()
+        left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
+    plan = plan_of(reason, rows, left_alone, before, limit)
+    if plan.records and not dry_run:
+        bytes_max = max(topic.record_bytes_max for topic in BY_NAME.values())
+        failed = "does not accept records"
+        async with open_producer(config.kafka, failed=failed, max_request_size=bytes_max) as producer:
+            for record in plan.records:
+                await _send(producer, record)
+                journal.note(record.place)
+    return plan
+
+
+async def _send(producer: Any, record: Again) -> None:
+    headers = [("schema", record.schema.encode()), ("content-type", record.content_type.encode())]
+    await producer.send_and_wait(record.topic, record.value, partition=record.partition, headers=headers)

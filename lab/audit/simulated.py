@@ -1,0 +1,124 @@
+"""A simulated day, landed in a database of its own on the local stack as the sink lands it, and audited there."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from fleetpulse.audit.ask import audit
+from fleetpulse.audit.report import Audit
+from fleetpulse.sql.database import Database
+from lab.audit.day import Day
+from lab.audit.delays import USUAL, Lateness
+from lab.audit.path import Ran, run
+from runtime.config import ClickHouseConfig
+from schemas.contract.record import Record
+from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
+from schemas.ddl.fresh import fresh
+from schemas.limits import DEFAULT_LIMITS
+from sinks.database import SinkDatabase
+from sinks.landing import land_derived, land_raw
+from stream_jobs.prices.model import Prices
+
+REQUESTS = "llm.requests"
+"""Landed raw too, for what a report asks of single requests."""
+LOG_IDS = dict.fromkeys((WINDOW_PARTIALS, COSTS_TOPIC, REQUESTS), "simulated")
+RECORDS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True)  # without slots, for ``super()``
+class SimulatedAudit(Audit):
+    """The audit of a simulated day; ``simulated``: what the simulation says of itself."""
+
+    simulated: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Of a simulated day also: the killed job emitted what the undisturbed one did, and exactly the rows that it
+        rejected as late are in no bill."""
+        undisturbed = not self.simulated["commits_unlike_undisturbed"]
+        return super().exact and undisturbed and self.simulated["late_rows"] == self.late_rows
+
+    def lines(self) -> Iterator[str]:
+        """Those of an audit, and the simulation's own."""
+        yield from super().lines()
+        yield ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.simulated.items())
+
+
+class Lander:
+    """Collects records and lands many at once, as the sink does. ``flush`` at the end."""
+
+    def __init__(self, database: SinkDatabase, now_ms: int) -> None:
+        self._database = database
+        self._now_ms = now_ms
+        self._waiting: list[Record] = []
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Records of derived topics, and requests."""
+        self._waiting += records
+        if len(self._waiting) >= RECORDS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Land what waits."""
+        waiting, self._waiting = self._waiting, []
+        derived = [record for record in waiting if record.topic != REQUESTS]
+        requests = [record for record in waiting if record.topic == REQUESTS]
+        if derived:
+            self._database.insert(land_derived(derived, LOG_IDS, self._now_ms, DEFAULT_LIMITS).inserts)
+        if requests:
+            self._database.insert(land_raw(REQUESTS, requests, LOG_IDS, self._now_ms, DEFAULT_LIMITS).inserts)
+
+
+@contextlib.contextmanager
+def own_database(config: ClickHouseConfig) -> Iterator[ClickHouseConfig]:
+    """A database with all tables, for the writer ``config``; dropped at the end."""
+    name = f"{config.database}_audit_{secrets.token_hex(4)}"
+    outer = SinkDatabase(config)
+    try:
+        outer.command(f"CREATE DATABASE {name}")
+        try:
+            inside = config.model_copy(update={"database": name})
+            with contextlib.closing(SinkDatabase(inside)) as database:
+                for statement in fresh(name):
+                    database.command(statement)
+            yield inside
+        finally:
+            outer.command(f"DROP DATABASE IF EXISTS {name} SYNC")
+    finally:
+        outer.close()
+
+
+def audit_day(
+    config: ClickHouseConfig,
+    day: Day,
+    prices: Prices,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    lateness: Lateness = USUAL,
+) -> SimulatedAudit:
+    """Simulate, land, audit, in the database of ``config``, which must be empty."""
+    with contextlib.closing(SinkDatabase(config)) as database:
+        lander = Lander(database, day.end_ms)
+        ran = run(day, prices, lander.take, on_progress, lateness)
+        lander.flush()
+    reader = Database(config)
+    try:
+        found = audit(reader, day.begin_ms, day.end_ms, prices)
+        return SimulatedAudit(**{one.name: getattr(found, one.name) for one in fields(found)}, simulated=_said(ran))
+    finally:
+        reader.close()
+
+
+def _said(ran: Ran) -> dict[str, int]:
+    return {
+        "minutes": ran.minutes,
+        "rows_emitted": ran.bills,
+        "late_rows": ran.late_rows,
+        "batches_delayed": ran.delayed_batches,
+        "commits": ran.commits,
+        "kills_of_windows": ran.kills["windows"],
+        "kills_of_costs": ran.kills["costs"],
+        "commits_unlike_undisturbed": ran.differing,
+    }

@@ -1,0 +1,257 @@
+"""``bench alerts``: how soon an alert stands on its topic, measured from outside while a fleet runs and GPUs fail.
+
+Two delays, by the observer's clock, which is the machine's:
+
+- *events*: from the moment an edge of the bench's own reports an XID (the event's own time) to its alert, through its
+  spool; the simulated fleet reports a second at once, at its end, so its own lost GPUs say nothing of this;
+- *rules*: from the moment all of a window's finals could be read to the alert of a rule that judged it.
+
+*finals* says whether the machine keeps up with the fleet at all: from a window's end by the clock until all of its
+finals could be read, while the fleet ran. A fleet that is too large is sent late, and its windows end ever later.
+
+GPUs of ever other hosts are lost, others are throttled, all through the run, so that every delay is measured many times
+and on every phase of the commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from fleetpulse.commands.progress import Progress
+from fleetpulse.services.edge import publishing
+from fleetpulse.services.processes import Command, Processes
+from lab.bench import live
+from lab.bench.alerting_legs import Trail
+from lab.bench.stand import fresh_stand
+from producers.agent.publishing import publish_rows
+from runtime.clock import SystemClock
+from runtime.config import Config
+from runtime.kafka_clients import make_consumer, started
+from schemas.contract.alerts import Alert, decode
+from schemas.contract.topics import ALERTS_TOPIC, BY_NAME, WINDOW_FINALS, WINDOW_PARTIALS
+from schemas.errors import FleetpulseError
+from schemas.events.event_types import GPU_EVENTS
+from schemas.rows.finals import FinalsHeaders
+from schemas.rows.finals import decode as headers_of
+from stream_jobs.rules.load import load_set
+
+PREFIX = "bench-xid-"
+SETTLE_S = 60
+"""The fleet runs so long before the first fault: services start, series become known."""
+APART_S = 1.1
+LASTS_S = 25.0
+TAIL_S = 25.0
+TARGETS = {"events_p99_s": 1.0, "rules_p99_s": 1.0}
+SLOWEST = 5
+"""Events whose way is listed leg by leg."""
+_READY_WITHIN_S = 90.0
+_LOOK_EVERY_S = 0.1
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the observer read and when (ms). ``final_ms``: by end of window, when its last finals could be read."""
+
+    opened: list[tuple[int, Alert]] = field(default_factory=list)
+    resolved: int = 0
+    through: dict[int, int] = field(default_factory=dict)
+    final_ms: dict[int, int] = field(default_factory=dict)
+    newest_end_ms: int = 0
+    begun_ms: int = 0
+    """When the observer began, which is when the fleet was started."""
+    trail: Trail = field(default_factory=Trail)
+
+    def finals(self, now_ms: int, headers: FinalsHeaders, upstreams: int) -> None:
+        """A record of window.finals."""
+        self.through[headers.upstream] = max(self.through.get(headers.upstream, 0), headers.through_ms)
+        if len(self.through) < upstreams:
+            return
+        end_ms = min(self.through.values()) // 10_000 * 10_000
+        if end_ms > self.newest_end_ms:
+            for passed_ms in range(max(self.newest_end_ms + 10_000, end_ms - 600_000), end_ms + 1, 10_000):
+                self.final_ms[passed_ms] = now_ms
+            self.newest_end_ms = end_ms
+
+    def alert(self, now_ms: int, alert: Alert) -> None:
+        """A record of alerts."""
+        if alert.transition == "opened":
+            self.opened.append((now_ms, alert))
+        self.resolved += alert.transition == "resolved"
+
+
+def delays_s(seen: Seen, rules: frozenset[str]) -> tuple[list[float], list[float]]:
+    """Delays of alerts opened by the bench's events and by ``rules``. What opened in a window not seen final is left
+    out."""
+    events, judged = [], []
+    for at_ms, alert in seen.opened:
+        if alert.labels.get("gpu_uuid", "").startswith(PREFIX):
+            events.append((at_ms - alert.opened_ms) / 1_000)
+        elif alert.rule in rules and alert.opened_ms in seen.final_ms:
+            judged.append((at_ms - seen.final_ms[alert.opened_ms]) / 1_000)
+    return events, judged
+
+
+def finals_s(seen: Seen, from_ms: int, to_ms: int) -> list[float]:
+    """Seconds from the end of each window that ended between the two times to its last finals."""
+    ended = ((end_ms, at_ms) for end_ms, at_ms in sorted(seen.final_ms.items()) if from_ms < end_ms <= to_ms)
+    return [(at_ms - end_ms) / 1_000 for end_ms, at_ms in ended]
+
+
+def schedule(hosts: int, seconds: int) -> list[dict[str, Any]]:
+    """Faults in turn, each on a host of its own: a GPU is lost, a GPU is throttled."""
+    faults: list[dict[str, Any]] = []
+    number = 0
+    while SETTLE_S + number * APART_S + LASTS_S < seconds and number < hosts:
+        kind, strength = (("gpu_lost", 1.0), ("thermal_throttle", 0.5))[number % 2]
+        from_s = SETTLE_S + number * APART_S
+        target = f"gpu-{number:05d}:{number % 8}"
+        faults.append(
+            {"kind": kind, "field": "gpu", "value": target, "from_s": from_s, "to_s": from_s + LASTS_S}
+            | {"strength": strength}
+        )
+        number += 1
+    return faults
+
+
+def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress: Progress) -> dict[str, Any]:
+    """Run it; delays in seconds."""
+    faults = schedule(hosts, seconds)
+    with fresh_stand(data_dir, progress.say) as stand, live.pipeline(stand, progress) as processes:
+        for job in ("finals", "alerts"):
+            processes.start(Command(job, ("jobs", job, "--name", f"bench-{job}"), stand.environment))
+        path = stand.data_dir / "faults.json"
+        path.write_bytes(orjson.dumps(faults))
+        processes.start(live.fleet(stand, hosts, seconds, seed, "--faults", str(path)))
+        before, begun_s = live.cpu_s(stand, processes), time.monotonic()
+        spent_s = dict(before)
+        with progress.task(f"{hosts * live.GPUS_PER_HOST:,} GPUs for {seconds} s, {len(faults)} faults") as on_progress:
+
+            def passed(done: int) -> None:
+                spent_s.update(live.cpu_s(stand, processes))
+                on_progress(done, seconds)
+
+            seen = asyncio.run(_observe(stand.config, processes, passed))
+        wall_s = time.monotonic() - begun_s
+        cores = {name: (now - before.get(name, 0.0)) / wall_s for name, now in spent_s.items()}
+    return _report(seen, hosts, seconds, len(faults), cores)
+
+
+def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[str, float]) -> dict[str, Any]:
+    events, judged = delays_s(seen, frozenset(rule.name for rule in load_set(None).rules))
+    found = {"events": _quantiles(events), "rules": _quantiles(judged)}
+    while_it_ran = finals_s(seen, seen.begun_ms + SETTLE_S * 1_000, seen.begun_ms + seconds * 1_000)
+    p99 = {f"{name}_p99_s": quantiles["p99_s"] for name, quantiles in found.items()}
+    return {
+        "gpus": hosts * live.GPUS_PER_HOST,
+        "seconds": seconds,
+        "faults": faults,
+        "alerts_opened": len(seen.opened),
+        "alerts_resolved": seen.resolved,
+        "by_rule": {name: sum(a.rule == name for _, a in seen.opened) for name in sorted(_rules(seen))},
+        **found,
+        "finals": _quantiles(while_it_ran),
+        "legs": {leg: _quantiles(delays) for leg, delays in seen.trail.legs_s().items()},
+        "slowest": seen.trail.slowest(SLOWEST),
+        **p99,
+        "cores": dict(cores),
+        "targets": TARGETS,
+        "within": {name: _at_most(p99[name], bound) for name, bound in TARGETS.items()},
+    }
+
+
+def _at_most(value: float | None, bound: float) -> bool:
+    """What was never measured keeps no bound."""
+    return value is not None and value <= bound
+
+
+def _rules(seen: Seen) -> set[str]:
+    return {alert.rule for _, alert in seen.opened}
+
+
+def _quantiles(delays: list[float]) -> dict[str, float | None]:
+    values = np.sort(np.array(delays, np.float64))
+    at = {f"p{q}_s": float(np.quantile(values, q / 100, method="higher")) if len(values) else None for q in (50, 99)}
+    return {"count": len(values), **at, "max_s": float(values[-1]) if len(values) else None}
+
+
+async def _observe(config: Config, processes: Processes, on_progress: Any) -> Seen:
+    """Read both topics until the fleet has ended and some time after."""
+    clock = SystemClock()
+    seen, ended_s = Seen(begun_ms=clock.now_ms()), None
+    begun_s = time.monotonic()
+    readers = [_follow(config, topic, seen, clock) for topic in (WINDOW_FINALS, ALERTS_TOPIC)]
+    tasks = [asyncio.create_task(one) for one in (*readers, _report_events(config, clock))]
+    try:
+        while ended_s is None or time.monotonic() - ended_s < TAIL_S:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            processes.tend()
+            if ended_s is None and processes.exit_code("simulate") is not None:
+                _check_ended(processes)
+                ended_s = time.monotonic()
+            if not seen.through and time.monotonic() - begun_s > _READY_WITHIN_S:
+                raise FleetpulseError(f"no final came in {_READY_WITHIN_S:.0f} s:\n{processes.tail('finals')}")
+            on_progress(int(time.monotonic() - begun_s))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return seen
+
+
+async def _follow(config: Config, topic: str, seen: Seen, clock: SystemClock) -> None:
+    """Take every record as it comes. A reader for each topic: one of both waits for the one before it asks again for
+    the other, or asks so often that it is load."""
+    upstreams = BY_NAME[WINDOW_PARTIALS].partitions
+    async with started(make_consumer(config.kafka, topic, max_partition_fetch_bytes=16 << 20)) as consumer:
+        while True:
+            for records in (await consumer.getmany(timeout_ms=1_000)).values():
+                now_ms = clock.now_ms()
+                for record in records:
+                    _take(seen, now_ms, record, upstreams)
+
+
+async def _report_events(config: Config, clock: SystemClock) -> None:
+    """An XID of ever another GPU, as an agent reports it: at once, through a spool of its own."""
+    await asyncio.sleep(SETTLE_S / 2)  # what is sent while jobs start waits for them
+    async with publishing(config, config.data_dir / "spool-events", "bench") as publisher:
+        for number in itertools.count():
+            row = {"at_ms": clock.now_ms(), "code": 79, "kind": "xid", "severity": "critical", "origin": "simulated"}
+            where = {"host": f"{PREFIX}{number}", "gpu_uuid": f"{PREFIX}{number}"}
+            await publish_rows(publisher, GPU_EVENTS, [row | where])
+            await asyncio.sleep(APART_S)
+
+
+def _take(seen: Seen, now_ms: int, record: Any, upstreams: int) -> None:
+    if record.topic == ALERTS_TOPIC:
+        if record.value:
+            _take_alert(seen, now_ms, record.timestamp, decode(record.value))
+        return
+    headers = headers_of(tuple(record.headers), f"{record.topic}@{record.offset}")
+    if isinstance(headers, FinalsHeaders):
+        seen.finals(now_ms, headers, upstreams)
+    else:
+        seen.trail.pass_on(headers, record.value, record.timestamp, now_ms, PREFIX)
+
+
+def _take_alert(seen: Seen, now_ms: int, sent_ms: int, alert: Alert) -> None:
+    seen.alert(now_ms, alert)
+    uuid = alert.labels.get("gpu_uuid", "")
+    if alert.transition == "opened" and uuid.startswith(PREFIX):
+        seen.trail.alerted(uuid, sent_ms, now_ms)
+
+
+def _check_ended(processes: Processes) -> None:
+    if processes.exit_code("simulate") != 0:
+        raise FleetpulseError(f"the simulator failed:\n{processes.tail('simulate')}")

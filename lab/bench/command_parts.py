@@ -1,0 +1,213 @@
+"""``fleetpulse bench``: measurements of single parts: the edge, stages of a job, rules, costs, the dashboard."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fleetpulse.commands.output import err
+from fleetpulse.commands.progress import Progress
+from lab.bench.measurement import DataDir, Measured
+
+BEYOND = "beyond its bound"
+
+
+class StagesProfile(StrEnum):
+    """The workloads of the stages."""
+
+    BULK = "bulk"
+    FLEET = "fleet"
+    SERIES = "series"
+
+
+def stages(
+    progress: Progress,
+    seed: int,
+    profile: Annotated[
+        StagesProfile, typer.Option(help="series: 12,500 GPUs, a sample of each.")
+    ] = StagesProfile.FLEET,
+    seconds: Annotated[int, typer.Option(min=1, max=600, help="Seconds of event time.")] = 12,
+) -> Measured:
+    """CPU of every stage of the windows job without a broker: admission by format, fold, commit, snapshot.
+
+    Example: [bold]fleetpulse bench stages --profile bulk[/bold]
+    """
+    from lab.bench import stages as measuring
+    from lab.bench.workload import PROFILES
+
+    result = measuring.measure(PROFILES[profile.value], seconds, seed, progress.say)
+    by_topic = result["by_topic"]
+    names = next(iter(by_topic.values()))
+    rows = [(name, *(one[name] for one in by_topic.values())) for name in names]
+    title = f"Stages of the windows job: {profile.value}, one partition of {measuring.PARTITIONS}, one core"
+    return Measured(f"stages-{profile.value}", result, [(title, ("metric", *by_topic), rows)])
+
+
+def edge(
+    progress: Progress,
+    seed: int,
+    seconds: Annotated[int, typer.Option(min=2, max=3_600, help="How long each part is watched.")] = 60,
+    part: Annotated[
+        list[str] | None, typer.Option("--part", help="agent, proxy or sdk; several times for several. Default: all.")
+    ] = None,
+) -> Measured:
+    """What the edge costs: agent on stub GPUs, proxy in pairs with and without, SDK. Exit 1 beyond a bound.
+
+    Example: [bold]fleetpulse bench edge --seconds 60 --json[/bold]
+    """
+    from lab.bench import edge as measuring
+
+    result = measuring.measure(part or (), seconds, progress.say)
+    tables = [("The edge", ("part", "metric", "value"), measuring.rows(result))]
+    return Measured("edge", result, tables, wrong={BEYOND: measuring.outside(result)})
+
+
+def insight(
+    progress: Progress,
+    seed: int,
+    series: Annotated[int, typer.Option(min=100, max=1_000_000, help="Series under each rule.")] = 100_000,
+    windows: Annotated[int, typer.Option(min=1, max=10_000, help="Windows that are measured.")] = 10,
+) -> Measured:
+    """Baselines and rules on one core: series-windows a second, memory per series, snapshot. Exit 1 beyond a bound.
+
+    Example: [bold]fleetpulse bench insight --series 100000 --json[/bold]
+    """
+    from lab.bench import insight as measuring
+
+    result = measuring.measure(series, windows, seed, progress.say)
+    title = f"Insight: {series:,} series a rule, {windows} windows, one core"
+    tables = [(title, ("metric", "value", "bound"), measuring.rows(result))]
+    return Measured("insight", result, tables, wrong={BEYOND: measuring.outside(result)})
+
+
+def alerts(
+    progress: Progress,
+    seed: int,
+    hosts: Annotated[int, typer.Option(min=8, max=1_250, help="Hosts of eight GPUs.")] = 312,
+    seconds: Annotated[int, typer.Option(min=90, max=3_600, help="How long the fleet runs.")] = 180,
+    data_dir: DataDir = None,
+) -> Measured:
+    """How soon alerts stand on their topic while a fleet runs and GPUs fail. Exit 1 beyond a bound.
+
+    Example: [bold]fleetpulse bench alerts --hosts 312 --seconds 180[/bold]
+    """
+    from lab.bench.alerting import measure
+
+    result = measure(data_dir, hosts, seconds, seed, progress)
+    columns = ("by", "p50_s", "p99_s", "max_s", "count")
+    rows = [(name, *(result[name][key] for key in columns[1:])) for name in ("events", "rules", "finals")]
+    title = "From a GPU's loss, and from a window's last finals, to the alert; from a window's end to its last finals"
+    beyond = [name for name, within in result["within"].items() if not within]
+    return Measured("alerts", result, [(title, columns, rows)], wrong={BEYOND: beyond})
+
+
+def dashboard(
+    progress: Progress,
+    seed: int,
+    gpus: Annotated[int, typer.Option(min=8, max=100_000, help="GPUs of the history, eight to a host.")] = 10_000,
+    hours: Annotated[int, typer.Option(min=1, max=48, help="Hours of history, each level as far as it is read.")] = 1,
+    times: Annotated[int, typer.Option(min=3, max=1_000, help="How often each query and page runs.")] = 20,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the filled tables on disk, for --kept.")] = False,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Ask the tables that an earlier --keep filled (same GPUs, hours and seed).")
+    ] = False,
+    ask: Annotated[bool, typer.Option(help="With --no-ask --keep only fill, and ask another time.")] = True,
+    data_dir: DataDir = None,
+) -> Measured | None:
+    """How long every query of the dashboard and every page takes over a big fleet. Exit 1 beyond a bound,
+    or when a query finds nothing.
+
+    Filling takes minutes. To ask another time: [bold]--keep --no-ask[/bold], then [bold]--kept[/bold].
+
+    Example: [bold]fleetpulse bench dashboard --gpus 10000 --hours 24[/bold]
+    """
+    from lab.bench.dashboard import Options, measure
+
+    result = measure(data_dir, Options(gpus - gpus % 8, hours, times, seed, keep, kept, ask), progress)
+    if not ask:
+        err.print(f"filled with {result['rows']:,} rows; ask them with --kept", style="dim", highlight=False)
+        return None
+    rows: list[tuple[Any, ...]] = [
+        (name, one["p50_ms"], one["p95_ms"], one.get("refused")) for name, one in result["queries"].items()
+    ]
+    rows += [(path, one["p50_ms"], one["p95_ms"], None) for path, one in (result["pages"] or {}).items()]
+    title = f"Dashboard over {result['gpus']:,} GPUs, {hours} h"
+    wrong = {
+        BEYOND: result["beyond"],
+        "tables that queries read and nothing was filled into": result["empty_tables"],
+        "found nothing, so their time says nothing": result["found_nothing"],
+    }
+    return Measured("dashboard", result, [(title, ("query or page", "p50 ms", "p95 ms", "refused"), rows)], (), wrong)
+
+
+def cost(
+    progress: Progress,
+    seed: int,
+    gpus: Annotated[int, typer.Option(min=8, max=1_000_000, help="GPUs of the fleet.")] = 10_000,
+    engines: Annotated[int, typer.Option(min=8, max=100_000, help="Engines that share them.")] = 2_000,
+    tenants: Annotated[int, typer.Option(min=1, max=100_000, help="Tenants in all.")] = 200,
+    per_engine: Annotated[int, typer.Option(min=1, max=1_000, help="Tenants at work on each engine.")] = 10,
+    minutes: Annotated[int, typer.Option(min=1, max=10_000, help="Minutes that are measured.")] = 5,
+) -> Measured:
+    """The cost job on one core: how many times real time it folds, bills and splits a fleet. Exit 1 below the bound.
+
+    Example: [bold]fleetpulse bench cost --gpus 10000 --engines 2000 --tenants 200 --json[/bold]
+    """
+    from lab.bench import cost as measuring
+    from lab.bench.cost_fleet import Fleet
+
+    fleet = Fleet(gpus, engines, tenants, min(per_engine, tenants))
+    result = measuring.measure(fleet, minutes, measuring.WARM_MINUTES, seed, progress.say)
+    title = f"Costs: {gpus:,} GPUs, {engines:,} engines, {tenants} tenants, one core"
+    slow = result["times_real"] < measuring.TIMES_REAL_MIN
+    wrong = {BEYOND: [f"{measuring.TIMES_REAL_MIN:g} times real time"] if slow else []}
+    return Measured("cost", result, [(title, ("metric", "value", "bound"), measuring.rows(result))], (), wrong)
+
+
+class EngineName(StrEnum):
+    """Engines that are not ours."""
+
+    MOCK = "mock"
+    LLAMA = "llama"
+
+
+class Through(StrEnum):
+    """Which rows are compared."""
+
+    SPOOL = "spool"
+    STACK = "stack"
+
+
+def counterparts(
+    progress: Progress,
+    seed: int,
+    engine: Annotated[list[EngineName] | None, typer.Option(help="Several times for several. Default: both.")] = None,
+    through: Annotated[Through, typer.Option(help="Rows as published, or as they landed.")] = Through.SPOOL,
+    requests: Annotated[int, typer.Option(min=1, help="Requests to each engine.")] = 240,
+    streams: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 4,
+    environments: Annotated[
+        Path | None, typer.Option(help="Keep virtual environments here. Default: made and removed.")
+    ] = None,
+    logs: Annotated[Path | None, typer.Option(help="Keep logs and exports here. Default: removed.")] = None,
+    realtime: Annotated[
+        bool, typer.Option("--realtime", help="Mock, proxy and client before all else (root, chrt).")
+    ] = False,
+) -> Measured:
+    """The proxy's numbers beside those of an independent client, on an engine that is not ours. Exit 1 if they differ.
+
+    Example: [bold]fleetpulse bench counterparts --engine mock --through stack[/bold]
+    """
+    from lab.bench import counterparts as measuring
+
+    names = tuple(one.value for one in engine or EngineName)
+    options = measuring.Options(through.value, requests, streams, seed, realtime)
+    found = measuring.measure_all(names, options, environments, logs, progress)
+    differing = [one["engine"] for one in found if not one["agrees"]]
+    tables = [table for one in found for table in measuring.tables(one)]
+    return Measured("counterparts", {"comparisons": found}, tables, wrong={"differs": differing})
+
+
+COMMANDS = (stages, edge, insight, alerts, dashboard, cost, counterparts)

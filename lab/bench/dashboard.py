@@ -1,0 +1,262 @@
+"""``bench dashboard``: how long every query of the catalogue takes, and every page, over the history of a big fleet.
+
+The tables are filled directly (``dashboard_fill``); each query is run by the read-only user over ranges whose tables
+differ, as pages run it. A page is loaded by a real Chromium where there is one, until its numbers are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from fleetpulse.commands.progress import Progress
+from fleetpulse.queries import dashboard as catalogue
+from fleetpulse.services.processes import Command, Processes
+from lab.bench.dashboard_alerts import fill_alerts
+from lab.bench.dashboard_fill import draw, fill_requests
+from lab.bench.dashboard_fleet import GPUS_PER_HOST, Fleet
+from lab.bench.dashboard_queries import RANGES_MS, Examples, examples_of, ranges_of, tables_of, values_of
+from lab.bench.dashboard_raw import more_requests, raw
+from lab.bench.dashboard_sums import sums
+from lab.bench.dashboard_windows import Span, windows
+from lab.bench.stand import Stand, filled_stand, free_port
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig
+from schemas.errors import FleetpulseError
+from schemas.limits import HOUR_MS, MINUTE_MS
+from sinks.database import SinkDatabase
+
+QUERY_P95_MS = 300
+PAGE_P95_MS = 2_000
+RAW_SECONDS = 60
+_READY_WITHIN_S = 60.0
+_MERGED_WITHIN_S = 300.0
+_SHOWN_WITHIN_MS = 60_000
+_SHOWN = """() => window.socket && window.socket.connected && !document.querySelector('.fp-busy.on')
+    && [...document.querySelectorAll('.nicegui-echart')]
+        .every((one) => !one.offsetParent || one.querySelector('canvas'))
+"""
+NOTE = "filled.json"
+"""What the tables hold, beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of the command. ``keep`` leaves the filled tables, ``kept`` queries those left before."""
+
+    gpus: int
+    hours: int
+    times: int
+    seed: int
+    keep: bool = False
+    kept: bool = False
+    ask: bool = True
+
+
+def measure(data_dir: Path | None, options: Options, progress: Progress) -> dict[str, Any]:
+    """Fill, ask, load; percentiles in ms."""
+    keep = options.keep or options.kept
+    with filled_stand(data_dir, progress.say, keep=keep, kept=options.kept) as stand:
+        filling = _kept(stand, options) if options.kept else _filled(stand, options, progress)
+        _merged(stand, progress)
+        empty = _empty_tables(stand, options.hours * HOUR_MS)
+        with _reader(stand.config.reading) as client:
+            examples = examples_of(client, filling.span.to_ms)
+            queries = _queries(client, filling.span, examples, options.times, progress) if options.ask else {}
+        pages = _pages(stand, filling.span, examples, options.times, progress) if options.ask else None
+    beyond = [name for name, one in queries.items() if one["p95_ms"] is None or one["p95_ms"] > QUERY_P95_MS]
+    slow = [path for path, one in (pages or {}).items() if one["p95_ms"] is None or one["p95_ms"] > PAGE_P95_MS]
+    return {
+        "gpus": options.gpus, "hours": options.hours, "times": options.times, "rows": filling.rows,
+        "queries": queries, "pages": pages,
+        "bounds": {"query_p95_ms": QUERY_P95_MS, "page_p95_ms": PAGE_P95_MS}, "beyond": beyond + slow,
+        "empty_tables": empty, "found_nothing": found_nothing(queries),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What tables hold: history over ``span``, ``rows`` in all."""
+
+    span: Span
+    rows: int
+
+
+def _kept(stand: Stand, options: Options) -> Filling:
+    note = orjson.loads((stand.data_dir / NOTE).read_bytes())
+    wanted = {"gpus": options.gpus, "hours": options.hours, "seed": options.seed}
+    if {name: note[name] for name in wanted} != wanted:
+        raise FleetpulseError(f"what was kept has other --gpus, --hours or --seed: {note}")
+    return Filling(Span(note["from_ms"], note["to_ms"]), note["rows"])
+
+
+def _filled(stand: Stand, options: Options, progress: Progress) -> Filling:
+    now_ms = SystemClock().now_ms()
+    to_ms = now_ms - now_ms % MINUTE_MS
+    span = Span(to_ms - options.hours * HOUR_MS, to_ms)
+    database = SinkDatabase(stand.config.clickhouse)
+    try:
+        rows = _fill(database, Fleet(options.gpus // GPUS_PER_HOST, options.seed), span, progress)
+    finally:
+        database.close()
+    note = {"gpus": options.gpus, "hours": options.hours, "seed": options.seed}
+    note |= {"from_ms": span.from_ms, "to_ms": span.to_ms, "rows": rows}
+    (stand.data_dir / NOTE).write_bytes(orjson.dumps(note))
+    return Filling(span, rows)
+
+
+def _fill(database: SinkDatabase, fleet: Fleet, span: Span, progress: Progress) -> int:
+    rows = fill_alerts(database, fleet, span) + fill_requests(database, span, RAW_SECONDS, fleet.seed)
+    for sql in more_requests(fleet):
+        database.command(sql)
+    every = chain(sums(fleet, span), raw(fleet, span, RANGES_MS), windows(fleet, span))
+    return rows + draw(database, every, progress.say)
+
+
+def _merged(stand: Stand, progress: Progress) -> None:
+    """Wait until the server has put together what was inserted at once: no fleet sends hours of history in minutes."""
+    database = SinkDatabase(stand.config.clickhouse)
+    until_s = time.monotonic() + _MERGED_WITHIN_S
+    try:
+        with progress.task("waiting for merges"):
+            while database.rows("SELECT count() FROM system.merges") != [(0,)] and time.monotonic() < until_s:
+                time.sleep(1)
+    finally:
+        database.close()
+
+
+def percentiles(took_ms: list[float]) -> dict[str, float | None]:
+    """The median and the 95th percentile; null when nothing was measured."""
+    if not took_ms:
+        return {"p50_ms": None, "p95_ms": None}
+    return {f"p{q}_ms": round(float(np.percentile(took_ms, q)), 1) for q in (50, 95)}
+
+
+def _empty_tables(stand: Stand, history_ms: int) -> list[str]:
+    """Tables that a query of the catalogue reads and that hold nothing: queries of them prove nothing."""
+    every = map(catalogue.query, catalogue.names())
+    read = {table for query in every for one in ranges_of(query, history_ms) for table in tables_of(query, one)}
+    database = SinkDatabase(stand.config.clickhouse)
+    try:
+        filled = database.rows("SELECT name FROM system.tables WHERE database = currentDatabase() AND total_rows > 0")
+    finally:
+        database.close()
+    return sorted(read - {name for (name,) in filled})
+
+
+def found_nothing(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Names of queries that were answered with no row over any range; keys are name and range."""
+    rows: dict[str, int] = {}
+    for key, one in queries.items():
+        name = key.partition("/")[0]
+        rows[name] = rows.get(name, 0) + (one.get("rows") or 0)
+    return [name for name, count in rows.items() if not count]
+
+
+@contextlib.contextmanager
+def _reader(login: ClickHouseConfig) -> Iterator[Any]:
+    from runtime.clickhouse_clients import connect
+
+    with contextlib.closing(connect(login)) as client:
+        yield client
+
+
+def _queries(client: Any, span: Span, examples: Examples, times: int, progress: Progress) -> dict[str, dict[str, Any]]:
+    """By query and range: percentiles, or why it was refused."""
+    found: dict[str, dict[str, Any]] = {}
+    for query in map(catalogue.query, catalogue.names()):
+        with progress.task(f"running {query.name}"):
+            for range_ms in ranges_of(query, span.to_ms - span.from_ms):
+                bound = values_of(query, span.to_ms - range_ms, span.to_ms, examples)
+                found[f"{query.name}/{range_ms // MINUTE_MS}m"] = _timed(client, query, bound, times)
+    return found
+
+
+def _timed(client: Any, query: catalogue.Query, bound: dict[str, catalogue.Value], times: int) -> dict[str, Any]:
+    took_ms, rows = [], 0
+    for _ in range(times + 1):
+        begun_s = time.perf_counter()
+        try:
+            rows = len(client.query(query.sql, parameters=bound, settings=query.settings()).result_rows)
+        except Exception as error:  # of the driver's many: a query that fails is a result, and shown as one
+            return percentiles([]) | {"refused": str(error).splitlines()[0][:200]}
+        took_ms.append(1_000 * (time.perf_counter() - begun_s))
+    return percentiles(took_ms[1:]) | {"rows": rows}  # the first reads the disk
+
+
+def _pages(
+    stand: Stand, span: Span, examples: Examples, times: int, progress: Progress
+) -> Mapping[str, dict[str, float | None]] | None:
+    """By path: how long a page takes to show its numbers; None without a browser."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        program = None
+    if program is None:
+        progress.say("no pages: they need Chromium and the Python package playwright")
+        return None
+    with _served(stand) as address, sync_playwright() as playwright, progress.task("loading pages"):
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        context = browser.new_context(viewport={"width": 1_280, "height": 900})
+        return {path: percentiles(_loads(context, address + path, span, times)) for path in _paths(examples)}
+
+
+def _paths(examples: Examples) -> list[str]:
+    """All pages of the menu, and those of one thing."""
+    from fleetpulse.dashboard.registry import PAGES
+
+    return [*(page.path for page in PAGES if page.in_menu), *examples.addresses()]
+
+
+@contextlib.contextmanager
+def _served(stand: Stand) -> Iterator[str]:
+    """The dashboard as its own process; its address."""
+    import httpx
+
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with Processes(stand.log_dir) as processes:
+        processes.start(Command("dashboard", ("dashboard", "--port", str(port)), stand.environment))
+        until_s = time.monotonic() + _READY_WITHIN_S
+        while time.monotonic() < until_s:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{address}/healthz", timeout=2).is_success:
+                    yield address
+                    return
+            time.sleep(0.2)
+        raise FleetpulseError(f"the dashboard did not start:\n{processes.tail('dashboard')}")
+
+
+def _loads(context: Any, address: str, span: Span, times: int) -> list[float]:
+    """How long each load took [ms], the first left out: it also fills the browser's cache."""
+    return [_load(context, f"{address}{'&' if '?' in address else '?'}{hour}") for hour in hours(span, times + 1)][1:]
+
+
+def hours(span: Span, times: int) -> list[str]:
+    """The last hour of the history as addresses say it, each second of them a second earlier than the one before, so
+    that no answer is one that the dashboard still keeps."""
+    ends = [span.to_ms - 1_000 * number for number in range(times)]
+    return [f"from={max(span.from_ms, to_ms - HOUR_MS)}&to={to_ms}" for to_ms in ends]
+
+
+def _load(context: Any, address: str) -> float:
+    """Until the page is connected, no query runs, every chart in sight is drawn, and the screen has it."""
+    page = context.new_page()
+    page.set_default_timeout(_SHOWN_WITHIN_MS)
+    begun_s = time.perf_counter()
+    page.goto(address)
+    page.wait_for_function(_SHOWN)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    took_ms = 1_000 * (time.perf_counter() - begun_s)
+    page.close()
+    return took_ms

@@ -1,0 +1,240 @@
+"""Single events of a big fleet, drawn by the database itself: readings, requests, slowest ones, faults, rejections.
+
+Readings at 1 Hz are those of the last minutes, as single requests are looked at with their seconds around them.
+Requests of an hour are the drawn ones once more, under other ids. The slowest of windows stand where a query reads
+windows one by one; where it reads hours there are hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lab.bench.dashboard_fleet import (
+    EVENT_KINDS,
+    EVENTS_PER_WINDOW,
+    LEVELS,
+    Drawn,
+    Fleet,
+    between,
+    engine_of,
+    gpu_of,
+    host_of,
+    one_of,
+    words,
+)
+from lab.bench.dashboard_sums import BOOKED
+from lab.bench.dashboard_windows import Span
+from schemas.contract.verdicts import REASONS
+from schemas.ddl import slowest_hours
+from schemas.limits import HOUR_MS, MINUTE_MS, SECOND_MS, WINDOW_MS
+from schemas.rows.tables import EXEMPLARS_MAX
+
+READINGS_MS = 10 * MINUTE_MS
+"""So much of the raw readings of GPUs and engines."""
+TIMES_REQUESTS = 60
+"""Each drawn request stands for so many, in as many seconds; no more seconds than these are drawn."""
+REJECTED = 5_000
+_CHUNK_MS = 10 * MINUTE_MS
+_READ_MS = 10 * SECOND_MS
+_COPIES = 6
+"""A statement is short enough to be answered in time by a busy machine."""
+_FAULTS_MS = WINDOW_MS // EVENTS_PER_WINDOW
+_NOTED = "{ 'host': 'host-0001', 'power_mw': -1, 'note': '', 'bytes': '"
+
+
+def raw(fleet: Fleet, span: Span, spans_ms: Sequence[int]) -> Iterator[tuple[str, Drawn]]:
+    """All of it, and what it is. ``spans_ms`` are the ranges that end with ``span`` and are queried."""
+    recent = range(max(span.from_ms, span.to_ms - READINGS_MS), span.to_ms, _READ_MS)
+    yield from (("readings of GPUs", _gpu_samples(fleet, at_ms)) for at_ms in recent)
+    yield from (("readings of engines", _engine_samples(fleet, at_ms)) for at_ms in recent)
+    yield "faults", _faults(fleet, span)
+    for at_ms in sorted(_windows_read(span, spans_ms)):
+        yield from (("slowest of windows", _slowest(fleet, metric, at_ms)) for metric in ("ttft", "e2e"))
+    yield from (("slowest of hours", one) for one in _slowest_hours(fleet, span))
+    yield "rejected", _rejected(span)
+    yield "books of producers", _producers(fleet, span)
+
+
+def more_requests(fleet: Fleet) -> Iterator[str]:
+    """Statements after which every request that is there stands for ``TIMES_REQUESTS``."""
+    for first in range(1, TIMES_REQUESTS, _COPIES):
+        yield _more_requests(fleet, first, min(_COPIES, TIMES_REQUESTS - first))
+
+
+def _windows_read(span: Span, spans_ms: Sequence[int]) -> set[int]:
+    """Chunks whose windows a query over one of these ranges reads, rather than their hours."""
+    found: set[int] = set()
+    for span_ms in spans_ms:
+        from_ms = max(span.from_ms, span.to_ms - span_ms)
+        whole_ms = -(-from_ms // HOUR_MS) * HOUR_MS if span_ms > slowest_hours.WINDOWS_UP_TO_MS else span.to_ms
+        found |= {at_ms - at_ms % _CHUNK_MS for at_ms in range(from_ms, whole_ms, MINUTE_MS)}
+        found |= {
+            at_ms - at_ms % _CHUNK_MS for at_ms in range(span.to_ms - span.to_ms % HOUR_MS, span.to_ms, MINUTE_MS)
+        }
+    return found
+
+
+def _sent(sender: str, at_ms: str) -> dict[str, str]:
+    """Identity of raw rows: a record a second of each sender, ``number`` its row."""
+    return {
+        "source": sender,
+        "boot": "1",
+        "seq": f"intDiv({at_ms}, 1000)",
+        "row": "toUInt32(number)",
+        "appended_ms": f"{at_ms} + 1000",
+        "verdict": "'accepted'",
+        "origin": "'simulated'",
+    }
+
+
+def _gpu_samples(fleet: Fleet, from_ms: int) -> Drawn:
+    gpus = fleet.gpus
+    labels, at_ms = gpu_of(fleet, f"(number % {gpus})"), f"{from_ms} + 1000 * intDiv(number, {gpus})"
+    measured = ("util_gpu_pct", "util_memory_pct", "power_mw", "temperature_c", "clock_sm_mhz", "memory_used_bytes")
+    drawn = {name: between(*LEVELS[name], name) for name in measured}
+    moved = {"interval_ms": "1000", "energy_mj": between(180e3, 690e3, "energy"), "throttled_us": "number % 20000"}
+    columns = {"at_ms": at_ms, **labels, **drawn, **moved, **_sent(labels["host"], at_ms)}
+    return Drawn("gpu_samples", columns, gpus * _READ_MS // SECOND_MS)
+
+
+def _engine_samples(fleet: Fleet, from_ms: int) -> Drawn:
+    engines = fleet.engines
+    labels, at_ms = engine_of(fleet, f"(number % {engines})"), f"{from_ms} + 1000 * intDiv(number, {engines})"
+    drawn = {name: between(*LEVELS[name], name) for name in ("running", "waiting", "kv_used_ppm")}
+    columns = {"at_ms": at_ms, **labels, **drawn, **_sent(labels["host"], at_ms)}
+    return Drawn("engine_samples", columns, engines * _READ_MS // SECOND_MS)
+
+
+def _faults(fleet: Fleet, span: Span) -> Drawn:
+    gpus = fleet.gpus
+    labels = gpu_of(fleet, f"(cityHash64(number, {fleet.seed}) % {gpus})")
+    at_ms = f"{span.from_ms} + {_FAULTS_MS} * number"
+    kind = f"1 + number % {len(EVENT_KINDS)}"
+    fault = {
+        "kind": f"{words([kind for kind, _ in EVENT_KINDS])}[{kind}]",
+        "severity": f"{words([severity for _, severity in EVENT_KINDS])}[{kind}]",
+        "code": "if(number % 4 = 0, 31, NULL)",
+        "message": "concat('Xid 31: GPU memory page fault, engine ', toString(number % 64))",
+        "action": "'restart the application'",
+    }
+    columns = {"at_ms": at_ms, **labels, **fault, **_sent(labels["host"], at_ms)}
+    return Drawn("gpu_events", columns, (span.to_ms - span.from_ms) // _FAULTS_MS)
+
+
+def _request(salt: str) -> dict[str, str]:
+    return {
+        "request_id": f"concat('req-', lower(hex(sipHash128(number, {salt}))))",
+        "trace_id": f"lower(hex(sipHash128({salt}, number)))",
+        "status": "if(number % 50 = 0, 'timeout', 'ok')",
+        "error_kind": "if(number % 50 = 0, 'timeout', NULL)",
+    }
+
+
+def _slow_us(salt: str) -> str:
+    """Few are very slow: 0.3 s over a share that is evenly drawn."""
+    return f"toInt64(300000 / (0.0002 + cityHash64(number, {salt}) % 100000 / 100000))"
+
+
+def _slowest(fleet: Fleet, metric: str, chunk_ms: int) -> Drawn:
+    """So many of every window and engine of a chunk as the windows job sends."""
+    engines, each = fleet.engines, EXEMPLARS_MAX[metric]
+    columns = {
+        "window_ms": f"{chunk_ms} + {WINDOW_MS} * intDiv(number, {engines * each})",
+        "value_us": _slow_us(str(chunk_ms)),
+        "metric": f"'{metric}'",
+        **engine_of(fleet, f"(intDiv(number, {each}) % {engines})"),
+        "tenant": one_of(fleet.tenants, "cityHash64(number)"),
+        **_request(str(chunk_ms)),
+        "origin": "'simulated'",
+        "log_id": "'bench'",
+        "log_offset": str(chunk_ms),
+        "log_row": "toUInt32(number)",
+    }
+    return Drawn("exemplars", columns, engines * each * (_CHUNK_MS // WINDOW_MS))
+
+
+def _slowest_hours(fleet: Fleet, span: Span) -> Iterator[Drawn]:
+    """Of every hour, engine and tenant the slowest, as the table makes it of windows that are not drawn here."""
+    engines, tenants = fleet.engines, len(fleet.tenants)
+    for hour_ms in range(-(-span.from_ms // HOUR_MS) * HOUR_MS, span.to_ms // HOUR_MS * HOUR_MS, HOUR_MS):
+        for metric in slowest_hours.METRICS:
+            request = _request(str(hour_ms))
+            at_ms = f"toInt64({hour_ms} + {WINDOW_MS} * (number % {HOUR_MS // WINDOW_MS}))"
+            slowest = (
+                _slow_us(str(hour_ms)),
+                at_ms,
+                request.pop("request_id"),
+                f"CAST({request.pop('error_kind')}, 'Nullable(String)')",
+            )
+            del request["trace_id"]
+            columns = {
+                "hour_ms": str(hour_ms),
+                "metric": f"'{metric}'",
+                **{
+                    name: text
+                    for name, text in engine_of(fleet, f"intDiv(number, {tenants})").items()
+                    if name in slowest_hours.LABELS
+                },
+                "tenant": one_of(fleet.tenants, "number"),
+                **request,
+                "slowest": f"tuple({', '.join(slowest)})",
+            }
+            yield Drawn(slowest_hours.TABLE, columns, engines * tenants)
+
+
+def _rejected(span: Span) -> Drawn:
+    step_ms = max(1, (span.to_ms - span.from_ms) // REJECTED)
+    columns = {
+        "appended_ms": f"{span.to_ms} - 1 - {step_ms} * number",
+        "partition": "number % 16",
+        "offset": "number",
+        "row": "if(number % 3 = 0, NULL, toUInt32(number % 200))",
+        "events": "if(number % 3 = 0, 20 + number % 200, 1)",
+        "bytes_total": "length(bytes)",
+        "topic": one_of(BOOKED, "number"),
+        "source": "concat('host-', leftPad(toString(number % 300), 4, '0'))",
+        "reason": f"{words(list(REASONS))}[1 + number % {len(REASONS) - 1}]",
+        "schema": "'gpu_samples/1'",
+        "content_type": "'application/json'",
+        "detail": "concat('power_mw in row ', toString(number % 200), ': -1, must be 0 or more')",
+        "bytes": f"concat('{_NOTED.replace(chr(39), chr(34))}', repeat('x', 400 + number % 2000), '\"}}') AS bytes",
+        "log_id": "'bench'",
+        "log_offset": "number",
+    }
+    return Drawn("rejected", columns, REJECTED)
+
+
+def _producers(fleet: Fleet, span: Span) -> Drawn:
+    """What the producers of every host have written of each topic since they began."""
+    host = f"intDiv(number, {len(BOOKED)})"
+    columns = {
+        "at_ms": f"{span.to_ms} - 1000 - number % 9000",
+        "source": host_of(host)["host"],
+        "host": host_of(host)["host"],
+        "boot": "1",
+        "topic": one_of(BOOKED, "number"),
+        "records": "100000",
+        "events": "4000000 + number",
+        "acknowledged_events": "4000000 + number - number % 50",
+        "shed_events": "if(number % 500 = 0, 40, 0)",
+        "first_at_ms": str(span.from_ms),
+    }
+    return Drawn("producer_books", columns, fleet.hosts * len(BOOKED))
+
+
+def _more_requests(fleet: Fleet, first: int, count: int) -> str:
+    """Every drawn request again, so many seconds later, served by engines of the fleet. Drawn ones have low ``seq``."""
+    moved = {
+        "at_ms": "at_ms + 1000 * more",
+        "appended_ms": "appended_ms + 1000 * more",
+        "seq": f"seq * {TIMES_REQUESTS} + more",
+        "request_id": "concat(substring(request_id, 1, 20), lower(hex(cityHash64(request_id, more))))",
+        "trace_id": "lower(hex(sipHash128(request_id, more)))",
+        **engine_of(fleet, f"(cityHash64(request_id, more) % {fleet.engines})"),
+    }
+    replaced = ",\n    ".join(f"{text} AS {name}" for name, text in moved.items())
+    return f"""
+INSERT INTO llm_requests
+SELECT * REPLACE ({replaced}) EXCEPT (more)
+FROM llm_requests CROSS JOIN (SELECT {first} + number AS more FROM numbers({count})) AS times
+WHERE seq <= {TIMES_REQUESTS}"""

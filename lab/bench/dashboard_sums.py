@@ -1,0 +1,121 @@
+"""Books and bills of a big fleet, drawn by the database itself: what *Pipeline* and *Cost* query.
+
+Lines of books are those of an hour (a commit every five seconds, a line for each host and topic); sums of a minute, of
+an hour and of a day, of books and of bills, are those of the whole history. In a minute each engine stands idle for a
+part of its bill, every tenant has requests to every model in every region, and some of them fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lab.bench.dashboard_fleet import REGIONS, Drawn, Fleet, one_of, words
+from lab.bench.dashboard_windows import Span
+from schemas.ddl import book_rollups, cost_rollups
+from schemas.ddl.merging import BY_LEVEL
+from schemas.limits import HOUR_MS, MINUTE_MS
+from schemas.rows.tables import BOOKS
+
+COMMIT_MS = 5_000
+BOOKED = ("llm.requests", "gpu.samples", "host.samples", "engine.samples")
+LEVELS = ("1m", "1h", "1d")
+KINDS = ("prefill", "decode", "kv")
+_BUCKETS_AT_ONCE = 60
+
+
+def sums(fleet: Fleet, span: Span) -> Iterator[tuple[str, Drawn]]:
+    """All of it over ``span``, and what it is."""
+    for at_ms in range(max(span.from_ms, span.to_ms - HOUR_MS), span.to_ms, MINUTE_MS):
+        yield "books, lines", _lines(fleet, at_ms)
+    for level in LEVELS:
+        width_ms = BY_LEVEL[level].bucket_ms
+        starts = range(span.from_ms - span.from_ms % width_ms, span.to_ms, width_ms)
+        yield f"books, sums of {level}", _books(level, starts)
+        for first in range(0, len(starts), _BUCKETS_AT_ONCE):
+            some = starts[first : first + _BUCKETS_AT_ONCE]
+            yield f"bills, sums of {level}", _bills(fleet, level, some.start, len(some))
+
+
+def _lines(fleet: Fleet, from_ms: int) -> Drawn:
+    """A minute of lines: of each commit one for each topic and host; every thousandth counts rejected events."""
+    each = len(BOOKED) * fleet.hosts
+    at_ms, host = f"{from_ms} + {COMMIT_MS} * intDiv(number, {each})", f"intDiv(number, {len(BOOKED)}) % {fleet.hosts}"
+    columns = {
+        "committed_ms": at_ms,
+        "partition": f"({host}) % 16",
+        "offset_from": at_ms,
+        "offset_to": f"{at_ms} + 1",
+        "boot": "1",
+        "verdict": f"if(cityHash64(number, {from_ms}) % 1000 = 0, 3, 0)",
+        "records": "5",
+        "events": "20 + cityHash64(number) % 40",
+        "job": "'windows'",
+        "topic": one_of(BOOKED, "number"),
+        "source": f"concat('host-', toString({host}))",
+        "log_id": "'bench'",
+        "log_partition": "0",
+        "log_offset": at_ms,
+        "log_row": "number",
+    }
+    return Drawn(BOOKS.name, columns, each * MINUTE_MS // COMMIT_MS)
+
+
+def _books(level: str, starts: range) -> Drawn:
+    at_ms = f"{starts.start} + {starts.step} * intDiv(number, {len(BOOKED)})"
+    columns = {
+        "window_ms": at_ms,
+        "job": "'windows'",
+        "topic": one_of(BOOKED, "number"),
+        "verdict": "0",
+        "identified": "1",
+        "records": str(starts.step // 10),
+        "events": f"{starts.step} + cityHash64(number) % 1000",
+        "last_commit_ms": f"{at_ms} + {starts.step - 1}",
+        "version": "1",
+    }
+    return Drawn(book_rollups.table_of(level), columns, len(starts) * len(BOOKED))
+
+
+def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
+    """Buckets of bills: parts of requests first, then those of idle engines."""
+    width_ms = BY_LEVEL[level].bucket_ms
+    minutes = width_ms // MINUTE_MS
+    engines = fleet.engines
+    tenants, models, regions = len(fleet.tenants), len(fleet.models), len(REGIONS)
+    paid = 2 * len(KINDS) * tenants * models * regions
+    each = f"range({paid + engines})"
+
+    def label(of_request: str, of_idle: str) -> str:
+        return f"arrayMap(i -> if(i < {paid}, {of_request}, {of_idle}), {each})"
+
+    def amount(most: int) -> str:
+        return f"arrayMap(i -> toInt64(cityHash64(i, number, {fleet.seed}) % {most * minutes}), {each})"
+
+    def of_regions(value: str) -> str:
+        return f"arrayMap(i -> {value}, range({regions}))"
+
+    region = one_of(REGIONS, "i")
+    bill = f"toInt64({engines // regions * minutes} * (1000000 + cityHash64(i, number) % 1000))"
+    columns = {
+        "window_ms": f"{first_ms} + {width_ms} * number",
+        "newest_ms": f"{first_ms} + {width_ms} * (number + 1) - {MINUTE_MS}",
+        "version": "1",
+        **{one.name: of_regions(bill) for one in cost_rollups.BILL_SUMS},
+        "bill_use": of_regions("'engine'"),
+        "bill_region": of_regions(region),
+        "bill_count": of_regions(f"{engines // regions * minutes}"),
+        "part_name": label("if(i % 2 = 0, 'request', '__overhead__')", "'__wasted__'"),
+        "part_kind": label(one_of(KINDS, "intDiv(i, 2)"), "'held'"),
+        "part_tenant": label(one_of(fleet.tenants, f"intDiv(i, {2 * len(KINDS)})"), "NULL"),
+        "part_model": label(one_of(fleet.models, f"intDiv(i, {2 * len(KINDS) * tenants})"), "NULL"),
+        "part_status": label("if(i % 2 = 0, 'ok', 'error')", "NULL"),
+        "part_region": label(f"{words(REGIONS)}[1 + intDiv(i, {paid // regions})]", region),
+        "part_use": label("NULL", "'engine'"),
+        "part_owner": label("NULL", f"concat('engine-', toString(i - {paid}))"),
+        "part_gpu_model": label("NULL", "'NVIDIA H100 80GB HBM3'"),
+        "part_amount": amount(50_000),
+        "part_cost_nusd": amount(40_000_000),
+        "part_energy_mj": amount(900_000),
+        "part_gpu_ms": amount(12_000),
+    }
+    return Drawn(cost_rollups.table_of(level), columns, count)

@@ -1,0 +1,120 @@
+"""``bench freshness``: from a window's end plus lateness until all its rows answer to SQL.
+
+The fleet runs at a quarter of the full load, everything included. An observer asks the database several times a second
+how many events of every recent window and grouping set it holds; when the run is over, the first moment at which a
+window held what it holds in the end is its freshness. Windows that the run covers only in part are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fleetpulse.commands.progress import Progress
+from fleetpulse.services.processes import Processes
+from fleetpulse.sql.database import Database
+from lab.bench import cpu, live
+from lab.bench.stand import Stand, fresh_stand
+from runtime.clock import SystemClock
+from schemas.events.grouping import sets_of
+from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
+from schemas.rows.tables import PARTIALS
+
+QUERY_EVERY_S = 0.15
+TAIL_S = 15.0
+_LOOK_BACK_MS = 5 * WINDOW_MS
+_TOPICS = ("llm.requests", "gpu.samples", "engine.samples")
+
+Key = tuple[str, int]
+"""Grouping set and start of the window."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """When a window first held how many events."""
+
+    steps: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def note(self, now_ms: int, key: Key, events: int) -> None:
+        """An answer that was complete at ``now_ms``."""
+        steps = self.steps.setdefault(key, [])
+        if not steps or events > steps[-1][1]:
+            steps.append((now_ms, events))
+
+    def delays_ms(self, from_ms: int, to_ms: int, out_of_orderness_ms: int) -> dict[Key, int]:
+        """Per window wholly inside ``[from_ms, to_ms)``: when its last rows were there, after its end and lateness."""
+        return {
+            key: steps[-1][0] - (key[1] + WINDOW_MS + out_of_orderness_ms)
+            for key, steps in self.steps.items()
+            if from_ms <= key[1] and key[1] + WINDOW_MS <= to_ms
+        }
+
+
+def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress: Progress) -> dict[str, Any]:
+    """Run it; delays in seconds."""
+    with fresh_stand(data_dir, progress.say) as stand, live.pipeline(stand, progress) as processes:
+        processes.start(live.fleet(stand, hosts, seconds, seed))
+        spent_s = cpu.cpu_s(stand.clickhouse_pid)
+        with progress.task(f"{hosts * live.GPUS_PER_HOST:,} GPUs for {seconds} s") as on_progress:
+            seen, from_ms, to_ms = _observe(stand, processes, seconds, lambda done: on_progress(done, seconds))
+        spent_s = cpu.cpu_s(stand.clickhouse_pid) - spent_s
+    found = seen.delays_ms(from_ms, to_ms, DEFAULT_LIMITS.out_of_orderness_ms)
+    delays_s = np.array(sorted(found.values())) / 1_000
+    return {
+        "gpus": hosts * live.GPUS_PER_HOST,
+        "seconds": seconds,
+        "windows": len(delays_s),
+        "p50_s": _at(delays_s, 0.5),
+        "p99_s": _at(delays_s, 0.99),
+        "max_s": _at(delays_s, 1.0),
+        "queried_every_s": QUERY_EVERY_S,
+        "clickhouse_cpu_s": spent_s,
+        "by_grouping": {name: _summary(found, name) for name in sorted({key[0] for key in found})},
+    }
+
+
+def _at(delays_s: Any, q: float) -> float | None:
+    return float(np.quantile(delays_s, q, method="higher")) if len(delays_s) else None
+
+
+def _summary(found: dict[Key, int], name: str) -> dict[str, float | None]:
+    own = np.array(sorted(delay for key, delay in found.items() if key[0] == name)) / 1_000
+    return {"windows": len(own), "p50_s": _at(own, 0.5), "max_s": _at(own, 1.0)}
+
+
+def _observe(
+    stand: Stand, processes: Processes, seconds: int, on_progress: Callable[[int], None]
+) -> tuple[Seen, int, int]:
+    """What was seen until the tail is over, and the time that the fleet covers wholly."""
+    clock, seen, database = SystemClock(), Seen(), Database(stand.config.reading)
+    ended_s: float | None = None
+    try:
+        while ended_s is None or time.monotonic() - ended_s < TAIL_S:
+            begun_s = time.monotonic()
+            for row in database.sql(_question(clock.now_ms() - _LOOK_BACK_MS)).rows:
+                seen.note(clock.now_ms(), (str(row[0]), int(row[1])), int(row[2]))
+            if ended_s is None and processes.exit_code("simulate") is not None:
+                ended_s = begun_s
+            starts = [key[1] for key in seen.steps]
+            on_progress(int((max(starts) - min(starts)) / 1_000) if starts else 0)
+            processes.tend()
+            time.sleep(max(0.0, QUERY_EVERY_S - (time.monotonic() - begun_s)))
+    finally:
+        database.close()
+    starts = [key[1] for key in seen.steps]
+    first, last = min(starts), max(starts)
+    return seen, first + WINDOW_MS, last  # the first and the last window are only partly covered
+
+
+def _question(from_ms: int) -> str:
+    return " UNION ALL ".join(
+        f"SELECT grouping, window_ms, sum(event_count) FROM {PARTIALS[topic].name} FINAL"
+        f" WHERE window_ms >= {from_ms} GROUP BY grouping, window_ms"
+        for topic in _TOPICS
+        if sets_of(topic)
+    )

@@ -1,0 +1,166 @@
+"""``bench lifecycle``: how long a job takes to begin, to end, and to be replaced.
+
+- *start*: from the process's birth to the first record folded (its own counter says so), compiled code cached, in a
+  group without members. A group with a member that went away for good hands out nothing before that one's session ends;
+- *stop*: from SIGTERM to its exit;
+- *again*: as *start*, for a worker that takes its own place in the group again right after it was stopped (an upgrade);
+- *take-over*: from kill -9 to the first offset committed by whoever comes next: the same worker started again by its
+  supervisor, or another worker that stood by.
+
+The topics hold a fleet's records and more come in meanwhile, so that there always is a record to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fleetpulse.commands.progress import Progress
+from fleetpulse.services.processes import Command, Processes
+from lab.bench import live
+from lab.bench.stand import Stand, free_port, fresh_stand
+from schemas.errors import FleetpulseError
+
+MEASURED = {
+    "start_s": "start to first record",
+    "stop_s": "SIGTERM to exit",
+    "again_s": "start to first record, right after SIGTERM",
+    "restart_s": "kill -9 to commit of the restarted worker",
+    "standby_s": "kill -9 to commit of a standing-by worker",
+}
+HOSTS = 40
+_WITHIN_S = 90.0
+_LOAD_S = 3_600
+
+
+def measure(data_dir: Path | None, times: int, shell: str, seed: int, progress: Progress) -> dict[str, Any]:
+    """Seconds of every try."""
+    with fresh_stand(data_dir, progress.say) as stand, Processes(stand.log_dir) as processes:
+        with progress.task("compiling once, so that later starts find it cached"):
+            _first(stand, processes, shell)
+        processes.start(live.fleet(stand, HOSTS, _LOAD_S, seed))
+        found: dict[str, list[float]] = {name: [] for name in MEASURED}
+        for turn in range(times):
+            with progress.task(f"try {turn + 1} of {times}"):
+                _try(stand, processes, shell, found)
+        processes.stop("simulate")
+    return {"shell": shell, "tries": times, **found, "max": {name: max(taken) for name, taken in found.items()}}
+
+
+def _job(stand: Stand, shell: str, name: str, port: int) -> Command:
+    arguments = ("jobs", "windows", "--shell", shell, "--name", name, "--health-port", str(port))
+    return Command(name, arguments, stand.environment)
+
+
+def _first(stand: Stand, processes: Processes, shell: str) -> None:
+    port = free_port()
+    processes.start(_job(stand, shell, "worker-0", port))
+    _until(lambda: _metric(port, "job_partitions") > 0, processes, "worker-0")
+    processes.stop("worker-0")
+
+
+def _try(stand: Stand, processes: Processes, shell: str, found: dict[str, list[float]]) -> None:
+    _until_members(stand, 0)
+    found["start_s"].append(_started(stand, processes, shell))
+    _until_committing(stand, processes)
+    found["stop_s"].append(processes.stop("worker-0")["worker-0"])
+    found["again_s"].append(_started(stand, processes, shell))
+    _until_committing(stand, processes)
+    found["restart_s"].append(_killed(stand, processes, "worker-0"))
+    processes.start(_job(stand, shell, "worker-1", free_port()))
+    _until_members(stand, 2)
+    _until_committing(stand, processes)
+    found["standby_s"].append(_killed(stand, processes, "worker-0", tend=False))
+    found["stop_s"].append(processes.stop("worker-1")["worker-1"])
+    processes.stop("worker-0")
+
+
+def _started(stand: Stand, processes: Processes, shell: str) -> float:
+    """Seconds from the birth of a worker to its first record."""
+    port = free_port()
+    begun_s = time.monotonic()
+    processes.start(_job(stand, shell, "worker-0", port))
+    _until(lambda: _metric(port, "job_records") > 0, processes, "worker-0")
+    return time.monotonic() - begun_s
+
+
+def _killed(stand: Stand, processes: Processes, name: str, *, tend: bool = True) -> float:
+    """Seconds from kill -9 until every partition with load has been committed by a successor."""
+    before = asyncio.run(_committed(stand))
+    pid = processes.pid(name)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    begun_s = time.monotonic()
+    before = {place: max(offset, before.get(place, 0)) for place, offset in asyncio.run(_committed(stand)).items()}
+    loaded = {place for place in before if place[0] in ("llm.requests", "gpu.samples")}
+    while True:
+        if tend:
+            processes.tend()
+        now = asyncio.run(_committed(stand))
+        if all(now[place] > before[place] for place in loaded):
+            return time.monotonic() - begun_s
+        if time.monotonic() - begun_s > _WITHIN_S:
+            raise FleetpulseError(f"nobody took over within {_WITHIN_S:.0f} s")
+        time.sleep(0.05)
+
+
+def _until_committing(stand: Stand, processes: Processes) -> None:
+    before = asyncio.run(_committed(stand))
+    _until(lambda: sum(asyncio.run(_committed(stand)).values()) > sum(before.values()), processes, "worker-0")
+
+
+def _until_members(stand: Stand, wanted: int) -> None:
+    """Wait until the group has settled with so many members; with 0: until it is empty."""
+
+    async def members() -> int | None:
+        watcher = live.Watcher(stand.config)
+        await watcher.start()
+        try:
+            return await watcher.members("windows")
+        finally:
+            await watcher.close()
+
+    end_s = time.monotonic() + _WITHIN_S
+    while asyncio.run(members()) != wanted:
+        if time.monotonic() > end_s:
+            raise FleetpulseError(f"the group did not come to {wanted} members in {_WITHIN_S:.0f} s")
+        time.sleep(0.2)
+
+
+async def _committed(stand: Stand) -> dict[tuple[str, int], int]:
+    watcher = live.Watcher(stand.config)
+    await watcher.start()
+    try:
+        return await watcher.committed("windows")
+    finally:
+        await watcher.close()
+
+
+def _until(holds: Callable[[], bool], processes: Processes, name: str) -> None:
+    end_s = time.monotonic() + _WITHIN_S
+    while not holds():
+        if processes.exit_code(name) is not None:
+            raise FleetpulseError(f"{name} ended:\n{processes.tail(name)}")
+        if time.monotonic() > end_s:
+            raise FleetpulseError(f"{name} did not get ready in {_WITHIN_S:.0f} s:\n{processes.tail(name)}")
+        time.sleep(0.02)
+
+
+def _metric(port: int, name: str) -> float:
+    """Sum over labels of one metric of a process's /metrics; 0 while it does not answer."""
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1.0) as answer:
+        lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if _is(line, name))
+    return 0.0
+
+
+def _is(line: str, name: str) -> bool:
+    found = line.partition("{")[0].partition(" ")[0]
+    return found.removeprefix("fleetpulse_").removesuffix("_total") == name

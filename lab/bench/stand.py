@@ -1,0 +1,123 @@
+"""The bench's own stack: a Kafka and a ClickHouse beside the one you work with, with nothing else in them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetpulse import stack
+from fleetpulse.migrate.bring_up import bring_up
+from runtime.config import Config, load
+from runtime.local_stack import read_state
+from schemas.contract.topics import BY_NAME, TOPICS, state_topic
+from schemas.errors import FleetpulseError
+
+Say = Callable[[str], None]
+FOLDER = "bench"
+FRESH_FOLDER = "bench-fresh"
+FILLED_FOLDER = "bench-filled"
+OUTPUTS = ("window.partials", "books", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A running stack: its configuration and the process ids of its two servers."""
+
+    config: Config
+    data_dir: Path
+    clickhouse_pid: int
+    kafka_pid: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With it a child finds this stack."""
+        return {"FLEETPULSE_DATA_DIR": str(self.data_dir)}
+
+    @property
+    def log_dir(self) -> Path:
+        """Where children of the bench write their logs."""
+        folder = self.data_dir / "bench-log"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+@contextlib.contextmanager
+def stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[Stand]:
+    """The stack, started where it does not run, and stopped again if it was started here (unless ``keep``)."""
+    folder = load({"data_dir": data_dir}).data_dir / FOLDER
+    state = read_state(folder)
+    ran = state is not None and state.wanted
+    try:
+        stack.up(folder, on_progress=say)
+        yield _found(folder)
+    finally:
+        if not (ran or keep):
+            say("stopping Kafka and ClickHouse")
+            stack.down(folder)
+
+
+@contextlib.contextmanager
+def fresh_stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[Stand]:
+    """A stack that never ran before, with topics and tables: nothing in it but what is measured. Removed at the end."""
+    folder = load({"data_dir": data_dir}).data_dir / FRESH_FOLDER
+    stack.down(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        bring_up(folder, say)
+        yield _found(folder)
+    finally:
+        if not keep:
+            say("stopping Kafka and ClickHouse")
+            stack.down(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def filled_stand(data_dir: Path | None, say: Say, *, keep: bool, kept: bool) -> Iterator[Stand]:
+    """A stack whose tables take long to fill, by itself. ``keep`` leaves its files (its servers stop), ``kept`` begins
+    with those left before; ``FleetpulseError`` where there are none. Else it is empty at the start and removed."""
+    folder = load({"data_dir": data_dir}).data_dir / FILLED_FOLDER
+    stack.down(folder)
+    if kept and not folder.exists():
+        raise FleetpulseError(f"nothing was kept in {folder}: fill it with --keep first")
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        bring_up(folder, say)
+        yield _found(folder)
+    finally:
+        say("stopping Kafka and ClickHouse")
+        stack.down(folder)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _found(folder: Path) -> Stand:
+    state = read_state(folder)
+    if state is None or not {stack.KAFKA, stack.CLICKHOUSE} <= set(state.processes):
+        raise FleetpulseError(f"the bench's stack in {folder} does not run")
+    config = load({"data_dir": folder})
+    clickhouse, kafka = state.processes[stack.CLICKHOUSE], state.processes[stack.KAFKA]
+    return Stand(config, folder, clickhouse.pid, kafka.pid)
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def partitions_of(sources: tuple[str, ...]) -> dict[str, int]:
+    """Partitions of everything that the windows job of these source topics reads and writes."""
+    names = [*sources, *(state_topic("windows", source) for source in sources), *OUTPUTS]
+    return {name: BY_NAME[name].partitions for name in names}
+
+
+def all_partitions() -> dict[str, int]:
+    """Partitions of all topics of the contract."""
+    return {topic.name: topic.partitions for topic in TOPICS}

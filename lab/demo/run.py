@@ -1,0 +1,273 @@
+"""Run the demo: bring the stack up, let a fleet produce, watch it land, stop it, and prove the books."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.live import Live
+
+from fleetpulse import queries, stack
+from fleetpulse.commands.dashboard import DEFAULT_PORT
+from fleetpulse.commands.progress import LINE_EVERY_S, spinner
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.reconcile.compare import Report, reconcile
+from fleetpulse.services.processes import Processes
+from fleetpulse.sql.database import Answer, Database
+from fleetpulse.stack.ports import free_ports, is_free
+from fleetpulse.stack.report import command_for
+from lab.demo import screen
+from lab.demo.scenario import SOURCES, Scenario
+from runtime.clock import SystemClock
+from runtime.config import Config, load
+from schemas.errors import FleetpulseError
+from schemas.limits import MINUTE_MS, WINDOW_MS
+from schemas.rows.tables import PARTIALS
+
+READY_WITHIN_S = 300.0
+SETTLE_WITHIN_S = 30.0
+DRAIN_WITHIN_S = 20.0
+LOOK_BACK_MS = 30_000
+CLOSING = ("throughput_by_model", "gpu_summary", "host_summary", "errors_by_kind")
+PASTE = ("percentiles_by_model", "slowest_hosts", "gpu_summary")
+
+
+@dataclass(slots=True)
+class _Run:
+    config: Config
+    scenario: Scenario
+    database: Database
+    processes: Processes
+    console: Console
+    begun_ms: int
+    ended_ms: int
+    before: dict[str, int]
+
+
+def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir: Path | None) -> bool:
+    """The whole demo; True when the books are exact. Ctrl-C stops early, cleanly, and still shows the books."""
+    console = Console(record=svg is not None, width=118 if svg is not None else None)
+    with ExitStack() as ending:
+        if not keep:
+            ending.callback(stack.down, load({"data_dir": data_dir}).data_dir)
+        with spinner("starting Kafka and ClickHouse", console) as tell:
+            config = bring_up(data_dir, tell)
+        return _run_on(config, console, seconds=seconds, seed=seed, keep=keep, svg=svg)
+
+
+def _run_on(config: Config, console: Console, *, seconds: int, seed: int, keep: bool, svg: Path | None) -> bool:
+    now_ms = SystemClock().now_ms()
+    folder = config.data_dir / "demo" / str(now_ms)
+    scenario = Scenario(seconds, seed, folder, config.data_dir)
+    database = Database(config.reading)
+    with Processes(folder / "log") as processes:
+        run = _Run(config, scenario, database, processes, console, now_ms, now_ms, _landed(database))
+        _start(run)
+        address = _serve(run) if keep else None
+        _watch(run)
+        report = _settle(run)
+        _close(run, report)
+        if svg is not None:
+            console.save_svg(str(svg), title="fleetpulse demo", clear=False)
+        _show_queries(run)
+        if keep:
+            _keep(run, address)
+        else:
+            console.print("the same fleet in a browser: fleetpulse demo --keep", highlight=False)
+    return report.exact
+
+
+def _start(run: _Run) -> None:
+    with spinner("starting the jobs (Faust) and the sink", run.console):
+        run.scenario.faults_file.write_bytes(orjson.dumps(run.scenario.faults()))
+        for command in run.scenario.services():
+            run.processes.start(command)
+        for command in run.scenario.edges():
+            run.processes.start(command)
+
+
+def _serve(run: _Run) -> str | None:
+    """Start the dashboard; its address, None where its packages are not installed."""
+    if find_spec("nicegui") is None:
+        run.console.print("no dashboard: pip install 'fleetpulse[dashboard]'", markup=False, highlight=False)
+        return None
+    port = DEFAULT_PORT if is_free(DEFAULT_PORT) else free_ports(1, start=DEFAULT_PORT)[0]
+    run.processes.start(run.scenario.dashboard(port))
+    address = f"http://127.0.0.1:{port}"
+    run.console.print(f"dashboard: {address}", highlight=False)
+    return address
+
+
+def _watch(run: _Run) -> None:
+    """Show what happens until the simulated fleet has ended."""
+    try:
+        _wait_for_first_events(run)
+        begun_s = time.monotonic()
+        with _pictures(run.console) as show:
+            while run.processes.pid("simulate") is not None:
+                run.processes.tend()
+                _complain_about_dead_edges(run)
+                show(_picture(run, time.monotonic() - begun_s))
+                time.sleep(1.0)
+    except KeyboardInterrupt:
+        run.console.print("stopping early; the books follow")
+
+
+@contextmanager
+def _pictures(console: Console) -> Iterator[Callable[[screen.Picture], None]]:
+    """Takes pictures: on a terminal the newest stands there, elsewhere each is a line every few seconds."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda picture: live.update(screen.live(picture))
+        return
+    next_s = 0.0
+
+    def line(picture: screen.Picture) -> None:
+        nonlocal next_s
+        if picture.elapsed_s >= next_s:
+            console.print(screen.line(picture), markup=False, highlight=False, soft_wrap=True)
+            next_s = picture.elapsed_s + LINE_EVERY_S
+
+    yield line
+
+
+def _wait_for_first_events(run: _Run) -> None:
+    """The first run compiles the simulation and the fold; that takes some seconds, once."""
+    until_s = time.monotonic() + READY_WITHIN_S
+    with spinner("waiting for the first events (the first run compiles for some seconds)", run.console):
+        while time.monotonic() < until_s and run.processes.pid("simulate") is not None:
+            run.processes.tend()
+            _complain_about_dead_edges(run)
+            if _landed(run.database) != run.before:
+                return
+            time.sleep(0.5)
+    if run.processes.pid("simulate") is not None:
+        logs = "\n".join(f"{name}:\n{run.processes.tail(name)}" for name in run.processes.names())
+        raise FleetpulseError(f"nothing landed within {READY_WITHIN_S:.0f} s; the ends of the logs:\n{logs}")
+
+
+def _complain_about_dead_edges(run: _Run) -> None:
+    for command in run.scenario.edges():
+        code = run.processes.exit_code(command.name)
+        if code not in (None, 0):
+            tail = run.processes.tail(command.name)
+            raise FleetpulseError(f"{command.name} ended with exit code {code}; the end of its log:\n{tail}")
+
+
+def _landed(database: Database) -> dict[str, int]:
+    """Events in the partial rows of each topic, each event counted once (one grouping set)."""
+    from schemas.events.grouping import sets_of
+
+    parts = " UNION ALL ".join(
+        f"SELECT '{topic}' AS topic, sum(event_count) AS events FROM {PARTIALS[topic].name} FINAL"
+        f" WHERE grouping = '{sets_of(topic)[0].name}'"
+        for topic in SOURCES
+    )
+    return {record["topic"]: int(record["events"] or 0) for record in database.sql(parts).records()}
+
+
+def _picture(run: _Run, elapsed_s: float) -> screen.Picture:
+    now_ms = SystemClock().now_ms()
+    landed = {topic: events - run.before.get(topic, 0) for topic, events in _landed(run.database).items()}
+    recent = _bounds(now_ms - LOOK_BACK_MS, now_ms + WINDOW_MS)
+    notes = [f"{name} was started again" for name in run.processes.names() if run.processes.restarts(name)]
+    return screen.Picture(
+        elapsed_s=elapsed_s,
+        seconds=run.scenario.seconds,
+        counts=sorted(landed.items()),
+        events_per_s=sum(landed.values()) / max(elapsed_s, 1.0),
+        models=_ask(run.database, "percentiles_by_model", recent),
+        gpus=_ask(run.database, "gpu_summary", recent),
+        alerts=_ask(run.database, "open_alerts", _bounds(run.begun_ms, now_ms + WINDOW_MS)),
+        notes=notes,
+    )
+
+
+def _bounds(from_ms: int, to_ms: int) -> dict[str, int]:
+    from_ms -= from_ms % WINDOW_MS
+    return {"from_ms": from_ms, "to_ms": to_ms}
+
+
+def _ask(database: Database, name: str, parameters: dict[str, int]) -> Answer:
+    return database.named(name, parameters)
+
+
+def _settle(run: _Run) -> Report:
+    run.ended_ms = SystemClock().now_ms() + 1
+    with spinner("stopping the producers and settling the books", run.console):
+        run.processes.stop(*(command.name for command in run.scenario.edges()), within_s=DRAIN_WITHIN_S)
+        report = reconcile(
+            run.config.kafka, run.config.clickhouse, wait_s=SETTLE_WITHIN_S, while_waiting=run.processes.tend
+        )
+    run.begun_ms = _first_request_ms(run)
+    return report
+
+
+def _first_request_ms(run: _Run) -> int:
+    """The window of this run's first request, where the closing range begins: the simulated fleet alone sends requests,
+    and on its first start ever it compiles for a minute before. Without any, the start of the run."""
+    first = f"SELECT min(window_ms) AS at FROM {PARTIALS['llm.requests'].name} WHERE window_ms >= {{from_ms:Int64}}"
+    (found,) = run.database.sql(first, {"from_ms": run.begun_ms - run.begun_ms % WINDOW_MS}).records()
+    return max(run.begun_ms, int(found["at"] or 0))
+
+
+def _close(run: _Run, report: Report) -> None:
+    console, bounds = run.console, _bounds(run.begun_ms, run.ended_ms)
+    console.rule("[bold]fleetpulse demo[/bold]")
+    latency = _ask(run.database, "percentiles_by_model", bounds)
+    console.print(screen.answer_table("Latency by model (simulated engines)", latency))
+    for name in CLOSING:
+        answer = _ask(run.database, name, bounds)
+        if answer.rows:
+            console.print(screen.answer_table(queries.text(name).splitlines()[0].removeprefix("-- "), answer))
+    alerts = _ask(run.database, "alert_history", bounds)
+    if alerts.rows:
+        console.print(screen.alerts_table(alerts))
+    _print_costs(run)
+    _print_books(console, report)
+
+
+def _print_costs(run: _Run) -> None:
+    """Bills are emitted when their minute has ended: a short demo may have none."""
+    minutes = {"from_ms": run.begun_ms - run.begun_ms % MINUTE_MS, "to_ms": run.ended_ms}
+    split = run.database.named("cost_split", minutes)
+    if split.rows:
+        run.console.print(screen.costs_table(split, run.database.named("cost_by", minutes | {"dimension": "model"})))
+
+
+def _show_queries(run: _Run) -> None:
+    bounds = _bounds(run.begun_ms, run.ended_ms)
+    run.console.print("Three queries to paste into [bold]fleetpulse query[/bold]:")
+    for name in PASTE:
+        run.console.print(screen.query_panel(name, queries.filled(name, bounds)))
+
+
+def _print_books(console: Console, report: Report) -> None:
+    console.print(screen.books_table(report.topics))
+    for difference in report.differences:
+        console.print(str(difference), style="red", markup=False)
+    style, word = ("green", "exact") if report.exact else ("red", "NOT exact")
+    compared = f"{report.checks} comparisons of producers, offsets, raw tables, windows and rollups"
+    console.print(f"books {word}: {compared}, {len(report.differences)} differences", style=f"bold {style}")
+
+
+def _keep(run: _Run, address: str | None) -> None:
+    """The fleet goes on, so that there is something to look at."""
+    for command in run.scenario.edges_after():
+        run.processes.start(command)
+    run.console.print("the fleet goes on; Ctrl-C ends it")
+    if address is not None:
+        run.console.print(f"look at it: {address}", highlight=False)
+    try:
+        while True:
+            run.processes.tend()
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        down = command_for("down", run.config.data_dir)
+        run.console.print(f"stopping; the stack stays up until: {down}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,222 @@
+"""Readings of engines, GPUs and hosts at the end of a step, and the events of GPUs, as wide batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lab.simulator.entities import Directory, Workloads
+from lab.simulator.gpus import GpuMeters, Gpus, Work
+from lab.simulator.knobs import Positions
+from lab.simulator.sharing import PROCESSES_EVERY_MS
+from lab.simulator.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
+from schemas.codec.block import Numbers
+from schemas.events.event_types import ENGINE_SAMPLES, GPU_PROCESSES, GPU_SAMPLES, HOST_SAMPLES
+from schemas.fields import Event
+
+HOST_PROCESSORS = 192
+HOST_MEMORY_BYTES = 2 * 1024**4
+WIRE_BYTES_PER_TOKEN = 180
+"""A streamed chunk of one token as server-sent event."""
+PROMPT_BYTES_PER_TOKEN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What there is to read at ``to_ms``. ``lost`` GPUs, and engines that have one, are silent."""
+
+    from_ms: int
+    to_ms: int
+    engines: npt.NDArray[np.void]
+    gpus: Gpus
+    positions: Positions
+    lost: npt.NDArray[np.bool_]
+
+    @property
+    def interval_ms(self) -> int:
+        """Length of the interval that the differences cover."""
+        return self.to_ms - self.from_ms
+
+    def loaded_share(self) -> npt.NDArray[np.float64]:
+        """How much of its weights each engine has loaded."""
+        loading_us = np.maximum(self.engines["loaded_us"] - self.to_ms * 1_000, 0)
+        return np.asarray(1.0 - np.minimum(loading_us / np.maximum(self.engines["load_us"], 1), 1.0))
+
+    def starting(self) -> npt.NDArray[np.bool_]:
+        """Engines whose processes are there and do not serve yet."""
+        engines = self.engines
+        return np.asarray((engines["lost"] == 0) & (engines["loaded_us"] > self.to_ms * 1_000))
+
+    def cache_held(self) -> npt.NDArray[np.int64]:
+        """Tokens' worth of cache of each engine that is taken, by requests or by a fault."""
+        engines = self.engines
+        return np.asarray(engines["cache_tokens"] + engines["cache_tokens_max"] - engines["cache_limit"])
+
+
+def gpu_wide(directory: Directory, workloads: Workloads, reading: Reading, meters: GpuMeters) -> Wide:
+    """One sample of every GPU that is there."""
+    gpus = reading.gpus
+    values = meters.read(_work(reading))
+    known = {
+        "temperature_memory_c": gpus.has_memory_sensor,
+        "sm_active_ppm": gpus.has_gpm,
+        "tensor_active_ppm": gpus.has_gpm,
+        "nvlink_tx_bytes": gpus.has_link,
+        "nvlink_rx_bytes": gpus.has_link,
+    }
+    if (storms := reading.positions.gpu["ecc"]).any():  # without one, nobody looks at the counter
+        values["ecc_corrected"], known["ecc_corrected"] = storms * reading.interval_ms / 1_000.0, storms > 0
+    entity, starting = np.flatnonzero(~reading.lost), reading.starting()
+    labels = directory.gpu | ({"workload": workloads.of(starting)} if starting.any() else {})
+    return _wide(GPU_SAMPLES, reading.to_ms, labels, directory.gpu_host, entity, values, known, directory)
+
+
+def _work(reading: Reading) -> Work:
+    """The engines' work as each of their GPUs saw it."""
+    engines, gpus, loaded = reading.engines, reading.gpus, reading.loaded_share()
+    on = gpus.engine >= 0
+
+    def spread(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.where(on, values[gpus.engine], 0)
+
+    def summed(name: str) -> npt.NDArray[Any]:
+        """With the work of engines beside the first."""
+        found = spread(engines[name])
+        np.add.at(found, gpus.sharing.gpu[beside], engines[name][gpus.sharing.engine[beside]])
+        return found
+
+    beside = ~gpus.sharing.first
+    busy_us = summed("busy_us")
+    fits = np.minimum(1.0, reading.interval_ms * 1_000 / np.maximum(busy_us, 1))
+    return Work(
+        interval_ms=reading.interval_ms,
+        busy_us=np.minimum(busy_us, reading.interval_ms * 1_000),
+        prefill_us=summed("prefill_us") * fits,
+        memory_us=summed("memory_us") * fits,
+        moved_tokens=summed("moved_tokens"),
+        cache_tokens=spread(reading.cache_held()),
+        alive=spread(engines["lost"] == 0).astype(np.bool_),
+        loaded_share=spread(loaded),
+        heat=reading.positions.gpu["heat"],
+        brake=reading.positions.gpu["brake"],
+        leak=reading.positions.gpu["leak"],
+        beside_bytes=_beside_bytes(reading, loaded),
+    )
+
+
+def _beside_bytes(reading: Reading, loaded: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    sharing = reading.gpus.sharing
+    held = sharing.held_bytes(loaded, reading.cache_held())
+    counts = ~sharing.first & (reading.engines["lost"][sharing.engine] == 0)
+    found = np.zeros(len(reading.gpus.host), np.int64)
+    np.add.at(found, sharing.gpu[counts], held[counts])
+    return found
+
+
+def process_wide(directory: Directory, reading: Reading) -> Wide | None:
+    """The processes on GPUs that engines share, every ``PROCESSES_EVERY_MS``; None where there are none.
+    ``sm_util_pct`` is that of the last step."""
+    sharing, engines = reading.gpus.sharing, reading.engines
+    if not len(sharing) or reading.to_ms // PROCESSES_EVERY_MS == reading.from_ms // PROCESSES_EVERY_MS:
+        return None
+    values = {
+        "memory_bytes": sharing.held_bytes(reading.loaded_share(), reading.cache_held()),
+        "sm_util_pct": np.minimum(engines["busy_us"][sharing.engine] // (reading.interval_ms * 10), 100),
+    }
+    there = (engines["lost"][sharing.engine] == 0) & ~reading.lost[sharing.gpu]
+    host_of = reading.gpus.host[sharing.gpu]
+    entity = np.flatnonzero(there)
+    return _wide(GPU_PROCESSES, reading.to_ms, directory.process, host_of, entity, values, {}, directory)
+
+
+def engine_wide(directory: Directory, reading: Reading) -> Wide:
+    """One sample of every engine whose GPUs are there."""
+    engines = reading.engines
+    values = {
+        "running": engines["active"],
+        "waiting": engines["queued"],
+        "kv_used_ppm": reading.cache_held() * 1_000_000 // engines["cache_tokens_max"],
+        "interval_ms": np.full(len(engines), reading.interval_ms),
+        "preemptions": engines["preemptions"],
+        "prompt_tokens": engines["prompt_tokens"],
+        "prefix_hit_tokens": engines["hit_tokens"],
+        "generation_tokens": engines["made_tokens"],
+        "finished_requests": engines["finished"],
+    }
+    entity = np.flatnonzero(engines["lost"] == 0)
+    return _wide(ENGINE_SAMPLES, reading.to_ms, directory.engine, directory.engine_host, entity, values, {}, directory)
+
+
+def host_wide(directory: Directory, reading: Reading, random: np.random.Generator) -> Wide:
+    """One sample of every host: a few processors serve the engines, the network carries prompts and tokens."""
+    hosts = len(directory.hosts)
+    engines = reading.engines
+
+    def total(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        return np.bincount(directory.engine_host, values.astype(np.float64), hosts).astype(np.float64)
+
+    busy = total(engines["busy_us"]) / (reading.interval_ms * 1_000)
+    used = (1.0 + 1.5 * busy) / HOST_PROCESSORS * random.uniform(0.9, 1.1, hosts)
+    rows = np.full(hosts, 1)
+    values = {
+        "cpu_busy_ppm": np.minimum(used, 1.0) * 1e6,
+        "cpu_iowait_ppm": random.uniform(0.0, 500.0, hosts),
+        "load_1m_milli": used * HOST_PROCESSORS * 1_000,
+        "processors": rows * HOST_PROCESSORS,
+        "memory_used_bytes": rows * (64 * 1024**3) + total(engines["queued"] + engines["active"]) * 2**20,
+        "memory_total_bytes": rows * HOST_MEMORY_BYTES,
+        "swap_used_bytes": rows * 0,
+        "disk_queue_milli": random.uniform(0.0, 50.0, hosts),
+        "interval_ms": rows * reading.interval_ms,
+        "network_tx_bytes": total(engines["made_tokens"]) * WIRE_BYTES_PER_TOKEN,
+        "network_rx_bytes": total(engines["prompt_tokens"]) * PROMPT_BYTES_PER_TOKEN,
+        "network_errors": rows * 0,
+        "disk_read_bytes": rows * 0,
+        "disk_write_bytes": random.integers(0, 2**20, hosts),
+        "disk_busy_ms": rows * 0,
+        "swap_in_bytes": rows * 0,
+    }
+    entity = np.arange(hosts)
+    return _wide(HOST_SAMPLES, reading.to_ms, directory.host, entity, entity, values, {}, directory)
+
+
+def _wide(
+    event: Event,
+    at_ms: int,
+    labels: dict[str, EntityLabel],
+    host_of: npt.NDArray[np.int64],
+    entity: npt.NDArray[np.int64],
+    values: dict[str, npt.NDArray[Any]],
+    known: dict[str, npt.NDArray[np.bool_]],
+    directory: Directory,
+) -> Wide:
+    """Measures by field name, of all emitters, as the rows of those that are there."""
+    columns: dict[str, WideColumn] = {
+        "at_ms": Numbers(np.full(len(entity), at_ms, np.int64)),
+        "origin": constant_label("simulated", len(entity)),
+    }
+    everyone = len(entity) == len(host_of)
+    for name, column in values.items():
+        whole = np.asarray(column) if everyone else np.asarray(column)[entity]
+        mask = known.get(name)
+        if mask is not None:
+            mask = mask[entity]
+            whole = np.where(mask, whole, 0)
+        columns[name] = Numbers(whole.astype(event.field(name).kind.numpy), mask)
+    return Wide(event.topic, entity, ends_of(host_of[entity], directory), in_order(event, columns, labels, len(entity)))
+
+
+def ends_of(host: npt.NDArray[np.int64], directory: Directory) -> npt.NDArray[np.int64]:
+    """Where the rows of each host end; ``host`` of every row, rising."""
+    return np.cumsum(np.bincount(host, minlength=len(directory.hosts)))
+
+
+def in_order(
+    event: Event, columns: dict[str, WideColumn], labels: dict[str, EntityLabel], rows: int
+) -> dict[str, WideColumn]:
+    """All fields of the event in wire order: those given, labels of who emitted, and null."""
+    given = {name: Of(label) for name, label in labels.items()} | columns
+    return completed(event, given, rows)

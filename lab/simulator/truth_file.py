@@ -1,0 +1,178 @@
+"""The truth on disk: written ahead of sending, frame by frame, so that a killed generator can still be judged.
+
+A frame is 8 bytes length, 4 bytes CRC-32, then a JSON line and the arrays it lists, one after another. Every frame is
+handed to the operating system before the events in it are sent, so a kill -9 loses none of them; a torn last frame is
+dropped by the reader. What a killed life had written here but not yet put into its spool is cut off by ``Life.keep``
+with the record counts of the producer's own books: records are sent in the order in which they stand here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from lab.simulator.faults import Fault
+from lab.simulator.fleet import RECORD_ROWS_MAX, Step
+from lab.simulator.truth import Part, Truth, first_records, part_of
+from schemas.codec.block import Bins
+
+
+class TruthWriter:
+    """Appends to a file; one life per writer. ``about`` says whose life it is (source, boot, seed)."""
+
+    def __init__(self, path: Path, about: Mapping[str, Any], faults: tuple[Fault, ...] = ()) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _drop_torn_tail(path)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._large: dict[int, tuple[int, list[bytes | None]]] = {}
+        self._tables: dict[tuple[bytes | None, ...], int] = {}
+        self._frame({"life": dict(about), "faults": [asdict(fault) for fault in faults]}, {})
+
+    def append(self, step: Step, rows_max: int = RECORD_ROWS_MAX) -> None:
+        """Write down a step that is about to be sent in records of ``rows_max``."""
+        for wide in step.wides:
+            self._append_part(part_of(wide, rows_max))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _append_part(self, part: Part) -> None:
+        arrays: dict[str, npt.NDArray[Any]] = {"record": part.record.astype(np.int32)}
+        words: dict[str, int] = {}
+        for name, (values, known) in part.numbers.items():
+            arrays[f"n:{name}"] = values
+            if known is not None:
+                arrays[f"k:{name}"] = known
+        for name, (codes, table) in part.labels.items():
+            arrays[f"l:{name}"] = codes
+            words[name] = self._table(table)
+        for name, bins in part.bins.items():
+            arrays[f"e:{name}"], arrays[f"b:{name}"] = bins.ends, bins.keys
+            arrays[f"c:{name}"] = bins.counts.astype(np.uint32)
+        self._frame({"topic": part.topic, "words": words}, arrays)
+
+    def _table(self, words: list[bytes | None]) -> int:
+        """Number of a dictionary in the file, written at its first use."""
+        if id(words) in self._large:
+            return self._large[id(words)][0]
+        key = tuple(words)
+        number = self._tables.get(key)
+        if number is None:
+            number = self._tables[key] = len(self._tables)
+            texts = [None if word is None else word.decode() for word in words]
+            self._frame({"dictionary": number, "texts": texts}, {})
+        if len(words) > _SMALL:
+            self._large[id(words)] = (number, words)  # kept alive, so that the id stays its own
+        return number
+
+    def _frame(self, head: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        head["arrays"] = [[name, array.dtype.str, len(array)] for name, array in arrays.items()]
+        line = orjson.dumps(head) + b"\n"
+        body = b"".join([line, *(np.ascontiguousarray(array).tobytes() for array in arrays.values())])
+        _write_all(self._file, len(body).to_bytes(8, "little") + crc32(body).to_bytes(4, "little") + body)
+
+
+_SMALL = 64
+_HEAD = 12
+
+
+@dataclass(slots=True)
+class Life:
+    """What one process wrote down."""
+
+    about: dict[str, Any]
+    faults: tuple[Fault, ...]
+    parts: list[Part] = field(default_factory=list)
+
+    def keep(self, records: Mapping[str, int]) -> list[Part]:
+        """The parts of the first ``records[topic]`` records of each topic (none of a topic that is not named)."""
+        left = dict(records)
+        kept = []
+        for part in self.parts:
+            have = left.get(part.topic, 0)
+            number = int(part.record[-1]) + 1 if len(part.record) else 0
+            left[part.topic] = max(0, have - number)
+            kept.append(first_records(part, have))
+        return kept
+
+
+def read_lives(path: Path) -> list[Life]:
+    """All lives in a file, in order; a torn last frame is left out."""
+    lives: list[Life] = []
+    tables: dict[int, list[bytes | None]] = {}
+    for body in _frames(path):
+        line, _, data = body.partition(b"\n")
+        head = orjson.loads(line)
+        if "life" in head:
+            lives.append(Life(head["life"], tuple(Fault(**fault) for fault in head["faults"])))
+            tables = {}
+        elif "dictionary" in head:
+            tables[head["dictionary"]] = [None if text is None else text.encode() for text in head["texts"]]
+        else:
+            lives[-1].parts.append(_part(head, data, tables))
+    return lives
+
+
+def read_truth(path: Path, records: Mapping[tuple[str, int], Mapping[str, int]] | None = None) -> Truth:
+    """The truth of a file. With ``records`` (by source and boot, then topic: records in the producer's books) each
+    life is cut to what it really spooled; without, all that was written down counts."""
+    parts: list[Part] = []
+    for life in read_lives(path):
+        if records is None:
+            parts += life.parts
+        else:
+            parts += life.keep(records.get((life.about.get("source", ""), life.about.get("boot", 0)), {}))
+    return Truth(parts)
+
+
+def _part(head: dict[str, Any], data: bytes, tables: dict[int, list[bytes | None]]) -> Part:
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    at = 0
+    for name, dtype, length in head["arrays"]:
+        arrays[name] = np.frombuffer(data, dtype, length, at)
+        at += arrays[name].nbytes
+    named = {prefix: [name[2:] for name in arrays if name.startswith(prefix)] for prefix in ("n:", "l:", "e:")}
+    return Part(
+        head["topic"],
+        arrays["record"].astype(np.int64),
+        {name: (arrays[f"n:{name}"], arrays.get(f"k:{name}")) for name in named["n:"]},
+        {name: (arrays[f"l:{name}"], tables[head["words"][name]]) for name in named["l:"]},
+        {
+            name: Bins(arrays[f"e:{name}"], arrays[f"b:{name}"], arrays[f"c:{name}"].astype(np.uint64))
+            for name in named["e:"]
+        },
+    )
+
+
+def _frames(path: Path) -> Iterator[bytes]:
+    """Bodies of the whole frames from the start of the file."""
+    with path.open("rb") as file:
+        while len(head := file.read(_HEAD)) == _HEAD:
+            length = int.from_bytes(head[:8], "little")
+            body = file.read(length)
+            if len(body) < length or crc32(body) != int.from_bytes(head[8:], "little"):
+                return
+            yield body
+
+
+def _drop_torn_tail(path: Path) -> None:
+    """Cut off what a kill left behind the last whole frame, so that the next frame is found."""
+    if path.exists():
+        whole = sum(_HEAD + len(body) for body in _frames(path))
+        if whole < path.stat().st_size:
+            os.truncate(path, whole)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,143 @@
+"""Registry shared by the collectors of a host: its engines, their GPUs, and the placement of each GPU.
+
+Writers take a lock; ``placement`` and ``engine_of`` are read without one by the GPU collectors, and are always
+consistent.
+
+An engine is *starting* while its scrapes fail and processes compute on the GPUs configured for it, none of which was
+there when it last answered: a process that stopped answering is no start, and neither is an engine without one. A
+start before the first process table that followed an answer is unknown, and not reported.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+from producers.engines.processes import ProcessTable
+from producers.engines.registry import (
+    Registration,
+    computing,
+    engines_by_pid,
+    gpus_of,
+    placement_groups,
+    placement_of,
+)
+from producers.engines.target import EngineTarget, Job
+
+GpuPlacement = Mapping[str, str | None]
+
+
+class Placement(Mapping[str, GpuPlacement]):
+    """Placement of each GPU by UUID: engine_id, placement_group, workload. Its content is replaced as a whole.
+
+    ``configured`` wins over what was found, field by field.
+    """
+
+    def __init__(self, configured: Mapping[str, GpuPlacement]) -> None:
+        self._configured = {
+            uuid: {k: v for k, v in place.items() if v is not None} for uuid, place in configured.items()
+        }
+        self._by_uuid: Mapping[str, GpuPlacement] = dict(self._configured)
+
+    def __getitem__(self, uuid: str) -> GpuPlacement:
+        return self._by_uuid[uuid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_uuid)
+
+    def __len__(self) -> int:
+        return len(self._by_uuid)
+
+    def replace(self, found: Mapping[str, GpuPlacement]) -> None:
+        """Use these placements; configured ones take precedence."""
+        uuids = {**found, **self._configured}
+        self._by_uuid = {uuid: {**found.get(uuid, {}), **self._configured.get(uuid, {})} for uuid in uuids}
+
+
+class HostPlacement:
+    """The registry of one host. ``placement`` stays the same object for as long as the agent runs."""
+
+    def __init__(
+        self, host: str, jobs: Sequence[Job] = (), configured: Mapping[str, GpuPlacement] | None = None
+    ) -> None:
+        self.placement = Placement(configured or {})
+        self._host = host
+        self._jobs = tuple(jobs)
+        self._lock = threading.Lock()
+        self._processes = ProcessTable()
+        self._targets: dict[str, EngineTarget] = {}
+        self._silent: dict[str, EngineTarget] = {}
+        self._served: dict[str, frozenset[int] | None] = {}
+        self._gpus: dict[str, tuple[str, ...]] = {}
+        self._groups: dict[str, str] = {}
+        self._by_pid: Mapping[int, str] = {}
+
+    def saw_processes(self, processes: ProcessTable) -> None:
+        """A new process table: match engines to GPUs again."""
+        with self._lock:
+            self._processes = processes
+            for name, target in self._targets.items():
+                if name not in self._silent:
+                    self._served[name] = computing(target, processes.gpus)
+            self._match()
+
+    def saw_engine(self, target: EngineTarget) -> None:
+        """The engine is there; one that was only sought counts from here on."""
+        with self._lock:
+            answers_again = self._silent.pop(target.engine_id, None) is not None
+            if answers_again or self._targets.get(target.engine_id) != target:
+                self._served.setdefault(target.engine_id, None)
+                self._targets[target.engine_id] = target
+                self._match()
+
+    def silent_engine(self, target: EngineTarget) -> None:
+        """A scrape of the engine failed. If GPUs are configured for it, it may be starting on them."""
+        with self._lock:
+            if target.gpu_uuids and target.engine_id not in self._silent:
+                self._silent[target.engine_id] = target
+                self._match()
+
+    def lost_engine(self, engine_id: str) -> None:
+        """The engine is gone: its GPUs belong to others, or to nobody."""
+        with self._lock:
+            if self._targets.pop(engine_id, None) is not None:
+                self._match()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether an engine for which GPUs are configured does not answer. Read without a lock."""
+        return bool(self._silent)
+
+    def of(self, engine_id: str) -> tuple[tuple[str, ...], str]:
+        """The engine's GPUs and its placement group (the host where none is known)."""
+        with self._lock:
+            return self._gpus.get(engine_id, ()), self._groups.get(engine_id, self._host)
+
+    def engine_of(self, pid: int) -> str | None:
+        """The engine that a process on a GPU is of; None where that is not known. Read without a lock."""
+        return self._by_pid.get(pid)
+
+    def _match(self) -> None:
+        table = self._processes
+        self._by_pid = engines_by_pid(self._targets, table.listeners, table.parents, table.gpus)
+        begins = self._starting()
+        targets = {**self._targets, **begins}
+        self._gpus = {
+            name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in targets.items()
+        }
+        named = {name: target.placement_group for name, target in targets.items() if target.placement_group}
+        whole = {name: {table.gpu_of.get(uuid, uuid) for uuid in uuids} for name, uuids in self._gpus.items()}
+        self._groups = placement_groups(whole, self._host, named)
+        registrations = [Registration(name, self._groups[name], gpu_uuids=gpus) for name, gpus in self._gpus.items()]
+        found = placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of, frozenset(begins))
+        self.placement.replace(found)
+
+    def _starting(self) -> dict[str, EngineTarget]:
+        """Silent engines on whose GPUs a process works that is nobody else's, and none that has served."""
+        found = {}
+        for name, target in self._silent.items():
+            served = self._served.get(name, frozenset())
+            pids = computing(target, self._processes.gpus, self._jobs) - self._by_pid.keys()
+            if pids and served is not None and not pids & served:
+                found[name] = target
+        return found

@@ -1,0 +1,1 @@
+"""Host samples: processors, memory, disks and network of this machine."""

@@ -1,0 +1,285 @@
+"""Host counters from ``/proc``: files are kept open, read every second, and parsed here.
+
+psutil opens every file at every reading and makes objects of all its content; this costs a tenth of that.
+
+Formats: Linux, Documentation/filesystems/proc.rst, admin-guide/iostats.rst, accounting/psi.rst. Parsers are pure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+ByDevice = Mapping[str, int]
+
+LOOPBACK = ("lo", "lo0")
+STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
+"""Block devices that are not disks, or whose traffic is counted again on the disks below (Linux names)."""
+STALLED: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "cpu_pressure_ppm": ("cpu", "some"),
+        "memory_pressure_ppm": ("memory", "some"),
+        "memory_full_pressure_ppm": ("memory", "full"),
+        "io_pressure_ppm": ("io", "some"),
+    }
+)
+"""Field -> file of pressure and its line (Linux, Documentation/accounting/psi.rst)."""
+
+_BLOCK_BYTES = 64 * 1024
+_WHOLE_BYTES = 2 * 1024
+"""A shorter piece is all there is: the kernel ends a piece where the next line does not fit into its page of 4 KiB."""
+_KIB, _PAGE, _SECTOR = 1_024, os.sysconf("SC_PAGE_SIZE"), 512
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Seconds since start of the machine, all processors together."""
+
+    busy_s: float
+    iowait_s: float
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of this moment, in bytes."""
+
+    used_bytes: int
+    total_bytes: int
+    swap_used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Bytes since start of the machine."""
+
+    in_bytes: int
+    out_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCounters:
+    """By interface, loopback left out."""
+
+    tx_bytes: ByDevice
+    rx_bytes: ByDevice
+    errors: ByDevice
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCounters:
+    """By disk. ``busy_ms`` is empty where the system has none; ``waited_ms`` sums the time of all requests."""
+
+    read_bytes: ByDevice
+    write_bytes: ByDevice
+    busy_ms: ByDevice
+    waited_ms: ByDevice
+
+
+def cpu_times(stat: bytes) -> CpuTimes:
+    """From the first line of ``/proc/stat``. ValueError when it is another."""
+    name, *ticks = stat[: stat.index(b"\n")].split()
+    if name != b"cpu" or len(ticks) < 5:
+        raise ValueError("no line of all processors")
+    times = [int(tick) for tick in ticks]
+    # Linux counts the time of guests (the ninth and tenth number) in user and nice as well.
+    total, idle, iowait = sum(times[:8]), times[3], times[4]
+    return CpuTimes((total - idle - iowait) / _TICKS_PER_S, iowait / _TICKS_PER_S, total / _TICKS_PER_S)
+
+
+def processors(online: bytes) -> int:
+    """From ``/sys/devices/system/cpu/online``: "0-3,6". ValueError when it is not such a list."""
+    ranges = [(first, last or first) for first, _, last in (part.partition(b"-") for part in online.split(b","))]
+    return sum(int(last) - int(first) + 1 for first, last in ranges)
+
+
+def memory(meminfo: bytes) -> Memory:
+    """From ``/proc/meminfo``. ValueError on kernels before 3.14, which do not report what is available."""
+    total = _after(meminfo, b"MemTotal:")
+    available = _after(meminfo, b"MemAvailable:")
+    if available > total:  # in some containers, where the one is the machine's and the other the container's
+        available = _after(meminfo, b"MemFree:")
+    swap = _after(meminfo, b"SwapTotal:") - _after(meminfo, b"SwapFree:")
+    return Memory((total - available) * _KIB, total * _KIB, swap * _KIB)
+
+
+def has_swap(meminfo: bytes) -> bool:
+    """Whether there is any. ValueError without swapping."""
+    return _after(meminfo, b"SwapTotal:") > 0
+
+
+def swapped(vmstat: bytes) -> Swapped:
+    """From ``/proc/vmstat``. ValueError without swapping."""
+    return Swapped(_after(vmstat, b"pswpin ") * _PAGE, _after(vmstat, b"pswpout ") * _PAGE)
+
+
+def _after(text: bytes, name: bytes) -> int:
+    """The number behind the name. ValueError when there is none."""
+    begin = text.index(name) + len(name)
+    return int(text[begin : text.index(b"\n", begin)].split()[0])
+
+
+def network(dev: bytes) -> NetworkCounters:
+    """From ``/proc/net/dev``."""
+    sent, received, errors = {}, {}, {}
+    for line in dev.splitlines()[2:]:
+        label, _, numbers = line.rpartition(b":")
+        name, columns = label.strip().decode(), numbers.split()
+        if name not in LOOPBACK:
+            received[name], sent[name] = int(columns[0]), int(columns[8])
+            errors[name] = int(columns[2]) + int(columns[3]) + int(columns[10]) + int(columns[11])
+    return NetworkCounters(sent, received, errors)
+
+
+def disks(diskstats: bytes, wanted: Mapping[bytes, str | None]) -> DiskCounters:
+    """From ``/proc/diskstats``: devices to which ``wanted`` gives a name. KeyError for one that it lacks."""
+    read, written, busy, waited = {}, {}, {}, {}
+    for line in diskstats.splitlines():
+        columns = line.split(None, 13)
+        name = wanted[columns[2]]
+        if name is not None:
+            read[name], written[name] = int(columns[5]) * _SECTOR, int(columns[9]) * _SECTOR
+            busy[name], waited[name] = int(columns[12]), int(columns[6]) + int(columns[10])
+    return DiskCounters(read, written, busy, waited)
+
+
+def disk_names(diskstats: bytes, whole: Iterable[str]) -> dict[bytes, str | None]:
+    """Every device of ``/proc/diskstats``, and its name where it is one of the ``whole`` disks and not stacked on one.
+
+    Where the system lists no whole disks, every device counts as one.
+    """
+    found, known = [line.split(None, 3)[2] for line in diskstats.splitlines()], set(whole)
+    return {name: _if_disk(name.decode(), known) for name in found}
+
+
+def _if_disk(name: str, whole: set[str]) -> str | None:
+    return name if (name in whole or not whole) and not name.startswith(STACKED_DISKS) else None
+
+
+def stalled_us(line: str, pressure: bytes) -> int | None:
+    """The total of a line of a file of pressure; None when it is not there."""
+    begin = pressure.find(line.encode() + b" ")
+    if begin < 0:
+        return None
+    end = pressure.index(b"\n", begin)
+    return int(pressure[pressure.index(b"total=", begin, end) + 6 : end])
+
+
+class KernelFile:
+    """A file that the kernel writes at each reading: opened once. OSError while it is not there."""
+
+    def __init__(self, path: Path, *, first_bytes: int | None = None) -> None:
+        """``first_bytes``: so many are enough."""
+        self._path = path
+        self._first_bytes = first_bytes
+        self._descriptor: int | None = None
+
+    def read(self) -> bytes:
+        """All of it, as it is now."""
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if self._first_bytes is not None:
+                return os.pread(self._descriptor, self._first_bytes, 0)
+            parts = [os.pread(self._descriptor, _BLOCK_BYTES, 0)]
+            if len(parts[0]) < _WHOLE_BYTES:
+                return parts[0]
+            while parts[-1]:  # the kernel hands out lists in pieces of a page, and an empty one at the end
+                parts.append(os.pread(self._descriptor, _BLOCK_BYTES, sum(map(len, parts))))
+            return b"".join(parts)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it; the next reading opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class HostFiles:
+    """The files of one host. Every method raises OSError or ValueError where the system does not report."""
+
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        blocks: Path = Path("/sys/block"),
+        online: Path = Path("/sys/devices/system/cpu/online"),
+    ) -> None:
+        self._online = KernelFile(online)
+        self._processors: tuple[bytes, int] = (b"", 0)
+        self._stat = KernelFile(proc / "stat", first_bytes=512)
+        self._meminfo = KernelFile(proc / "meminfo")
+        self._vmstat = KernelFile(proc / "vmstat")
+        self._dev = KernelFile(proc / "net" / "dev")
+        self._diskstats = KernelFile(proc / "diskstats")
+        resources = dict.fromkeys(resource for resource, _ in STALLED.values())
+        self._pressure = {resource: KernelFile(proc / "pressure" / resource) for resource in resources}
+        self._blocks = blocks
+        self._disks: dict[bytes, str | None] = {}
+        self._has_swap = True
+        self._swapped: Swapped | None = None
+
+    def cpu(self) -> CpuTimes:
+        """Time of all processors."""
+        return cpu_times(self._stat.read())
+
+    def processors(self) -> int | None:
+        """Logical ones that are on line. ``os.cpu_count`` opens the file at every call; it knows other ways too."""
+        try:
+            text = self._online.read()
+            if text != self._processors[0]:
+                self._processors = text, processors(text)
+        except (OSError, ValueError):
+            return os.cpu_count()
+        return self._processors[1]
+
+    def memory(self) -> Memory:
+        """Memory and swap in use."""
+        text = self._meminfo.read()
+        self._has_swap = has_swap(text)
+        return memory(text)
+
+    def swapped(self) -> Swapped:
+        """What went to and came from the swap; while ``memory`` finds none, what it was when it was found missing."""
+        if self._has_swap:
+            self._swapped = None
+            return swapped(self._vmstat.read())
+        if self._swapped is None:
+            self._swapped = swapped(self._vmstat.read())
+        return self._swapped
+
+    def network(self) -> NetworkCounters:
+        """Traffic by interface."""
+        return network(self._dev.read())
+
+    def disks(self) -> DiskCounters:
+        """Traffic by disk. Which devices are disks is looked up when there is one more."""
+        text = self._diskstats.read()
+        try:
+            return disks(text, self._disks)
+        except KeyError:
+            self._disks = disk_names(text, [path.name for path in self._blocks.glob("*")])
+            return disks(text, self._disks)
+
+    def stalled_us(self) -> dict[str, int]:
+        """Time lost to pressure by field; without those that this kernel does not report."""
+        texts = {}
+        for resource, file in self._pressure.items():
+            try:
+                texts[resource] = file.read()
+            except OSError:
+                continue
+        stalled = {name: stalled_us(line, texts.get(resource, b"")) for name, (resource, line) in STALLED.items()}
+        return {name: total for name, total in stalled.items() if total is not None}
+
+    def close(self) -> None:
+        """Let go of all files."""
+        files = (self._online, self._stat, self._meminfo, self._vmstat, self._dev, self._diskstats)
+        for file in (*files, *self._pressure.values()):
+            file.close()

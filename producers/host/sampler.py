@@ -1,0 +1,230 @@
+"""Host sampler: processors, memory, disks and network once a second, from ``/proc`` on Linux, elsewhere by psutil.
+
+Gauges are emitted as they are; counters and shares of time as differences to the reading before, so the first sample
+has none. What the system does not report is null: pressure, for one, on kernels before 4.20 or without PSI.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import psutil
+
+from producers.differences import INTERVAL_MS_MAX, bounds, share_ppm, since, summed, within
+from producers.host.files import LOOPBACK, STALLED, CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.events.event_types import HOST_SAMPLES
+
+_log = logging.getLogger(__name__)
+
+_BOUNDS = bounds(HOST_SAMPLES)
+
+Value = TypeVar("Value")
+
+
+class System(Protocol):
+    """What an operating system reports. Each method may raise where it does not."""
+
+    def cpu(self) -> CpuTimes: ...
+
+    def processors(self) -> int | None: ...
+
+    def memory(self) -> Memory: ...
+
+    def swapped(self) -> Swapped: ...
+
+    def network(self) -> NetworkCounters: ...
+
+    def disks(self) -> DiskCounters: ...
+
+    def stalled_us(self) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """Raw values of one moment; ``moment_ms`` is monotonic. None: could not be read."""
+
+    moment_ms: int
+    cpu: CpuTimes | None = None
+    load_1m: float | None = None
+    processors: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swap_in_bytes: int | None = None
+    swap_out_bytes: int | None = None
+    stalled_us: Mapping[str, int] = field(default_factory=dict)
+    """By field, since start of the machine."""
+    network: NetworkCounters | None = None
+    disks: DiskCounters | None = None
+
+
+def host_row(before: HostReading | None, now: HostReading) -> dict[str, int | None]:
+    """The fields of a host sample (labels and time apart). Pure."""
+    interval_ms = now.moment_ms - before.moment_ms if before is not None else None
+    if before is None or interval_ms is None or not 0 < interval_ms <= INTERVAL_MS_MAX:
+        return _levels(now)
+    return _levels(now) | {"interval_ms": interval_ms} | _growth(before, now, interval_ms)
+
+
+def _levels(now: HostReading) -> dict[str, int | None]:
+    return {
+        "load_1m_milli": None if now.load_1m is None else round(now.load_1m * 1_000),
+        "processors": now.processors,
+        "memory_used_bytes": now.memory_used_bytes,
+        "memory_total_bytes": now.memory_total_bytes,
+        "swap_used_bytes": now.swap_used_bytes,
+    }
+
+
+def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str, int | None]:
+    row: dict[str, int | None] = {
+        "swap_in_bytes": since(before.swap_in_bytes, now.swap_in_bytes),
+        "swap_out_bytes": since(before.swap_out_bytes, now.swap_out_bytes),
+    }
+    for name in STALLED:
+        stalled_us = since(before.stalled_us.get(name), now.stalled_us.get(name))
+        row[name] = None if stalled_us is None else share_ppm(stalled_us, interval_ms * 1_000)
+    if before.cpu and now.cpu:
+        total_s = now.cpu.total_s - before.cpu.total_s
+        row["cpu_busy_ppm"] = share_ppm(now.cpu.busy_s - before.cpu.busy_s, total_s)
+        row["cpu_iowait_ppm"] = share_ppm(now.cpu.iowait_s - before.cpu.iowait_s, total_s)
+    if before.network and now.network:
+        row["network_tx_bytes"] = summed(before.network.tx_bytes, now.network.tx_bytes)
+        row["network_rx_bytes"] = summed(before.network.rx_bytes, now.network.rx_bytes)
+        row["network_errors"] = summed(before.network.errors, now.network.errors)
+    if before.disks and now.disks:
+        row["disk_read_bytes"] = summed(before.disks.read_bytes, now.disks.read_bytes)
+        row["disk_write_bytes"] = summed(before.disks.write_bytes, now.disks.write_bytes)
+        row["disk_busy_ms"] = summed(before.disks.busy_ms, now.disks.busy_ms)
+        waited_ms = summed(before.disks.waited_ms, now.disks.waited_ms)
+        # Little's law: time spent in requests per time passed is the mean number in flight.
+        row["disk_queue_milli"] = None if waited_ms is None else round(waited_ms * 1_000 / interval_ms)
+    return row
+
+
+class HostSampler:
+    """Reads and remembers the last reading. ``labels`` go into every row: host, cluster, region."""
+
+    def __init__(
+        self,
+        labels: Mapping[str, str | None],
+        *,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+        system: System | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._labels = {"origin": "measured", **labels}
+        self._counters = counters
+        self._system = system or (HostFiles() if sys.platform == "linux" else ByPsutil())
+        self._before: HostReading | None = None
+        self._logged: set[str] = set()
+
+    def sample(self, at_ms: int) -> dict[str, Any]:
+        """One row of ``host.samples``; takes a fifth of a millisecond."""
+        now = self._read()
+        row, wrong = within(_BOUNDS, host_row(self._before, now))
+        self._before = now
+        for name in wrong:
+            self._note(name, "it lies outside its bounds")
+        return {"at_ms": at_ms, **self._labels, **row}
+
+    def _read(self) -> HostReading:
+        system = self._system
+        memory = self._try("memory", system.memory)
+        swapped = self._try("swap", system.swapped)
+        load = self._try("load_1m_milli", os.getloadavg)
+        return HostReading(
+            moment_ms=round(self._clock.monotonic_s() * 1_000),
+            cpu=self._try("cpu", system.cpu),
+            load_1m=load[0] if load else None,
+            processors=self._try("processors", system.processors),
+            memory_used_bytes=memory.used_bytes if memory else None,
+            memory_total_bytes=memory.total_bytes if memory else None,
+            swap_used_bytes=memory.swap_used_bytes if memory else None,
+            swap_in_bytes=swapped.in_bytes if swapped else None,
+            swap_out_bytes=swapped.out_bytes if swapped else None,
+            stalled_us=self._try("pressure", system.stalled_us) or {},
+            network=self._try("network", system.network),
+            disks=self._try("disks", system.disks),
+        )
+
+    def _try(self, name: str, read: Callable[[], Value]) -> Value | None:
+        try:
+            return read()
+        except _REFUSALS as error:
+            self._note(name, f"{type(error).__name__}: {error}")
+            return None
+
+    def _note(self, name: str, why: str) -> None:
+        self._counters.add("sampler_errors", sampler="host", field=name)
+        if name not in self._logged:
+            self._logged.add(name)
+            _log.warning("host field is null", extra={"field": name, "why": why})
+
+
+_REFUSALS = (
+    OSError,
+    ValueError,
+    LookupError,
+    RuntimeError,
+    RuntimeWarning,
+    NotImplementedError,
+    AttributeError,
+    psutil.Error,
+)
+
+
+class ByPsutil:
+    """Systems other than Linux."""
+
+    def cpu(self) -> CpuTimes:
+        """Time of all processors."""
+        times = psutil.cpu_times()._asdict()
+        total_s, iowait_s = sum(times.values()), times.get("iowait", 0.0)
+        return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s)
+
+    def processors(self) -> int | None:
+        """Logical ones; None where the system does not report it."""
+        return os.cpu_count()
+
+    def memory(self) -> Memory:
+        """Memory and swap in use."""
+        found = psutil.virtual_memory()
+        return Memory(found.total - found.available, found.total, psutil.swap_memory().used)
+
+    def swapped(self) -> Swapped:
+        """What went to and came from the swap."""
+        found = psutil.swap_memory()
+        return Swapped(found.sin, found.sout)
+
+    def network(self) -> NetworkCounters:
+        """Traffic by interface."""
+        found = psutil.net_io_counters(pernic=True, nowrap=False)
+        interfaces = {name: each for name, each in found.items() if name not in LOOPBACK}
+        return NetworkCounters(
+            {name: each.bytes_sent for name, each in interfaces.items()},
+            {name: each.bytes_recv for name, each in interfaces.items()},
+            {name: each.errin + each.errout + each.dropin + each.dropout for name, each in interfaces.items()},
+        )
+
+    def disks(self) -> DiskCounters:
+        """Traffic by disk."""
+        found = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+        return DiskCounters(
+            {name: each.read_bytes for name, each in found.items()},
+            {name: each.write_bytes for name, each in found.items()},
+            {name: each.busy_time for name, each in found.items() if hasattr(each, "busy_time")},
+            {name: each.read_time + each.write_time for name, each in found.items()},
+        )
+
+    def stalled_us(self) -> dict[str, int]:
+        """Nothing: pressure is Linux' own."""
+        return {}

@@ -1,0 +1,46 @@
+"""ProxyStats: the proxy's own counters, updated a few times per request and never per chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from producers.proxy import errors
+from producers.proxy.wire import Refusal
+from runtime.counters import Counters
+
+
+class ProxyStats:
+    """Counters and gauges of one proxy."""
+
+    __slots__ = ("_counters",)
+
+    def __init__(self, counters: Counters, upstreams: Iterable[str]) -> None:
+        self._counters = counters
+        self.open_requests(0)
+        for name in upstreams:
+            self.upstream_down(name, down=False)
+
+    def open_requests(self, count: int) -> None:
+        """Set the number of requests under way."""
+        self._counters.set("proxy_open_requests", count)
+
+    def ended(self, api: str | None, status: int | None) -> None:
+        """Count a request of this API (None: another path) by the status sent to the client (None: none)."""
+        self._counters.add("proxy_requests", api=api or "other", status=status or "none")
+
+    def refused(self, refusal: Refusal) -> None:
+        """Count a request that the proxy rejected itself."""
+        self._counters.add("proxy_refused", reason=errors.reason_of(refusal))
+
+    def upstream_down(self, name: str, *, down: bool) -> None:
+        """Set whether an upstream is marked down."""
+        self._counters.set("proxy_upstream_down", int(down), upstream=name)
+
+    def defect(self, error: Exception) -> None:
+        """Count an exception that cost a row or a part of one."""
+        self._counters.add("errors", where="proxy", error=type(error).__name__)
+
+    def unread(self, reasons: Mapping[str, int]) -> None:
+        """Count what could not be read of one response, by reason."""
+        for reason, times in reasons.items():
+            self._counters.add("proxy_unread", times, reason=reason)

@@ -1,0 +1,1 @@
+"""The publisher: events through the spool to Kafka."""

@@ -1,0 +1,397 @@
+"""Publisher: writes events to the spool, and from there to Kafka, at least once.
+
+``put`` returns when the record is in the spool. A background task sends records to Kafka in order of age, those of
+killed predecessors first, and retries for ever with back-off. Spooled records are never dropped: while Kafka is
+unavailable the spool grows; when it is full new events are shed and declared in the books.
+
+The producer's books go to the topic ``books`` every few seconds and at the end: cumulative, for all boots the spool
+still knows, so that a lost or repeated report changes nothing. They count only what is safe on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError
+
+from producers.batch import Batch, BatchLimits, batches_of
+from producers.beat import until_beat_s
+from producers.publish.reconnect import Outage, demand_listener
+from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, abandon, log_rejection, make_producer
+from producers.publish.spans import PublishSpans
+from producers.publish.waiting import comes, finish
+from producers.spool.books import Books, book_rows, copy_of, encode_rows
+from producers.spool.frame import Spooled
+from producers.spool.spool import Spool
+from runtime.backoff import Backoff
+from runtime.clock import Clock, SystemClock
+from runtime.config import KafkaConfig
+from runtime.counters import COUNTERS, Counters
+from runtime.tracing import Tracer
+from schemas.codec.block import Block
+from schemas.contract import headers
+from schemas.contract.placement import place
+from schemas.contract.topics import BOOKS_TOPIC, BY_NAME
+from schemas.events.event_types import BY_TOPIC
+from schemas.rows.tables import PRODUCER_BOOKS
+
+_log = logging.getLogger(__name__)
+
+LANE_BACKOFF = Backoff(1.0, 60.0)
+"""For a lane whose batches the broker rejects; other lanes go on."""
+_LOOK_EVERY_S = 2.0
+"""How often lanes whose back-off ended are checked when no record comes."""
+_BOOKS_LANE: LaneKey = (BOOKS_TOPIC, 0)
+_YIELD_EVERY_PUTS = 32
+_FIRST_SAVES_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherSettings:
+    """Intervals of one publisher. ``linger_ms``: how long records gather before they are synced and sent together."""
+
+    linger_ms: int = 20
+    save_every_s: float = 1.0
+    books_every_s: float = 2.0
+    connect_within_s: float = 20.0
+    close_within_s: float = 3.0
+
+
+class Publisher:
+    """Publishes through one spool; simulated hosts may share it. Use ``async with``, or start, close."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        kafka: KafkaConfig,
+        *,
+        host: str,
+        partitions: Mapping[str, int] | None = None,
+        limits: BatchLimits | None = None,
+        settings: PublisherSettings | None = None,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self.spool = spool
+        self._kafka = kafka
+        self._host = host
+        self._partitions = {name: topic.partitions for name, topic in BY_NAME.items()} | dict(partitions or {})
+        self._limits = limits or BatchLimits.of()
+        self._settings = settings or PublisherSettings()
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._spans = None if tracer is None else PublishSpans(tracer, spool.source, self._clock)
+        self._work = asyncio.Event()  # something to hand out, or room to do so
+        self._settled = asyncio.Event()  # something was acknowledged
+        self._acknowledged = asyncio.Event()  # the same, for the one that saves
+        self._closing = False
+        self._producer: AIOKafkaProducer | None = None
+        self._sent_once: tuple[int, int] = (0, 0)  # everything below was handed to Kafka before
+        self._outage = Outage()
+        self._lane_backoff: dict[LaneKey, tuple[float, int]] = {}  # until when, and after how many failures
+        self._alone: set[LaneKey] = set()
+        self._published_books: Books = {}
+        self._books_failure: Exception | None = None
+        self._puts = 0
+        self._saved_low = spool.low
+        self._kept_s = self._clock.monotonic_s()
+        self._caught_up = False  # a save of this boot knows what it and older ones had acknowledged
+        self._next_books_s = 0.0
+        self._disk = asyncio.Lock()  # one sync or save at a time
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> Self:
+        """Start sending in the background; Kafka may be unavailable."""
+        self._sent_once = (self.spool.boot, 0)
+        self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
+        self._tasks = [asyncio.create_task(self._send_forever()), asyncio.create_task(self._keep_forever())]
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def put(self, topic: str, key: bytes, batch: Batch | Block, *, wait: bool = False) -> bool:
+        """Spool one batch (a block is encoded, and cut where it is too large). True when all of it is spooled.
+
+        False: the spool is full, and what did not fit was shed and declared. With ``wait`` nothing is shed while the
+        spool is full: the call waits for room. Raises RejectedError when a single event is too large to be sent.
+        """
+        self._check_alive()
+        spooled = True
+        for part in self._parts(topic, key, batch):
+            while wait and not self.spool.has_room(len(part.value)):
+                await self._acknowledged_something()
+            spooled &= self._spool(part)
+        self._puts += 1
+        if self._puts % _YIELD_EVERY_PUTS == 0:
+            await asyncio.sleep(0)  # a caller that never waits must not starve the sending
+        return spooled
+
+    def put_at_once(self, batch: Batch) -> bool:
+        """As ``put``, for a caller that comes now and then, and waits by itself: nothing else runs meanwhile."""
+        self._check_alive()
+        return self._spool(batch)
+
+    async def flush(self, within_s: float | None = None) -> bool:
+        """Wait until Kafka has acknowledged everything spooled; False when ``within_s`` passed before."""
+        try:
+            async with asyncio.timeout(within_s):
+                while self.spool.unacknowledged_records:
+                    await self._acknowledged_something()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, drain_s: float = 5.0) -> bool:
+        """Send what can be sent in ``drain_s``, publish the books, close the spool.
+
+        True when Kafka has acknowledged everything; what it has not stays in the spool for the next start. Closing
+        again does nothing.
+        """
+        if self._closing:
+            return not self.spool.unacknowledged_records
+        drained = False
+        try:
+            self._closing = True
+            if self._tasks and self.failure is None:
+                drained = await self.flush(drain_s)
+                await self._publish_books()
+        finally:
+            results = await self._end_tasks()
+            self.spool.close()
+        if (failure := next((each for each in results if isinstance(each, Exception)), None)) is not None:
+            raise failure
+        return drained
+
+    async def abandon(self) -> None:
+        """End as a kill would: nothing is sent or written any more, and the spool's folder is free to be opened."""
+        self._closing = True
+        await self._end_tasks()
+        self.spool.abandon()
+
+    async def _end_tasks(self) -> list[BaseException | None]:
+        for task in self._tasks:
+            task.cancel()
+        return await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that ended sending or saving; None while both run."""
+        ended = (task for task in self._tasks if task.done() and not task.cancelled())
+        return next((error for task in ended if (error := task.exception()) is not None), None)
+
+    # Spooling
+
+    def _parts(self, topic: str, key: bytes, batch: Batch | Block) -> Sequence[Batch]:
+        if isinstance(batch, Batch):
+            assert batch.topic == topic, "a batch of another topic"
+            return (batch,)
+        return batches_of(BY_TOPIC[topic], key, batch, limits=self._limits)
+
+    def _spool(self, batch: Batch) -> bool:
+        partition, at_ms = place(batch.key, self._partitions[batch.topic]), self._clock.now_ms()
+        record = Spooled(
+            0, 0, at_ms, batch.topic, partition, batch.schema, batch.content_type, batch.key, batch.count, batch.value
+        )
+        if self.spool.append(record) is None:
+            self._counters.add("edge_events_shed", batch.count, topic=batch.topic)
+            return False
+        self._counters.add("edge_events", batch.count, topic=batch.topic)
+        self._work.set()
+        return True
+
+    def shed(self, topic: str, events: int) -> None:
+        """Declare events that no batch could hold."""
+        self.spool.shed(topic, events)
+        self._counters.add("edge_events_shed", events, topic=topic)
+
+    # Sending
+
+    async def _send_forever(self) -> None:
+        while True:
+            try:
+                if self._outage.failures:
+                    await demand_listener(self._kafka.bootstrap)
+                await self._send_until_it_fails()
+            except LaneError as error:
+                self._failed(error.cause, error.lane)
+            except FAILURES as error:
+                self._failed(error, None)
+                if self._outage.should_log:
+                    await log_rejection(self._kafka, error)
+            await asyncio.sleep(self._outage.pause_s(self._clock.monotonic_s(), random.random()))
+
+    async def _send_until_it_fails(self) -> None:
+        producer = make_producer(self._kafka, f"edge-{self._host}")
+        try:
+            async with asyncio.timeout(self._settings.connect_within_s):
+                await producer.start()
+            self._producer = producer
+            await self._sender(producer).run(self._feed)
+        finally:
+            self._producer = None
+            await abandon(producer, self._settings.close_within_s)
+
+    def _sender(self, producer: AIOKafkaProducer) -> Sender:
+        spool, paused = self.spool, self._backing_off
+        return Sender(producer, spool.source, lambda: spool.low, self._delivered, paused, self._alone, self._spans)
+
+    async def _feed(self, sender: Sender) -> None:
+        """Hand out what was handed out before, then whatever comes; ends only by a failure."""
+        self._hand_over(sender, list(self.spool.taken))
+        while self._books_failure is None:
+            self._work.clear()
+            await self._sync()
+            self._hand_over(sender, self.spool.take())
+            if await comes(self._work, _LOOK_EVERY_S):
+                await asyncio.sleep(self._settings.linger_ms / 1_000)
+        failure, self._books_failure = self._books_failure, None
+        raise LaneError(_BOOKS_LANE, failure)
+
+    def _hand_over(self, sender: Sender, records: Sequence[Spooled]) -> None:
+        for record in records:
+            if record[:2] < self._sent_once:
+                self._counters.add("edge_resends", topic=record.topic)
+        if records:
+            self._sent_once = max(self._sent_once, (records[-1].boot, records[-1].seq + 1))
+        sender.send(records)
+
+    def _delivered(self, records: Sequence[Spooled]) -> None:
+        new = self.spool.acknowledge(records)
+        self._outage.answered()
+        topic, partition = records[0].topic, records[0].partition
+        self._lane_backoff.pop((topic, partition), None)
+        self._counters.add("edge_records_sent", new, topic=topic)
+        self._counters.add("edge_bytes_sent", sum(len(record.value) for record in records), topic=topic)
+        self._work.set()
+        self._settled.set()
+        self._acknowledged.set()
+
+    def _failed(self, error: Exception, lane: LaneKey | None) -> None:
+        self._outage.failed(error, self._clock.monotonic_s())
+        topic = lane[0] if lane else ""
+        self._counters.add("edge_send_errors", topic=topic, error=type(error).__name__)
+        facts = {"topic": topic, "error": f"{type(error).__name__}: {error}", "records": len(self.spool.taken)}
+        if lane is None or getattr(error, "retriable", True):
+            if self._outage.should_log:
+                _log.warning("Kafka unavailable, retrying; records stay in the spool", extra=facts)
+            return
+        _log.error("Kafka rejected a batch; kept and retried", extra=facts | {"partition": lane[1]})
+        if isinstance(error, MessageSizeTooLargeError) and lane not in self._alone:
+            self._alone.add(lane)
+            return
+        failures = self._lane_backoff.get(lane, (0.0, 0))[1] + 1
+        pause_s = LANE_BACKOFF.pause_s(failures, random.random())
+        self._lane_backoff[lane] = (self._clock.monotonic_s() + pause_s, failures)
+
+    def _backing_off(self) -> frozenset[LaneKey]:
+        now_s = self._clock.monotonic_s()
+        return frozenset(lane for lane, (until_s, _) in self._lane_backoff.items() if until_s > now_s)
+
+    # Keeping
+
+    async def _keep_forever(self) -> None:
+        while True:
+            await self._until_a_save()
+            if self._is_to_keep():
+                await self._keep()
+
+    async def _until_a_save(self) -> None:
+        """Wait for the next save; longer while nothing is acknowledged, as while Kafka is unavailable."""
+        pause_s = self._save_pause_s()
+        if pause_s < self._settings.save_every_s and self.spool.low == self._saved_low:
+            await comes(self._acknowledged, self._settings.save_every_s - pause_s)
+        self._acknowledged.clear()
+        await asyncio.sleep(until_beat_s(self._clock.now_ms(), pause_s))
+
+    def _is_to_keep(self) -> bool:
+        """Whether a save is due: something was acknowledged, or the last one is too old."""
+        overdue = self._clock.monotonic_s() - self._kept_s >= self._settings.save_every_s
+        return overdue or self.spool.low != self._saved_low
+
+    def _save_pause_s(self) -> float:
+        """Short until a save knows all that older boots left and something of this one: who is killed again and again
+        would otherwise send the same records every time, and more of them each time."""
+        often_s = self._settings.save_every_s
+        return often_s if self._caught_up else min(_FIRST_SAVES_EVERY_S, often_s)
+
+    async def _keep(self) -> None:
+        self._kept_s = self._clock.monotonic_s()
+        await self._sync()
+        low = self.spool.low
+        if await self._save():
+            self._saved_low = low
+            self._caught_up |= low > (self.spool.boot, 0)
+        self._counters.set("edge_spool_bytes", self.spool.size_bytes)
+        oldest_ms = next((record.at_ms for record in self.spool.taken), None)
+        self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
+        if self._clock.monotonic_s() >= self._next_books_s:
+            await self._publish_books()
+            self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
+
+    async def _sync(self) -> None:
+        async with self._disk:
+            if (sync := self.spool.begin_sync()) is not None:
+                await finish(sync.run)
+                self.spool.finish_sync(sync)
+
+    async def _save(self) -> bool:
+        """Write what is acknowledged; False when the disk does not take it."""
+        async with self._disk:
+            if (save := self.spool.begin_save()) is None:
+                return True
+            try:
+                await finish(save.run)
+            except OSError as error:
+                _log.error("writing the spool's books failed, retrying", extra={"error": str(error)})
+                return False
+            self.spool.finish_save(save)
+            return True
+
+    async def _publish_books(self) -> None:
+        """Publish the books if they changed since Kafka last acknowledged them; a failure waits for the next time."""
+        books = copy_of(self.spool.books)
+        await self._sync()
+        producer = self._producer
+        if producer is None or not books or books == self._published_books or _BOOKS_LANE in self._backing_off():
+            return
+        value = encode_rows(book_rows(books, self.spool.source, self._host, self._clock.now_ms()))
+        try:
+            async with asyncio.timeout(self._settings.close_within_s):
+                partition = place(self.spool.source.encode(), self._partitions[BOOKS_TOPIC])
+                sent = await producer.send(BOOKS_TOPIC, value, partition=partition, headers=_BOOKS_HEADERS)
+                await sent
+        except TimeoutError:  # it may still arrive
+            return
+        except FAILURES as error:
+            self._books_failure = error  # the producer is of no use any more
+            self._work.set()
+            return
+        self._published_books = books
+        self._lane_backoff.pop(_BOOKS_LANE, None)
+        async with self._disk:
+            self.spool.books_delivered(key for key, tally in books.items() if tally.settled)
+
+    def _check_alive(self) -> None:
+        assert not self._closing, "the publisher is closed"
+        if (failure := self.failure) is not None:
+            raise failure
+
+    async def _acknowledged_something(self) -> None:
+        self._settled.clear()
+        await comes(self._settled, 0.5)
+        if (failure := self.failure) is not None:
+            raise failure
+
+
+_BOOKS_HEADERS = [("schema", PRODUCER_BOOKS.schema.encode()), ("content-type", headers.NATIVE.encode())]

@@ -1,0 +1,66 @@
+"""When a publisher connects to Kafka again: how long it pauses between attempts, and whether anything listens there.
+
+An attempt makes a whole producer; while nobody listens at the addresses, trying to connect finds that out for a tenth
+of the cost. Pauses grow with the failures, later with the length of the outage: a source that comes back late makes
+windows incomplete, so it waits at most an eighth of that time, and less than the 30 s for which a window waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from aiokafka.conn import collect_hosts
+
+from runtime.backoff import Backoff
+
+RECONNECT = Backoff(0.5, 3.5)
+OUTAGE_SHARE = 1 / 8
+OUTAGE_PAUSE_S_MAX = 25.0
+LOG_EVERY_FAILURES = 20
+"""Log the first of consecutive failures of one kind, then one of so many."""
+CONNECT_WITHIN_S = 5.0
+"""For each address."""
+
+
+class Outage:
+    """Consecutive failures, and since when. Pure: times are monotonic, ``chance`` is in [0, 1) (jitter)."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.should_log = False
+        """Whether to log the last failure."""
+        self._since_s = 0.0
+        self._kind: type[Exception] | None = None
+
+    def failed(self, error: Exception, now_s: float) -> None:
+        """Another attempt failed."""
+        if not self.failures:
+            self._since_s = now_s
+        self.failures += 1
+        self.should_log = type(error) is not self._kind or self.failures % LOG_EVERY_FAILURES == 1
+        self._kind = type(error)
+
+    def answered(self) -> None:
+        """Kafka acknowledged something: reset."""
+        self.failures = 0
+
+    def pause_s(self, now_s: float, chance: float) -> float:
+        """Until the next attempt; 0 when the last one did not fail."""
+        longest_s = min(OUTAGE_PAUSE_S_MAX, (now_s - self._since_s) * OUTAGE_SHARE)
+        return replace(RECONNECT, max_s=max(RECONNECT.max_s, longest_s)).pause_s(self.failures, chance)
+
+
+async def demand_listener(bootstrap: str) -> None:
+    """Return when one of these addresses takes a connection; OSError (TimeoutError is one) where none does."""
+    refused: OSError | None = None
+    for host, port, _family in collect_hosts(bootstrap):
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
+        except OSError as error:
+            refused = error
+        else:
+            transport.abort()
+            return
+    raise refused or OSError(f"no address in {bootstrap!r}")

@@ -1,0 +1,208 @@
+"""SupervisedPublisher: a publisher that may fail without ending its process; it is reopened with back-off.
+
+While it is *down* (its disk or a bug ended it), at most ``WAITING_EVENTS_MAX`` events are buffered in memory and go
+first when it is up again. Events beyond, and the batch that it failed on, are shed: counted at once, declared in the
+books when it is up again. A failed publisher is left as a kill would leave it, so that the books count nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol, Self
+
+from producers.batch import Batch
+from runtime.backoff import Backoff
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+from schemas.errors import RejectedError
+
+_log = logging.getLogger(__name__)
+
+REOPEN = Backoff(0.5, 30.0)
+"""Pauses begin at the first again when it was up for longer than the longest of them."""
+WAITING_EVENTS_MAX = 10_000
+"""Some 5 MB of encoded requests. Events beyond are shed."""
+_LOOK_EVERY_S = 0.25
+
+
+class Declares(Protocol):
+    """The part of the spool that is used here."""
+
+    def shed(self, topic: str, events: int) -> None: ...
+
+
+class Supervised(Protocol):
+    """The part of the publisher that is used here."""
+
+    @property
+    def spool(self) -> Declares: ...
+
+    @property
+    def failure(self) -> BaseException | None: ...
+
+    async def put(self, topic: str, key: bytes, batch: Batch) -> bool: ...
+
+    async def close(self, drain_s: float) -> bool: ...
+
+    async def abandon(self) -> None: ...
+
+
+class SupervisedPublisher:
+    """``opens`` gives a started publisher. ``why`` is why the spool is unusable; None while it is usable.
+
+    Once started, no method raises what a publisher raises.
+    """
+
+    def __init__(
+        self,
+        opens: Callable[[], Awaitable[Supervised]],
+        *,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.why: str | None = None
+        self._opens = opens
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._chance = chance
+        self._publisher: Supervised | None = None
+        self._ended: Supervised | None = None  # failed, and still to be let go
+        self._waiting: deque[Batch] = deque()
+        self._waiting_events = 0
+        self._undeclared: Counter[str] = Counter()
+        self._failures = 0
+        self._opened_s = self._again_s = 0.0
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> Self:
+        """Open the publisher, and watch it from now on. Where the disk does not let it open, that is tried again.
+
+        Raises ConfigError or ContractError where a setting or the spool's folder must be corrected.
+        """
+        self._counters.set("edge_publisher_down", 0)
+        try:
+            await self._open()
+        except OSError as error:
+            self._fail(error)
+        self._task = asyncio.create_task(self._supervise())
+        return self
+
+    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+        """Spool the batch, or let it wait in memory; False when it was shed."""
+        publisher = self._publisher
+        if publisher is None:
+            return self._wait(batch)
+        try:
+            return await publisher.put(topic, key, batch)
+        except RejectedError as error:
+            _log.error("batch shed: rejected by the spool", extra={"topic": topic, "error": str(error)})
+        except Exception as error:
+            if publisher is self._publisher:
+                self._fail(error)
+        self.shed(topic, batch.count)
+        return False
+
+    def shed(self, topic: str, events: int) -> None:
+        """Count events that are lost, and declare them in the books as soon as there are any."""
+        self._counters.add("edge_events_shed", events, topic=topic)
+        self._undeclared[topic] += events
+        self._declare()
+
+    async def close(self, drain_s: float) -> None:
+        """Send what can be sent in ``drain_s``. The log says what waits in the spool, and what is lost."""
+        self._closing = True
+        if self._task is not None:
+            await self._task  # not cancelled: it may be opening a spool
+        if self._publisher is None:
+            await self._try_to_open()
+        drained = await self._close_publisher(drain_s)
+        if lost := self._waiting_events + self._undeclared.total():
+            _log.error("events lost: the spool was unusable at shutdown", extra={"events": lost})
+        elif not drained:
+            _log.warning("stopped with unsent records; they stay in the spool")
+
+    async def _close_publisher(self, drain_s: float) -> bool:
+        if self._publisher is None:
+            return False
+        try:
+            return await self._publisher.close(drain_s)
+        except Exception as error:
+            self._fail(error)
+            return False
+
+    def _wait(self, batch: Batch) -> bool:
+        if self._waiting_events + batch.count > WAITING_EVENTS_MAX:
+            self.shed(batch.topic, batch.count)
+            return False
+        self._waiting.append(batch)
+        self._waiting_events += batch.count
+        return True
+
+    async def _supervise(self) -> None:
+        while not self._closing:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Note a publisher that has ended; open another when its time has come."""
+        if self._publisher is not None and (error := self._publisher.failure) is not None:
+            self._fail(error)
+        if self._publisher is None and self._clock.monotonic_s() >= self._again_s:
+            await self._try_to_open()
+
+    async def _try_to_open(self) -> None:
+        try:
+            await self._open()
+        except Exception as error:
+            self._fail(error)
+
+    async def _open(self) -> None:
+        if self._ended is not None:
+            ended, self._ended = self._ended, None
+            with contextlib.suppress(Exception):  # it has failed before
+                await ended.abandon()
+        self._publisher = await self._opens()
+        self._opened_s, self.why = self._clock.monotonic_s(), None
+        self._counters.set("edge_publisher_down", 0)
+        while self._waiting and self._publisher is not None:
+            batch = self._waiting.popleft()
+            self._waiting_events -= batch.count
+            await self.put(batch.topic, batch.key, batch)
+        self._declare()
+
+    def _declare(self) -> None:
+        while self._undeclared and self._publisher is not None:
+            topic, events = next(iter(self._undeclared.items()))
+            try:
+                self._publisher.spool.shed(topic, events)
+                del self._undeclared[topic]
+            except Exception as error:
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Mark the publisher down and schedule the next attempt."""
+        now_s = self._clock.monotonic_s()
+        was_up = self._publisher is not None
+        if was_up:
+            self._ended, self._publisher = self._publisher, None
+        if was_up and now_s - self._opened_s > REOPEN.max_s:
+            self._failures = 0
+        self._failures += 1
+        pause_s = REOPEN.pause_s(self._failures, self._chance())
+        self._again_s = now_s + pause_s
+        self.why = f"spool unusable ({type(error).__name__}: {error}): events are buffered in memory, then shed"
+        self._counters.set("edge_publisher_down", 1)
+        self._counters.add("edge_publisher_failures", error=type(error).__name__)
+        facts = {
+            "error": f"{type(error).__name__}: {error}",
+            "attempt": self._failures,
+            "retry_in_s": round(pause_s, 1),
+        }
+        _log.error("publisher failed, reopening; events are buffered in memory", extra=facts)

@@ -1,0 +1,121 @@
+"""Fields of requests that clients sent as JSON, as one list per field, completed with what the agent knows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from producers.receiver.datagram import Datagrams
+from producers.requests.tracker import MODEL_UNKNOWN
+from schemas.events.event_types import LLM_REQUESTS
+
+Lists = dict[str, list[Any]]
+Row = dict[str, Any]
+
+AGENT_FIELDS = frozenset({"at_ms", "host", "cluster", "region", "origin", "itl_bins", "chunks"})
+"""Fields that only the agent sets; a client's value is ignored."""
+_CLIENT_FIELDS = frozenset(field.name for field in LLM_REQUESTS.fields) - AGENT_FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the agent knows of all requests of this host, and of an engine: its ``placement_group``."""
+
+    host: str
+    cluster: str | None = None
+    region: str | None = None
+    placement_of: Callable[[str], str | None] = lambda engine_id: None
+
+
+def parse_client_fields(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:
+    """The JSON objects among the texts, and which of the texts are."""
+    sound = np.ones(len(texts), np.bool_)
+    sent: list[Row] = []
+    loads = orjson.loads
+    for index, text in enumerate(texts):
+        try:
+            row = loads(text)
+        except orjson.JSONDecodeError:
+            row = None
+        if type(row) is dict:
+            sent.append(row)
+        else:
+            sound[index] = False
+    return sent, sound
+
+
+def lists_of(sent: Sequence[Row]) -> Lists:
+    """One list per field that clients may set and at least one did, None where a client did not. Requests of one
+    program have the same names in the same order: then this is a transposition."""
+    shapes = set(map(tuple, sent))
+    if len(shapes) == 1:
+        names = next(iter(shapes))
+        columns = zip(*map(dict.values, sent), strict=True)
+        return {name: list(column) for name, column in zip(names, columns, strict=True) if name in _CLIENT_FIELDS}
+    present = _CLIENT_FIELDS.intersection(*[set().union(*shapes)])
+    return {name: [row.get(name) for row in sent] for name in present}
+
+
+def completed(lists: Lists, datagrams: Datagrams, where: Where) -> Lists:
+    """The lists with required fields filled in, and what follows from the engine and from the chunks."""
+    heads, rows = datagrams.heads, len(datagrams)
+    nothing = [None] * rows
+    ids = lists.get("request_id", nothing)
+    if not all(ids):
+        ids = [given or made for given, made in zip(ids, _made_ids(heads), strict=True)]
+    models = lists.get("model", nothing)
+    if None in models:
+        models = [MODEL_UNKNOWN if model is None else model for model in models]
+    out = lists | {"request_id": ids, "model": models} | _tokens(lists, heads["times"] > 0)
+    if "engine_id" in lists:
+        groups = zip(lists.get("placement_group", nothing), lists["engine_id"], strict=True)
+        known: dict[Any, str | None] = {}
+        out["placement_group"] = [_group(group, engine_id, known, where) for group, engine_id in groups]
+    return out
+
+
+def _made_ids(heads: npt.NDArray[Any]) -> list[str]:
+    """Unique in the deployment as long as processes with one pid start at different nanoseconds."""
+    names = zip(heads["pid"].tolist(), heads["start_ns"].tolist(), heads["seq"].tolist(), strict=True)
+    return [f"{pid:x}-{start_ns:x}-{seq:x}" for pid, start_ns, seq in names]
+
+
+def _tokens(lists: Lists, came: npt.NDArray[np.bool_]) -> Lists:
+    """Output tokens and who counted them. A count of 0 is ignored where chunks came."""
+    rows = len(came)
+    reported = lists.get("output_tokens", [None] * rows)
+    sources = lists.get("tokens_from", [None] * rows)
+    if None not in reported and 0 not in reported and None not in sources:
+        return {}
+    some = came.tolist()
+    reported = [None if chunks and tokens == 0 else tokens for tokens, chunks in zip(reported, some, strict=True)]
+    counted = [
+        ("counted" if chunks else source) if tokens is None else source or "engine"
+        for tokens, source, chunks in zip(reported, sources, some, strict=True)
+    ]
+    return {"output_tokens": reported, "tokens_from": counted}
+
+
+def _group(group: Any, engine_id: Any, known: dict[Any, str | None], where: Where) -> Any:
+    if group is not None or type(engine_id) is not str:
+        return group
+    if engine_id not in known:
+        known[engine_id] = where.placement_of(engine_id)
+    return known[engine_id]
+
+
+def picked(lists: Lists, rows: Sequence[int]) -> Lists:
+    """Those rows, in that order."""
+    return {name: [values[row] for row in rows] for name, values in lists.items()}
+
+
+def plain_row(lists: Lists, row: int, at_ms: int, where: Where) -> Row:
+    """One row as a dictionary, with the agent's own fields."""
+    sent = {name: values[row] for name, values in lists.items() if values[row] is not None}
+    own = {"at_ms": at_ms, "host": where.host, "cluster": where.cluster, "region": where.region}
+    return sent | own | {"origin": "measured"}

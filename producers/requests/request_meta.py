@@ -1,0 +1,91 @@
+"""RequestMeta: what is known of a request on arrival, read from its path and body. No prompt text is kept.
+
+Source: OpenAI API reference; engines serve the same paths below prefixes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import orjson
+
+APIS: Mapping[str, str] = MappingProxyType(
+    {  # how the path ends: longest first, chat/completions before completions
+        "/chat/completions": "chat",
+        "/completions": "completions",
+        "/embeddings": "embeddings",
+        "/responses": "responses",
+    }
+)
+OTHER = "other"
+_CHOICES_MAX = 65_536
+
+
+class ClientFields(NamedTuple):
+    """Fields of the request body that the event needs; None where the client sent none."""
+
+    model: str | None = None
+    streamed: bool = False
+    choices: int | None = None
+    """Expected answers: ``n``, for each prompt of a list."""
+    usage: bool = False
+    """Whether the client requested usage at the end of the stream (``stream_options.include_usage``)."""
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMeta:
+    """What is known of a request when it arrives.
+
+    ``labels`` are further columns of the event (cluster, engine_id, ...); ``host`` and ``origin`` must be among them.
+    ``choices`` is the ``n`` of the request; ``api`` one of chat, completions, embeddings, responses, other.
+    """
+
+    request_id: str
+    api: str = "chat"
+    model: str | None = None
+    streamed: bool = False
+    trace_id: str | None = None
+    tenant: str | None = None
+    slo_class: str | None = None
+    choices: int | None = None
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def api_of(path: str) -> str:
+    """The value of the label ``api`` for a request's path, which may have a query and a final slash."""
+    bare = path.partition("?")[0].rstrip("/")
+    return next((api for end, api in APIS.items() if bare.endswith(end)), OTHER)
+
+
+def client_fields(api: str, body: bytes) -> ClientFields:
+    """The fields of a body of this api; not ``readable`` when it is no JSON object."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ClientFields(readable=False)
+    if not isinstance(document, dict):
+        return ClientFields(readable=False)
+    model, options = document.get("model"), document.get("stream_options")
+    return ClientFields(
+        model=model if isinstance(model, str) and model else None,
+        streamed=document.get("stream") is True,
+        choices=_choices(api, document),
+        usage=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+
+
+def _choices(api: str, document: Mapping[str, Any]) -> int | None:
+    if api == "responses":
+        return 1
+    if api not in ("chat", "completions"):
+        return None
+    number = document.get("n")
+    each = number if type(number) is int and 0 < number < _CHOICES_MAX else 1
+    prompts = document.get("prompt")
+    # A list of numbers is one prompt, given as tokens.
+    several = isinstance(prompts, list) and len(prompts) > 0 and not isinstance(prompts[0], int)
+    return each * len(prompts) if api == "completions" and several and isinstance(prompts, list) else each

@@ -1,0 +1,118 @@
+"""The books of a spool on disk: what is known of removed segments, the low-water mark, what was shed.
+
+Totals are the saved books of removed segments plus the frames of the segments that are there, so that they are exact
+after a kill at any moment: a segment is removed only after the books that know it are on disk, and one that those
+books know is never counted again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from producers.spool.books import AMOUNT_MAX, BookKey, Books, Tally, copy_of, from_plain, tally_of, to_plain
+from producers.spool.segment import Segment
+from producers.spool.slots import Slots
+
+_log = logging.getLogger(__name__)
+
+_CHECKPOINT_BYTES = 256 * 1024
+_SHED_BYTES = 4 * 1024
+_FINISHED_BOOTS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Writes the low-water mark and the books of ``segments``, which may then be removed. ``run`` may block."""
+
+    content: bytes
+    slots: Slots
+    first_segment: int
+    removed: Books
+    segments: tuple[Segment, ...]
+
+    def run(self) -> None:
+        self.slots.write(self.content)
+
+
+class AckState:
+    """``books`` are the totals; ``low`` and ``first_segment`` are as last saved."""
+
+    def __init__(self, folder: Path) -> None:
+        self._slots = Slots.open(folder / "checkpoint", _CHECKPOINT_BYTES)
+        self._shed_slots = Slots.open(folder / "shed", _SHED_BYTES)
+        self.fresh = self._slots.read() is None
+        saved = json.loads(self._slots.read() or b'{"low": [0, 0], "first_segment": 0, "books": []}')
+        self.low: tuple[int, int] = (saved["low"][0], saved["low"][1])
+        self.first_segment: int = saved["first_segment"]
+        self._removed: Books = _bounded(from_plain(saved["books"]))
+        self._shed: dict[str, int] = {}
+        self._adopt_shed()
+        self.books: Books = copy_of(self._removed)
+
+    def _adopt_shed(self) -> None:
+        """Bring what the last boot shed into the saved books; doing it twice changes nothing."""
+        found = self._shed_slots.read()
+        if found is None:
+            return
+        boot, shed = json.loads(found)
+        declared = _bounded({(boot, topic): Tally(shed_events=events) for topic, events in shed.items()})
+        for (_, topic), tally in declared.items():
+            tally_of(self._removed, boot, topic).shed_events = tally.shed_events
+        self._slots.write(_content(self.low, self.first_segment, self._removed))
+
+    def shed(self, boot: int, topic: str, events: int) -> None:
+        """Count events as shed, at once on disk (safe against a kill)."""
+        tally = tally_of(self.books, boot, topic)
+        tally.shed(events)
+        self._shed[topic] = tally.shed_events
+        self._shed_slots.write(json.dumps([boot, self._shed]).encode(), durable=False)
+
+    def begin_save(self, low: tuple[int, int], done: tuple[Segment, ...]) -> Save | None:
+        """What must be written so that ``done`` may be removed; None when nothing has changed."""
+        removed = copy_of(self._removed)
+        for segment in done:
+            for (boot, topic), tally in segment.books.items():
+                known = tally_of(removed, boot, topic)
+                known.add(tally)
+                known.acknowledged_events += tally.events
+        for (boot, topic), tally in self.books.items():
+            if tally.shed_events:
+                tally_of(removed, boot, topic).shed_events = tally.shed_events
+        first = done[-1].number + 1 if done else self.first_segment
+        content = _content(low, first, removed)
+        return None if content == self._slots.read() else Save(content, self._slots, first, removed, done)
+
+    def finish_save(self, save: Save) -> None:
+        """Take note that ``save`` has run."""
+        self._removed, self.first_segment = save.removed, save.first_segment
+
+    def forget(self, delivered: Iterable[BookKey], live_boots: set[int]) -> None:
+        """Forget all but the 64 newest of the finished boots whose books were delivered."""
+        finished = sorted({boot for boot, _ in delivered if boot not in live_boots})
+        gone = set(finished[:-_FINISHED_BOOTS_MAX])
+        if gone:
+            self.books = {key: tally for key, tally in self.books.items() if key[0] not in gone}
+            self._removed = {key: tally for key, tally in self._removed.items() if key[0] not in gone}
+
+    def close(self) -> None:
+        self._slots.close()
+        self._shed_slots.close()
+
+
+def _content(low: tuple[int, int], first_segment: int, removed: Books) -> bytes:
+    return json.dumps({"low": low, "first_segment": first_segment, "books": to_plain(removed)}).encode()
+
+
+def _bounded(books: Books) -> Books:
+    """The books, none of their amounts beyond ``AMOUNT_MAX``: more may be on disk from before there was a bound."""
+    for (boot, topic), tally in books.items():
+        for name in ("records", "events", "acknowledged_events", "shed_events"):
+            if (amount := getattr(tally, name)) > AMOUNT_MAX:
+                setattr(tally, name, AMOUNT_MAX)
+                facts = {"boot": boot, "topic": topic, "field": name, "amount": amount, "kept": AMOUNT_MAX}
+                _log.error("impossible amount in the spool's books, capped", extra=facts)
+    return books

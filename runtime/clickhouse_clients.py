@@ -1,0 +1,69 @@
+"""Clients of ClickHouse: the one place where they are made, and what their errors mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from runtime.config import ClickHouseConfig
+from runtime.tls import untrusted
+from schemas.errors import ConfigError, FleetpulseError, UnavailableError
+
+LOGIN = {
+    192: "UNKNOWN_USER",
+    193: "WRONG_PASSWORD",
+    194: "REQUIRED_PASSWORD",
+    497: "ACCESS_DENIED",
+    516: "AUTHENTICATION_FAILED",
+}
+"""Error codes to be solved by another user, password or grant."""
+
+
+def connect(config: ClickHouseConfig, **differing: Any) -> Any:
+    """A connected client; for use by one thread at a time. ``differing``: settings of clickhouse_connect in place of
+    ours. Raises ``ConfigError`` for a login or certificate that is rejected, else ``UnavailableError``."""
+    try:
+        return make_client(config, **differing)
+    except (ClickHouseError, OSError) as error:
+        raise unreachable(error, config) from error
+
+
+def make_client(config: ClickHouseConfig, **differing: Any) -> Any:
+    """As ``connect``; raises the errors of clickhouse_connect as they are. Without a session, so that queries of one
+    client do not lock each other out and a retry finds no session that is still busy."""
+    return clickhouse_connect.get_client(**(_settings(config) | differing))
+
+
+async def make_async_client(config: ClickHouseConfig, **differing: Any) -> Any:
+    """As ``make_client``, for an event loop."""
+    return await clickhouse_connect.get_async_client(**(_settings(config) | differing))
+
+
+def _settings(config: ClickHouseConfig) -> dict[str, Any]:
+    return {**config.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
+
+
+def rejected(error: BaseException, config: ClickHouseConfig) -> FleetpulseError | None:
+    """What to change so that the server accepts us; None where ``error`` is another.
+
+    Keys are those of section ``clickhouse``; a reader with a login of its own has the same in ``clickhouse_reader``.
+    """
+    code = getattr(error, "code", None)
+    if code in LOGIN:
+        bound = f"must be a login that {config.url} accepts ({LOGIN[code]}: {first_line(error)})"
+        return ConfigError("clickhouse.user", config.user, bound)
+    return untrusted(error, "clickhouse.url", config.url, "clickhouse.ca_file", config.ca_file)
+
+
+def unreachable(error: BaseException, config: ClickHouseConfig) -> FleetpulseError:
+    """``rejected``, else UnavailableError."""
+    return rejected(error, config) or UnavailableError(
+        f"ClickHouse at {config.url} does not answer ({first_line(error)}); is it up? See `fleetpulse doctor`"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the error's text."""
+    return (str(error).splitlines() or [repr(error)])[0]

@@ -1,0 +1,61 @@
+"""Keys of the settings, from their types: which exist at a path, and suggestions for a mistyped one."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+
+
+def nearest_key(root: Any, path: Sequence[str | int]) -> str | None:
+    """The key beside the unknown last one of ``path`` that is spelt most alike; None where none is similar."""
+    *above, name = path
+    known = [key for kind in _kinds_at(root, above) for key in known_keys(kind) or ()]
+    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return ".".join(map(str, (*above, near[0]))) if near else None
+
+
+def is_secret(root: Any, path: Sequence[str | int]) -> bool:
+    """Whether a secret stands at this place."""
+    return SecretStr in _kinds_at(root, path)
+
+
+def known_keys(kind: Any) -> Mapping[str, Any] | None:
+    """Fields with their types of a model or a dataclass; None of anything else."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        return typing.get_type_hints(kind)
+    return None
+
+
+def alternatives(kind: Any) -> Iterator[Any]:
+    """The types that a value may have, without ``None`` and without annotations."""
+    if get_origin(kind) is Annotated:
+        yield from alternatives(get_args(kind)[0])
+    elif get_origin(kind) in (UnionType, typing.Union):
+        for one in get_args(kind):
+            yield from alternatives(one)
+    elif kind is not type(None):
+        yield kind
+
+
+def _kinds_at(kind: Any, path: Sequence[str | int]) -> list[Any]:
+    kinds = list(alternatives(kind))
+    for part in path:
+        kinds = [inner for one in kinds for inner in alternatives(_below(one, part))]
+    return kinds
+
+
+def _below(kind: Any, part: str | int) -> Any:
+    """The type of what stands below a key or an index; NoneType where nothing is known of it."""
+    if get_origin(kind) is dict:
+        return get_args(kind)[1]
+    if get_origin(kind) is tuple:
+        return get_args(kind)[0]
+    return (known_keys(kind) or {}).get(str(part), type(None))

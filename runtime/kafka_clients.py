@@ -1,0 +1,220 @@
+"""Clients of Kafka: the one place where they are made, and what their errors mean.
+
+``make_*`` return clients that are not started, ``started`` runs one, ``open_*`` do both and raise errors that say what
+to change. What every client shares is set here; a caller passes only what differs.
+
+aiokafka reports every failure to connect as one and the same error, so ``explained`` connects once more by hand, one
+address at a time, and finds the cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedSaslMechanismError,
+)
+
+from runtime.config import KafkaConfig
+from runtime.tls import alert_of, untrusted
+from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
+
+SESSION_TIMEOUT_MS = 10_000
+"""After so long without a heartbeat a member of a group is dead and its partitions are assigned to others."""
+HEARTBEAT_MS = 2_000
+CONNECT_WITHIN_S = 5.0
+"""For each address, where the cause of a failure is looked for."""
+FAILED = "does not answer as it should"
+_NO_CAUSE = "Unable to bootstrap"
+"""aiokafka's message, whatever the cause was."""
+_TLS_ALERT = b"\x15\x03"
+"""First bytes of the response of a server that expects TLS and received something else."""
+_NO_RIGHT = (
+    TopicAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    ClusterAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
+
+
+# Making and running clients
+
+
+def make_consumer(kafka: KafkaConfig, *topics: str, group: str | None = None, **differing: Any) -> AIOKafkaConsumer:
+    """A consumer that reads committed records from the earliest on and commits only explicitly. ``group``:
+    None reads without a group. ``differing``: settings of aiokafka in place of ours. Raises ``ConfigError`` for
+    certificates that cannot be read."""
+    settings = {
+        "client_id": _client_id(kafka),
+        "isolation_level": "read_committed",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": SESSION_TIMEOUT_MS,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+    }
+    return AIOKafkaConsumer(*topics, group_id=group, **(kafka.client_settings() | settings | differing))
+
+
+def make_producer(kafka: KafkaConfig, **differing: Any) -> AIOKafkaProducer:
+    """An idempotent producer that waits for all replicas. Arguments and errors as ``make_consumer``."""
+    settings = {"client_id": _client_id(kafka), "acks": "all", "enable_idempotence": True}
+    return AIOKafkaProducer(**(kafka.client_settings() | settings | differing))
+
+
+def make_admin(kafka: KafkaConfig) -> AIOKafkaAdminClient:
+    """An admin client. Errors as ``make_consumer``."""
+    return AIOKafkaAdminClient(**kafka.client_settings(), client_id=_client_id(kafka))
+
+
+def _client_id(kafka: KafkaConfig) -> str:
+    """The name by which brokers log a client and limit its rate."""
+    return f"fleetpulse-{kafka.deployment}"
+
+
+@contextlib.asynccontextmanager
+async def started(client: Any) -> AsyncIterator[Any]:
+    """The client, started; closed at the end, also one that could not start."""
+    try:
+        await client.start()
+        yield client
+    finally:
+        if isinstance(client, AIOKafkaAdminClient):
+            await client._client.close()  # close() of one that could not start would leave its connections open
+        else:
+            await client.stop()
+
+
+@contextlib.asynccontextmanager
+async def _opened(kafka: KafkaConfig, client: Any, failed: str) -> AsyncIterator[Any]:
+    try:
+        async with started(client):
+            yield client
+    except KafkaError as error:
+        raise await explained(kafka, error, failed) from error
+
+
+def open_consumer(
+    kafka: KafkaConfig, *, failed: str = FAILED, **differing: Any
+) -> contextlib.AbstractAsyncContextManager[Any]:
+    """``make_consumer`` without a group, started for a block. A ``KafkaError`` within it leaves as ``explained``."""
+    return _opened(kafka, make_consumer(kafka, **differing), failed)
+
+
+def open_producer(
+    kafka: KafkaConfig, *, failed: str = FAILED, **differing: Any
+) -> contextlib.AbstractAsyncContextManager[Any]:
+    """``make_producer``, as ``open_consumer``."""
+    return _opened(kafka, make_producer(kafka, **differing), failed)
+
+
+def open_admin(kafka: KafkaConfig) -> contextlib.AbstractAsyncContextManager[Any]:
+    """``make_admin``, as ``open_consumer``."""
+    return _opened(kafka, make_admin(kafka), FAILED)
+
+
+# What errors mean
+
+
+async def explained(kafka: KafkaConfig, error: BaseException, failed: str = FAILED) -> FleetpulseError:
+    """``error`` of a client of this Kafka as what the caller can do about it: ``ConfigError`` where a setting is wrong
+    (login, authority, name, protocol, rights), else ``UnavailableError``, in which Kafka ``failed``. Connects again
+    where the error ``has_no_cause``."""
+    if isinstance(error, _NO_RIGHT):
+        return no_right(kafka, str(error))
+    rejected = await why_rejected(kafka) if has_no_cause(error) else None
+    hint = "" if kafka.security_protocol == "PLAINTEXT" else f", and listen for {kafka.security_protocol}"
+    return rejected or UnavailableError(
+        f"Kafka at {kafka.bootstrap} {failed} ({error!r}); does it run{hint}? See `fleetpulse doctor`"
+    )
+
+
+def no_right(kafka: KafkaConfig, detail: str) -> ConfigError:
+    """The brokers accept our login and forbid what we need."""
+    user = kafka.sasl_username or "the certificate's subject"
+    return ConfigError("kafka.sasl_username", user, f"must have the rights in docs/how-to/operations.md ({detail})")
+
+
+def settings_unreadable(topic: str, detail: str) -> ContractError:
+    """A topic may be as the contract requires, but its settings cannot be read."""
+    return ContractError(f"settings of topic {topic} cannot be read ({detail}): the login needs DescribeConfigs")
+
+
+async def check_login(kafka: KafkaConfig) -> None:
+    """Raise ``ConfigError`` where the brokers reject us; return where one accepts us, or none responds."""
+    if isinstance(rejected := await why_rejected(kafka), ConfigError):
+        raise rejected
+
+
+def has_no_cause(error: BaseException) -> bool:
+    """Whether aiokafka has dropped the cause of this error."""
+    return isinstance(error, KafkaConnectionError) and _NO_CAUSE in str(error)
+
+
+async def why_rejected(kafka: KafkaConfig) -> FleetpulseError | None:
+    """What to change so that a broker accepts us; None where one does, or where none gives a definite reason."""
+    try:
+        settings = kafka.client_settings()
+    except ConfigError as unreadable:
+        return unreadable
+    del settings["bootstrap_servers"]
+    found = None
+    for host, port, _family in collect_hosts(kafka.bootstrap):
+        error = await _connection_error(settings, host, port)
+        if error is None:
+            return None
+        found = found or cause_of(kafka, f"{host}:{port}", error)
+    return found
+
+
+async def _connection_error(settings: dict[str, Any], host: str, port: int) -> Exception | None:
+    """The error of one connection, login included; None when there is none."""
+    try:
+        async with asyncio.timeout(CONNECT_WITHIN_S):
+            connection = await create_conn(host, port, **settings)
+    except (OSError, KafkaError, TimeoutError) as error:
+        return error
+    connection.close()
+    return None
+
+
+def cause_of(kafka: KafkaConfig, at: str, error: Exception) -> FleetpulseError | None:
+    """A connection's error as what to change; None where it may be the network's. Pure."""
+    if isinstance(error, SaslAuthenticationFailed):
+        bound = f"must be a login that {at} accepts, with its sasl_password ({error.args[0]})"
+        return ConfigError("kafka.sasl_username", kafka.sasl_username, bound)
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return ConfigError("kafka.sasl_mechanism", kafka.sasl_mechanism, f"must be one that {at} offers")
+    if isinstance(error, IllegalSaslStateError):
+        return _protocol(kafka, f"{at}, which takes no login by password")
+    if _expected_tls(error):
+        return _protocol(kafka, f"{at}, which speaks TLS alone: SSL or SASL_SSL")
+    if (alert := alert_of(error)) is not None:
+        shown = None if kafka.ssl_certfile is None else str(kafka.ssl_certfile)
+        return ConfigError("kafka.ssl_certfile", shown, f"must be a certificate that {at} accepts (its alert: {alert})")
+    return untrusted(error, "kafka.bootstrap", at, "kafka.ssl_cafile", kafka.ssl_cafile)
+
+
+def _protocol(kafka: KafkaConfig, speaks: str) -> ConfigError:
+    return ConfigError("kafka.security_protocol", kafka.security_protocol, f"must be that of {speaks}")
+
+
+def _expected_tls(error: Exception) -> bool:
+    """Whether what was taken for the length of a response is the beginning of a TLS alert."""
+    cause: Any = error.__cause__
+    if not isinstance(cause, asyncio.IncompleteReadError) or cause.expected is None:
+        return False
+    return cause.expected.to_bytes(8, "big")[-4:].startswith(_TLS_ALERT)

@@ -1,0 +1,1 @@
+"""Wire formats: blocks of columns to bytes and back."""

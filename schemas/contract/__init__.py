@@ -1,0 +1,1 @@
+"""The topic contract: topics, headers, placement, verdicts and admission."""

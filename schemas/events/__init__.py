@@ -1,0 +1,1 @@
+"""Event types as data: fields, units, grouping sets and metric definitions."""

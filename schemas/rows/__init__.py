@@ -1,0 +1,1 @@
+"""Rows between our own processes, as field tables."""

@@ -1,0 +1,26 @@
+"""Track LLM requests from inside an application: one datagram per finished request to the agent of this host.
+
+    import fleetpulse_track as track
+
+    with track.request("llama-3.3-70b", tenant="acme") as request:
+        for piece in stream:
+            request.token()
+        request.set(input_tokens=812)
+
+    client = track.openai(OpenAI(), tenant="acme")        # every call of this client, streamed or not
+
+    @track.tracked("llama-3.3-70b")                       # functions, coroutines, generators of both kinds
+    def answer(prompt): ...
+
+Nothing here raises into the caller, waits, or starts a thread. Standard library only: an application that installs
+this distribution gets no other. ``plugins`` has the same for vLLM and LiteLLM.
+"""
+
+from __future__ import annotations
+
+from fleetpulse_track.calls import openai, tracked, wrap
+from fleetpulse_track.handover import Client, client
+from fleetpulse_track.requests import FIELDS, Request, report, request
+from fleetpulse_track.streams import watch
+
+__all__ = ["FIELDS", "Client", "Request", "client", "openai", "report", "request", "tracked", "watch", "wrap"]

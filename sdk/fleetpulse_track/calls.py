@@ -1,0 +1,81 @@
+"""Calls that make a request each: any function, and the methods of an ``openai`` client."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fleetpulse_track.handover import Client
+from fleetpulse_track.requests import Request
+from fleetpulse_track.streams import describe, watch
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+OPENAI_CALLS = (
+    ("chat", ("chat", "completions")),
+    ("completions", ("completions",)),
+    ("responses", ("responses",)),
+    ("embeddings", ("embeddings",)),
+)
+"""What ``api`` is called for the ``create`` of each resource of an ``openai`` client."""
+
+
+def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
+    """The function, each call of which is a request: until its return, the end of its coroutine, or the end of the
+    stream that it returns. A keyword ``model`` of the call names the model."""
+
+    @functools.wraps(call)
+    def tracked_call(*args: Any, **kwargs: Any) -> Any:
+        known = dict(fields)
+        if isinstance(model := kwargs.get("model"), str):
+            known["model"] = model
+        request = Request(client=client, **known)
+        try:
+            answer = call(*args, **kwargs)
+        except BaseException as error:
+            request.finish(error)
+            raise
+        return _awaited(answer, request) if hasattr(type(answer), "__await__") else _ended(answer, request)
+
+    return tracked_call  # type: ignore[return-value]
+
+
+async def _awaited(answer: Any, request: Request) -> Any:
+    try:
+        answer = await answer
+    except BaseException as error:
+        request.finish(error)
+        raise
+    return _ended(answer, request)
+
+
+def _ended(answer: Any, request: Request) -> Any:
+    if _is_stream(answer):
+        return watch(answer, request)
+    describe(request, answer)
+    request.finish()
+    return answer
+
+
+def _is_stream(answer: Any) -> bool:
+    """Generators and streams are their own iterators; answers (pydantic models can be iterated too) are not."""
+    kind = type(answer)
+    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+
+
+def tracked(model: str | None = None, *, client: Client | None = None, **fields: Any) -> Callable[[_Call], _Call]:
+    """A decorator: ``wrap`` with a model and fields. For functions, coroutines, generators, asynchronous generators."""
+    known = fields if model is None else {"model": model, **fields}
+    return lambda call: wrap(call, client=client, **known)
+
+
+def openai(client_object: Any, *, client: Client | None = None, **fields: Any) -> Any:
+    """The same ``openai`` client (``OpenAI`` or ``AsyncOpenAI``), every generating call of which is a request."""
+    for api, path in OPENAI_CALLS:
+        resource: Any = client_object
+        for name in path:
+            resource = getattr(resource, name, None)
+        if callable(getattr(resource, "create", None)):
+            resource.create = wrap(resource.create, client=client, **{"api": api, **fields})
+    return client_object

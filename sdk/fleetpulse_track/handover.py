@@ -1,0 +1,239 @@
+"""Client: hands requests to the agent over a non-blocking Unix datagram socket, numbered, with a short buffer.
+
+- Every finished request takes the next number of its process's sequence, whether it can be handed over or not.
+- Datagrams that the agent does not accept at once (its queue is full, it is unavailable) wait, at most ``waiting_max``
+  and ``WAITING_BYTES_MAX``. Requests beyond are dropped and counted; every later datagram carries how many, since the
+  one before it and in all: the agent declares them, and the books balance.
+- A request that arrives while another is being handed over, by another thread or by a finaliser in the middle of it,
+  is left to that one: nobody ever waits for a lock.
+- A fork begins a sequence of its own; what the parent had waiting stays the parent's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import os
+import socket
+import struct
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+HEADER = struct.Struct("<4sBBHIIIIQQQQQQ")
+"""magic, kind, flags, JSON bytes, times, chunks, pid, lost since the one before, start of the client (ns), number in
+its sequence, lost since its start, end (ms since the epoch), begin and end (ns of the clock of the times)."""
+MAGIC = b"FPD1"
+REQUEST, FAREWELL = 1, 2
+MARKED, MERGED = 1, 2
+WAITING_MAX = 256
+WAITING_BYTES_MAX = 1024 * 1024
+CLOSE_WITHIN_S = 0.1
+
+_UINT32_MAX = 2**32 - 1
+_AWAY = {errno.ECONNREFUSED, errno.ENOTCONN, errno.EPIPE, errno.ECONNRESET}
+"""The agent at the other end is gone; its successor has a new socket under the same name."""
+
+
+class Finished(NamedTuple):
+    """A request that has ended. ``times`` are kept of its ``chunks``; clocks in ns, ``at_ms`` since the epoch."""
+
+    flags: int
+    times: int
+    chunks: int
+    at_ms: int
+    begin_ns: int
+    end_ns: int
+    body: bytes
+    """Times, marks where flags say so, JSON."""
+    json_bytes: int
+
+
+def default_path() -> str:
+    """Where the agent listens: ``FLEETPULSE_SOCKET``, else the socket in the runtime folder where there is one, else
+    ``/run/fleetpulse/agent.sock``."""
+    named = os.environ.get("FLEETPULSE_SOCKET")
+    folder = os.environ.get("XDG_RUNTIME_DIR")
+    if named:
+        return named
+    own = os.path.join(folder, "fleetpulse.sock") if folder else ""  # noqa: PTH118 (pathlib takes 10 ms to import)
+    return own if own and os.path.exists(own) else "/run/fleetpulse/agent.sock"  # noqa: PTH110
+
+
+class Client:
+    """One sequence to one agent. Any thread may use it; ``path`` None follows ``default_path`` at each connection."""
+
+    def __init__(self, path: str | None = None, *, waiting_max: int = WAITING_MAX) -> None:
+        self._path = path
+        self._waiting_max = waiting_max
+        self.generation = 0
+        """Grows with every fork that this object lives through."""
+        self._begin_sequence()
+        _CLIENTS.add(self)
+
+    def _begin_sequence(self) -> None:
+        self._lock = threading.Lock()
+        self._work: deque[Finished] = deque()
+        self._who = (os.getpid(), time.time_ns())
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._socket: socket.socket | None = None
+        self.finished = 0
+        """Requests that took a number."""
+        self.lost = 0
+        """Those of them that were dropped."""
+        self._lost_run = 0
+        self._farewell = 0  # requests up to the last farewell
+
+    def after_fork(self) -> None:
+        """In a child: leave the parent's sequence and line to the parent."""
+        self._hang_up()
+        self.generation += 1
+        self._begin_sequence()
+
+    def hand_over(self, finished: Finished) -> None:
+        """Number a request and send it, or let it wait, or count it as lost."""
+        self._work.append(finished)
+        self._work_off()
+
+    def _work_off(self) -> None:
+        """Deliver what is to be delivered, unless somebody is at it: that one looks again before it leaves."""
+        while self._work and self._lock.acquire(blocking=False):
+            try:
+                while self._work:
+                    self._deliver(self._work.popleft())
+            finally:
+                self._lock.release()
+
+    def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
+        """Send what waits and say good-bye with the last counts. The next request opens the socket again.
+
+        The one method that may wait: at most ``within_s``, and only for an agent that is there and busy.
+        """
+        if not self._lock.acquire(timeout=within_s):
+            return
+        try:
+            while self._work:
+                self._deliver(self._work.popleft())
+            if self.finished > self._farewell:
+                until_s = time.monotonic() + within_s
+                self._flush()
+                while self._waiting and self._sent_in_time(self._waiting[0], until_s):
+                    self._waiting_bytes -= len(self._waiting.popleft())
+                self._drop(len(self._waiting))
+                self._waiting.clear()
+                self._waiting_bytes = 0
+                if self._sent_in_time(self._head(FAREWELL, _NOTHING), until_s):
+                    self._lost_run, self._farewell = 0, self.finished
+            self._hang_up()
+        finally:
+            self._lock.release()
+        self._work_off()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close(0.0)
+
+    def _head(self, kind: int, it: Finished) -> bytes:
+        pid, start_ns = self._who
+        run = min(self._lost_run, _UINT32_MAX)
+        sizes = (MAGIC, kind, it.flags, it.json_bytes, it.times, it.chunks, pid, run)
+        return HEADER.pack(*sizes, start_ns, self.finished, self.lost, it.at_ms, it.begin_ns, it.end_ns)
+
+    def _deliver(self, it: Finished) -> None:
+        datagram = self._head(REQUEST, it) + it.body
+        self.finished += 1
+        if self._waiting:
+            self._flush()
+        if self._waiting or not self._sent(datagram):
+            room = self._waiting_bytes + len(datagram) <= WAITING_BYTES_MAX
+            if not room or len(self._waiting) >= self._waiting_max:
+                self._drop(1)
+                return
+            self._waiting.append(datagram)
+            self._waiting_bytes += len(datagram)
+        self._lost_run = 0
+
+    def _drop(self, requests: int) -> None:
+        self.lost += requests
+        self._lost_run += requests
+
+    def _flush(self) -> None:
+        while self._waiting and self._sent(self._waiting[0]):
+            self._waiting_bytes -= len(self._waiting.popleft())
+
+    def _sent(self, datagram: bytes) -> bool:
+        """False when the agent cannot take it now."""
+        for _ in range(2):
+            fresh = self._socket is None
+            try:
+                if self._socket is None:
+                    self._socket = _connected(self._path or default_path())
+                self._socket.send(datagram)
+                return True
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                self._hang_up()
+                if fresh or error.errno not in _AWAY:
+                    return False
+        return False
+
+    def _sent_in_time(self, datagram: bytes, until_s: float) -> bool:
+        """As ``_sent``, but wait for an agent that is there and busy."""
+        if self._sent(datagram):
+            return True
+        left_s = until_s - time.monotonic()
+        if self._socket is None or left_s <= 0:
+            return False
+        self._socket.settimeout(left_s)
+        try:
+            self._socket.send(datagram)
+        except OSError:
+            return False
+        finally:
+            self._socket.setblocking(False)
+        return True
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+_NOTHING = Finished(0, 0, 0, 0, 0, 0, b"", 0)
+_CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
+_default: Client | None = None
+
+
+def client() -> Client:
+    """The client that requests use unless they are given another."""
+    global _default
+    if _default is None:
+        _default = Client()
+    return _default
+
+
+def _connected(path: str) -> socket.socket:
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        opened.setblocking(False)
+        opened.connect(path)
+    except BaseException:  # an interrupt too: nobody else would close it
+        opened.close()
+        raise
+    return opened
+
+
+def _each_client(act: Callable[[Client], None]) -> None:
+    for each in list(_CLIENTS):
+        with contextlib.suppress(Exception):
+            act(each)
+
+
+os.register_at_fork(after_in_child=lambda: _each_client(Client.after_fork))
+atexit.register(lambda: _each_client(Client.close))

@@ -1,0 +1,185 @@
+"""One request from its beginning to its end, at the cost of one reading of the clock and one append per token.
+
+A stream's times are kept as they are up to ``TIMES_MAX`` chunks. Beyond, neighbours are merged two by two and their
+tokens add, so that a datagram never exceeds 64 KiB however long the stream: counts, ends and the longest gap stay
+exact, gaps inside a merged pair become their mean, and the datagram is flagged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from array import array
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleetpulse_track.endings import ending
+from fleetpulse_track.handover import MARKED, MERGED, Client, Finished
+from fleetpulse_track.handover import client as default_client
+
+if TYPE_CHECKING:
+    from typing import Self  # from Python 3.11
+
+TIMES_MAX = 4_096
+TOKENS_MASK, CHOICE_SHIFT, CHOICE_MAX, REASONING = 2**20 - 1, 20, 2**10 - 1, 1 << 30
+"""A chunk's mark: its tokens (0: not known), its choice, and whether it is reasoning alone."""
+JSON_BYTES_MAX = 8_000
+TEXT_CHARS_MAX = 32
+"""What is kept of each text when all together exceed ``JSON_BYTES_MAX``."""
+
+TEXTS = (
+    *("model", "model_version", "precision", "tenant", "slo_class", "engine_id", "placement_group"),
+    *("status", "error_kind", "finish_reason", "start", "api", "tokens_from", "request_id", "trace_id"),
+)
+NUMBERS = (
+    *("ttft_us", "ttfo_us", "tpot_us", "e2e_us", "queue_us", "prefill_us", "decode_us", "icl_max_us"),
+    *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "speculative_tokens"),
+    *("tool_calls", "choices", "http_status"),
+)
+FIELDS = frozenset(TEXTS + NUMBERS)
+"""What a request may say of itself; other names are left out. Meanings and units: docs/reference/events.md."""
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+
+class Request:
+    """A request that begins now. Use ``with``, or call ``finish``; the first end counts."""
+
+    __slots__ = ("_client", "_fields", "_generation", "_marks", "_merged", "_times", "begin_ns", "done")
+
+    def __init__(self, model: str | None = None, *, client: Client | None = None, **fields: Any) -> None:
+        self._client = client or default_client()
+        self._generation = self._client.generation
+        self._fields = fields
+        if model is not None:
+            fields["model"] = model
+        self._times: array[int] = array("Q")
+        self._marks: array[int] | None = None
+        self._merged = _UNMERGED
+        self.done = False
+        self.begin_ns = perf_counter_ns()
+
+    def token(self, tokens: int = 0, reasoning: bool = False, choice: int = 0) -> None:
+        """A chunk with content has come, now. ``tokens`` in it, 0 where not known; ``reasoning``: not the answer
+        yet; ``choice``: which of several."""
+        self._times.append(perf_counter_ns())
+        if tokens or reasoning or choice or self._marks is not None:
+            self._mark(tokens, reasoning, choice)
+        if len(self._times) >= TIMES_MAX:
+            self._merge()
+
+    def set(self, **fields: Any) -> None:
+        """Say what is known of the request by now (``FIELDS``); None takes it back."""
+        self._fields.update(fields)
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """The end. ``error``: what ended it, None when it went well; a ``status`` that was set overrides it."""
+        end_ns = perf_counter_ns()
+        try:
+            if not self.done and self._generation == self._client.generation:
+                self.done = True
+                self._client.hand_over(self._finished(end_ns, error))
+        except Exception:  # the caller's work goes on, whatever is wrong with ours
+            return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.finish(error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.finish(error)
+
+    def _finished(self, end_ns: int, error: BaseException | None) -> Finished:
+        fields = {**ending(error), **self._fields}
+        flags, count = 0, len(self._times)
+        times = self._times.tobytes()
+        if self._marks is not None:
+            flags, times = MARKED, times + self._marks.tobytes()
+        if self._merged.gone:
+            flags |= MERGED
+            fields["icl_max_us"] = max(self._merged.widest_ns, _widest(self._times[self._merged.raw :])) // 1_000
+        text = json_of(fields)
+        at_ms = time.time_ns() // 1_000_000
+        chunks = count + self._merged.gone
+        return Finished(flags, count, chunks, at_ms, self.begin_ns, end_ns, times + text, len(text))
+
+    def _mark(self, tokens: int, reasoning: bool, choice: int) -> None:
+        if self._marks is None:
+            self._marks = array("I", bytes(4 * (len(self._times) - 1)))
+        count = tokens if type(tokens) is int and 0 < tokens <= TOKENS_MASK else 0
+        which = choice if type(choice) is int and 0 < choice <= CHOICE_MAX else 0
+        self._marks.append(count | which << CHOICE_SHIFT | (REASONING if reasoning else 0))
+
+    def _merge(self) -> None:
+        """Drop every second time; its tokens count to the one after it. The first and the last time stay."""
+        times, marks, merged = self._times, self._marks or array("I", bytes(4 * len(self._times))), self._merged
+        self._keep_first_output()
+        left = [] if len(times) % 2 else [len(times) - 1]  # the last one of an even number has no partner
+        pairs = zip(marks[1::2], marks[2::2])
+        joined = [later & ~TOKENS_MASK | min(_tokens(mark) + _tokens(later), TOKENS_MASK) for mark, later in pairs]
+        kept = array("Q", [*times[0::2], *(times[index] for index in left)])
+        gone, widest_ns = merged.gone + len(times) - len(kept), max(merged.widest_ns, _widest(times[merged.raw :]))
+        self._merged = _Merged(gone, widest_ns, len(kept) - 1)
+        self._times, self._marks = kept, array("I", [marks[0], *joined, *(marks[index] for index in left)])
+
+    def _keep_first_output(self) -> None:
+        """While its time is still there; times before ``raw`` were looked at before."""
+        if self._marks is None or "ttfo_us" in self._fields:
+            return
+        later = zip(self._times[self._merged.raw :], self._marks[self._merged.raw :])
+        first_ns = next((at_ns for at_ns, mark in later if not mark & REASONING), None)
+        if first_ns is not None:
+            self._fields["ttfo_us"] = (first_ns - self.begin_ns) // 1_000
+
+
+class _Merged(NamedTuple):
+    """Chunks that no longer have a time, the widest gap among times before ``raw``, where unmerged times begin."""
+
+    gone: int
+    widest_ns: int
+    raw: int
+
+
+_UNMERGED = _Merged(0, 0, 0)
+
+
+def request(model: str | None = None, **fields: Any) -> Request:
+    """A request that begins now; ``fields`` as in ``Request.set``, ``client`` for another agent than the default."""
+    return Request(model, **fields)
+
+
+def report(*, client: Client | None = None, at_ms: int | None = None, **fields: Any) -> None:
+    """Hand over a request that others measured: ``fields`` are all that is known. ``at_ms`` None: it ended now."""
+    with contextlib.suppress(Exception):
+        text = json_of({"status": "ok", **fields})
+        ended_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
+        (client or default_client()).hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
+
+
+def json_of(fields: dict[str, Any]) -> bytes:
+    """The known fields that are not None, as JSON of at most ``JSON_BYTES_MAX``; longer texts are cut, values that
+    have no text are left out."""
+    known = {name: value for name, value in fields.items() if value is not None and name in FIELDS}
+    try:
+        text = _encode(known).encode("utf-8", "replace")
+    except Exception:  # what a caller's own type raises when it is written as text may be anything
+        known = {name: value for name, value in known.items() if type(value) in (int, str)}
+        text = _encode(known).encode("utf-8", "replace")
+    if len(text) <= JSON_BYTES_MAX:
+        return text
+    cut = {name: str(value)[:TEXT_CHARS_MAX] for name, value in known.items()}
+    return _encode(cut).encode("utf-8", "replace")
+
+
+def _tokens(mark: int) -> int:
+    return max(mark & TOKENS_MASK, 1)
+
+
+def _widest(times: array[int]) -> int:
+    return max((later - earlier for earlier, later in zip(times, times[1:])), default=0)

@@ -1,0 +1,263 @@
+"""Out of the ordinary *for this much load*: a busier engine is slower and that is no fault.
+
+Options: ``direction`` above, ``enter_sigmas`` 4, ``leave_sigmas`` 2, ``min_relative`` 0.15, ``floor_relative`` 0.05,
+``floor_absolute`` 0, ``half_life_s`` 3600, ``warm_up_windows`` 30, ``log`` true, ``relearn_after_s`` 7200.
+
+Load is cut into 16 half octaves around the first one seen. Each keeps the exponentially weighted mean and variance of
+load, the mean of value and of the squared surprise; the curve runs straight from one to the next. So it may bend, as
+latency does, and a load that is rare (the night) is not forgotten while it is away.
+
+Expected is the point of the curve at this load. A half octave that was seen in fewer than 24 windows has no curve yet:
+the value is then compared with the next higher one that is known (more load, more latency) for ``above``, the next
+lower one for ``below``, and where there is none it is learned and not judged. A surge beyond what
+was ever seen never alarms. Inside the busiest half octave known the value may rise with load as steeply as its own
+spread over the loads seen there allows, and with the eighth power beyond those, as it does near capacity.
+
+Nothing is learned while a series fires, nor from a window that is beyond; what lies outside the leaving level is
+learned as if it lay on it. What stays beyond for ``relearn_after_s`` is taken as the new normal: everything about the
+series is learned again.
+
+Take a load that the fault does not change: with requests *running*, a slower engine has more of them (Little's law) and
+part of the fault explains itself; with the *rate* of requests it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.rules.model import Rule
+
+BINS = 16
+PER_OCTAVE = 2
+NOTES = ("", "more than this load explains", "less than this load explains")
+_KNOWN = 24.0
+_SLOPE_MAX = 8.0
+"""Near capacity latency rises with a high power of load."""
+_REACH = 2.0
+"""Loads were seen up to so many of their standard deviations from their mean."""
+_HALF = float(np.sqrt(2.0))
+"""Half of the windows of a half octave, those above its mean, show a slope that begins there."""
+_PRIOR = 10.0
+"""A half octave's own spread counts like so many windows of the series' spread."""
+_UNPLACED = -32_768
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """Per row, on the scale that is judged: what load explains at least and at most (infinite where it is unknown), the
+    likeliest (NaN where its half octave is not known) and the standard deviation."""
+
+    low: Floats
+    high: Floats
+    middle: Floats
+    sigma: Floats
+
+
+class LoadAdjusted(Slotted):
+    """The curve of a value over the logarithm of load, per series."""
+
+    STATE_OPTIONS = ("half_life_s", "log")
+    STATE_VERSION = 1
+    LEARNS = True
+
+    def __init__(self, rule: Rule) -> None:
+        columns = (
+            Column("first", "i2", _UNPLACED),
+            Column("n", "f4", 0, (BINS,)),
+            Column("x", "f4", 0, (BINS,)),
+            Column("xx", "f4", 0, (BINS,)),
+            Column("y", "f8", 0, (BINS,)),
+            Column("yy", "f8", 0, (BINS,)),
+            Column("spread", "f8", np.nan),
+            Column("seen", "i4"),
+            Column("beyond_ms", "i8", -1),
+        )
+        super().__init__(columns)
+        options = rule.options
+        self._name = rule.value.name
+        self._direction = str(options["direction"])
+        self._enter, self._leave = float(options["enter_sigmas"]), float(options["leave_sigmas"])
+        self._relative = float(options["min_relative"])
+        self._floors = float(options["floor_relative"]), float(options["floor_absolute"])
+        self._warm_up = int(options["warm_up_windows"])
+        self._log = bool(options["log"])
+        self._relearn_ms = float(options["relearn_after_s"]) * 1_000
+        self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
+
+    def judge(self, frame: Frame) -> Judgement:
+        """Judges, then learns."""
+        value = frame.values[self._name]
+        count = len(frame.slots)
+        low, high, middle = np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan)
+        beyond, within = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        note = np.zeros(count, np.int16)
+        y, x = self._scaled(value), _log_load(frame.values["load"])
+        rows = np.flatnonzero(np.isfinite(y) & ~np.isnan(x))
+        if not len(rows):
+            return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
+        slots, y, x = frame.slots[rows], y[rows], x[rows]
+        bins, x = self._place(slots, x)
+        expected = self._expect(slots, bins, x)
+        warm = self.state["seen"][slots] >= self._warm_up
+        enter_low, enter_high = self._bounds(expected, self._enter, self._relative)
+        leave_low, leave_high = self._bounds(expected, self._leave, self._relative / 2)
+        above, below = (y > enter_high) & (self._direction != "below"), (y < enter_low) & (self._direction != "above")
+        beyond[rows] = (above | below) & warm
+        calm = ((y <= leave_high) | (self._direction == "below")) & ((y >= leave_low) | (self._direction == "above"))
+        within[rows] = calm & ~beyond[rows]
+        note[rows] = np.where(beyond[rows], np.where(above, 1, 2), 0)
+        low[rows], high[rows] = self._plain(enter_low, warm), self._plain(enter_high, warm)
+        middle[rows] = self._plain(expected.middle, warm & np.isfinite(expected.middle))
+        self._accept(slots, beyond[rows], within[rows], frame.window_ms)
+        free = ~beyond[rows] & ~frame.firing[rows]
+        limit = self._leave * self._floored(expected.sigma, expected.middle)
+        self._learn(slots[free], bins[free], x[free], y[free], limit[free])
+        return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
+
+    def _scaled(self, value: Floats) -> Floats:
+        known = np.isfinite(value) & ((value > 0) | (not self._log)) & (np.abs(value) < 1e100)
+        return np.where(known, np.log(np.where(known, value, 1.0)) if self._log else value, np.nan)
+
+    def _plain(self, bound: Floats, known: Mask) -> Floats:
+        """Back on the value's scale; NaN where there is no such bound."""
+        finite = known & np.isfinite(bound)
+        plain = np.where(finite, bound, 0.0)
+        return np.where(finite, np.exp(np.minimum(plain, 700.0)) if self._log else plain, np.nan)
+
+    def _place(self, slots: Whole, x: Floats) -> tuple[Whole, Floats]:
+        """Half octave of each load, 0 to 15, and the load; the first load of a series gets the fifth: traffic grows
+        more often than it shrinks. No load at all is the lowest half octave, wherever that is."""
+        some = np.isfinite(x)
+        octave = np.floor(np.where(some, x, 0.0) * PER_OCTAVE).astype(np.int64)
+        first = self.state["first"]
+        fresh = some & (first[slots] == _UNPLACED)
+        first[slots[fresh]] = octave[fresh] - 5
+        lowest = np.where(first[slots] == _UNPLACED, 0, first[slots]).astype(np.int64)
+        bins = np.where(some, np.clip(octave - lowest, 0, BINS - 1), 0)
+        return bins, np.where(some, x, lowest / PER_OCTAVE)
+
+    def _expect(self, slots: Whole, bins: Whole, x: Floats) -> _Expected:
+        state = self.state
+        n = state["n"][slots]
+        known = n >= _KNOWN
+        own = known[np.arange(len(slots)), bins]
+        middle, moved = self._at(slots, bins, known, x)
+        y, sigma = state["y"][slots, bins], self._sigma(slots, bins)
+        (up, is_up), (down, is_down) = self._chord(slots, bins, known, 1), self._chord(slots, bins, known, -1)
+        beyond = self._most(slots, bins, sigma, np.abs(moved))
+        high = np.where(moved > 0, y + np.where(is_up, np.maximum(up, 0.0) * moved, beyond), middle)
+        low = np.where(moved < 0, y - np.where(is_down, np.maximum(down, 0.0) * -moved, beyond), middle)
+        high = np.where(own, high, self._bound(slots, bins, known, 1))
+        low = np.where(own, low, self._bound(slots, bins, known, -1))
+        return _Expected(low, high, np.where(own, middle, np.nan), sigma)
+
+    def _sigma(self, slots: Whole, bins: Whole) -> Floats:
+        """Standard deviation in a half octave, by that of the series while little is known of its own."""
+        state = self.state
+        weight = np.minimum(state["n"][slots, bins], 1_000).astype(np.float64)
+        prior, spread = np.nan_to_num(state["spread"][slots]), state["yy"][slots, bins]
+        sigma: Floats = np.sqrt((_PRIOR * prior + weight * spread) / (_PRIOR + weight))
+        return sigma
+
+    def _most(self, slots: Whole, bins: Whole, sigma: Floats, moved: Floats) -> Floats:
+        """By how much load may change the value over so many octaves where no further half octave is known: within the
+        loads seen no steeper than the spread of the values allows (Cauchy and Schwarz), beyond them with the eighth
+        power."""
+        state = self.state
+        most = _SLOPE_MAX * np.log(2) * (1.0 if self._log else np.abs(state["y"][slots, bins]))
+        width = np.sqrt(state["xx"][slots, bins].astype(np.float64))
+        slope = np.minimum(_HALF * sigma / np.maximum(width, 1e-6), most)
+        seen = np.minimum(moved, _REACH * width)
+        return slope * seen + most * (moved - seen)
+
+    def _at(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], x: Floats) -> tuple[Floats, Floats]:
+        """Mean of a half octave moved along the curve to ``x``, and by how many octaves: at most its width."""
+        moved = np.clip(x - self.state["x"][slots, bins], -1 / PER_OCTAVE, 1 / PER_OCTAVE)
+        up, down = self._chord(slots, bins, known, 1)[0], self._chord(slots, bins, known, -1)[0]
+        return self.state["y"][slots, bins] + np.where(moved > 0, up, down) * moved, moved
+
+    def _bound(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], side: int) -> Floats:
+        """Value of the next known half octave on a side; infinite on that side where there is none."""
+        at, found = _next(bins, known, side)
+        return np.where(found, self.state["y"][slots, at], side * np.inf)
+
+    def _chord(self, slots: Whole, bins: Whole, known: npt.NDArray[np.bool_], side: int) -> tuple[Floats, Mask]:
+        """Slope per octave towards the next known half octave on a side, 0 without one; and whether there is one."""
+        at, found = _next(bins, known, side)
+        y, x = self.state["y"], self.state["x"]
+        away = np.maximum(np.abs(x[slots, at] - x[slots, bins]), 0.5 / PER_OCTAVE)
+        return np.where(found, side * (y[slots, at] - y[slots, bins]) / away, 0.0), found
+
+    def _bounds(self, expected: _Expected, sigmas: float, relative: float) -> tuple[Floats, Floats]:
+        floor_relative, floor_absolute = self._floors
+        if self._log:
+            distance = np.maximum(sigmas * np.maximum(expected.sigma, np.log1p(floor_relative)), np.log1p(relative))
+            return expected.low - distance, expected.high + distance
+        bounds = []
+        for sign, level in ((-1, expected.low), (1, expected.high)):
+            size = np.abs(np.where(np.isfinite(level), level, 0.0))
+            sigma = np.maximum(np.maximum(expected.sigma, floor_relative * size), floor_absolute)
+            bounds.append(level + sign * np.maximum(sigmas * sigma, relative * size))
+        return bounds[0], bounds[1]
+
+    def _floored(self, sigma: Floats, level: Floats) -> Floats:
+        """The deviation, at least as great as the floors; NaN where the level is not known."""
+        floor_relative, floor_absolute = self._floors
+        if self._log:
+            return np.where(np.isnan(level), np.nan, np.maximum(sigma, np.log1p(floor_relative)))
+        return np.maximum(np.maximum(sigma, floor_relative * np.abs(level)), floor_absolute)
+
+    def _learn(self, slots: Whole, bins: Whole, x: Floats, y: Floats, limit: Floats) -> None:
+        """What is further away than ``limit`` (NaN: none) counts as being there: else a slow drift would make itself
+        the usual spread, and never be found."""
+        state = self.state
+        state["seen"][slots] += 1
+        n = state["n"][slots, bins].astype(np.float64)
+        fresh = n == 0
+        surprise = np.where(fresh, 0.0, y - self._at(slots, bins, state["n"][slots] >= _KNOWN, x)[0])
+        held = np.where(np.isnan(limit), surprise, np.clip(surprise, -limit, limit))
+        y, surprise = y - (surprise - held), held
+        # While little is known each window counts alike, later the newer ones count more.
+        step = np.maximum(1.0 / (n + 1), self._step)
+        state["n"][slots, bins] = np.minimum(n + 1, 1.0 / self._step)
+        aside = x - state["x"][slots, bins]
+        state["xx"][slots, bins] = np.where(fresh, 0.0, (1 - step) * (state["xx"][slots, bins] + step * aside**2))
+        state["x"][slots, bins] += step * aside
+        state["y"][slots, bins] += step * (y - state["y"][slots, bins])
+        square = np.where(fresh, 0.0, surprise**2)
+        state["yy"][slots, bins] += step * (square - state["yy"][slots, bins])
+        spread = state["spread"][slots]
+        wide = np.maximum(1.0 / np.maximum(state["seen"][slots] - 1, 1), self._step)
+        learned = np.where(np.isnan(spread), square, spread + wide * (square - spread))
+        state["spread"][slots] = np.where(fresh, spread, learned)
+
+    def _accept(self, slots: Whole, beyond: Mask, within: Mask, window_ms: int) -> None:
+        """Forgets what stays beyond for too long: what follows is learned as the new normal."""
+        since = self.state["beyond_ms"]
+        since[slots[within]] = -1
+        begins = slots[beyond & (since[slots] < 0)]
+        since[begins] = window_ms
+        old = slots[(since[slots] >= 0) & (window_ms - since[slots] >= self._relearn_ms)]
+        self.forget(old)
+
+
+def _next(bins: Whole, known: npt.NDArray[np.bool_], side: int) -> tuple[Whole, Mask]:
+    """The nearest known column above (side 1) or below (-1) each row's own, and whether there is one."""
+    columns = np.arange(BINS)
+    if side > 0:
+        at = np.where(known & (columns > bins[:, None]), columns, BINS).min(axis=1)
+    else:
+        at = np.where(known & (columns < bins[:, None]), columns, -1).max(axis=1)
+    return np.clip(at, 0, BINS - 1), (at >= 0) & (at < BINS)
+
+
+def _log_load(load: Floats) -> Floats:
+    """In octaves; -inf where there is no load, NaN where it is unknown."""
+    some = np.isfinite(load) & (load > 0)
+    none = np.where(load == 0, -np.inf, np.nan)
+    return np.where(some, np.log2(np.where(some, load, 1.0)), none)

@@ -1,0 +1,218 @@
+"""One rule of a file: its shape, and how its keys fit together. Pure.
+
+Keys are validated in the order of the fields: a later one finds those before it in ``info.data`` unless they are
+wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from string import Formatter
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, model_validator
+
+from schemas.contract.alerts import SEVERITIES
+from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS, WINDOW_MS
+from stream_jobs.rules import vocabulary
+from stream_jobs.rules.kinds import KINDS
+from stream_jobs.rules.measures import measure_of, unanswerable
+from stream_jobs.rules.model import Function, Measure, Rule, While
+from stream_jobs.rules.options import Beside, level_of, options_of
+from stream_jobs.rules.units import seconds
+from stream_jobs.yaml_files import fields
+from stream_jobs.yaml_files.errors import WrongError, nearest, quoted
+from stream_jobs.yaml_files.sections import Section
+from stream_jobs.yaml_files.tree import Table, Word
+
+BY_MAX = 8
+WINDOWS_MAX = 64
+MIN_COUNT_MAX = 10**9
+RENOTIFY_MAX_MS = 7 * DAY_MS
+SUMMARY_FIELDS = ("value", "baseline", "low", "high", "count", "note", "rule", "hosts")
+"""What a summary may name beside labels."""
+LATENCIES = {"ttft": "ttft_us", "tpot": "tpot_us", "e2e": "e2e_us"}
+"""Objectives of a service class and the columns they bound."""
+ONLY_CHECKED = Word("", "")
+"""Stands for ``slo`` in a rule that was made only to check it."""
+LABELS = tuple(dict.fromkeys(name for topic in vocabulary.TOPICS for name in vocabulary.dimensions(topic)))
+_OF = re.compile(r"(?:(\d{1,4})\s+of\s+)?(\d{1,4})", re.ASCII)
+
+
+def duration(low_ms: int, high_ms: int, step_ms: int = 1_000) -> PlainValidator:
+    """Validates milliseconds of ``30s``, ``5m``, ``2h``, ``1d`` within bounds; the unit must be written."""
+
+    def milliseconds(text: str) -> int | None:
+        found_ms = (seconds(text) or 0) * 1_000
+        fits = low_ms <= found_ms <= high_ms and not found_ms % step_ms and not text[-1].isdigit()
+        return int(found_ms) if fits else None
+
+    step = f"a multiple of {step_ms // 1_000}s" if step_ms > 1_000 else "whole seconds"
+    bounds = f"from {low_ms // 1_000}s to {high_ms // 1_000}s"
+    return fields.parsed(milliseconds, f"must be {step} with a unit (30s, 5m, 2h, 1d) {bounds}")
+
+
+def _m_of_n(text: str) -> tuple[int, int] | None:
+    """``3 of 5``; ``2`` is 2 of 2."""
+    found = _OF.fullmatch(text)
+    m, n = (int(found[1] or found[2]), int(found[2])) if found else (0, 0)
+    return (m, n) if 1 <= m <= n <= WINDOWS_MAX else None
+
+
+def _labels(by: tuple[Word, ...]) -> tuple[Word, ...]:
+    if len(by) > BY_MAX or len(set(by)) != len(by):
+        raise ValueError(f"must name at most {BY_MAX} dimensions, each once")
+    for one in by:
+        if one not in LABELS:
+            raise ValueError(f"dimension {quoted(one)} is not known; {nearest(one, LABELS)}")
+    return by
+
+
+def table(value: Any) -> Table:
+    """A mapping."""
+    if not isinstance(value, Table):
+        raise ValueError("must be a mapping (key: value)")
+    return value
+
+
+class MeasureEntry(Section):
+    """A measure with a topic or conditions of its own."""
+
+    metric: fields.Text
+    topic: Annotated[str | None, fields.choice(vocabulary.TOPICS)] = None
+    where: Annotated[Table | None, PlainValidator(table)] = None
+
+
+def _value(value: Any, info: ValidationInfo) -> Measure:
+    """What the rule looks at first; ``topic`` and ``where`` stand beside it."""
+    if not {"topic", "where"} <= info.data.keys():
+        return Measure("value", "", Function.COUNT)  # one of them is wrong, and the rule is not made
+    by = info.data.get("by", ())
+    found = measure_of("value", fields.word(value), by, info.data["topic"], info.data["where"])
+    if why := unanswerable(found, by):
+        raise WrongError((by[0].at if by else "", why))
+    return found
+
+
+def _other(value: Any, info: ValidationInfo) -> Measure:
+    """Another measure, by its metric or as a mapping."""
+    by = info.data.get("by", ())
+    own = MeasureEntry.model_validate(value if isinstance(value, Table) else Table({Word("metric", ""): value}, ""))
+    found = measure_of("", own.metric, by, own.topic, own.where)
+    if why := unanswerable(found, by):
+        raise ValueError(why)
+    return found
+
+
+Other = Annotated[Measure, PlainValidator(_other)]
+
+
+def _of_kind(measures: Mapping[str, Measure], info: ValidationInfo) -> Mapping[str, Measure]:
+    if "value" in measures:
+        raise ValueError("value is what metric says; name it once")
+    for slot in KINDS[info.data["kind"]].measures if "kind" in info.data else ():
+        if slot.required and slot.name not in {*measures, "value"}:
+            raise ValueError(f"{info.data['kind']} needs the measure {slot.name} ({slot.meaning}); add it")
+    return measures
+
+
+def _measures(info: ValidationInfo) -> dict[str, Measure] | None:
+    """All of the rule by name; None where one of them, or the kind, is wrong."""
+    data, needed = info.data, {"kind", "by", "topic", "where", "metric", "measures"}
+    return {"value": data["metric"], **data["measures"]} if needed <= data.keys() else None
+
+
+def _whiles(value: Any, info: ValidationInfo) -> tuple[While, ...]:
+    """``{temperature: {below: 75C}}``: conditions on measures of the rule."""
+    measures = _measures(info)
+    return () if measures is None else tuple(_while(key, ends, measures) for key, ends in table(value).items())
+
+
+def _while(key: Word, bounds: Any, measures: Mapping[str, Measure]) -> While:
+    if key not in measures:
+        raise WrongError((key.at, f"no measure {quoted(key)}; {nearest(key, measures)}"))
+    ends = {"above": -inf, "below": inf}
+    for end, level in table(bounds).items():
+        try:
+            ends[fields.chosen(end, ("above", "below"))] = level_of(level, measures[key])
+        except ValueError as error:
+            raise WrongError((bounds.at_of(end), f"{key}.{end}: {error}")) from None
+    low, high = ends.values()
+    if not bounds or low >= high:
+        raise WrongError((key.at, f"{key}: give above or below or both, above less than below"))
+    return While(str(key), low, high)
+
+
+def _options(value: Any, info: ValidationInfo) -> dict[str, Any]:
+    given = Table({}, "") if value is None else table(value)
+    measures = _measures(info)
+    return {} if measures is None else options_of(info.data["kind"], given, Beside(measures, info.data["by"]))
+
+
+def _summary(value: Any) -> str:
+    text = fields.sentence(value)
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"{error}; write {{{{ for a brace") from None
+    known = {*SUMMARY_FIELDS, *LABELS}
+    for _, field, form, conversion in parts:
+        if field is not None and (field not in known or form or conversion):
+            raise ValueError(f"{{{field[:64]}}} is not known; {nearest(field, known)}")
+    return text
+
+
+def _slo(value: Any) -> bool:
+    if value is ONLY_CHECKED:
+        return True
+    fields.chosen(value, LATENCIES)
+    raise ValueError("makes the metric; leave metric out")
+
+
+class RuleEntry(Section):
+    """A rule. ``only_checked``: it is for service classes, and none has the objective."""
+
+    name: fields.Name
+    kind: Annotated[str, fields.choice(KINDS)]
+    by: Annotated[fields.OneOrMore[fields.Text], AfterValidator(_labels)]
+    topic: Annotated[str | None, fields.choice(vocabulary.TOPICS)] = None
+    where: Annotated[Table | None, PlainValidator(table)] = None
+    metric: Annotated[Measure, PlainValidator(_value)]
+    measures: Annotated[Mapping[fields.Name, Other], AfterValidator(_of_kind)] = Field({}, validate_default=True)
+    only_while: Annotated[tuple[While, ...], PlainValidator(_whiles)] = Field((), alias="while")
+    options: Annotated[Any, PlainValidator(_options)] = Field(None, validate_default=True)
+    window_ms: Annotated[int, duration(WINDOW_MS, HOUR_MS, WINDOW_MS)] = Field(WINDOW_MS, alias="window")
+    m_of_n: Annotated[
+        tuple[int, int], fields.parsed(_m_of_n, f"must be like `2` or `3 of 5` windows, at most {WINDOWS_MAX}")
+    ] = Field((1, 1), alias="for")
+    clear_after: Annotated[int, fields.whole(1, WINDOWS_MAX)] = 3
+    min_count: Annotated[int, fields.whole(1, MIN_COUNT_MAX)] = 1
+    severity: Annotated[str, fields.choice(SEVERITIES)] = "warning"
+    renotify_ms: Annotated[int, duration(MINUTE_MS, RENOTIFY_MAX_MS)] = Field(4 * HOUR_MS, alias="renotify")
+    summary: Annotated[str, PlainValidator(_summary)] = ""
+    advice: fields.Sentence = ""
+    only_checked: Annotated[bool, PlainValidator(_slo)] = Field(False, alias="slo")
+    enabled: fields.Flag = True
+
+    @model_validator(mode="after")
+    def _all_read(self) -> Self:
+        slots = [slot.name for slot in KINDS[self.kind].measures]
+        why = f"is not read: {self.kind} reads {', '.join(slots)}; use it in while"
+        unread = [name for name in self.measures if name not in {*slots, *(one.measure for one in self.only_while)}]
+        return fields.none_wrong(self, [(name.at, f"measure {name} {why}") for name in unread])
+
+    def rule(self) -> Rule:
+        """As data."""
+        made = {
+            "name": str(self.name),
+            "by": tuple(map(str, self.by)),
+            "measures": (self.metric, *(replace(one, name=str(name)) for name, one in self.measures.items())),
+            "m": self.m_of_n[0],
+            "n": self.m_of_n[1],
+            "summary": self.summary or f"{self.name}: {self.metric.text} is {{value}}",
+            "where_read": self.place,
+        }
+        return Rule(**{key: value for key, value in self if key in Rule.__slots__} | made)

@@ -1,0 +1,122 @@
+"""The runner on a bare aiokafka loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+
+from runtime.clock import Clock, SystemClock
+from runtime.config import KafkaConfig
+from runtime.kafka_clients import make_consumer
+from runtime.tracing import Tracer
+from stream_jobs.runner.checks import check_topics
+from stream_jobs.runner.job import AnyStep, Job
+from stream_jobs.runner.kafka_ports import KafkaBroker, record_of, stop_client
+from stream_jobs.runner.partitions import Partitions
+from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
+from stream_jobs.runner.watchdog import Watchdog
+
+ACQUIRING_PAUSE_S = 0.01
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, consumer: Any, partitions: Partitions, watchdog: Watchdog) -> None:
+        self._consumer = consumer
+        self._partitions = partitions
+        self._watchdog = watchdog
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        await self._partitions.revoke()
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._watchdog.expect()
+        positions = await self._partitions.assign(assigned)
+        if positions is None:
+            return
+        for partition, position in positions.items():
+            self._consumer.seek(TopicPartition(*partition), position)
+        self._partitions.install()
+        self._watchdog.met()
+
+
+async def run_bare(
+    step: AnyStep | Mapping[str, AnyStep],
+    source_topics: Sequence[str],
+    kafka: KafkaConfig,
+    policy: CommitPolicy = DEFAULT_POLICY,
+    stop: asyncio.Event | None = None,
+    *,
+    worker: str | None = None,
+    transactional_sources: Sequence[str] = (),
+    outputs: Mapping[str, int] | None = None,
+    clock: Clock = _SYSTEM_CLOCK,
+    tracer: Tracer | None = None,
+) -> None:
+    """Run a job until ``stop`` is set; then commit and return. Raises the fatal error that ends the process.
+
+    ``worker`` is a name to keep over restarts (static membership). ``outputs`` are the topics the step writes to, with
+    the partition counts it relies on.
+    """
+    job = Job.of(step, source_topics, transactional_sources)
+    names, stop = job.names(kafka.deployment), stop or asyncio.Event()
+    await check_topics(kafka, job, names, outputs or {})
+    async with contextlib.AsyncExitStack() as open_:
+        broker = KafkaBroker(kafka, policy)
+        open_.push_async_callback(broker.stop)
+        await broker.start()
+        partitions = Partitions(job, broker, names, policy, clock, tracer=tracer)
+        watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
+        consumer = _consumer(kafka, names.group, policy, worker)
+        partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
+        consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
+        open_.push_async_callback(stop_client, consumer.stop)
+        watchdog.expect()  # the first assignment
+        await consumer.start()
+        open_.push_async_callback(partitions.shut_down)
+        partitions.start()
+        await _until(_read(consumer, partitions, policy, stop), partitions.fatal)
+
+
+def _consumer(kafka: KafkaConfig, group: str, policy: CommitPolicy, worker: str | None) -> Any:
+    return make_consumer(  # its auto_offset_reset has no effect: every position is set by us, a gap is fatal
+        kafka,
+        group=group,
+        group_instance_id=worker,
+        max_poll_records=policy.fetch_records_max,
+        max_partition_fetch_bytes=policy.fetch_bytes_max,
+        fetch_max_wait_ms=policy.fetch_wait_ms,
+        session_timeout_ms=policy.session_timeout_ms,
+        heartbeat_interval_ms=policy.heartbeat_interval_ms,
+        rebalance_timeout_ms=policy.rebalance_timeout_ms,
+    )
+
+
+async def _read(consumer: Any, partitions: Partitions, policy: CommitPolicy, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        if partitions.acquiring:  # aiokafka would return records that the coming seek makes stale
+            await asyncio.sleep(ACQUIRING_PAUSE_S)
+            continue
+        fetched = await consumer.getmany(timeout_ms=policy.fetch_wait_ms)
+        generation = partitions.generation  # nothing was awaited since the records were taken
+        for source, messages in fetched.items():
+            await partitions.feed(source.topic, source.partition, generation, [record_of(m) for m in messages])
+        if sum(map(len, fetched.values())) < policy.fetch_records_max // 2:
+            await asyncio.sleep(policy.fetch_linger_ms / 1_000)
+
+
+async def _until(reading: Coroutine[Any, Any, None], fatal: asyncio.Future[None]) -> None:
+    """Wait until reading ends, which it does at ``stop``, or raise the fatal error."""
+    reader = asyncio.create_task(reading, name="runner-reader")
+    await asyncio.wait({reader, fatal}, return_when=asyncio.FIRST_COMPLETED)
+    if fatal.done():
+        reader.cancel()
+        await asyncio.wait({reader})
+        reader.cancelled() or reader.exception()  # the fatal error itself, or a consequence of it
+        fatal.result()
+    await reader

@@ -1,0 +1,73 @@
+"""Checks of topics before a job starts, so that a mistake is reported at once and not by a time-out of 40 s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import TopicAuthorizationFailedError
+
+from runtime.config import KafkaConfig
+from runtime.kafka_clients import no_right, open_admin, settings_unreadable
+from schemas.errors import ContractError
+from stream_jobs.runner.job import Job
+from stream_jobs.runner.names import Names
+
+_HINT = "run `fleetpulse migrate`"
+
+
+async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapping[str, int]) -> None:
+    """Raise ``ContractError`` for the first topic that is missing or not as the job needs it.
+
+    Every source topic has LogAppendTime (but those written by jobs) and a compacted state topic with at least as
+    many partitions; every one of ``outputs`` has at least that many partitions.
+    """
+    async with open_admin(kafka) as admin:
+        counts = await _partition_counts(kafka, admin, job, names, outputs)
+        _check_counts(counts, job, names, outputs)
+        await _check_settings(admin, job, names)
+
+
+async def _partition_counts(
+    kafka: KafkaConfig, admin: Any, job: Job, names: Names, outputs: Mapping[str, int]
+) -> dict[str, int]:
+    topics = [*job.topics, *(names.state_topic(topic) for topic in job.topics), *outputs]
+    found = await admin.describe_topics(topics)
+    for each in found:
+        if each["error_code"] == TopicAuthorizationFailedError.errno:
+            raise no_right(kafka, f"topic {each['topic']} is not for it")
+    return {each["topic"]: len(each["partitions"]) for each in found if each["error_code"] == 0}
+
+
+def _check_counts(counts: Mapping[str, int], job: Job, names: Names, outputs: Mapping[str, int]) -> None:
+    for topic in job.topics:
+        state = names.state_topic(topic)
+        for needed in (topic, state):
+            if needed not in counts:
+                raise ContractError(f"topic {needed} does not exist; {_HINT}")
+        if counts[state] < counts[topic]:
+            raise ContractError(
+                f"topic {state} has {counts[state]} partitions, fewer than {topic}, which has {counts[topic]}; {_HINT}"
+            )
+    for topic, partitions in outputs.items():
+        if counts.get(topic, 0) < partitions:
+            raise ContractError(
+                f"topic {topic} has {counts.get(topic, 0)} partitions, needed are {partitions}; {_HINT}"
+            )
+
+
+async def _check_settings(admin: Any, job: Job, names: Names) -> None:
+    wanted = [
+        (topic, "message.timestamp.type", "LogAppendTime") for topic in job.topics if topic not in job.transactional
+    ]
+    wanted += [(names.state_topic(topic), "cleanup.policy", "compact") for topic in job.topics]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic, configs={key: None}) for topic, key, _ in wanted]
+    for response in await admin.describe_configs(resources):
+        for code, message, _kind, topic, entries in response.resources:
+            if code:
+                raise settings_unreadable(topic, message)
+            found = {entry[0]: entry[1] for entry in entries}
+            for name, key, value in wanted:
+                if name == topic and found.get(key) != value:
+                    raise ContractError(f"topic {topic} has {key}={found.get(key)}, but it must be {value}")

@@ -1,0 +1,332 @@
+"""All partitions that this process owns: assignment, feeding by fetch, commits when due, revocation.
+
+Both shells use it in the same way::
+
+    positions = await partitions.assign(assigned)     # acquire all; None: revoked meanwhile
+    seek(positions); partitions.install()             # nothing may be awaited between the two
+    await partitions.feed(topic, partition, generation, records)
+    await partitions.revoke()
+
+A shell that learns end offsets from its fetches sets ``partitions.end_known``; then every commit updates the consumer
+lag.
+
+``generation`` counts installations. A fetch from before the last seek carries an older one and is dropped. Every error
+ends up in ``fatal``; the shell waits for it and ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from runtime.clock import Clock
+from runtime.counters import COUNTERS, Counters
+from runtime.health import Readiness
+from runtime.tracing import Tracer
+from schemas.contract.record import Record
+from schemas.errors import UnavailableError
+from stream_jobs.runner.job import Job
+from stream_jobs.runner.names import Names
+from stream_jobs.runner.owner import PartitionOwner, RevokedError
+from stream_jobs.runner.policy import CommitPolicy
+from stream_jobs.runner.ports import Broker
+
+_log = logging.getLogger(__name__)
+
+STOP_AFTER_FATAL_MS = 500
+"""After a fatal error the process ends soon, whether or not its producers can be stopped."""
+
+READINESS = Readiness(partitions="the worker has not joined its group yet")
+"""Whether this process's partitions are live."""
+
+
+EndKnown = Callable[[str, int], int | None]
+"""The end offset of (topic, partition) from the last fetch; None before the first. Makes no request."""
+
+
+def _unknown(topic: str, partition: int) -> None:
+    """No end offset is known."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; equal to the type that a Kafka client has for it."""
+
+    topic: str
+    partition: int
+
+
+class Partitions:
+    """Make it inside a running event loop."""
+
+    Owner = PartitionOwner
+
+    def __init__(
+        self,
+        job: Job,
+        broker: Broker,
+        names: Names,
+        policy: CommitPolicy,
+        clock: Clock,
+        counters: Counters = COUNTERS,
+        readiness: Readiness = READINESS,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self._job = job
+        self._broker = broker
+        self._names = names
+        self._policy = policy
+        self._clock = clock
+        self._counters = counters
+        self._readiness = readiness
+        self._tracer = tracer
+        self._live: dict[TopicPartition, PartitionOwner] = {}
+        self._ready: dict[TopicPartition, PartitionOwner] = {}
+        self._acquiring: asyncio.Task[dict[TopicPartition, int]] | None = None
+        self._commits: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._commit_slots = asyncio.Semaphore(policy.commits_at_once)
+        self._wake = asyncio.Event()
+        self._ticker: asyncio.Task[None] | None = None
+        self._lagging: set[TopicPartition] = set()
+        self.generation = 0
+        self.end_known: EndKnown = _unknown
+        self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def live(self) -> Mapping[TopicPartition, PartitionOwner]:
+        """Owners that are fed and commit."""
+        return self._live
+
+    @property
+    def acquiring(self) -> bool:
+        """Assigned partitions are being acquired."""
+        return self._acquiring is not None
+
+    def fail(self, error: BaseException) -> None:
+        """Let the process end because of ``error``."""
+        if isinstance(error, asyncio.CancelledError):  # aiokafka leaks those of its own tasks
+            error = UnavailableError("the client was cancelled from within")
+        if not self.fatal.done():
+            self._readiness.hold("fatal", f"exiting after a fatal error: {error}")
+            self.fatal.set_exception(error)
+
+    # assignment
+
+    async def assign(self, assigned: Iterable[tuple[str, int]]) -> dict[TopicPartition, int] | None:
+        """Acquire these partitions instead of those owned before; returns the offsets to seek to. None when they were
+        revoked meanwhile, or after an error, which ends up in ``fatal``."""
+        await self.revoke()
+        partitions = [TopicPartition(*each) for each in assigned]
+        self._readiness.hold("partitions", f"acquiring {len(partitions)} assigned partitions")
+        task = self._acquiring = asyncio.create_task(self._acquire_all(partitions))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():  # the caller was cancelled
+                await self.revoke()
+                raise
+            return None
+        except BaseException as error:
+            self.fail(error)
+            return None
+        finally:
+            if self._acquiring is task:
+                self._acquiring = None
+
+    async def _acquire_all(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        began_s = self._clock.monotonic_s()
+        slots = asyncio.Semaphore(self._policy.acquires_at_once)
+        owners = {partition: self._owner(partition) for partition in partitions}
+        try:
+            async with _limit(self._policy.acquire_limit_ms, "acquiring partitions"), asyncio.TaskGroup() as group:
+                tasks = {key: group.create_task(_in_slot(slots, owner.acquire)) for key, owner in owners.items()}
+        except BaseExceptionGroup as error:
+            await self._stop(owners.values())
+            raise _first(error) from error
+        except BaseException:
+            await self._stop(owners.values())
+            raise
+        self._ready = owners
+        taken_s = self._clock.monotonic_s() - began_s
+        _log.info("partitions acquired", extra={"partitions": len(partitions), "taken_s": round(taken_s, 3)})
+        return {partition: task.result() for partition, task in tasks.items()}
+
+    def _owner(self, partition: TopicPartition) -> PartitionOwner:
+        source = self._job.source(*partition)
+        step = self._job.steps[partition.topic]
+        return self.Owner(
+            step, source, self._broker, self._names, self._policy, self._clock, self._counters, self._tracer
+        )
+
+    def install(self) -> None:
+        """Make what was acquired live. Call right after seeking, with nothing awaited between. Of partitions that are
+        due together, those of the topic that the job names first commit first."""
+        topics = self._job.topics
+        self._live = dict(sorted(self._ready.items(), key=lambda one: topics.index(one[0].topic)))
+        self._ready = {}
+        self.generation += 1
+        for partition in self._live:
+            self._counters.add("job_acquires", topic=partition.topic)
+        self._counters.set("job_partitions", len(self._live))
+        self._readiness.release("partitions")
+        _log.info("partitions are live", extra={"partitions": len(self._live)})
+
+    async def revoke(self) -> None:
+        """Release every partition and stop its producer; the next owner folds again what was not committed."""
+        self.generation += 1
+        self._readiness.hold("partitions", "partitions revoked; waiting for the next assignment")
+        acquiring, self._acquiring = self._acquiring, None
+        if acquiring is not None:
+            acquiring.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await acquiring
+        owners = [*self._live.values(), *self._ready.values()]
+        self._live, self._ready = {}, {}
+        self._counters.set("job_partitions", 0)
+        for partition in sorted(self._lagging):  # their next owner reports their lag
+            self._counters.set("job_lag_records", 0, **partition._asdict())
+        self._lagging.clear()
+        await self._stop(owners)
+
+    async def _stop(self, owners: Iterable[PartitionOwner]) -> None:
+        limit_ms = STOP_AFTER_FATAL_MS if self.fatal.done() else self._policy.commit_limit_ms
+        try:
+            async with _limit(limit_ms, "stopping producers"):
+                await asyncio.gather(*(owner.stop() for owner in owners))
+        except UnavailableError as error:
+            self.fail(error)
+
+    # feeding
+
+    async def feed(self, topic: str, partition: int, generation: int, records: Sequence[Record]) -> None:
+        """Fold the records of a fetch, in slices between which other tasks run. Records of a stale fetch or of a
+        partition not owned are dropped: the partition's owner fetches them again."""
+        for some in slices(records, self._policy.fold_bytes_max):
+            owner = self._live.get(TopicPartition(topic, partition))
+            if generation != self.generation or owner is None:
+                return
+            await self._feed(owner, some)
+            await asyncio.sleep(0)
+
+    async def _feed(self, owner: PartitionOwner, records: Sequence[Record]) -> None:
+        try:
+            async with _limit(self._policy.live_limit_ms, f"fold of {owner.source}"):
+                await owner.feed(records)
+        except RevokedError:
+            return
+        except BaseException as error:
+            self.fail(error)
+            raise
+        self._counters.add("job_records", len(records), topic=owner.source.topic)
+        if owner.wants_commit():
+            self._wake.set()
+
+    # committing
+
+    def start(self) -> None:
+        """Begin to commit what is due."""
+        self._ticker = asyncio.create_task(self._tick_for_ever(), name="runner-ticker")
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._policy.tick_ms / 1_000):
+                    await self._wake.wait()
+            self._wake.clear()
+            for partition, owner in self._live.items():
+                if partition in self._commits:
+                    continue
+                if owner.wants_commit():
+                    self._begin_commit(partition, owner, owner.commit)
+                elif owner.seems_idle():
+                    self._begin_commit(partition, owner, owner.commit_idle)
+
+    def _begin_commit(
+        self, partition: TopicPartition, owner: PartitionOwner, commit: Callable[[], Awaitable[bool]]
+    ) -> None:
+        task = asyncio.create_task(self._commit(partition, owner, commit))
+        self._commits[partition] = task
+        task.add_done_callback(lambda done: self._commits.pop(partition, None))
+
+    async def _commit(
+        self, partition: TopicPartition, owner: PartitionOwner, commit: Callable[[], Awaitable[bool]]
+    ) -> None:
+        try:
+            async with self._commit_slots, _limit(self._policy.commit_limit_ms, f"commit of {owner.source}"):
+                began_s, number, size = self._clock.monotonic_s(), owner.number, owner.output_bytes
+                if not await commit():
+                    return
+        except RevokedError:
+            return
+        except BaseException as error:
+            self.fail(error)
+            return
+        topic, taken_ms = partition.topic, (self._clock.monotonic_s() - began_s) * 1_000
+        self._counters.add("job_commits", topic=topic)
+        self._counters.add("job_commit_ms", taken_ms, topic=topic)
+        self._counters.add("job_output_records", owner.number - number, topic=topic)
+        self._counters.add("job_output_bytes", owner.output_bytes - size, topic=topic)
+        self._report_lag(partition, owner)
+
+    def _report_lag(self, partition: TopicPartition, owner: PartitionOwner) -> None:
+        try:
+            end = self.end_known(*partition)
+        except Exception as error:
+            # Not fatal: the client may be stopping, or no longer know the partition.
+            self._counters.add("errors", where="lag", error=type(error).__name__)
+            return
+        if end is not None and partition in self._live:
+            self._lagging.add(partition)
+            self._counters.set("job_lag_records", max(0, end - owner.committed), **partition._asdict())
+
+    async def shut_down(self) -> None:
+        """Commit what was folded, then release every partition. Feed nothing more."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await asyncio.gather(*self._commits.values(), return_exceptions=True)
+        if not self.fatal.done():
+            changed = [(p, o) for p, o in self._live.items() if o.position != o.committed]
+            await asyncio.gather(*(self._commit(key, owner, owner.commit) for key, owner in changed))
+        await self.revoke()
+
+
+def slices(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
+    """The records in order, in pieces whose values have at most ``bytes_max`` bytes, or of one record."""
+    start = held = 0
+    for number, record in enumerate(records):
+        size = len(record.value or b"")
+        if number > start and held + size > bytes_max:
+            yield records[start:number]
+            start, held = number, 0
+        held += size
+    if records:
+        yield records[start:]
+
+
+async def _in_slot(slots: asyncio.Semaphore, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    async with slots:
+        try:
+            return await work()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() == 0:  # not ours: aiokafka leaked one of its own
+                raise UnavailableError("the client was cancelled from within") from error
+            raise
+
+
+@contextlib.asynccontextmanager
+async def _limit(limit_ms: int, doing: str) -> Any:
+    try:
+        async with asyncio.timeout(limit_ms / 1_000):
+            yield
+    except TimeoutError as error:
+        raise UnavailableError(f"{doing} took more than {limit_ms} ms") from error
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of a group, so that its cause can be read."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

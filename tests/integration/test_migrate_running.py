@@ -1,0 +1,135 @@
+"""A running installation with data is migrated: rows kept longer, a column more, twice the partitions; nothing is lost.
+
+One stack, a windows job and a sink as processes, a simulated fleet before, during and after.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import clickhouse_connect
+import pytest
+
+from fleetpulse import stack as local
+from fleetpulse.migrate import tables, write
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.migrate.plan import GrowTopic, Plan
+from fleetpulse.migrate.run import migrate
+from fleetpulse.reconcile.compare import reconcile
+from fleetpulse.services.processes import Command, Processes
+from runtime.config import Config
+from schemas.ddl.declared import declared
+from schemas.ddl.files import migrations
+from schemas.ddl.stored import RAW
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+GPUS = 64
+SECONDS = 3
+WAIT_S = 90.0
+MORE = {"gpu.samples": 8}
+LIMITS = replace(DEFAULT_LIMITS, raw_ttl_ms=9 * DAY_MS)
+CHANGED = {"FLEETPULSE_PARTITIONS": '{"gpu.samples": 8}', "FLEETPULSE_LIMITS__RAW_TTL_MS": str(9 * DAY_MS)}
+COLUMN = "    rack LowCardinality(Nullable(String)) CODEC(ZSTD(1)) COMMENT 'where its host stands',\n"
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Config]:
+    """A stack of its own: the partitions of topics that all tests share must not change."""
+    data_dir = tmp_path_factory.mktemp("running") / "data"
+    try:
+        yield bring_up(data_dir, lambda _: None)
+    finally:
+        local.down(data_dir)
+
+
+def services(config: Config, processes: Processes, environment: dict[str, str], worker: str) -> None:
+    """A windows job and a sink under the same worker's name."""
+    told = {"FLEETPULSE_DATA_DIR": str(config.data_dir), **environment}
+    for name, words in (("windows", ("jobs", "windows", "--name", worker)), ("sink", ("sink",))):
+        processes.start(Command(f"{name}-{len(environment)}", words, told, restart=True))
+
+
+def simulate(config: Config, environment: dict[str, str], seed: int) -> None:
+    """Some seconds of a fleet, all of it acknowledged by Kafka."""
+    words = ["simulate", "--load", "bulk", "--rate", "5", "--gpus", str(GPUS), "--seconds", str(SECONDS)]
+    words += ["--seed", str(seed), "--spool", str(config.data_dir / f"spool-{seed}")]
+    told = {**os.environ, "FLEETPULSE_DATA_DIR": str(config.data_dir), **environment}
+    subprocess.run([sys.executable, "-m", "fleetpulse", *words], env=told, check=True, capture_output=True, timeout=120)
+
+
+def with_rack() -> dict[str, str]:
+    """What is declared, with a column more."""
+    found = declared()
+    found["gpu_samples"] = found["gpu_samples"].replace("\n(\n", "\n(\n" + COLUMN, 1)
+    return found
+
+
+def files_with_rack(config: Config, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the migration as `make migration` does, and let `migrate` find it."""
+    (folder / "released.sha256").write_text("")
+    (folder / "0001_baseline.sql").write_text(migrations()[0].text)
+    monkeypatch.setattr(write, "declared", with_rack)
+    with clickhouse_connect.get_client(**config.clickhouse.client_settings()) as client:
+        assert write.write(client, "add_rack", folder) == folder / "0002_add_rack.sql"
+    monkeypatch.setattr(tables, "migrations", lambda: migrations(folder))
+
+
+def exact(config: Config) -> int:
+    """Events produced so far, asserted to be everywhere where they must be."""
+    report = reconcile(config.kafka, config.clickhouse, wait_s=WAIT_S, limits=LIMITS)
+    assert report.exact, report.text()
+    return report.produced
+
+
+def test_nothing_is_lost_while_a_running_installation_is_migrated(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job of before goes on under the new topics; started again it reads the partitions that came."""
+    settings = config.clickhouse.client_settings()
+    with Processes(config.data_dir / "log") as before:
+        services(config, before, {}, "worker")
+        simulate(config, {}, seed=1)
+        first = exact(config)
+
+        files_with_rack(config, tmp_path, monkeypatch)
+        plan = migrate(config.kafka, config.clickhouse, partitions=MORE, limits=LIMITS)
+        again = migrate(config.kafka, config.clickhouse, partitions=MORE, limits=LIMITS)
+        simulate(config, {}, seed=2)
+        simulate(config, CHANGED, seed=3)
+    with Processes(config.data_dir / "log") as after:
+        services(config, after, CHANGED, "worker")
+        simulate(config, CHANGED, seed=4)
+        last = exact(config)
+
+    assert says(plan) == {
+        ("migration", "0002_add_rack.sql", "1 statements"),
+        ("partitions", "state.windows.gpu.samples", "4 -> 8"),
+        ("partitions", "gpu.samples", "4 -> 8"),
+        *(("table ttl", name, "7 d -> 9 d after appended_ms") for name in raw_tables()),
+        ("table ttl", "exemplars", "7 d -> 9 d after window_ms"),
+        ("table ttl", "exemplars_slowest_1h", "7 d -> 9 d after hour_ms"),
+    }
+    grown = [step.subject for step in plan.steps if isinstance(step, GrowTopic)]
+    assert grown == ["state.windows.gpu.samples", "gpu.samples"]
+    assert again == Plan()
+    assert last > 2 * first > 0
+    with clickhouse_connect.get_client(**settings) as client:
+        landed = dict(client.query("SELECT partition, count() FROM gpu_samples FINAL GROUP BY partition").result_rows)
+        racks = client.query("SELECT count(), countIf(rack IS NULL) FROM gpu_samples FINAL").result_rows
+    assert max(landed) >= 4
+    assert racks == [(sum(landed.values()), sum(landed.values()))]
+
+
+def says(plan: Plan) -> set[tuple[str, str, str]]:
+    return {(step.kind, step.subject, step.says) for step in plan.steps}
+
+
+def raw_tables() -> list[str]:
+    return [table.name for table in RAW.values()]

@@ -1,0 +1,130 @@
+"""The distributions as users get them: what their wheels hold, what installing them brings, that they run.
+
+Nothing is downloaded: wheels are built by the build backend of this environment, and packages that the product needs
+are taken from it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Sequence
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = {"schemas", "runtime", "producers", "stream_jobs", "sinks", "fleetpulse"}
+SDK_MODULES = {
+    *("__init__.py", "calls.py", "endings.py", "handover.py", "requests.py", "streams.py", "py.typed"),
+    *("plugins/__init__.py", "plugins/litellm.py", "plugins/vllm.py"),
+}
+
+
+def built(folder: Path, into: Path) -> Path:
+    """The wheel of the distribution in ``folder``."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(into)]
+    run(command, cwd=folder)
+    (wheel,) = into.glob("*.whl")
+    return wheel
+
+
+def run(command: Sequence[str], cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Environment:
+    """An empty virtual environment; this one's packages can be lent to it, but for ours."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder)
+        self.folder = folder
+        self.bin = folder / "bin"
+
+    def install(self, wheel: Path, *options: str) -> None:
+        """As pip does, with no registry: a dependency that is not there is an error."""
+        pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--disable-pip-version-check"]
+        run([*pip, "install", "--quiet", "--no-index", *options, str(wheel)], self.folder)
+
+    def lend(self) -> None:
+        """Show it the packages that this environment has, as links, so that its own come first."""
+        links = self.folder / "lent"
+        links.mkdir()
+        for path in Path(sysconfig.get_path("purelib")).iterdir():
+            if not path.name.startswith(("fleetpulse", "_editable", "pip", "setuptools", "__pycache__")):
+                (links / path.name).symlink_to(path)
+        site = Path(self.python("import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+        (site / "lent.pth").write_text(f"{links}\n")
+
+    def python(self, code: str) -> str:
+        """What a program prints, run in a folder that holds nothing of ours."""
+        return run([str(self.bin / "python"), "-c", code], self.folder)
+
+
+def names_of(wheel: Path) -> set[str]:
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def metadata_of(wheel: Path) -> tuple[str, list[str], str]:
+    """Name, dependencies and the oldest Python of a wheel."""
+    with zipfile.ZipFile(wheel) as opened:
+        (path,) = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
+        found = message_from_string(opened.read(path).decode())
+    return found["Name"], found.get_all("Requires-Dist") or [], found["Requires-Python"]
+
+
+def test_the_sdk_is_one_distribution_without_dependencies(tmp_path: Path) -> None:
+    """Its wheel holds its modules and their licence; an empty environment has it and nothing else, and runs it."""
+    wheel = built(ROOT / "sdk", tmp_path / "wheels")
+    environment = Environment(tmp_path / "environment")
+    installed = "from importlib.metadata import distributions as d; print(*sorted(one.name for one in d()))"
+
+    environment.install(wheel)
+
+    held = {name for name in names_of(wheel) if ".dist-info/" not in name}
+    assert held == {f"fleetpulse_track/{name}" for name in SDK_MODULES}
+    assert [name for name in names_of(wheel) if name.endswith("/licenses/LICENSE")] != []
+    assert metadata_of(wheel) == ("fleetpulse-track", [], ">=3.9")
+    assert environment.python(installed).split() == ["fleetpulse-track"]
+    environment.python("import fleetpulse_track; fleetpulse_track.request('m').finish()")
+    group = "vllm.stat_logger_plugins"
+    plugins = f"from importlib.metadata import entry_points as e; print(*[one.value for one in e(group='{group}')])"
+    assert environment.python(plugins) == "fleetpulse_track.plugins.vllm:RequestLogger\n"
+
+
+def test_the_product_holds_no_tests_and_no_lab_and_its_command_runs(tmp_path: Path) -> None:
+    """From its wheel alone, beside the packages that it depends on."""
+    wheel = built(ROOT, tmp_path / "wheels")
+    environment = Environment(tmp_path / "environment")
+    environment.install(wheel, "--no-deps")
+    environment.lend()
+
+    tops = {name.partition("/")[0] for name in names_of(wheel) if ".dist-info/" not in name}
+    assert tops == PRODUCT
+    assert [
+        name for name in names_of(wheel) if {"tests", "bench", "lab"} & {*name.split("/")} or "/test_" in name
+    ] == []
+    assert metadata_of(wheel)[0] == "fleetpulse"
+    assert "Usage: fleetpulse" in run([str(environment.bin / "fleetpulse"), "--help"], environment.folder)
+    assert environment.python("import fleetpulse; print(fleetpulse.__file__)").startswith(str(environment.folder))
+
+
+def test_the_lab_adds_its_commands_beside_the_product(tmp_path: Path) -> None:
+    """Installed together; the lab's wheel holds its own package alone."""
+    product, lab = built(ROOT, tmp_path / "product"), built(ROOT / "lab", tmp_path / "lab")
+    environment = Environment(tmp_path / "environment")
+    environment.install(product, "--no-deps")
+    environment.install(lab, "--no-deps")
+    environment.lend()
+
+    assert {name.partition("/")[0] for name in names_of(lab) if ".dist-info/" not in name} == {"lab"}
+    assert metadata_of(lab)[:2] == ("fleetpulse-lab", ["fleetpulse"])
+    assert "Usage: fleetpulse demo" in run([str(environment.bin / "fleetpulse"), "demo", "--help"], environment.folder)

@@ -1,0 +1,67 @@
+"""Whom an alert touched: what is asked of the tables, and when dollars are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fleetpulse.alerts.touched import touched
+from fleetpulse.sql.database import Answer
+from schemas.errors import FleetpulseError
+from tests.unit.schemas.contract.test_alerts import ALERT
+
+OF_ENGINE = replace(ALERT, labels={"engine_id": "e1", "host": "h-1"}, since_ms=1_000_000, resolved_ms=2_000_000)
+REQUESTS = {"requests": 3, "failed": 1}
+LATER_MS = 9_000_000
+
+
+class Tables:
+    """Answers with what it is given and remembers what it was asked; without a bill there are no tables of costs."""
+
+    def __init__(self, bill: tuple[int, int, int | None] | None) -> None:
+        self._bill = bill
+        self.asked: list[Mapping[str, Any] | None] = []
+
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+        self.asked.append(parameters)
+        if "FROM costs" not in text:
+            return Answer(tuple(REQUESTS), (tuple(REQUESTS.values()),))
+        if self._bill is None:
+            raise FleetpulseError("Unknown table expression identifier 'costs'")
+        return Answer(("minutes", "unpriced", "nusd"), (self._bill,))
+
+
+@pytest.mark.parametrize(
+    ("bill", "dollars"),
+    [
+        pytest.param((2, 0, 4_500_000_000), 4.5, id="billed"),
+        pytest.param((2, 0, 0), 0.0, id="billed nothing"),
+        pytest.param((2, 1, 7), None, id="a minute without a price"),
+        pytest.param((0, 0, None), None, id="no bill yet"),
+        pytest.param(None, None, id="no tables of costs"),
+    ],
+)
+def test_dollars_are_those_of_whole_bills(bill: tuple[int, int, int | None] | None, dollars: float | None) -> None:
+    """Unknown, never 0, while anything is missing."""
+    assert touched(Tables(bill), OF_ENGINE, LATER_MS) == {**REQUESTS, "dollars": dollars}
+
+
+@pytest.mark.parametrize(("resolved_ms", "to_ms"), [(2_000_000, 2_300_000), (None, LATER_MS + 300_000)])
+def test_requests_from_a_minute_before_to_five_after_are_asked_for(resolved_ms: int | None, to_ms: int) -> None:
+    """Both questions are about the same time and place; what goes on lasts until now."""
+    tables = Tables((0, 0, None))
+
+    touched(tables, replace(OF_ENGINE, resolved_ms=resolved_ms), LATER_MS)
+
+    assert tables.asked == [{"engine": "e1", "host": "h-1", "from_ms": 940_000, "to_ms": to_ms}] * 2
+
+
+def test_an_alert_about_no_machine_is_not_asked_about() -> None:
+    """Of a model or tenant everything is touched."""
+    tables = Tables(None)
+
+    assert touched(tables, replace(OF_ENGINE, labels={"model": "m"}), LATER_MS) is None
+    assert tables.asked == []

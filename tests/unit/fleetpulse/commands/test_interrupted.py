@@ -1,0 +1,129 @@
+"""SIGTERM on the command line: a command ends as on Ctrl-C, a service as it sees fit."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[4]
+
+COMMAND = """
+import asyncio, contextlib, multiprocessing, os, signal, sys
+from fleetpulse import cli
+from runtime.shutdown import on_stop_signal
+
+def say(word):
+    print(word, flush=True)
+
+@contextlib.contextmanager
+def a_stack():
+    try:
+        yield
+    finally:
+        say("stopped")
+
+@cli.app.command()
+def measure():
+    with a_stack():
+        say("ready")
+        signal.pause()
+
+@cli.app.command()
+def early():
+    try:
+        say("ready")
+        signal.pause()
+    except KeyboardInterrupt:
+        say("the books follow")
+
+def idle(said):
+    said.send_bytes(b"up")
+    signal.pause()
+
+@cli.app.command()
+def pool():
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=idle, args=(theirs,))
+    with a_stack():
+        child.start()
+        ours.recv_bytes()
+        try:
+            say("ready")
+            signal.pause()
+        finally:
+            child.join()
+            say(f"worker {child.exitcode}")
+
+@cli.app.command()
+def service():
+    async def body():
+        stop = on_stop_signal(asyncio.get_running_loop())
+        say("ready")
+        await stop.wait()
+        say("committed")
+    asyncio.run(body())
+
+sys.argv = ["fleetpulse", sys.argv[1]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "code"),
+    [
+        ("measure", ["stopped"], -signal.SIGTERM),
+        ("early", ["the books follow"], 0),
+        ("pool", [f"worker {-signal.SIGTERM}", "stopped"], -signal.SIGTERM),
+        ("service", ["committed"], 0),
+    ],
+)
+def test_sigterm_ends_a_command_on_the_way_of_ctrl_c(command: str, said: list[str], code: int) -> None:
+    """What it started is stopped, then the signal shows in the exit; what a command catches itself is its own; nobody
+    waits for workers; a service that listens is not disturbed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND, command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        told, complained = process.stdout.read().splitlines(), process.stderr.read()
+
+    assert (told, process.returncode) == (said, code)
+    assert "Traceback" not in complained
+
+
+BUILDING = """
+import signal, sys
+from fleetpulse import cli
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+
+def building(**_given):
+    print("ready", flush=True)
+    signal.pause()
+
+cli.app = building
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_while_the_command_line_is_built_ends_it_without_a_traceback(
+    number: signal.Signals, code: int
+) -> None:
+    """On a busy machine building takes seconds, and a supervisor may stop what it has just started."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILDING], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        complained = process.stderr.read()
+
+    assert (process.returncode, complained) == (code, "")

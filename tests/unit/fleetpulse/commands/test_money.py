@@ -1,0 +1,83 @@
+"""Commands for money: what they refuse, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetpulse.cli import app
+from fleetpulse.report.ask import asked, span
+from schemas.errors import ConfigError
+from schemas.limits import DAY_MS, MINUTE_MS
+
+EXAMPLE = Path(__file__).parents[4] / "fleetpulse" / "data" / "budgets" / "example.yaml"
+PRICES = EXAMPLE.parents[1] / "prices" / "example.yaml"
+
+
+def test_valid_budgets_are_listed() -> None:
+    """Exit 0, and everything the file says as data."""
+    result = CliRunner().invoke(app, ["budgets", "check", str(EXAMPLE), "--json"])
+
+    said = json.loads(result.stdout)
+    assert (result.exit_code, said["valid"], said["problems"]) == (0, True, [])
+    assert [(one["name"], one["amount_nusd"]) for one in said["budgets"]][:2] == [
+        ("fleet", 60_000 * 10**9),
+        ("acme", 9_000 * 10**9),
+    ]
+    assert said["teams"] == {"acme": "search", "globex": "search", "initech": "analytics", "hooli": "analytics"}
+
+
+def test_wrong_budgets_end_with_one_and_every_mistake(tmp_path: Path) -> None:
+    """Each with its line, as data too."""
+    file = tmp_path / "b.yaml"
+    file.write_text("budgets:\n- {name: a, amount: 5 EUR}\n- {name: b, amount: 0 USD}\n")
+
+    result = CliRunner().invoke(app, ["budgets", "check", str(file), "--json"])
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {
+        "valid": False,
+        "problems": [
+            f"{file}:2: budgets.a.amount: '5 EUR' must be like `500 USD`, above 0, below a billion",
+            f"{file}:3: budgets.b.amount: '0 USD' must be like `500 USD`, above 0, below a billion",
+        ],
+    }
+
+
+def test_a_range_is_whole_minutes_up_to_now_or_as_given() -> None:
+    """Begun minutes are in it; a day is its midnight in UTC."""
+    now_ms = 20_000 * DAY_MS + 90_500
+
+    assert span(MINUTE_MS, None, None, now_ms) == (20_000 * DAY_MS, 20_000 * DAY_MS + 2 * MINUTE_MS)
+    assert span(0, "2024-10-04", "2024-10-04T00:01:00Z", now_ms) == (20_000 * DAY_MS, 20_000 * DAY_MS + MINUTE_MS)
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "key"),
+    [
+        ("2026-01-02", "2026-01-01", "--from"),
+        ("yesterday", None, "--from"),
+        ("2026-01-01", "2026-01-01T00:00:30Z", "--to"),
+    ],
+    ids=["the wrong way round", "no time", "between minutes"],
+)  # fmt: skip
+def test_other_ranges_are_refused(from_: str, to: str | None, key: str) -> None:
+    """The option and what would be right are named."""
+    with pytest.raises(ConfigError, match=key):
+        span(0, from_, to, 30_000 * DAY_MS)
+
+
+def test_a_question_reads_its_files(tmp_path: Path) -> None:
+    """Prices, classes and budgets; without the last two there are none."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("include: defaults\nslo_classes:\n  gold: {ttft: 800ms, share: 99%}\n")
+
+    full, bare = asked((0, 1), 1, PRICES, rules, EXAMPLE), asked((0, 1), 1, PRICES)
+
+    assert [slo.name for slo in full.slo_classes] == ["gold"]
+    assert len(full.budgets.budgets) == 4
+    assert full.prices.version == bare.prices.version
+    assert (bare.slo_classes, bare.budgets.budgets, bare.bounds) == ((), (), {"from_ms": 0, "to_ms": 1})

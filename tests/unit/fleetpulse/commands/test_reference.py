@@ -1,0 +1,68 @@
+"""The page about commands follows from the command tree."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from fleetpulse.cli import app
+from fleetpulse.commands.reference import PAGE, page
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@cache
+def tree() -> Any:
+    return get_command(app)
+
+
+@cache
+def written() -> str:
+    return page()
+
+
+def test_the_page_is_what_the_commands_say() -> None:
+    """``python -m fleetpulse.commands.reference`` was run after the last change."""
+    assert PAGE.read_text(encoding="utf-8") == written()
+
+
+def test_every_command_stands_on_the_page_once() -> None:
+    """Groups by their commands, and those that can be run by themselves too."""
+    titles = re.findall(r"^### (.+)$", written(), re.MULTILINE)
+
+    assert len(titles) == len(set(titles))
+    assert {"top", "query", "doctor", "config", "config show", "config check", "percentiles", "alerts"} <= set(titles)
+    assert {title.split()[0] for title in titles} == set(tree().commands)
+
+
+def told_commands() -> Iterator[tuple[str, str]]:
+    """Every ``fleetpulse ...`` that a mending text tells people to run."""
+    for file in sorted((ROOT / "fleetpulse" / "doctor").glob("judge_*.py")):
+        for text in re.findall(r'"(fleetpulse [^"{]*)', file.read_text()):
+            yield file.name, text
+    rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yaml").read_text())
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            for text in re.findall(r"fleetpulse [a-z][^:;,()]*", rule["annotations"]["mend"]):
+                yield rule["alert"], text
+
+
+@pytest.mark.parametrize(("place", "text"), sorted(set(told_commands())), ids=lambda value: value[:40])
+def test_a_command_that_people_are_told_to_run_exists(place: str, text: str) -> None:
+    """Its words are commands, its options theirs."""
+    words = shlex.split(text.partition("#")[0].partition("&&")[0])[1:]
+    command = tree()
+    while words and hasattr(command, "commands") and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+
+    assert command is not tree(), (place, text)
+    known = {name for option in command.params for name in option.opts}
+    assert {word for word in words if word.startswith("--")} <= known, (place, text)

@@ -1,0 +1,541 @@
+"""Judgements of the doctor: from facts to findings, each with what mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.commands.config_view import Unknown
+from fleetpulse.doctor.examine import READS
+from fleetpulse.doctor.facts import (
+    Bounds,
+    DatabaseFacts,
+    DiskFacts,
+    GroupFacts,
+    HostFacts,
+    KafkaFacts,
+    LoginFacts,
+    PartFacts,
+    TopicFacts,
+)
+from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
+from fleetpulse.doctor.judge_config import judge_config
+from fleetpulse.doctor.judge_database import WRITER_NEEDS, judge_database
+from fleetpulse.doctor.judge_host import judge_host
+from fleetpulse.doctor.judge_kafka import judge_kafka
+from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
+from fleetpulse.migrate.topic_plan import topic_settings
+from schemas.contract.topics import BY_NAME, TOPICS
+from schemas.ddl.files import Migration
+from schemas.ddl.kept import Kept
+from schemas.errors import ConfigError
+from schemas.limits import DAY_MS, DEFAULT_LIMITS
+
+BOUNDS = Bounds()
+TOPIC, STATE = BY_NAME["llm.requests"], BY_NAME["state.windows.llm.requests"]
+AT = (TOPIC.name, 0)
+GROUPS = {"local-windows": (TOPIC.name,)}
+
+
+def topic(name: str, **changes: Any) -> TopicFacts:
+    settings = topic_settings(BY_NAME[name], 3, DEFAULT_LIMITS) | changes.pop("settings", {})
+    return replace(TopicFacts(BY_NAME[name].partitions, 3, (), (), settings), **changes)
+
+
+KAFKA = KafkaFacts(
+    "broker:9092",
+    {"broker:9092": None},
+    brokers=3,
+    broker_settings={"offsets.retention.minutes": "10080"},
+    topics={TOPIC.name: topic(TOPIC.name), STATE.name: topic(STATE.name)},
+    log_ids=frozenset({TOPIC.name, STATE.name}),
+    ends={AT: 1_000},
+    held_up={},
+    groups={"local-windows": GroupFacts(1, {AT: 1_000})},
+    skew_ms=5,
+)
+
+
+def of_kafka(facts: KafkaFacts, partitions: Mapping[str, int] | None = None) -> list[Finding]:
+    found = list(judge_kafka(facts, (TOPIC, STATE), GROUPS, BOUNDS, DEFAULT_LIMITS, partitions or {}))
+    return [one for one in found if one.state is not State.GOOD]
+
+
+def names(found: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    return [(one.check, one.subject, one.state.value) for one in found]
+
+
+def with_topic(name: str, **changes: Any) -> KafkaFacts:
+    return replace(KAFKA, topics={**(KAFKA.topics or {}), name: topic(name, **changes)})
+
+
+def test_a_cluster_as_it_should_be_has_nothing_to_mend() -> None:
+    """Not a single finding beside the good ones."""
+    assert of_kafka(KAFKA) == []
+
+
+def setting(name: str, value: str, of: str = TOPIC.name) -> KafkaFacts:
+    return with_topic(of, settings={name: value})
+
+
+KAFKA_BROKEN: dict[str, tuple[KafkaFacts, tuple[str, str, str], str]] = {
+    "a topic is missing": (
+        replace(KAFKA, topics={STATE.name: topic(STATE.name)}),
+        ("topic.exists", TOPIC.name, "wrong"),
+        "fleetpulse migrate",
+    ),
+    "too few partitions": (
+        with_topic(TOPIC.name, partitions=3),
+        ("topic.partitions", TOPIC.name, "wrong"),
+        "fleetpulse migrate",
+    ),
+    "more partitions than anybody uses": (
+        with_topic(TOPIC.name, partitions=5),
+        ("topic.partitions", TOPIC.name, "note"),
+        '"llm.requests" = 5 under [partitions]',
+    ),
+    "the senders' clocks": (
+        setting("message.timestamp.type", "CreateTime"),
+        ("topic.message.timestamp.type", TOPIC.name, "wrong"),
+        "--add-config message.timestamp.type=LogAppendTime",
+    ),
+    "kept too short": (
+        setting("retention.ms", "86399999"),
+        ("topic.retention.ms", TOPIC.name, "wrong"),
+        "fleetpulse migrate",
+    ),
+    "a source topic that is compacted": (
+        setting("cleanup.policy", "compact"),
+        ("topic.cleanup.policy", TOPIC.name, "wrong"),
+        "--add-config cleanup.policy=delete",
+    ),
+    "a state topic that is deleted": (
+        setting("cleanup.policy", "delete", STATE.name),
+        ("topic.cleanup.policy", STATE.name, "wrong"),
+        "--add-config cleanup.policy=compact",
+    ),
+    "small messages only": (
+        setting("max.message.bytes", "1000000"),
+        ("topic.max.message.bytes", TOPIC.name, "wrong"),
+        "fleetpulse migrate",
+    ),
+    "one broker may hold the truth": (
+        setting("min.insync.replicas", "1"),
+        ("topic.min.insync.replicas", TOPIC.name, "wrong"),
+        "--add-config min.insync.replicas=2",
+    ),
+    "an own compression": (
+        setting("compression.type", "gzip"),
+        ("topic.compression.type", TOPIC.name, "note"),
+        "--add-config compression.type=producer",
+    ),
+    "nobody leads": (
+        with_topic(TOPIC.name, without_leader=(1, 2), under_replicated=(1, 2)),
+        ("topic.leader", TOPIC.name, "wrong"),
+        "start the brokers",
+    ),
+    "copies lag": (
+        with_topic(TOPIC.name, under_replicated=(0,)),
+        ("topic.in_sync", TOPIC.name, "wrong"),
+        "start the brokers",
+    ),
+    "made by hand": (
+        replace(KAFKA, log_ids=frozenset({STATE.name})),
+        ("topic.log_id", TOPIC.name, "wrong"),
+        "fleetpulse migrate",
+    ),
+    "an address is dead": (
+        replace(KAFKA, addresses={"broker:9092": None, "other:9092": "Connection refused"}),
+        ("kafka.port", "other:9092", "wrong"),
+        "FLEETPULSE_KAFKA__BOOTSTRAP",
+    ),
+    "few brokers": (replace(KAFKA, brokers=2), ("kafka.brokers", "broker:9092", "note"), ""),
+    "offsets are forgotten early": (
+        replace(KAFKA, broker_settings={"offsets.retention.minutes": "1440"}),
+        ("kafka.offsets_retention", "broker:9092", "wrong"),
+        "offsets.retention.minutes=10080",
+    ),
+    "no transactions": (
+        replace(KAFKA, transaction_error="no answer in time"),
+        ("kafka.transactions", "broker:9092", "wrong"),
+        "kafka-acls.sh",
+    ),
+    "an open transaction": (
+        replace(KAFKA, held_up={("window.partials", 2): 9}),
+        ("topic.open_transaction", "window.partials/2", "wrong"),
+        "kafka-transactions.sh --bootstrap-server broker:9092 find-hanging --topic window.partials",
+    ),
+    "a job far behind": (
+        replace(KAFKA, ends={AT: 11_001}),
+        ("lag", "local-windows", "wrong"),
+        "fleetpulse jobs windows --name worker-1",
+    ),
+    "a job that ended": (
+        replace(KAFKA, groups={"local-windows": GroupFacts(0, {AT: 1_000})}),
+        ("lag", "local-windows", "note"),
+        "fleetpulse jobs windows --name worker-0",
+    ),
+    "a job that never ran": (
+        replace(KAFKA, groups={}),
+        ("lag", "local-windows", "note"),
+        "fleetpulse jobs windows --name worker-0",
+    ),
+    "groups that do not answer": (replace(KAFKA, groups=None), ("lag", "all groups", "unknown"), ""),
+    "a broker's clock ahead": (
+        replace(KAFKA, skew_ms=1_001),
+        ("clock.kafka", "the broker's clock", "wrong"),
+        "timedatectl",
+    ),
+    "a quiet cluster": (replace(KAFKA, skew_ms=None), ("clock.kafka", "the broker's clock", "unknown"), ""),
+}
+
+
+@pytest.mark.parametrize(("facts", "finding", "mend"), KAFKA_BROKEN.values(), ids=KAFKA_BROKEN)
+def test_what_is_wrong_with_kafka_is_named_with_what_mends_it(
+    facts: KafkaFacts, finding: tuple[str, str, str], mend: str
+) -> None:
+    """One thing broken, one finding."""
+    found = of_kafka(facts)
+
+    assert names(found) == [finding]
+    assert mend in (found[0].mend or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retention.ms", "-1"),
+        ("retention.ms", "86400001"),
+        ("max.message.bytes", "67108865"),
+        ("min.insync.replicas", "3"),
+    ],
+)
+def test_more_than_the_contract_is_fine(name: str, value: str) -> None:
+    """Longer, larger, safer; -1 is for ever."""
+    assert of_kafka(setting(name, value)) == []
+
+
+def test_a_topic_that_is_for_ever_must_not_expire() -> None:
+    """-1 in the contract is not 'less than' any number."""
+    commands = BY_NAME["alert.commands"]
+    facts = replace(
+        KAFKA,
+        topics={commands.name: topic(commands.name, settings={"retention.ms": "1"})},
+        log_ids=frozenset({commands.name}),
+    )
+
+    found = [one for one in judge_kafka(facts, (commands,), {}, BOUNDS, DEFAULT_LIMITS, {}) if one.state is State.WRONG]
+
+    assert names(found) == [("topic.retention.ms", "alert.commands", "wrong")]
+
+
+def test_partitions_of_the_configuration_count() -> None:
+    """A cluster with other counts that everybody knows of is as it should be."""
+    facts = replace(KAFKA, topics={name: replace(one, partitions=64) for name, one in (KAFKA.topics or {}).items()})
+
+    assert of_kafka(facts, {TOPIC.name: 64}) == []
+    assert [one.check for one in of_kafka(KAFKA, {TOPIC.name: 64})] == ["topic.partitions"] * 2
+
+
+def test_kafka_that_is_away_is_one_finding_and_the_rest_unknown() -> None:
+    """Nothing is guessed about topics that nobody could see."""
+    facts = KafkaFacts("127.0.0.1:1", {"127.0.0.1:1": "Connection refused"})
+
+    found = of_kafka(facts)
+
+    assert names(found) == [("kafka.port", "127.0.0.1:1", "wrong"), ("topic.exists", "127.0.0.1:1", "unknown")]
+    assert (found[0].mend or "").startswith("fleetpulse up")
+
+
+def test_lag_counts_from_what_is_still_there() -> None:
+    """Records that expired are nobody's work; a group that committed nothing is behind by the whole log."""
+    began = replace(KAFKA, begins={AT: 900_000}, ends={AT: 900_100}, groups={"local-windows": GroupFacts(1, {})})
+    whole = replace(KAFKA, ends={AT: 20_000}, groups={"local-windows": GroupFacts(2, {})})
+
+    assert of_kafka(began) == []
+    assert [one.says for one in of_kafka(whole)] == ["20,000 records of llm.requests behind, 2 members"]
+
+
+def test_every_group_reads_topics_of_the_contract() -> None:
+    """The table of readers names no topic that does not exist."""
+    assert {name for topics in READS.values() for name in topics} <= {one.name for one in TOPICS}
+
+
+@pytest.mark.parametrize(
+    ("key", "mend"),
+    [
+        ("kafka.ssl_cafile", "FLEETPULSE_KAFKA__SSL_CAFILE=..."),
+        ("kafka.sasl_username", "FLEETPULSE_KAFKA__SASL_USERNAME=... FLEETPULSE_KAFKA__SASL_PASSWORD_FILE=..."),
+    ],
+)
+def test_a_broker_that_turns_us_away_names_the_variable(key: str, mend: str) -> None:
+    """The setting behind it, and not that a stack be started."""
+    facts = KafkaFacts("localhost:1", {"localhost:1": None}, error="must be so", key=key)
+
+    (found,) = (one for one in judge_kafka(facts, (), {}, BOUNDS, DEFAULT_LIMITS, {}) if one.check == "kafka.answer")
+
+    assert (found.state, found.says, found.mend) == (State.WRONG, "must be so", mend)
+
+
+MIGRATIONS = (
+    Migration(1, "functions", "CREATE OR REPLACE FUNCTION fp AS (q) -> q;\n"),
+    Migration(2, "raw", "CREATE TABLE IF NOT EXISTS llm_requests (x UInt8) ENGINE = Memory;\n"),
+    Migration(3, "views", "CREATE OR REPLACE VIEW seen AS SELECT 1;\n"),
+)
+KEPT = Kept("llm_requests", "at_ms", 7 * DAY_MS)
+TABLE = LiveTable(KEPT.ttl, rows=5)
+LIVE = LiveDatabase(
+    "fleetpulse",
+    {"llm_requests": TABLE},
+    frozenset({"seen"}),
+    frozenset({"fp"}),
+    {one.number: (one.name, one.checksum) for one in MIGRATIONS},
+)
+CAN = dict.fromkeys(WRITER_NEEDS, True)
+READER = LoginFacts("reader", "fleetpulse", readonly=2, can={"SELECT": True, "INSERT": False})
+DATABASE = DatabaseFacts(
+    "https://db:8443",
+    LoginFacts("writer", "fleetpulse", readonly=0, can=CAN),
+    READER,
+    version="26.8.1.2",
+    exists=True,
+    live=LIVE,
+    skew_ms=-5,
+    disks=(DiskFacts("default", 10 << 30, 100 << 30),),
+)
+
+
+def live(**changes: Any) -> DatabaseFacts:
+    return replace(DATABASE, live=replace(LIVE, **changes))
+
+
+def of_database(facts: DatabaseFacts) -> list[Finding]:
+    found = judge_database(facts, Wanted(MIGRATIONS, "", (KEPT,), {one.file_name for one in MIGRATIONS}), BOUNDS)
+    return [one for one in found if one.state is not State.GOOD]
+
+
+def test_a_database_as_it_should_be_has_nothing_to_mend() -> None:
+    """Not a single finding beside the good ones."""
+    assert of_database(DATABASE) == []
+
+
+DATABASE_BROKEN: dict[str, tuple[DatabaseFacts, tuple[str, str, str], str]] = {
+    "an authority that is not trusted": (
+        replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", error="must hold the authority", key="ca_file")),
+        ("clickhouse_reader.answer", "https://db:8443", "wrong"),
+        "FLEETPULSE_CLICKHOUSE_READER__CA_FILE=",
+    ),
+    "the reader's password": (
+        replace(DATABASE, reader=LoginFacts("reader", "fleetpulse", error="no", error_code=516)),
+        ("clickhouse_reader.login", "reader", "wrong"),
+        "FLEETPULSE_CLICKHOUSE_READER__PASSWORD_FILE",
+    ),
+    "a reader that writes": (
+        replace(DATABASE, reader=replace(READER, readonly=0, can={"SELECT": True, "INSERT": True})),
+        ("reader.rights", "reader", "wrong"),
+        "REVOKE ALL ON *.* FROM reader",
+    ),
+    "a reader that may not read": (
+        replace(DATABASE, reader=replace(READER, can={"SELECT": False})),
+        ("reader.rights", "reader", "wrong"),
+        "GRANT SELECT ON fleetpulse.* TO reader",
+    ),
+    "no reader at all": (
+        replace(DATABASE, writer=replace(DATABASE.writer, can={**CAN, "INSERT": True}), reader=None),
+        ("reader.rights", "writer", "wrong"),
+        "FLEETPULSE_CLICKHOUSE_READER__USER=reader",
+    ),
+    "a reader of another database": (
+        replace(DATABASE, reader=replace(READER, database="old")),
+        ("reader.database", "old", "note"),
+        "FLEETPULSE_CLICKHOUSE_READER__DATABASE=fleetpulse",
+    ),
+    "a writer without rights": (
+        replace(DATABASE, writer=replace(DATABASE.writer, can={**CAN, "INSERT": False})),
+        ("writer.rights", "writer", "wrong"),
+        "GRANT ALL ON fleetpulse.* TO writer",
+    ),
+    "no database": (
+        replace(DATABASE, exists=False),
+        ("schema.database", "fleetpulse", "wrong"),
+        "CREATE DATABASE fleetpulse",
+    ),
+    "never migrated": (
+        live(applied={}),
+        ("schema.migration", "fleetpulse", "wrong"),
+        "fleetpulse migrate",
+    ),
+    "one migration behind": (
+        live(applied={number: LIVE.applied[number] for number in (1, 2)}),
+        ("schema.migration", "0003_views.sql", "wrong"),
+        "fleetpulse migrate",
+    ),
+    "a file that was changed after it was applied": (
+        live(applied={**LIVE.applied, 2: ("raw", "old")}),
+        ("schema.migration", "fleetpulse", "wrong"),
+        "of the release",
+    ),
+    "a database from the future": (
+        live(applied={**LIVE.applied, 4: ("new", "new")}),
+        ("schema.note", "fleetpulse", "note"),
+        "",
+    ),
+    "a table was dropped": (
+        live(tables={}),
+        ("schema.missing", "llm_requests", "wrong"),
+        "fleetpulse migrate",
+    ),
+    "a view was dropped": (
+        live(views=frozenset()),
+        ("schema.missing", "seen", "wrong"),
+        "fleetpulse migrate",
+    ),
+    "a function was dropped": (
+        live(functions=frozenset()),
+        ("schema.missing", "fp", "wrong"),
+        "fleetpulse migrate",
+    ),
+    "rows go earlier than configured": (
+        live(tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=DAY_MS).ttl, rows=5)}),
+        ("schema.ttl", "llm_requests", "wrong"),
+        "fleetpulse migrate",
+    ),
+    "rows are kept longer than configured": (
+        live(tables={"llm_requests": LiveTable(replace(KEPT, kept_ms=8 * DAY_MS).ttl, rows=5)}),
+        ("schema.ttl", "llm_requests", "note"),
+        "fleetpulse migrate --yes",
+    ),
+    "a TTL that somebody wrote": (
+        live(tables={"llm_requests": LiveTable("toDate(at_ms) + toIntervalDay(1) TO DISK 'cold'", rows=5)}),
+        ("schema.note", "fleetpulse", "note"),
+        "",
+    ),
+    "an old server": (
+        replace(DATABASE, version="24.8.1.1"),
+        ("clickhouse.version", "https://db:8443", "wrong"),
+        "25.3 or newer",
+    ),
+    "a clock behind": (
+        replace(DATABASE, skew_ms=-1_001),
+        ("clock.clickhouse", "the database's clock", "wrong"),
+        "timedatectl",
+    ),
+    "a full disk": (
+        replace(DATABASE, disks=(DiskFacts("default", (2 << 30) - 1, 100 << 30),)),
+        ("disk", "disk default of https://db:8443", "wrong"),
+        "make room",
+    ),
+}
+
+
+@pytest.mark.parametrize(("facts", "finding", "mend"), DATABASE_BROKEN.values(), ids=DATABASE_BROKEN)
+def test_what_is_wrong_with_the_database_is_named_with_what_mends_it(
+    facts: DatabaseFacts, finding: tuple[str, str, str], mend: str
+) -> None:
+    """One thing broken, one finding."""
+    found = of_database(facts)
+
+    assert names(found) == [finding]
+    assert mend in (found[0].mend or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "check"), [(516, "clickhouse.login"), (None, "clickhouse.answer")], ids=["password", "away"]
+)
+def test_a_writer_that_gets_no_answer_leaves_the_schema_unknown(code: int | None, check: str) -> None:
+    """Refused and away are told apart: the one needs a password, the other a server."""
+    facts = replace(DATABASE, writer=LoginFacts("writer", "fleetpulse", error="no", error_code=code))
+
+    found = of_database(facts)
+
+    assert [(one.check, one.state.value) for one in found] == [(check, "wrong"), ("schema.migration", "unknown")]
+
+
+def test_a_profile_that_only_reads_makes_rights_harmless() -> None:
+    """Who may write by its grants and is read-only by its profile cannot write."""
+    facts = replace(DATABASE, reader=replace(READER, readonly=1, can={"SELECT": True, "INSERT": True}))
+
+    assert of_database(facts) == []
+
+
+HOST = HostFacts(
+    Path("/data"), DiskFacts("/data", 10 << 30, 100 << 30), (PartFacts("kafka", True, True, "/data/log/kafka.log"),)
+)
+HOST_BROKEN: dict[str, tuple[HostFacts, tuple[str, str, str], str]] = {
+    "a part is down": (
+        replace(HOST, stack=(PartFacts("kafka", False, False, "l"),)),
+        ("stack.part", "kafka", "wrong"),
+        "fleetpulse up --data-dir /data",
+    ),
+    "a part hangs": (
+        replace(HOST, stack=(PartFacts("kafka", True, False, "l"),)),
+        ("stack.part", "kafka", "wrong"),
+        "fleetpulse down --data-dir /data && fleetpulse up",
+    ),
+    "a port is taken": (replace(HOST, taken=(("kafka", 9),)), ("stack.port", "9", "wrong"), "--new-ports"),
+    "no Java": (replace(HOST, java_error="no Java found"), ("stack.java", "java", "wrong"), "JAVA_HOME"),
+    "an open password": (
+        replace(HOST, open_secrets=(Path("/data/stack.json"),)),
+        ("secret.file", "/data/stack.json", "wrong"),
+        "chmod 600 /data/stack.json",
+    ),
+    "a part is down in a folder with a blank": (
+        replace(HOST, data_dir=Path("/a b"), stack=(PartFacts("kafka", False, False, "l"),)),
+        ("stack.part", "kafka", "wrong"),
+        "fleetpulse up --data-dir '/a b'   #",
+    ),
+    "an open password in a folder with a blank": (
+        replace(HOST, open_secrets=(Path("/a b/stack.json"),)),
+        ("secret.file", "/a b/stack.json", "wrong"),
+        "chmod 600 '/a b/stack.json'",
+    ),
+    "no room": (replace(HOST, disk=DiskFacts("/data", 0, 1)), ("disk", "disk of /data", "wrong"), "make room"),
+    "no stack here": (replace(HOST, stack=None), ("stack", "/data", "note"), ""),
+}
+
+
+@pytest.mark.parametrize(("facts", "finding", "mend"), HOST_BROKEN.values(), ids=HOST_BROKEN)
+def test_what_is_wrong_with_the_machine_is_named_with_what_mends_it(
+    facts: HostFacts, finding: tuple[str, str, str], mend: str
+) -> None:
+    """One thing broken, one finding."""
+    found = [one for one in judge_host(facts, BOUNDS) if one.state is not State.GOOD]
+
+    assert names(found) == [finding]
+    assert mend in (found[0].mend or "")
+
+
+def test_a_machine_as_it_should_be_has_nothing_to_mend() -> None:
+    """Every finding is good."""
+    assert {one.state for one in judge_host(HOST, BOUNDS)} == {State.GOOD}
+
+
+def test_the_configuration_names_unknown_keys_before_what_they_led_to() -> None:
+    """A misspelt key mends both; else the value that is out of bounds is told."""
+    error = ConfigError("kafka.botstrap", "x", "is not a setting")
+    misspelt = Unknown("kafka.botstrap", "file", "kafka.bootstrap")
+
+    assert [(one.check, one.mend) for one in judge_config(error, [misspelt])] == [("config.key", "kafka.bootstrap")]
+    assert names(judge_config(error, [])) == [("config.value", "kafka.botstrap", "wrong")]
+    assert names(judge_config(None, [])) == [("config", "settings", "good")]
+
+
+def test_a_report_is_well_when_nothing_is_wrong() -> None:
+    """Counts by state, for programs."""
+    report = Report((good("a", "b", "c"), wrong("d", "e", "f", "g")))
+
+    assert report.as_dict() == {
+        "ok": False,
+        "good": 1,
+        "note": 0,
+        "wrong": 1,
+        "unknown": 0,
+        "findings": [
+            {"check": "a", "subject": "b", "state": "good", "says": "c", "mend": None},
+            {"check": "d", "subject": "e", "state": "wrong", "says": "f", "mend": "g"},
+        ],
+    }

@@ -1,0 +1,39 @@
+"""The catalogue of queries: each says what it answers and takes its numbers as parameters."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fleetpulse import queries
+
+PLAIN = [name for name in queries.names() if not name.startswith("cost_")]
+"""Those that people are shown for pasting; those of costs are the report's, and tested with it."""
+PARAMETERS = {"from_ms": 1_000, "to_ms": 61_000}
+
+
+@pytest.mark.parametrize("name", queries.names())
+def test_a_query_says_what_it_answers_and_bounds_its_range(name: str) -> None:
+    """The first line is a sentence; the range is a parameter."""
+    text = queries.text(name)
+
+    assert text.startswith("-- ")
+    assert text.splitlines()[0].endswith(".")
+    assert "{from_ms:Int64}" in text
+    assert "{to_ms:Int64}" in text
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_filled_query_has_no_places_left(name: str) -> None:
+    """What is shown for pasting runs as it is."""
+    filled = queries.filled(name, PARAMETERS)
+
+    assert "{" not in filled
+    assert re.search(r"\b(window|at)_ms >= 1000 AND \1_ms < 61000\b", filled)
+
+
+def test_an_unknown_query_is_refused() -> None:
+    """Only names of the catalogue are read, never a path."""
+    with pytest.raises(KeyError):
+        queries.text("../demo/run")

@@ -1,0 +1,238 @@
+"""Unit costs, full costs, list prices, emissions and budgets of a report, from rows as the database gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetpulse.report import money
+from fleetpulse.report.emissions import emissions
+from fleetpulse.report.goodput import goodput_rows, slo_parameters
+from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_sides
+from fleetpulse.report.sources import sources
+from fleetpulse.report.standings import HISTORY_MS, look_back_ms, months, standings
+from schemas.limits import DAY_MS, HOUR_MS
+from stream_jobs.budgets.model import Budget, Budgets
+from stream_jobs.prices.list_map import read_map
+from stream_jobs.prices.load import parse_prices
+from stream_jobs.prices.model import Prices
+from stream_jobs.rules.model import SloClass
+
+Row = dict[str, Any]
+
+
+def used(**given: Any) -> Row:
+    """A row of ``cost_by``."""
+    return {
+        "requests": 10, "failed": 1, "prefill_tokens": 600, "cached_tokens": 400, "decode_tokens": 100,
+        "cost_nusd": 2_000_000, "prefill_nusd": 600_000, "decode_nusd": 900_000, "kv_nusd": 300_000,
+        "failed_nusd": 200_000, "energy_mj": 55_000, "gpu_ms": 1, **given,
+    }  # fmt: skip
+
+
+def test_a_model_in_full_is_parted_as_its_requests_were() -> None:
+    """A third of the requests' cost was prompts: so is a third of the full cost, over all prompt tokens."""
+    made = money.model_costs(used(), 9_000_000)
+
+    assert made["usd_per_million_prompt"] == pytest.approx(3.0)
+    assert made["usd_per_million_generated"] == pytest.approx(60.0)
+    assert made["direct_usd_per_million_prompt"] == pytest.approx(0.6)
+    assert made["full_usd_per_request"] == pytest.approx(0.0009)
+    assert made["j_per_token"] == pytest.approx(0.05)
+
+
+def test_what_was_not_told_has_no_unit_cost() -> None:
+    """Without tokens, money or requests there is None, not 0."""
+    nothing = dict.fromkeys(("prefill_tokens", "cached_tokens", "decode_tokens", "cost_nusd", "prefill_nusd"))
+    made = money.model_costs(used(**nothing, decode_nusd=None, kv_nusd=None, energy_mj=None, requests=0), None)
+
+    names = ("prompt_tokens", "usd_per_request", "usd_per_million_tokens", "j_per_token", "usd_per_million_prompt")
+    assert [made[name] for name in names] == [None] * 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**12), st.lists(st.integers(0, 10**9), min_size=1, max_size=4)), max_size=5))
+def test_full_costs_add_up_to_the_bills_of_engines_that_served(engines: list[tuple[int, list[int]]]) -> None:
+    """Every nano-dollar of an engine with requests goes to its models; engines without any keep theirs."""
+    bills = [{"engine_id": f"e{i}", "total_nusd": bill} for i, (bill, _) in enumerate(engines)]
+    served = [
+        {"engine_id": f"e{i}", "model": f"m{number}", "cost_nusd": cost}
+        for i, (_, costs) in enumerate(engines)
+        for number, cost in enumerate(costs)
+    ]
+
+    full = money.full_costs(bills, served)
+
+    assert sum(full.values()) == sum(bill for bill, costs in engines if any(costs))
+
+
+def test_busy_is_weighed_by_gpus_and_share() -> None:
+    """Of an engine of 4 GPUs a quarter of the cost counts as one GPU."""
+    measured = [{"owner": "e1", "gpus": 4, "busy": 0.8}, {"owner": "e2", "gpus": 1, "busy": 0.2},
+                {"owner": "e3", "gpus": 8, "busy": 1.0}]  # fmt: skip
+    served = [{"engine_id": "e1", "model": "a", "cost_nusd": 25}, {"engine_id": "e1", "model": "b", "cost_nusd": 75},
+              {"engine_id": "e2", "model": "a", "cost_nusd": 7}]  # fmt: skip
+
+    assert money.busy_by_model(measured, served) == {"a": pytest.approx(0.5), "b": pytest.approx(0.8)}
+
+
+MAP = b"""{
+"flat": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "litellm_provider": "x"},
+"cached": {"input_cost_per_token": 1e-6, "cache_read_input_token_cost": 1e-7, "output_cost_per_token": 2e-6,
+           "input_cost_per_token_above_128k_tokens": 3e-6, "cache_read_input_token_cost_above_128k_tokens": 3e-7,
+           "output_cost_per_token_above_128k_tokens": 6e-6},
+"half": {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "input_cost_per_token_above_128k_tokens": 3e-6},
+"seconds": {"input_cost_per_second": 0.001}
+}"""
+
+
+def listed(model: str, *rows: Row) -> ListSide:
+    """The list cost of one model."""
+    entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), [model])
+    return list_sides(entries, [{"model": model, "untold": 0, "requests": 1, **row} for row in rows])[0]
+
+
+def tokens(above: int, prompt: int, cached: int, answer: int) -> Row:
+    return {"above": above, "input_tokens": prompt, "cached_tokens": cached, "output_tokens": answer}
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "nusd", "note"),
+    [
+        ("flat", [tokens(0, 1_000, 400, 100)], 1_200_000, NO_CACHE),
+        ("cached", [tokens(0, 1_000, 400, 100)], 840_000, ""),
+        ("cached", [tokens(0, 1_000, 0, 0), tokens(128_000, 200_000, 0, 10)], 601_060_000, ""),
+        ("cached", [tokens(-1, 0, 0, 0)], 0, ""),
+        ("half", [tokens(128_000, 200_000, 0, 10)], None, "no price for prompts above 128,000 tokens"),
+        ("seconds", [tokens(0, 1, 0, 1)], None, "the hosted model is not priced by the token"),
+        ("none", [tokens(0, 1, 0, 1)], None, "no list price; add an alias to the price file"),
+        ("flat", [tokens(0, 1, 0, 1) | {"untold": 2}], None, "2 requests did not tell their tokens"),
+    ],
+    ids=["no cache price", "cache price", "two steps", "no prompt", "step without price", "by seconds", "unknown",
+         "untold"],
+)  # fmt: skip
+def test_list_costs_are_exact_or_unknown(model: str, rows: list[Row], nusd: int | None, note: str) -> None:
+    """By hand: dollars of a million tokens times tokens; nothing is borrowed, nothing guessed."""
+    side = listed(model, *rows)
+
+    assert (side.cost_nusd, side.note) == (nusd, note)
+
+
+def test_bounds_are_those_of_all_models_together() -> None:
+    """The database is asked once, for every threshold that some model has."""
+    entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), ["flat", "cached", "none"])
+
+    assert bounds_of(entries) == [0, 128_000]
+    assert bounds_of({}) == [0]
+
+
+PRICES = parse_prices(
+    b"""
+gpu_hour: [{gpu: H100, periods: [{from: 2026-01-01, until: 2026-06-01, value: 2 USD/GPU-hour}, \
+{from: 2026-06-01, value: 3 USD/GPU-hour}]}]
+pue: [{periods: [{from: 2026-01-01, value: 1.5}]}]
+grid: [{region: eu, periods: [{from: 2026-01-01, value: 400 gCO2e/kWh}]}]
+""",
+    "p.yaml",
+)
+JUNE_MS = 1_780_272_000_000
+
+
+def test_emissions_are_exact_where_all_is_known_and_unknown_else() -> None:
+    """A kilowatt-hour times 1.5 at 400 g; a region without intensity has none, nor one without any reading."""
+    kwh = 3_600_000_000
+    place = {"gpu_model": "H100", "hour_ms": JUNE_MS, "gpu_ms": 5}
+
+    found = emissions(
+        [{**place, "region": "eu", "energy_mj": kwh}, {**place, "region": "eu", "energy_mj": kwh},
+         {**place, "region": "us", "energy_mj": kwh}, {**place, "region": None, "energy_mj": None}],
+        PRICES,
+    )  # fmt: skip
+
+    assert [(row["region"], row["energy_mj"], row["meter_mj"], row["co2e_ug"]) for row in found] == [
+        (None, None, None, None),
+        ("eu", 2 * kwh, 3 * kwh, 1_200_000_000),
+        ("us", kwh, kwh * 3 // 2, None),
+    ]
+
+
+def test_every_price_that_held_is_named_with_its_line() -> None:
+    """Over a change of prices both stand there; what has no price says so."""
+    place = {"region": "eu", "gpu_model": "NVIDIA H100", "first_ms": JUNE_MS - HOUR_MS, "last_ms": JUNE_MS}
+
+    found = sources([place], PRICES)
+
+    assert [(row["section"], row["text"], row["at"]) for row in found] == [
+        ("GPU", "2 USD/GPU-hour", "p.yaml:2"),
+        ("GPU", "3 USD/GPU-hour", "p.yaml:2"),
+        ("PUE", "1.5", "p.yaml:3"),
+        ("energy", None, None),
+        ("grid", "400 gCO2e/kWh", "p.yaml:4"),
+        ("host", None, None),
+    ]
+
+
+def test_budgets_count_what_they_cover() -> None:
+    """A tenant's, a team's, all: what has no price or no tenant counts where it belongs."""
+    day = JUNE_MS // DAY_MS
+    days: list[Row] = [
+        {"day": day, "tenant": "acme", "model": "m", "cost_nusd": 60},
+        {"day": day, "tenant": "globex", "model": "m", "cost_nusd": 30},
+        {"day": day, "tenant": None, "model": None, "cost_nusd": 10},
+        {"day": day, "tenant": "acme", "model": None, "cost_nusd": None},
+    ]
+    budgets = Budgets(
+        (Budget("all", 100), Budget("acme", 100, "tenant", "acme"), Budget("team", 1_000, "team", "search")),
+        {"acme": "search", "globex": "search"},
+    )
+
+    found = standings(budgets, days, JUNE_MS + HOUR_MS)
+
+    assert [(row["budget"], row["spent_nusd"], [one["share_ppm"] for one in row["crossed"]]) for row in found] == [
+        ("all", 100, [500_000, 800_000, 1_000_000]),
+        ("acme", 60, [500_000]),
+        ("team", 90, []),
+    ]
+    assert look_back_ms(Budget("b", 1, days=366), JUNE_MS) <= (JUNE_MS - HISTORY_MS) // DAY_MS * DAY_MS
+
+
+def test_a_month_goes_on_as_its_weeks_went() -> None:
+    """Four even weeks, on the twentieth day: all costs, then tenants by what they spent; nobody's is in all."""
+    today = JUNE_MS // DAY_MS + 19
+    days: list[Row] = [
+        {"day": day, "tenant": tenant, "model": "m", "cost_nusd": spent}
+        for day in range(today - 28, today)
+        for tenant, spent in ((None, 1_000), ("acme", 100), ("globex", 200))
+    ]
+
+    found = months(days, today * DAY_MS)
+
+    assert [(row["tenant"], row["spent_nusd"], row["forecast_nusd"]) for row in found] == [
+        (None, 19 * 1_300, 30 * 1_300),
+        ("globex", 19 * 200, 30 * 200),
+        ("acme", 19 * 100, 30 * 100),
+    ]
+    assert {(row["start_ms"], row["end_ms"]) for row in found} == {(JUNE_MS, JUNE_MS + 30 * DAY_MS)}
+    assert [row["spent_nusd"] for row in months([], today * DAY_MS)] == [0]
+
+
+def test_a_class_pays_for_its_good_requests_alone() -> None:
+    """All of its cost over the good ones; a class nobody asked for has no row."""
+    classes = (SloClass("gold", 0.9, ttft_us=1), SloClass("unused", 0.9, e2e_us=2))
+    row = {
+        "slo_class": "gold", "good": 8, "missed": 1, "failed": 1, "left_out": 5, "missed_ttft": 1, "missed_tpot": 0,
+        "missed_e2e": 0, "good_input_tokens": 900, "good_output_tokens": 100, "missed_output_tokens": 25,
+        "all_output_tokens": 125,
+    }  # fmt: skip
+
+    (made,) = goodput_rows([row], [{"slo_class": "gold", "cost_nusd": 4_000_000}], classes)
+
+    assert slo_parameters(classes) == {
+        "slo_classes": ["gold", "unused"], "slo_ttft_us": [1, None], "slo_tpot_us": [None, None],
+        "slo_e2e_us": [None, 2],
+    }  # fmt: skip
+    assert (made["attainment"], made["usd_per_good_request"], made["missed_usd"]) == (0.8, 0.0005, 0.0008)
+    assert made["usd_per_million_good_tokens"] == pytest.approx(4.0)
+    assert made["burn_rate"] == pytest.approx(2.0)

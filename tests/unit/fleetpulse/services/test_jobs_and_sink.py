@@ -1,0 +1,118 @@
+"""What the services hand to the host and to their children."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleetpulse.services import jobs_and_sink as services
+from fleetpulse.services.jobs_and_sink import JOBS, _alerts, _arguments, _costs, _finals, partitions_of
+from runtime.config import load
+from runtime.health import STILL_MAX_S, Check, Heartbeat
+from schemas.contract.topics import BY_NAME, state_topic
+from schemas.errors import FleetpulseError
+from stream_jobs.alerts.step import AlertStep
+from stream_jobs.costs.step import CostStep
+
+EXAMPLE_BUDGETS = Path(services.__file__).parents[1] / "data" / "budgets" / "example.yaml"
+
+
+@pytest.mark.parametrize(
+    ("health_port", "told"),
+    [(None, []), (0, [0, 0, 0, 0]), (9_100, [9_100, 9_101, 9_102, 9_103])],
+    ids=["no port", "any port", "one after the other"],
+)
+def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, told: list[int]) -> None:
+    """Rules and budgets are for the alert job alone, prices for the cost job."""
+    files = {name: Path(f"{name}.yaml") for name in ("rules", "prices", "budgets")}
+
+    found = [_arguments(job, "bare", "w", health_port, place, files) for place, job in enumerate(JOBS)]
+
+    assert [words[:6] for words in found] == [("jobs", job, "--shell", "bare", "--name", "w") for job in JOBS]
+    assert [int(words[7]) for words in found if "--health-port" in words] == told
+    told_files = [words[6 + 2 * (health_port is not None) :] for words in found]
+    alerts = ("--rules", "rules.yaml", "--budgets", "budgets.yaml")
+    assert told_files == [(), (), alerts, ("--prices", "prices.yaml")]
+
+
+def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path) -> None:
+    """Whatever it reads is in the contract; what is written by jobs has holes in its offsets."""
+    config = load({"data_dir": str(tmp_path)})
+
+    setup = _finals(config)
+
+    assert {step.name for step in setup.steps.values()} == {"finals"}
+    assert all(state_topic("finals", topic) in BY_NAME for topic in setup.steps)
+    assert [topic for topic in setup.steps if not BY_NAME[topic].log_append_time] == list(setup.transactional)
+    assert setup.outputs == {"window.finals": 1}
+    assert partitions_of(config)["window.finals"] == 1
+
+
+def test_the_alert_job_takes_rules_of_ones_own(tmp_path: Path) -> None:
+    """One log in, one out; both are transactional. Rules are read before anything is joined."""
+    config = load({"data_dir": str(tmp_path)})
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules: [{name: x, kind: nonsense}]\n")
+
+    setup = _alerts(config, {})
+
+    assert [(topic, type(step)) for topic, step in setup.steps.items()] == [("window.finals", AlertStep)]
+    assert (setup.transactional, setup.outputs) == (("window.finals",), {"alerts": 1})
+    with pytest.raises(FleetpulseError, match="nonsense"):
+        _alerts(config, {"rules": rules})
+
+
+def test_the_alert_job_reads_budgets_before_anything_is_joined(tmp_path: Path) -> None:
+    """Of the flag, else of the configuration; a mistake stops the start with file and line."""
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("budgets:\n- {name: a, amount: 5 EUR}\n")
+    config = load({"data_dir": str(tmp_path), "budgets": str(wrong)})
+
+    _alerts(config, {"budgets": EXAMPLE_BUDGETS})
+
+    with pytest.raises(FleetpulseError, match=r"wrong\.yaml:2: budgets.a.amount: '5 EUR' must be like"):
+        _alerts(config, {})
+
+
+def test_the_cost_job_reads_prices_before_anything_is_joined(tmp_path: Path) -> None:
+    """One log in, one out; a price file with a mistake stops the start."""
+    config = load({"data_dir": str(tmp_path)})
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("gpu_hour: [{gpu: H100, periods: nonsense}]\n")
+
+    setup = _costs(config, {})
+
+    assert [(topic, type(step)) for topic, step in setup.steps.items()] == [("window.partials", CostStep)]
+    assert (setup.transactional, setup.outputs) == (("window.partials",), {"costs": 4})
+    assert state_topic("costs", "window.partials") in BY_NAME
+    with pytest.raises(FleetpulseError, match=r"gpu_hour\.periods: must be a list"):
+        _costs(config, {"prices": prices})
+
+
+def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked from another thread while the loop stands still; without a port nobody asks."""
+    now_s = [0.0]
+    checks: dict[str, Check] = {}
+
+    @contextlib.contextmanager
+    def server(*, port: int, alive: Check, ready: Check) -> Iterator[None]:
+        checks.update(alive=alive, ready=ready)
+        yield
+
+    monkeypatch.setattr(services, "HealthServer", server)
+    monkeypatch.setattr(services, "Heartbeat", lambda: Heartbeat(now_s=lambda: now_s[0]))
+
+    async def body() -> list[str | None]:
+        seen = [checks["alive"]()]
+        now_s[0] += STILL_MAX_S + 1
+        return [*seen, checks["alive"](), checks["ready"]()]
+
+    with services._health(9_100, lambda: "waits"):
+        before = checks["alive"]()
+        seen = asyncio.run(body())
+
+    assert [before, *seen] == [None, None, "the event loop has stood still for 61 s", "waits"]

@@ -1,0 +1,91 @@
+"""Children are started, watched, restarted and stopped by their own ids."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fleetpulse.services.processes import Command, Processes
+from runtime import priority
+
+
+def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    """A child that may be restarted comes back under a new id; one that may not stays down."""
+    with Processes(tmp_path) as processes:
+        first = processes.start(Command("a", ("--help",)))
+        processes.start(Command("b", ("--help",), restart=False))
+        processes._children["a"].process.wait(30)
+        processes._children["b"].process.wait(30)
+        processes._children["a"].started_s -= 10
+
+        started = processes.tend()
+
+        assert started == ["a"]
+        assert processes.pid("a") != first
+        assert processes.restarts("a") == 1
+        assert processes.pid("b") is None
+        assert processes.exit_code("b") == 0
+
+
+def test_a_signal_to_a_dead_child_goes_nowhere(tmp_path: Path) -> None:
+    """Only a running child is signalled, so that a recycled process id is never hit."""
+    with Processes(tmp_path) as processes:
+        processes.start(Command("a", ("--help",), restart=False))
+        processes._children["a"].process.wait(30)
+
+        assert processes.signal("a", signal.SIGKILL) is False
+
+
+def test_what_a_child_says_is_in_its_log(tmp_path: Path) -> None:
+    """Each child writes to one log file whose end can be shown."""
+    with Processes(tmp_path) as processes:
+        processes.start(Command("a", ("no-such-command",), restart=False))
+        processes._children["a"].process.wait(30)
+
+        assert "No such command" in processes.tail("a")
+
+
+def test_a_child_that_is_struck_off_stays_down(tmp_path: Path) -> None:
+    """A child killed for good is no longer tended."""
+    with Processes(tmp_path) as processes:
+        processes.start(Command("a", ("--help",)))
+
+        processes.strike_off("a")
+
+        assert processes.names() == ()
+        assert processes.tend() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nice"),
+    [
+        (("sink", "--raw"), priority.BULK),
+        (("simulate", "--load", "bulk"), priority.BULK),
+        (("jobs", "windows", "--name", "a"), priority.BEHIND),
+        (("jobs", "costs"), priority.BEHIND),
+        (("jobs", "finals"), 0),
+        (("jobs", "alerts"), 0),
+        (("agent",), 0),
+    ],
+)
+def test_what_nobody_waits_for_steps_back(arguments: tuple[str, ...], nice: int) -> None:
+    """Finals, alerts and edges are what somebody waits for."""
+    assert Command("a", arguments).nice == nice
+
+
+def test_a_child_steps_back_when_it_is_started_and_started_again(tmp_path: Path) -> None:
+    """The parent does not."""
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    with Processes(tmp_path) as processes:
+        first = os.getpriority(os.PRIO_PROCESS, processes.start(Command("a", ("sink", "--help"))))
+        processes._children["a"].process.wait(30)
+        processes._children["a"].started_s -= 10
+        processes.tend()
+        pid = processes.pid("a")
+        assert pid is not None
+
+        assert (first, os.getpriority(os.PRIO_PROCESS, pid)) == (max(mine, priority.BULK),) * 2
+        assert os.getpriority(os.PRIO_PROCESS, 0) == mine

@@ -1,0 +1,112 @@
+"""The shell of the proxy: upstreams of the command line, the secret of tenants, the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from pathlib import Path
+
+import pytest
+
+from fleetpulse.services import proxy
+from fleetpulse.services.proxy import Watched, quiet_collector, run_on_fast_loop, run_proxy, secret_of, upstream_of
+from producers.proxy.server import ProxyServer
+from runtime import logs
+from runtime.counters import Counters
+from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from schemas.errors import ConfigError
+
+
+def test_upstreams_of_the_command_line() -> None:
+    """A URL, with a weight behind an equals sign where it has one."""
+    assert upstream_of("http://e:1") == {"url": "http://e:1"}
+    assert upstream_of("http://e:1=3") == {"url": "http://e:1", "weight": 3}
+    with pytest.raises(ConfigError, match="whole number"):
+        upstream_of("http://e:1=half")
+
+
+def test_without_an_upstream_nothing_starts() -> None:
+    """The text names the flag."""
+    with pytest.raises(ConfigError, match="--upstream"):
+        run_proxy((), {}, None)
+
+
+def test_a_bad_upstream_is_named() -> None:
+    """With its key and its bound."""
+    with pytest.raises(ConfigError, match=r"proxy\.upstreams\.0\.url"):
+        run_proxy(("e:1",), {}, None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "setting", "port"),
+    [(None, None, None), (None, "9105", 9105), (0, "9105", 0), (9106, None, 9106)],
+    ids=["nowhere", "setting", "the flag counts before", "flag"],
+)
+def test_where_health_is_told(
+    monkeypatch: pytest.MonkeyPatch, flag: int | None, setting: str | None, port: int | None
+) -> None:
+    """By the flag or the setting; by neither on no port."""
+    asked: list[int | None] = []
+    if setting is not None:
+        monkeypatch.setenv("FLEETPULSE_PROXY__HEALTH_PORT", setting)
+
+    def health(port: int | None, watched: Watched) -> contextlib.nullcontext[None]:
+        asked.append(port)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(proxy, "_health", health)
+    monkeypatch.setattr(proxy, "run_on_fast_loop", lambda serving: serving.close())
+    monkeypatch.setattr(logs, "configure", lambda process: None)
+    run_proxy(("http://e:1",), {"health_port": flag}, None)
+
+    assert asked == [port]
+
+
+def test_a_secret_is_made_once(tmp_path: Path) -> None:
+    """Readable by its owner alone; the second proxy reads the first one's; a configured one counts before."""
+    folder = tmp_path / "data"
+
+    first, second = secret_of(ProxyConfig(), folder), secret_of(ProxyConfig(), folder)
+
+    (file,) = folder.iterdir()
+    assert first == second == file.read_bytes()
+    assert len(first) == 64
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert secret_of(ProxyConfig(tenant_secret="told"), folder) == b"told"  # type: ignore[arg-type]
+
+
+def test_the_fast_loop_is_uvloop() -> None:
+    """Where it is installed."""
+    told: list[str] = []
+
+    async def main() -> None:
+        told.append(type(asyncio.get_running_loop()).__module__)
+
+    run_on_fast_loop(main())
+
+    assert told == ["uvloop"]
+
+
+def test_the_collector_is_quiet() -> None:
+    """What start-up made is left out, and the thresholds are high."""
+    before = gc.get_threshold()
+    try:
+        quiet_collector()
+        assert gc.get_threshold() == (50_000, 20, 100)
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+
+
+def test_before_there_is_a_proxy_it_lives_and_is_not_ready() -> None:
+    """Afterwards it is asked itself."""
+    watched = Watched()
+    before = (watched.alive(), watched.ready())
+    config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1"),))
+
+    watched.server = ProxyServer(config, [].append, host="h", tenant_secret=b"s", counters=Counters())
+
+    assert before == (None, "starting")
+    assert (watched.alive(), watched.ready()) == (None, "not listening yet")

@@ -1,0 +1,79 @@
+"""What ``fleetpulse query`` asks: names, places, ranges."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetpulse import queries
+from fleetpulse.cli import app
+from fleetpulse.sql.query import Query, places, query_of
+from schemas.errors import ConfigError
+
+NOW_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
+
+
+def test_sql_is_taken_as_it_is() -> None:
+    """Nothing is added, and without places no parameters are sent."""
+    assert query_of(" SELECT 1 ", (), NOW_MS, HOUR_MS) == Query("SELECT 1", {})
+
+
+def test_a_name_is_its_query_over_the_range() -> None:
+    """``--last`` fills the places that mean it."""
+    found = query_of("throughput_by_model", (), NOW_MS, HOUR_MS)
+
+    assert found.sql == queries.text("throughput_by_model")
+    assert found.parameters == {"from_ms": str(NOW_MS - HOUR_MS), "to_ms": str(NOW_MS)}
+
+
+def test_a_parameter_goes_before_the_range_and_is_not_written_into_the_sql() -> None:
+    """The value stays beside the query, whatever it holds."""
+    sql = "SELECT {who:String}, {from_ms:Int64}"
+
+    assert query_of(sql, ("who=x'; DROP TABLE t; --", "from_ms=7"), NOW_MS, HOUR_MS) == Query(
+        sql, {"who": "x'; DROP TABLE t; --", "from_ms": "7"}
+    )
+
+
+def test_a_range_does_not_begin_before_the_epoch() -> None:
+    """However far back it is query_of for."""
+    assert query_of("SELECT {from_ms:Int64}", (), 5, 10).parameters == {"from_ms": "0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "says"),
+    [
+        ("percentiles_bymodel", (), "percentiles_by_model"),
+        ("../demo/run", (), "neither SQL nor a ready-made query"),
+        ("SELECT {a:Int64}", (), r"a \(Int64\).*must be given"),
+        ("SELECT {model:String}", ("modle=x",), "must be a place of the query: model"),
+        ("SELECT 1", ("a=1",), "it has none"),
+        ("SELECT {a:Int64}", ("a",), "must be name=value"),
+        ("SELECT {a:Int64}", ("=1",), "must be name=value"),
+    ],
+    ids=["nearly a name", "a path", "missing", "misspelt", "no places", "no value", "no name"],
+)
+def test_what_cannot_be_asked_says_what_would_be_right(text: str, params: tuple[str, ...], says: str) -> None:
+    """Before the server is query_of."""
+    with pytest.raises(ConfigError, match=says):
+        query_of(text, params, NOW_MS, HOUR_MS)
+
+
+def test_places_have_their_types() -> None:
+    """Types with brackets and spaces too."""
+    assert places("{a:Array(String)} {b : DateTime64(3, 'UTC')}") == {"a": "Array(String)", "b": "DateTime64(3, 'UTC')"}
+
+
+def test_without_sql_the_ready_made_queries_are_listed() -> None:
+    """Every name with what it answers and its parameters."""
+    done = CliRunner().invoke(app, ["query", "--json"])
+
+    listed = json.loads(done.output)
+    assert (done.exit_code, tuple(one["name"] for one in listed)) == (0, queries.names())
+    assert next(one for one in listed if one["name"] == "errors_by_kind") == {
+        "name": "errors_by_kind",
+        "says": "Why requests failed over a range, and where.",
+        "params": {"from_ms": "Int64", "to_ms": "Int64"},
+    }

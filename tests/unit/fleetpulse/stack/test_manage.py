@@ -1,0 +1,32 @@
+"""Commands that the stack advises are ready to be copied into a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleetpulse.stack.manage import kill
+from fleetpulse.stack.report import command_for
+from schemas.errors import StackError
+
+
+@pytest.mark.parametrize(
+    ("folder", "command"),
+    [
+        ("/data", "fleetpulse up --data-dir /data"),
+        ("/a b", "fleetpulse up --data-dir '/a b'"),
+        ("/it's", """fleetpulse up --data-dir '/it'\"'\"'s'"""),
+    ],
+)
+def test_a_folder_is_quoted(folder: str, command: str) -> None:
+    """Whatever is in its name."""
+    assert command_for("up", Path(folder)) == command
+
+
+def test_a_folder_without_a_stack_is_told_how_to_get_one(tmp_path: Path) -> None:
+    """With its own name in the command."""
+    folder = tmp_path / "a b"
+
+    with pytest.raises(StackError, match=r"start one: fleetpulse up --data-dir '.*/a b'$"):
+        kill(folder, "kafka")

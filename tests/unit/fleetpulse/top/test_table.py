@@ -1,0 +1,217 @@
+"""The table of ``fleetpulse top``: figures, sorting, keys."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fleetpulse.top import screen as top_screen
+from fleetpulse.top.table import COLUMNS, HEADINGS, KEYS, Row, View, screen, summary, table_of
+from runtime.clock import VirtualClock
+from schemas.errors import UnavailableError
+
+
+def gpu(host: str | None, number: int, **changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "host": host,
+        "gpu_uuid": f"GPU-{number}",
+        "gpu_model": "H100",
+        "model": "llama",
+        "workload": "inference",
+        "age_ms": 1_500,
+        "util_gpu_pct": 50,
+        "memory_used_bytes": 60,
+        "memory_total_bytes": 80,
+        "power_mw": 350_000,
+        "power_limit_mw": 700_000,
+        "temperature_c": 60,
+        "engine_running": 3,
+        "engine_waiting": 0,
+        "engine_kv_used_ppm": 250_000,
+        "host_cpu_busy_ppm": 100_000,
+    }
+    return row | changes
+
+
+FLEET = (
+    gpu("b", 1, util_gpu_pct=None, power_mw=None, temperature_c=40),
+    gpu("a", 2, util_gpu_pct=90, engine_waiting=7),
+    gpu("a", 3, util_gpu_pct=10, model="qwen"),
+)
+
+
+def test_a_row_has_every_column_in_the_units_of_the_heading() -> None:
+    """Watts, percent, seconds; shares from used and total."""
+    (row,) = table_of(FLEET[1:2], View())
+
+    assert row == {
+        "host": "a",
+        "gpu": "GPU-2",
+        "type": "H100",
+        "model": "llama",
+        "util %": 90,
+        "mem %": 75.0,
+        "power W": 350.0,
+        "of limit %": 50.0,
+        "temp C": 60,
+        "running": 3,
+        "waiting": 7,
+        "kv %": 25.0,
+        "cpu %": 10.0,
+        "age s": 1.5,
+    }
+
+
+def test_a_host_folds_its_gpus() -> None:
+    """Means of shares, sums of power, the greatest of temperatures and queues, names or how many."""
+    first, second = table_of(FLEET, View("host", "host"))
+
+    assert (first["host"], first["gpu"], first["util %"], first["power W"], first["waiting"]) == (
+        "a",
+        2,
+        50.0,
+        700.0,
+        7,
+    )
+    assert first["model"] == "2 of them"
+    assert (second["host"], second["util %"], second["power W"], second["temp C"]) == ("b", None, None, 40)
+
+
+@pytest.mark.parametrize(
+    ("view", "order"),
+    [
+        (View(), ["GPU-2", "GPU-3", "GPU-1"]),
+        (View(rising=True), ["GPU-3", "GPU-2", "GPU-1"]),
+        (View(sort="host"), ["GPU-2", "GPU-3", "GPU-1"]),
+        (View(sort="host", rising=True), ["GPU-1", "GPU-2", "GPU-3"]),
+        (View(sort="temp C"), ["GPU-2", "GPU-3", "GPU-1"]),
+    ],
+    ids=["most first", "least first", "names rise", "names fall", "equal ones by host and GPU"],
+)
+def test_rows_are_sorted_and_the_unknown_come_last(view: View, order: list[str]) -> None:
+    """Whichever way round."""
+    assert [row["gpu"] for row in table_of(FLEET, view)] == order
+
+
+def test_every_column_sorts_hosts_and_gpus() -> None:
+    """No column mixes what cannot be compared, unknown names included."""
+    fleet = (*FLEET, gpu(None, 4, model=None, engine_waiting=None, memory_total_bytes=0))
+
+    shown = {(heading, by): len(table_of(fleet, View(by, heading))) for heading in HEADINGS for by in ("gpu", "host")}
+
+    assert shown == {(heading, by): 4 if by == "gpu" else 3 for heading in HEADINGS for by in ("gpu", "host")}
+
+
+@pytest.mark.parametrize(
+    ("key", "after"),
+    [
+        ("q", None),
+        ("\x1b", None),
+        ("\t", View("host", "util %", False, 0)),
+        ("t", View("gpu", "temp C", False, 0)),
+        ("u", View("gpu", "util %", True, 0)),
+        ("i", View("gpu", "util %", True, 0)),
+        ("j", View("gpu", "util %", False, 6)),
+        ("J", View("gpu", "util %", False, 15)),
+        ("^", View("gpu", "util %", False, 0)),
+        ("?", View("gpu", "util %", False, 5)),
+    ],
+    ids=[
+        "q ends",
+        "Escape ends",
+        "hosts",
+        "other column",
+        "same column turns",
+        "turn",
+        "down",
+        "page",
+        "up",
+        "nothing",
+    ],
+)
+def test_keys_change_the_view(key: str, after: View | None) -> None:
+    """From row 5 of 25 with ten on a page."""
+    assert View(first=5).pressed(key, 25, 10) == after
+
+
+def test_the_end_of_the_table_stays_on_the_screen() -> None:
+    """Paging down stops where the last page is full, and at the top of a short table."""
+    last = View(first=14).pressed("J", 20, 10)
+    short = View().pressed("J", 3, 10)
+
+    assert last is not None
+    assert short is not None
+    assert (last.first, short.first) == (10, 0)
+
+
+def test_no_key_means_two_things() -> None:
+    """Keys of columns are single letters that no command has."""
+    assert len(KEYS) == sum(bool(column.key) for column in COLUMNS)
+    assert set(KEYS).isdisjoint("qijJK^\t \x1b")
+
+
+def test_one_line_tells_of_the_whole_fleet() -> None:
+    """Unknown figures are left out of means and sums; those that fell silent are counted."""
+    assert summary(FLEET) == "2 hosts, 3 GPUs, 50 % busy, 0.7 kW"
+    assert summary([gpu("a", 1, age_ms=30_001, util_gpu_pct=None)]) == (
+        "1 hosts, 1 GPUs, – % busy, 0.35 kW, 1 silent for 30 s"
+    )
+
+
+def test_a_name_is_never_markup() -> None:
+    """Whatever a host calls itself; the page ends where it should."""
+    console = Console(file=io.StringIO(), width=240)
+
+    console.print(screen((gpu("[/red]x\x1b[31m", 1), *FLEET), View(sort="host", rising=True), 2))
+
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "b" in text
+    assert "GPU-2" in text
+    assert "GPU-3" not in text
+    console.print(screen((gpu("[/red]x\x1b[31m", 1),), View(), 5))
+    assert "[/red]x\\x1b[31m" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+class Fleet:
+    """Answers once, then is away once, then answers again."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self) -> Sequence[Row]:
+        self.asked += 1
+        if self.asked == 2:
+            raise UnavailableError("ClickHouse is away")
+        return FLEET
+
+
+class Ticking(VirtualClock):
+    """A second passes at every look."""
+
+    def monotonic_s(self) -> float:
+        self.advance(1_000)
+        return super().monotonic_s()
+
+
+def test_the_screen_asks_again_survives_an_outage_and_ends_by_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal of its own: keys come one by one, and the terminal is as it was afterwards."""
+    ours, theirs = pty.openpty()
+    fleet = Fleet()
+    console = Console(file=io.StringIO(), width=240, height=30, force_terminal=True)
+    with os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        before = top_screen.termios.tcgetattr(terminal)
+        os.write(ours, b"tj\tq")
+        top_screen.run(fleet, View(), console, Ticking(), every_s=1.0)
+        after = top_screen.termios.tcgetattr(terminal)
+    os.close(ours)
+
+    assert fleet.asked == 4
+    assert "as of before: ClickHouse is away" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert after == before

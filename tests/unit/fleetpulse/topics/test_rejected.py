@@ -1,0 +1,94 @@
+"""Replay of rejected records: what is sent, what is left alone, and that nothing is sent twice."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetpulse.topics.rejected import Again, Journal, check_reason, plan_of
+from schemas.errors import ConfigError
+
+NOTHING = {"cut": 0, "single": 0, "unnamed": 0, "empty": 0}
+
+
+def row(number: int) -> dict[str, Any]:
+    value = b64encode(b"\xff%d" % number).decode()
+    return {
+        "place": f"log/0/{number}/0",
+        "topic": "llm.requests",
+        "partition": 3,
+        "schema": "llm.requests/1",
+        "content_type": "application/x-ndjson",
+        "value": value,
+    }
+
+
+def test_whole_records_are_sent_as_they_were() -> None:
+    """Bytes, schema, format, topic and partition."""
+    plan = plan_of("syntax", [row(1)], NOTHING, frozenset(), 10)
+
+    assert plan.records == (Again("log/0/1/0", "llm.requests", 3, "llm.requests/1", "application/x-ndjson", b"\xff1"),)
+
+
+def test_what_was_sent_before_is_left_alone_and_does_not_use_up_the_limit() -> None:
+    """The limit bounds what is sent now, oldest first."""
+    plan = plan_of("syntax", [row(1), row(2), row(3), row(4)], NOTHING, frozenset({"log/0/1/0", "log/0/3/0"}), 1)
+
+    assert [record.place for record in plan.records] == ["log/0/2/0"]
+    assert plan.sent_before == 2
+
+
+def test_the_sentence_names_what_is_left_alone_and_why() -> None:
+    """Only what there is."""
+    plan = plan_of("syntax", [row(1), row(2)], {**NOTHING, "cut": 4, "single": 7}, frozenset({"log/0/1/0"}), 10)
+
+    assert plan.text(sent=False) == (
+        "1 whole records were rejected as syntax and can be sent again; left alone: 1 sent again before, 4 of which not"
+        " all bytes were kept (rejected_bytes_kept_max), 7 single events of records whose other events count"
+    )
+    assert plan.text(sent=True).startswith("sent 1 whole records again, without identity")
+
+
+def test_nothing_left_alone_is_not_mentioned() -> None:
+    """The short case is short."""
+    plan = plan_of("syntax", [], NOTHING, frozenset(), 10)
+
+    assert plan.text(sent=False) == "0 whole records were rejected as syntax and can be sent again"
+    assert plan.as_dict(sent=False) == {
+        "reason": "syntax",
+        "sent": False,
+        "records": 0,
+        "left_alone": {"sent_before": 0, **NOTHING},
+    }
+
+
+def test_the_journal_keeps_what_was_noted(tmp_path: Path) -> None:
+    """Also for the next process; none there yet is none noted."""
+    journal = Journal(tmp_path / "folder" / "replayed")
+    before = journal.places()
+
+    journal.note("log/0/1/0")
+    journal.note("log/0/2/0")
+
+    assert before == frozenset()
+    assert Journal(tmp_path / "folder" / "replayed").places() >= {"log/0/1/0", "log/0/2/0"}
+
+
+def test_a_journal_line_cut_off_by_a_crash_matches_no_other_record(tmp_path: Path) -> None:
+    """Record 1 is not taken for noted because the crash left the beginning of record 12."""
+    path = tmp_path / "replayed"
+    path.write_bytes(b"log/0/7/0\nlog/0/1")
+
+    plan = plan_of("syntax", [row(1), row(7)], NOTHING, Journal(path).places(), 10)
+
+    assert [record.place for record in plan.records] == ["log/0/1/0"]
+
+
+@pytest.mark.parametrize("reason", ["nonsense", "", "Syntax"])
+def test_reasons_are_of_the_closed_set(reason: str) -> None:
+    """Others are one sentence that lists the set."""
+    with pytest.raises(ConfigError, match=r"--reason = .* must be one of too_large, "):
+        check_reason(reason, "--reason")

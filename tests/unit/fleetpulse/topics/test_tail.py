@@ -1,0 +1,152 @@
+"""Records as JSON lines: events, and what is shown of everything that is no event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import ConsumerRecord
+from aiokafka.errors import KafkaConnectionError
+
+from fleetpulse.topics import tail as module
+from fleetpulse.topics.tail import lines_of, name_error, tail_topic
+from runtime import kafka_clients
+from runtime.config import KafkaConfig
+from schemas.codec.build import block_from_rows
+from schemas.codec.wire import encode
+from schemas.contract.headers import CONTENT_TYPES, NATIVE, NDJSON
+from schemas.errors import UnavailableError
+from schemas.events.event_types import BY_TOPIC
+from schemas.limits import Limits
+
+EVENT = BY_TOPIC["gpu.events"]
+ROW = {"at_ms": 5, "host": "a", "gpu_uuid": "g", "kind": "xid", "severity": "info", "origin": "measured"}
+NAMES = ["books", "gpu.events", "gpu.samples", "llm.requests", "window.partials"]
+
+
+def record(value: bytes | None, headers: dict[str, bytes | None], key: bytes | None = None) -> ConsumerRecord:
+    size = -1 if value is None else len(value)
+    return ConsumerRecord("t", 3, 9, 0, 1, key, value, None, -1, size, tuple(headers.items()))
+
+
+def shown(value: bytes | None, headers: dict[str, bytes | None], key: bytes | None = None) -> list[dict[str, Any]]:
+    lines = [orjson.loads(line) for line in lines_of(record(value, headers, key))]
+    assert all((line.pop("_partition"), line.pop("_offset")) == (3, 9) for line in lines)
+    return lines
+
+
+def labelled(content_type: str = NDJSON, schema: str = EVENT.schema) -> dict[str, bytes | None]:
+    return {"schema": schema.encode(), "content-type": content_type.encode()}
+
+
+@pytest.mark.parametrize("content_type", CONTENT_TYPES)
+def test_events_are_a_line_each_in_every_format(content_type: str) -> None:
+    """The same lines whatever they travelled in."""
+    value = encode(content_type, EVENT.fields, block_from_rows(EVENT.fields, [ROW, {**ROW, "at_ms": 6}]))
+
+    lines = shown(value, labelled(content_type))
+
+    assert [line["at_ms"] for line in lines] == [5, 6]
+    assert {name: lines[0][name] for name in ROW} == ROW
+
+
+def test_a_bad_event_among_good_ones_costs_its_own_line() -> None:
+    """It says why and shows what was sent."""
+    lines = shown(orjson.dumps(ROW) + b"\n{oops\n" + orjson.dumps(ROW), labelled())
+
+    assert [line.get("at_ms") for line in lines] == [5, None, 5]
+    assert lines[1]["_unreadable"].startswith("syntax: not JSON")
+    assert lines[1]["_event"] == "{oops"
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        (labelled(schema="gpu.events/9"), "unknown_schema: 'gpu.events/9' is not in the contract"),
+        (labelled("text/csv"), "unknown_format"),
+        (labelled(NATIVE), "syntax"),
+    ],
+    ids=["a schema nobody knows", "a format nobody knows", "bytes that are not what the header says"],
+)
+def test_an_unreadable_record_is_one_line_that_says_why(headers: dict[str, bytes | None], why: str) -> None:
+    """With its headers, its size and its first bytes."""
+    (line,) = shown(b"hello", headers)
+
+    assert line["_unreadable"].startswith(why)
+    assert line["_headers"] == {name: (value or b"").decode() for name, value in headers.items()}
+    assert (line["_bytes"], line["_begins"]) == (5, "hello")
+
+
+def test_a_tombstone_has_null_for_its_size() -> None:
+    """Its key tells what was removed."""
+    assert shown(None, {}, b"k") == [{"_key": "k", "_headers": {}, "_bytes": None}]
+
+
+def test_a_state_record_shows_key_and_headers_and_how_it_begins() -> None:
+    """Binary bytes as base64, no more than 96 of them."""
+    (line,) = shown(bytes(1_000), {"position": b"14"}, b"local/0/0")
+
+    assert (line["_key"], line["_headers"], line["_bytes"]) == ("local/0/0", {"position": "14"}, 1_000)
+    assert line["_begins"] == "base64:" + "A" * 128
+
+
+def test_hostile_headers_and_keys_are_shown_not_obeyed() -> None:
+    """No UTF-8, no value, control characters: still one JSON line."""
+    headers = {"a": b"\xff\x1b[31m", "b": None}
+
+    (line,) = shown(b"\x1b[31mred", headers, b"\xfe")
+
+    assert line["_headers"] == {"a": "\\xff\x1b[31m", "b": None}
+    assert line["_key"] == "\\xfe"
+    assert line["_begins"].startswith("base64:")
+
+
+def test_a_text_cut_inside_a_character_is_still_text() -> None:
+    """The cut at 96 bytes falls into the last character."""
+    (line,) = shown(b"x" * 95 + "é".encode(), {})
+
+    assert line["_begins"] == "x" * 95
+
+
+@pytest.mark.parametrize(
+    ("topic", "says"),
+    [
+        ("llm.request", "did you mean llm.requests"),
+        ("samples", "did you mean gpu.samples"),
+        ("zzz", "there are books, gpu.events, "),
+        ("", "there are books, gpu.events, "),
+    ],
+)
+def test_a_wrong_topic_is_told_the_names_near_it(topic: str, says: str) -> None:
+    """Or all of them, where none is near."""
+    assert says in str(name_error(topic, NAMES))
+
+
+def test_a_cluster_without_topics_says_how_to_make_them() -> None:
+    """The one thing to do then."""
+    assert "fleetpulse migrate" in str(name_error("books", []))
+
+
+async def test_fetches_are_bounded_before_there_is_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that unpacks to any size must not fill the memory of who looks at it; a client that fails is stopped."""
+    seen: list[object] = []
+
+    class Away:
+        def __init__(self, **_: object) -> None:
+            seen.append("made")
+
+        async def start(self) -> None:
+            raise KafkaConnectionError("refused")
+
+        async def stop(self) -> None:
+            seen.append("stopped")
+
+    monkeypatch.setattr(kafka_clients, "AIOKafkaConsumer", Away)
+    monkeypatch.setattr(module, "bound_fetches", seen.append)
+    limits = Limits()
+
+    with pytest.raises(UnavailableError, match="does not answer"):
+        await tail_topic(KafkaConfig(bootstrap="127.0.0.1:1"), "t", 1, follow=False, limits=limits)
+
+    assert seen == [limits, "made", "stopped"]

@@ -1,0 +1,37 @@
+"""The schedule of blows is seeded, even over the parts, and complete."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from lab.chaos.schedule import KILLS, Blow, schedule
+
+
+def test_kills_are_spread_evenly_over_the_five_parts() -> None:
+    """A hundred kills hit each of the five parts twenty times."""
+    counted = Counter(step.blow for step in schedule(100, seed=1))
+
+    assert {blow: counted[blow] for blow in KILLS} == dict.fromkeys(KILLS, 20)
+
+
+def test_the_same_seed_gives_the_same_schedule() -> None:
+    """A seed names one schedule; another seed names another."""
+    assert schedule(40, seed=7) == schedule(40, seed=7)
+    assert schedule(40, seed=7) != schedule(40, seed=8)
+
+
+def test_a_freeze_outlasts_the_group_session() -> None:
+    """A frozen worker sleeps longer than its six-second session, so it wakes as a zombie."""
+    freezes = [step for seed in range(20) for step in schedule(50, seed) if step.blow is Blow.FREEZE_WORKER]
+
+    assert freezes
+    assert all(step.lasts_s > 6.0 for step in freezes)
+
+
+def test_the_second_worker_joins_before_it_is_killed() -> None:
+    """Crew changes alternate, beginning with a join."""
+    for seed in range(20):
+        crew = [step.blow for step in schedule(60, seed) if step.blow in (Blow.DOUBLE_WORKER, Blow.SINGLE_WORKER)]
+
+        assert crew[::2] == [Blow.DOUBLE_WORKER] * len(crew[::2])
+        assert crew[1::2] == [Blow.SINGLE_WORKER] * len(crew[1::2])

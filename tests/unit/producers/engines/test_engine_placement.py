@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from producers.engines.placement import HostPlacement, Placement
+from producers.engines.processes import ProcessTable
+from producers.engines.target import EngineTarget, Job
+
+ONE = EngineTarget("one", "http://127.0.0.1:8000")
+TWO = EngineTarget("two", "http://127.0.0.1:8001")
+TABLE = ProcessTable(
+    listeners={8000: {10}, 8001: {20}},
+    parents={11: 10, 21: 20},
+    gpus={"G0": {11: "worker"}, "G1": {11: "worker", 21: "worker"}, "G2": {}},
+)
+IDLE = {"engine_id": None, "placement_group": "h", "workload": "idle"}
+
+
+def test_configured_placement_wins_field_by_field() -> None:
+    """What they leave open is taken from what was found."""
+    placement = Placement({"G0": {"engine_id": "mine", "workload": None}, "G9": {"workload": "training"}})
+    before = dict(placement)
+    placement.replace({"G0": {"engine_id": "found", "workload": "inference"}, "G1": IDLE})
+
+    assert before == {"G0": {"engine_id": "mine"}, "G9": {"workload": "training"}}
+    assert dict(placement) == {
+        "G0": {"engine_id": "mine", "workload": "inference"},
+        "G1": IDLE,
+        "G9": {"workload": "training"},
+    }
+
+
+def test_engines_come_and_go() -> None:
+    """The same object has the current placement."""
+    registry = HostPlacement("h", [Job("training", "train")])
+    placement = registry.placement
+
+    assert (dict(placement), registry.of("one")) == ({}, ((), "h"))
+
+    registry.saw_engine(ONE)
+    registry.saw_processes(TABLE)
+
+    assert registry.of("one") == (("G0", "G1"), "one")
+    assert dict(placement) == {
+        "G0": {"engine_id": "one", "placement_group": "one", "workload": "inference"},
+        "G1": {"engine_id": "one", "placement_group": "one", "workload": "inference"},
+        "G2": IDLE,
+    }
+
+    registry.saw_engine(TWO)
+
+    assert (registry.of("one"), registry.of("two")) == ((("G0", "G1"), "one+two"), (("G1",), "one+two"))
+    assert placement["G1"] == {"engine_id": None, "placement_group": "one+two", "workload": "inference"}
+    assert [registry.engine_of(pid) for pid in (11, 21, 99)] == ["one", "two", None]
+
+    registry.lost_engine("one")
+    registry.lost_engine("never there")
+
+    assert (registry.of("one"), registry.of("two")) == (((), "h"), (("G1",), "two"))
+    assert placement["G0"] == {"engine_id": None, "placement_group": "h", "workload": None}
+
+
+def test_a_target_that_changes_is_matched_anew() -> None:
+    """Its GPUs may be configured now."""
+    registry = HostPlacement("h")
+    registry.saw_processes(TABLE)
+    registry.saw_engine(ONE)
+    registry.saw_engine(replace(ONE, gpu_uuids=("G2",), placement_group="span"))
+
+    assert registry.of("one") == (("G2",), "span")
+    assert registry.placement["G2"] == {"engine_id": "one", "placement_group": "span", "workload": "inference"}
+
+
+def test_a_divided_gpu_and_all_its_devices_are_of_one_group() -> None:
+    """One bill: the GPU's own rows, devices of two engines, one that nobody holds and one that reports no processes."""
+    registry = HostPlacement("h")
+    registry.saw_processes(
+        ProcessTable(
+            listeners={8000: {10}, 8001: {20}},
+            gpus={"M0": {10: "vllm"}, "M1": {20: "vllm"}, "M2": {}, "M4": {}},
+            gpu_of={"M0": "G0", "M1": "G0", "M2": "G0", "M3": "G0", "M4": "G1"},
+        )
+    )
+    registry.saw_engine(ONE)
+    registry.saw_engine(TWO)
+
+    assert (registry.of("one"), registry.of("two")) == ((("M0",), "one+two"), (("M1",), "one+two"))
+    assert dict(registry.placement) == {
+        "G0": {"engine_id": None, "placement_group": "one+two", "workload": None},
+        "G1": {"engine_id": None, "placement_group": "h", "workload": None},
+        "M0": {"engine_id": "one", "placement_group": "one+two", "workload": "inference"},
+        "M1": {"engine_id": "two", "placement_group": "one+two", "workload": "inference"},
+        "M2": {"engine_id": None, "placement_group": "one+two", "workload": "idle"},
+        "M4": IDLE,
+    }
+
+
+OWN = replace(ONE, gpu_uuids=("G0", "G1"))
+
+
+def working(*pids: int, command: str = "vllm", listeners: dict[int, set[int]] | None = None) -> ProcessTable:
+    """Processes on both GPUs of ``OWN``."""
+    return ProcessTable(listeners or {}, gpus=dict.fromkeys(("G0", "G1"), dict.fromkeys(pids, command)))
+
+
+def workloads(registry: HostPlacement) -> list[tuple[str | None, str | None]]:
+    """Engine and workload of its GPUs."""
+    return [(place["engine_id"], place["workload"]) for place in dict(registry.placement).values()]
+
+
+STARTS, SERVES = [("one", "startup")] * 2, [("one", "inference")] * 2
+NOBODY = [(None, None)] * 2
+
+
+def test_an_engine_starts_from_its_first_work_on_its_gpus_to_its_first_answer() -> None:
+    """Its scrapes fail, and a process works there: the GPUs are its own, and not idle."""
+    registry = HostPlacement("h")
+    seen = []
+    for turn in (
+        lambda: registry.saw_processes(working(10)),  # not scraped yet
+        lambda: registry.silent_engine(OWN),
+        lambda: registry.saw_engine(OWN),
+        lambda: registry.saw_processes(working(10)),
+    ):
+        turn()
+        seen.append(workloads(registry))
+
+    assert seen == [NOBODY, STARTS, SERVES, SERVES]
+    assert registry.of("one") == (("G0", "G1"), "one")
+
+
+def test_an_engine_that_hangs_or_ended_does_not_start_and_one_with_another_process_does() -> None:
+    """As the tables of processes show it, each after a scrape of the engine failed."""
+    registry = HostPlacement("h")
+    registry.saw_engine(OWN)
+    registry.saw_processes(working(10, 11))
+    registry.silent_engine(OWN)
+    seen = []
+    for pids in ((10, 11), (11,), (11, 12), (), (12,)):
+        registry.saw_processes(working(*pids))
+        seen.append(workloads(registry)[0][1])
+
+    assert seen == ["inference", "inference", "inference", "inference", "startup"]
+
+
+def test_what_was_not_seen_serving_in_a_table_is_no_start() -> None:
+    """The engine answered and fell silent between two looks at processes: whose they are is not known."""
+    registry = HostPlacement("h")
+    registry.saw_engine(OWN)
+    registry.silent_engine(OWN)
+    registry.saw_processes(working(10))
+    unknown = workloads(registry)
+    registry.saw_engine(OWN)
+    registry.saw_processes(working(10))
+    registry.silent_engine(OWN)
+    registry.saw_processes(working(12))
+
+    assert (unknown, workloads(registry)) == (SERVES, STARTS)
+
+
+def test_work_of_others_on_an_engines_gpus_is_not_its_start() -> None:
+    """Of another engine that answers, or of a configured job; nor does an engine start that has no configured GPUs."""
+    beside = HostPlacement("h", [Job("training", "train")])
+    beside.saw_engine(TWO)
+    beside.saw_processes(working(20, listeners={8001: {20}}))
+    beside.silent_engine(OWN)
+    trains = HostPlacement("h", [Job("training", "train")])
+    trains.silent_engine(OWN)
+    trains.saw_processes(working(30, command="train.py"))
+    placeless = HostPlacement("h")
+    placeless.silent_engine(ONE)
+    placeless.saw_processes(working(10))
+
+    assert workloads(beside) == [("two", "inference")] * 2
+    assert workloads(trains) == [(None, "training")] * 2
+    assert workloads(placeless) == NOBODY

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.differences import plausible, share_ppm, since, summed
+from producers.host.files import CpuTimes, DiskCounters, HostFiles, NetworkCounters
+from producers.host.sampler import ByPsutil, HostReading, HostSampler, System, host_row
+from runtime.clock import VirtualClock
+from runtime.counters import Counters
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import HOST_SAMPLES
+
+FIRST = HostReading(
+    moment_ms=10_000,
+    cpu=CpuTimes(100.0, 5.0, 400.0),
+    load_1m=1.25,
+    processors=4,
+    memory_used_bytes=10,
+    memory_total_bytes=40,
+    swap_used_bytes=0,
+    swap_in_bytes=7,
+    swap_out_bytes=9,
+    stalled_us={"cpu_pressure_ppm": 5, "memory_pressure_ppm": 0, "memory_full_pressure_ppm": 900, "io_pressure_ppm": 0},
+    network=NetworkCounters({"eth0": 100}, {"eth0": 200}, {"eth0": 1}),
+    disks=DiskCounters({"sda": 10}, {"sda": 20}, {"sda": 30}, {"sda": 40}),
+)
+LEVELS = {
+    "load_1m_milli": 1_250,
+    "processors": 4,
+    "memory_used_bytes": 10,
+    "memory_total_bytes": 40,
+    "swap_used_bytes": 0,
+}
+
+
+def test_a_first_reading_has_levels_only() -> None:
+    """Differences and shares need a reading before."""
+    assert host_row(None, FIRST) == LEVELS
+
+
+def test_a_second_reading_has_differences_and_shares() -> None:
+    """Over the two seconds between them."""
+    now = replace(
+        FIRST,
+        moment_ms=12_000,
+        cpu=CpuTimes(102.0, 6.0, 408.0),
+        swap_in_bytes=4_103,
+        swap_out_bytes=10,
+        stalled_us={"cpu_pressure_ppm": 500_005, "memory_pressure_ppm": 1, "memory_full_pressure_ppm": 400},
+        network=NetworkCounters({"eth0": 1_100}, {"eth0": 2_200}, {"eth0": 4}),
+        disks=DiskCounters({"sda": 110}, {"sda": 220}, {"sda": 1_030}, {"sda": 3_040}),
+    )
+
+    assert host_row(FIRST, now) == LEVELS | {
+        "interval_ms": 2_000,
+        "cpu_busy_ppm": 250_000,
+        "cpu_iowait_ppm": 125_000,
+        "swap_in_bytes": 4_096,
+        "swap_out_bytes": 1,
+        "cpu_pressure_ppm": 250_000,
+        "memory_pressure_ppm": 0,
+        "memory_full_pressure_ppm": 200,
+        "io_pressure_ppm": None,
+        "network_tx_bytes": 1_000,
+        "network_rx_bytes": 2_000,
+        "network_errors": 3,
+        "disk_read_bytes": 100,
+        "disk_write_bytes": 200,
+        "disk_busy_ms": 1_000,
+        "disk_queue_milli": 1_500,
+    }
+
+
+@pytest.mark.parametrize("moment_ms", [10_000, 9_000, 10_000 + 3_600_001], ids=["no time", "backwards", "an hour"])
+def test_readings_too_far_apart_or_too_near_have_no_differences(moment_ms: int) -> None:
+    """They would belong to no window."""
+    assert host_row(FIRST, replace(FIRST, moment_ms=moment_ms)) == LEVELS
+
+
+def test_what_could_not_be_read_is_unknown() -> None:
+    """Neither 0 nor a guess."""
+    row = host_row(FIRST, HostReading(moment_ms=11_000))
+
+    assert {value for name, value in row.items() if name != "interval_ms"} == {None}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "growth"),
+    [(3, 10, 7), (10, 10, 0), (10, 3, 3), (None, 3, None), (3, None, None), (0, 0, 0)],
+    ids=["grown", "stood still", "restarted", "first reading", "not read", "zero is a value"],
+)
+def test_a_counter_grows_by_the_difference(before: int | None, now: int | None, growth: int | None) -> None:
+    """Lower than before means restarted: what it shows was counted since."""
+    assert since(before, now) == growth
+
+
+def test_a_new_device_counts_from_its_second_reading() -> None:
+    """An interface moved here brings its count along; one that went takes nothing back."""
+    assert summed({"a": 10, "gone": 5}, {"a": 13, "new": 1_000}) == 3
+    assert summed({"gone": 5}, {"new": 1_000}) is None
+    assert summed(None, {"a": 1}) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**12), st.booleans()), min_size=1, max_size=30))
+def test_differences_add_up_to_all_that_was_counted(steps: list[tuple[int, bool]]) -> None:
+    """Over any run of growth and restarts between readings, nothing is counted twice and nothing made up."""
+    counter, before, counted, truth = 0, 0, 0, 0
+    for growth, restarted in steps:
+        if restarted:
+            counter = 0
+        counter += growth
+        visible = not restarted or counter < before
+        if visible:
+            truth += growth
+        else:
+            truth += counter - before  # a restart hidden by more growth than before: the least that is sure
+        grown = since(before, counter)
+        assert grown is not None
+        counted += grown
+        before = counter
+
+    assert counted == truth
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "ppm"), [(1.0, 4.0, 250_000), (5.0, 4.0, 1_000_000), (-0.1, 4.0, 0), (0.0, 0.0, None)]
+)
+def test_a_share_lies_between_nothing_and_all(part: float, whole: float, ppm: int | None) -> None:
+    """Clocks of the kernel are not exact; without time passed there is no share."""
+    assert share_ppm(part, whole) == ppm
+
+
+def test_numbers_outside_their_bounds_are_unknown() -> None:
+    """One wrong value does not cost the sample."""
+    row, wrong = plausible(HOST_SAMPLES, {"cpu_busy_ppm": 1_000_001, "processors": 2, "disk_busy_ms": -1})
+
+    assert row == {"cpu_busy_ppm": None, "processors": 2, "disk_busy_ms": None}
+    assert wrong == ["cpu_busy_ppm", "disk_busy_ms"]
+
+
+@pytest.mark.parametrize("system", [HostFiles(), ByPsutil()], ids=["the kernel's files", "psutil"])
+def test_this_host_can_be_sampled(system: System) -> None:
+    """Real values fit the field table; the second sample covers the time since the first."""
+    clock = VirtualClock()
+    sampler = HostSampler({"host": "here", "region": None}, clock=clock, counters=Counters(), system=system)
+    first = sampler.sample(1_000)
+    clock.advance(1_000)
+    second = sampler.sample(2_000)
+
+    assert first["memory_total_bytes"] == psutil.virtual_memory().total
+    assert first["processors"] == psutil.cpu_count()
+    assert "interval_ms" not in first
+    assert second["interval_ms"] == 1_000
+    assert 0 < second["memory_used_bytes"] < second["memory_total_bytes"]
+    assert block_from_rows(HOST_SAMPLES.fields, [first, second]).rows == 2
+
+
+class WithoutNetwork(HostFiles):
+    """A system that refuses one field."""
+
+    def network(self) -> NetworkCounters:
+        """Never."""
+        raise PermissionError("no")
+
+
+def test_a_field_the_system_refuses_is_null_and_counted() -> None:
+    """Logged once, counted every time; the others are there."""
+    counters = Counters()
+    sampler = HostSampler({"host": "here"}, clock=VirtualClock(), counters=counters, system=WithoutNetwork())
+    sampler.sample(0)
+
+    row = sampler.sample(0)
+
+    assert row.get("network_tx_bytes") is None
+    assert row["memory_total_bytes"] > 0
+    assert counters.value("sampler_errors", sampler="host", field="network") == 2

@@ -1,0 +1,250 @@
+"""A publisher that fails: what comes meanwhile waits or is declared, and nothing is raised to who serves."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+
+from producers.batch import Batch
+from producers.publish.supervised import REOPEN, WAITING_EVENTS_MAX, SupervisedPublisher
+from runtime.clock import VirtualClock
+from runtime.counters import Counters
+from schemas.errors import ConfigError, ContractError, RejectedError
+
+TOPIC = "llm.requests"
+NO_WRITE = OSError(errno.EROFS, "Read-only file system")
+
+
+def batch(events: int = 1, value: bytes = b"v") -> Batch:
+    return Batch(TOPIC, "s/1", "t", b"h", events, value)
+
+
+class Spool:
+    def __init__(self) -> None:
+        self.declared: list[tuple[str, int]] = []
+        self.error: Exception | None = None
+
+    def shed(self, topic: str, events: int) -> None:
+        if self.error is not None:
+            raise self.error
+        self.declared.append((topic, events))
+
+
+class Double:
+    """A publisher that records, and fails where it is given an error."""
+
+    def __init__(self) -> None:
+        self.spool = Spool()
+        self.failure: BaseException | None = None
+        self.error: Exception | None = None
+        self.values: list[bytes] = []
+        self.left = ""
+
+    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+        if self.error is not None:
+            raise self.error
+        self.values.append(batch.value)
+        return True
+
+    async def close(self, drain_s: float) -> bool:
+        self.left = "closed"
+        if self.error is not None:
+            raise self.error
+        return True
+
+    async def abandon(self) -> None:
+        self.left = "abandoned"
+        raise NO_WRITE
+
+
+class Setting:
+    """``made`` publishers; ``errors`` of the next openings come first."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.made: list[Double] = []
+        self.clock, self.counters = VirtualClock(), Counters()
+        self.publisher = SupervisedPublisher(self._open, clock=self.clock, counters=self.counters, chance=lambda: 1.0)
+
+    async def _open(self) -> Double:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.made.append(Double())
+        return self.made[-1]
+
+    async def put(self, *batches: Batch) -> list[bool]:
+        return [await self.publisher.put(each.topic, each.key, each) for each in batches]
+
+    async def after(self, seconds: float) -> None:
+        """What the watching task does then."""
+        self.clock.advance(round(seconds * 1_000))
+        await self.publisher._look()
+
+    def counted(self, error: str = "OSError") -> tuple[float, float, float]:
+        """Whether it is down, its failures, the events shed."""
+        value = self.counters.value
+        return (
+            value("edge_publisher_down"),
+            value("edge_publisher_failures", error=error),
+            value("edge_events_shed", topic=TOPIC),
+        )
+
+
+async def started(setting: Setting) -> Setting:
+    await setting.publisher.start()
+    return setting
+
+
+async def test_a_disk_that_takes_no_spool_at_the_start_is_tried_again() -> None:
+    """Batches wait meanwhile, and go first and in order when it does."""
+    setting = await started(Setting(NO_WRITE, NO_WRITE))
+
+    put = await setting.put(batch(value=b"a"), batch(value=b"b"))
+    why, down = setting.publisher.why, setting.counted()
+    await setting.after(0.4)  # before its time
+    await setting.after(0.1)  # in vain
+    await setting.after(1.0)
+    await setting.put(batch(value=b"c"))
+
+    assert put == [True, True]
+    assert why is not None
+    assert "Read-only file system" in why
+    assert down == (1, 1, 0)
+    assert setting.made[0].values == [b"a", b"b", b"c"]
+    assert setting.publisher.why is None
+    assert setting.counted() == (0, 2, 0)
+    await setting.publisher.close(0.0)
+
+
+@pytest.mark.parametrize("error", [ConfigError("spool", "/s", "must be no other's"), ContractError("damaged")])
+async def test_what_a_person_must_change_ends_the_start(error: Exception) -> None:
+    """Where a person is there to read it; later it is tried again."""
+    with pytest.raises(type(error)):
+        await Setting(error).publisher.start()
+
+    setting = await started(Setting())
+    setting.made[0].failure = NO_WRITE
+    setting.errors.append(error)
+    await setting.after(0.0)
+    await setting.after(1.0)
+    await setting.after(1.0)
+
+    assert len(setting.made) == 2
+    assert setting.publisher.why is None
+    await setting.publisher.close(0.0)
+
+
+async def test_a_publisher_that_ended_by_itself_is_replaced() -> None:
+    """Left as a kill would leave it; whatever ended it, and though it cannot even be left in peace."""
+    setting = await started(Setting())
+    setting.made[0].failure = RuntimeError("a defect")
+
+    await setting.after(0.0)
+    put = await setting.put(batch(value=b"a"))
+    down = setting.counted("RuntimeError")
+    await setting.after(0.5)
+
+    assert (put, down) == ([True], (1, 1, 0))
+    assert setting.made[0].left == "abandoned"
+    assert setting.made[1].values == [b"a"]
+    await setting.publisher.close(0.0)
+
+
+async def test_the_batch_that_it_failed_on_is_shed_and_declared_once() -> None:
+    """Counted at once; in the books of the next one; the batches behind it wait."""
+    setting = await started(Setting())
+    setting.made[0].error = NO_WRITE
+
+    put = await setting.put(batch(3, b"a"), batch(value=b"b"))
+    shed = setting.counted()
+    await setting.after(0.5)
+
+    assert (put, shed) == ([False, True], (1, 1, 3))
+    assert setting.made[1].spool.declared == [(TOPIC, 3)]
+    assert setting.made[1].values == [b"b"]
+    assert setting.counted() == (0, 1, 3)
+    await setting.publisher.close(0.0)
+
+
+async def test_a_batch_that_the_spool_never_takes_costs_nothing_but_itself() -> None:
+    """It is declared, and the publisher stays."""
+    setting = await started(Setting())
+    (double,) = setting.made
+    double.error = RejectedError("too_large", "9 bytes; at most 8")
+
+    put = await setting.put(batch(5))
+    double.error = None
+    await setting.put(batch(value=b"b"))
+
+    assert put == [False]
+    assert (double.spool.declared, double.values) == ([(TOPIC, 5)], [b"b"])
+    assert setting.counted() == (0, 0, 5)
+    await setting.publisher.close(0.0)
+
+
+async def test_memory_is_bounded_while_it_is_down() -> None:
+    """On the bound all waits; what is beyond is shed, and declared with what else was."""
+    setting = await started(Setting(NO_WRITE))
+
+    put = await setting.put(batch(WAITING_EVENTS_MAX), batch(1), batch(1))
+    setting.publisher.shed(TOPIC, 4)
+    shed = setting.counted()
+    await setting.after(0.5)
+
+    assert (put, shed) == ([True, False, False], (1, 1, 6))
+    assert setting.made[0].values == [b"v"]
+    assert setting.made[0].spool.declared == [(TOPIC, 6)]
+    await setting.publisher.close(0.0)
+
+
+async def test_a_declaration_that_fails_is_declared_by_the_next() -> None:
+    """To who declares, nothing is raised."""
+    setting = await started(Setting())
+    setting.made[0].spool.error = NO_WRITE
+
+    setting.publisher.shed(TOPIC, 2)
+    setting.publisher.shed(TOPIC, 3)
+    await setting.after(0.5)
+
+    assert setting.made[1].spool.declared == [(TOPIC, 5)]
+    assert setting.counted() == (0, 1, 5)
+    await setting.publisher.close(0.0)
+
+
+async def test_pauses_grow_and_begin_again_after_a_long_life() -> None:
+    """Doubled up to the longest; a publisher that lived longer than that is taken for sound."""
+    setting = await started(Setting(*[NO_WRITE] * 9))
+    pauses = []
+    while setting.errors:
+        left = len(setting.errors)
+        begun_s = setting.clock.monotonic_s()
+        while len(setting.errors) == left:
+            await setting.after(0.5)
+        pauses.append(setting.clock.monotonic_s() - begun_s)
+    while not setting.made:
+        await setting.after(0.5)
+    setting.made[0].failure = NO_WRITE
+    await setting.after(REOPEN.max_s + 1)
+    await setting.after(0.5)
+
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert len(setting.made) == 2
+    await setting.publisher.close(0.0)
+
+
+async def test_the_end_raises_nothing_and_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """It is opened once more for what waits; what could not be kept by then stands in the log."""
+    saved, lost = await started(Setting(NO_WRITE)), await started(Setting(NO_WRITE, NO_WRITE))
+    failing = await started(Setting())
+    for setting in (saved, lost):
+        await setting.put(batch(2, b"a"))
+    failing.made[0].error = NO_WRITE
+
+    with caplog.at_level(logging.ERROR):
+        for setting in (saved, lost, failing):
+            await setting.publisher.close(0.0)
+
+    assert (saved.made[0].values, saved.made[0].left) == ([b"a"], "closed")
+    assert [record.__dict__["events"] for record in caplog.records if "lost" in record.message] == [2]

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from producers.requests.request_meta import APIS, OTHER, ClientFields, api_of, client_fields
+from schemas.events import event_types as events
+
+
+@pytest.mark.parametrize(
+    ("path", "api"),
+    [
+        ("/v1/chat/completions", "chat"),
+        ("/v1/completions", "completions"),
+        ("/v1/embeddings", "embeddings"),
+        ("/v1/responses", "responses"),
+        ("/openai/deployments/m/chat/completions?api-version=1", "chat"),
+        ("/v1/completions/", "completions"),
+        ("/v1/models", "other"),
+        ("/v1/responses/resp_1", "other"),
+        ("", "other"),
+    ],
+)
+def test_the_api_is_how_the_path_ends(path: str, api: str) -> None:
+    """Prefixes, queries and a final slash are of no matter."""
+    assert api_of(path) == api
+    assert {*APIS.values(), OTHER} == set(events.APIS)
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "wanted"),
+    [
+        pytest.param("chat", {"model": "m"}, ClientFields("m", False, 1, False), id="one answer by default"),
+        pytest.param(
+            "chat",
+            {"model": "m", "stream": True, "n": 3, "stream_options": {"include_usage": True}},
+            ClientFields("m", True, 3, True),
+            id="every field sent",
+        ),
+        pytest.param("chat", {"model": 7, "stream": "yes", "n": True}, ClientFields(None, False, 1), id="wrong types"),
+        pytest.param("chat", {"n": 0, "stream_options": []}, ClientFields(None, False, 1), id="n of zero"),
+        pytest.param(
+            "completions", {"prompt": ["a", "b"], "n": 2}, ClientFields(None, False, 4), id="n for each prompt"
+        ),
+        pytest.param("completions", {"prompt": [[1, 2], [3]]}, ClientFields(None, False, 2), id="prompts as tokens"),
+        pytest.param("completions", {"prompt": [1, 2, 3]}, ClientFields(None, False, 1), id="one prompt as tokens"),
+        pytest.param("completions", {"prompt": []}, ClientFields(None, False, 1), id="no prompt"),
+        pytest.param("responses", {"model": "m", "n": 5}, ClientFields("m", False, 1), id="responses know no n"),
+        pytest.param("embeddings", {"model": "e", "input": ["a"]}, ClientFields("e"), id="embeddings have no choices"),
+    ],
+)
+def test_what_a_body_asks_for(api: str, body: dict[str, Any], wanted: ClientFields) -> None:
+    """Model, stream, number of answers and usage; what does not fit is as if it were absent."""
+    assert client_fields(api, orjson.dumps(body)) == wanted
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff"])
+def test_a_body_that_is_no_object_is_unreadable(body: bytes) -> None:
+    """Nothing is known of it but that."""
+    assert client_fields("chat", body) == ClientFields(readable=False)

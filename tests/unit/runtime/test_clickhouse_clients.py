@@ -1,0 +1,77 @@
+"""Settings that all clients of ClickHouse share, and what an error says that somebody must change."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import clickhouse_connect
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
+from pydantic import SecretStr
+
+from runtime.clickhouse_clients import connect, make_client, rejected, unreachable
+from runtime.config import ClickHouseConfig
+from schemas.errors import ConfigError, UnavailableError
+
+LOGIN = ClickHouseConfig(url="https://db:8443", user="me", password=SecretStr("hush-hush"), ca_file=Path("/ca.pem"))
+
+
+@pytest.mark.parametrize("code", [192, 193, 194, 497, 516])
+def test_a_login_that_is_refused_is_a_setting(code: int) -> None:
+    """Unknown user, no or a wrong password, no grant."""
+    found = rejected(DatabaseError("no\nmore", code=code), LOGIN)
+
+    assert isinstance(found, ConfigError)
+    assert str(found).startswith("clickhouse.user = 'me': must be a login that https://db:8443 accepts (")
+    assert str(found).endswith(": no)")
+    assert "hush-hush" not in str(found)
+
+
+def test_a_server_that_is_not_trusted_is_a_setting() -> None:
+    """However deep the client hides the handshake's error."""
+    error = ssl.SSLCertVerificationError(1, "x")
+    error.verify_code, error.verify_message = 20, "unable to get local issuer certificate"
+    outer = OperationalError("retries exceeded")
+    outer.__cause__ = error
+
+    assert str(rejected(outer, LOGIN)) == (
+        "clickhouse.ca_file = '/ca.pem': must hold the authority behind the certificate of https://db:8443"
+        " (unable to get local issuer certificate)"
+    )
+
+
+def test_other_errors_are_no_refusal() -> None:
+    """They are reported as a server that does not answer, by their first line."""
+    error = OperationalError("Connection refused\nand so on")
+
+    assert rejected(error, LOGIN) is None
+    found = unreachable(error, LOGIN)
+    assert isinstance(found, UnavailableError)
+    assert "ClickHouse at https://db:8443 does not answer (Connection refused); is it up?" in str(found)
+    assert isinstance(unreachable(DatabaseError("x", code=516), LOGIN), ConfigError)
+
+
+def test_clients_share_login_name_and_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a caller passes is put in place of ours."""
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(clickhouse_connect, "get_client", lambda **settings: made.append(settings))
+
+    make_client(LOGIN)
+    make_client(LOGIN, database=None, send_receive_timeout=60)
+
+    shared = {**LOGIN.client_settings(), "autogenerate_session_id": False, "client_name": "fleetpulse"}
+    assert made == [shared, {**shared, "database": None, "send_receive_timeout": 60}]
+
+
+def test_a_server_that_is_away_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its address."""
+
+    def refuse(**_settings: Any) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(clickhouse_connect, "get_client", refuse)
+
+    with pytest.raises(UnavailableError, match=r"ClickHouse at https://db:8443 does not answer \(connection refused\)"):
+        connect(LOGIN)

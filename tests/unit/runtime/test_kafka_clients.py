@@ -1,0 +1,201 @@
+"""Settings that all clients of Kafka share, and what an error of a connection says that somebody must change. The
+connections themselves are made in tests/integration/test_secured.py."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from pydantic import SecretStr
+
+from runtime.config import KafkaConfig
+from runtime.kafka_clients import (
+    cause_of,
+    explained,
+    has_no_cause,
+    make_admin,
+    make_consumer,
+    make_producer,
+    open_consumer,
+    started,
+    why_rejected,
+)
+from schemas.errors import ConfigError, UnavailableError
+
+AT = "broker:9093"
+PASSWORD = "hush-hush"
+KAFKA = KafkaConfig(
+    bootstrap=AT,
+    security_protocol="SASL_SSL",
+    sasl_username="me",
+    sasl_password=SecretStr(PASSWORD),
+    ssl_cafile="ca.pem",
+)
+
+
+def closed(cause: BaseException) -> KafkaConnectionError:
+    """As aiokafka reports that a connection broke."""
+    error = KafkaConnectionError(f"Connection at {AT} closed")
+    error.__cause__ = cause
+    return error
+
+
+ALERT = ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required (_ssl.c:1)")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        pytest.param(
+            SaslAuthenticationFailed("invalid credentials"),
+            "kafka.sasl_username = 'me': must be a login that broker:9093 accepts, with its sasl_password (invalid",
+            id="a wrong password",
+        ),
+        pytest.param(UnsupportedSaslMechanismError("x"), "kafka.sasl_mechanism = 'SCRAM-SHA-512'", id="the mechanism"),
+        pytest.param(IllegalSaslStateError("x"), "which takes no login by password", id="no login wanted"),
+        pytest.param(closed(ALERT), "kafka.ssl_certfile = None: must be a certificate that", id="no certificate"),
+        pytest.param(
+            closed(asyncio.IncompleteReadError(b"\x02\x02\x50", 0x15030300)),
+            "kafka.security_protocol = 'SASL_SSL': must be that of broker:9093, which speaks TLS alone",
+            id="a TLS alert read as a length",
+        ),
+    ],
+)
+def test_a_refusal_names_the_setting(error: Exception, says: str) -> None:
+    """And never shows the password."""
+    found = cause_of(KAFKA, AT, error)
+
+    assert isinstance(found, ConfigError)
+    assert says in str(found)
+    assert PASSWORD not in str(found)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ConnectionRefusedError(111, "refused"), id="nobody listens"),
+        pytest.param(TimeoutError(), id="nobody answers"),
+        pytest.param(closed(asyncio.IncompleteReadError(b"", 4)), id="it hung up"),
+        pytest.param(closed(asyncio.IncompleteReadError(b"", None)), id="it hung up before a length"),
+        pytest.param(closed(OSError("reset")), id="it broke off"),
+    ],
+)
+def test_what_may_be_the_network_is_no_refusal(error: Exception) -> None:
+    """Trying again may help."""
+    assert cause_of(KAFKA, AT, error) is None
+
+
+async def test_missing_rights_are_a_setting() -> None:
+    """The login is known: its rights are not enough."""
+    found = await explained(KAFKA, TopicAuthorizationFailedError("books"))
+
+    assert isinstance(found, ConfigError)
+    assert "kafka.sasl_username = 'me': must have the rights in docs/how-to/operations.md" in str(found)
+
+
+async def test_another_error_is_shown_as_it_is_without_connecting_again() -> None:
+    """With what the brokers have to listen for, where that is not the usual."""
+    found = await explained(KAFKA, KafkaConnectionError("gone"), "does not list")
+
+    assert isinstance(found, UnavailableError)
+    assert str(found).startswith("Kafka at broker:9093 does not list (KafkaConnectionError('gone')); does it run, and")
+    assert "listen for SASL_SSL" in str(found)
+    assert "listen" not in str(await explained(KafkaConfig(), TimeoutError()))
+
+
+def test_only_a_failed_first_connection_hides_its_cause() -> None:
+    """That is when another connection has to be made."""
+    assert has_no_cause(KafkaConnectionError("Unable to bootstrap from [('broker', 9093)]"))
+    assert not has_no_cause(KafkaConnectionError("Connection at broker:9093 closed"))
+    assert not has_no_cause(OSError("Unable to bootstrap"))
+
+
+@pytest.mark.parametrize("missing", ["ca.pem", "certificate.pem"])
+def test_a_file_that_is_missing_is_named(tmp_path: Path, missing: str) -> None:
+    """Before anybody connects."""
+    field = "ssl_cafile" if missing == "ca.pem" else "ssl_certfile"
+
+    with pytest.raises(ConfigError, match="must be readable PEM files") as caught:
+        KafkaConfig(security_protocol="SSL", **{field: tmp_path / missing}).client_settings()
+
+    assert str(tmp_path / missing) in str(caught.value)
+
+
+async def test_clients_share_security_name_and_guarantees() -> None:
+    """What a caller passes is put in place of ours."""
+    kafka = KAFKA.model_copy(update={"security_protocol": "SASL_PLAINTEXT", "request_timeout_ms": 7_000})
+    consumer, admin = make_consumer(kafka, "t", group="g", auto_offset_reset="none"), make_admin(kafka)
+    idempotent, producer = make_producer(kafka), make_producer(kafka, acks=1, enable_idempotence=False)
+
+    clients = [consumer._client, producer.client, idempotent.client, admin._client]
+    assert {(one._client_id, one._request_timeout_ms, one._sasl_plain_username) for one in clients} == {
+        ("fleetpulse-local", 7_000, "me")
+    }
+    assert (consumer._isolation_level, consumer._enable_auto_commit, consumer._auto_offset_reset) == (
+        "read_committed",
+        False,
+        "none",
+    )
+    assert (consumer._group_id, consumer._session_timeout_ms, consumer._heartbeat_interval_ms) == ("g", 10_000, 2_000)
+    assert (idempotent._sender._acks, producer._sender._acks, idempotent._txn_manager is None) == (-1, 1, False)
+    await asyncio.gather(consumer.stop(), idempotent.stop(), producer.stop())
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker is there."""
+
+    async def refuse(_: AIOKafkaClient) -> None:
+        raise KafkaConnectionError(f"Connection at {AT} refused")
+
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", refuse)
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.parametrize("make", [make_consumer, make_producer, make_admin])
+async def test_a_client_that_cannot_start_is_closed(
+    make: Callable[[KafkaConfig], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections too, which aiokafka's admin client would leave open."""
+    closed_clients: list[AIOKafkaClient] = []
+    close = AIOKafkaClient.close
+
+    async def closing(client: AIOKafkaClient) -> None:
+        closed_clients.append(client)
+        await close(client)
+
+    monkeypatch.setattr(AIOKafkaClient, "close", closing)
+    with pytest.raises(KafkaConnectionError):
+        async with started(make(KafkaConfig(bootstrap=AT))):
+            pass
+
+    assert len(closed_clients) == 1
+
+
+@pytest.mark.usefixtures("nobody")
+async def test_an_error_within_an_opened_client_says_what_failed() -> None:
+    """And where."""
+    with pytest.raises(UnavailableError, match=r"Kafka at broker:9093 does not list .* does it run\?"):
+        async with open_consumer(KafkaConfig(bootstrap=AT), failed="does not list"):
+            pass
+
+
+async def test_files_that_are_gone_are_what_to_change(tmp_path: Path) -> None:
+    """No connection is made, and the error is returned, not raised."""
+    gone = KAFKA.model_copy(update={"ssl_cafile": tmp_path / "ca.pem"})
+
+    assert isinstance(why := await why_rejected(gone), ConfigError)
+    assert "kafka.ssl_*" in str(why)
+    assert "ca.pem" in str(why)

@@ -1,0 +1,228 @@
+"""One request of the SDK: what it says, however it ends, and that it harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fleetpulse_track as track
+from fleetpulse_track import requests
+from fleetpulse_track.handover import HEADER, MARKED, MERGED
+from fleetpulse_track.requests import FIELDS, JSON_BYTES_MAX, TIMES_MAX, json_of
+from producers.receiver.datagram import DATAGRAM_BYTES_MAX, chunks_of, read
+from schemas.events.event_types import LLM_REQUESTS
+from tests.unit.producers.receiver import sent
+
+
+@pytest.fixture
+def client() -> sent.Recorded:
+    return sent.Recorded()
+
+
+@pytest.fixture
+def tick(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """The SDK's clock: a microsecond passes at each look, more where a test says so."""
+    now = itertools.count(1_000_000, 1_000)
+    ahead = [0]
+    monkeypatch.setattr(requests, "perf_counter_ns", lambda: next(now) + ahead[0])
+
+    def pass_us(us: int) -> None:
+        ahead[0] += 1_000 * us
+
+    return pass_us
+
+
+def said(data: bytes) -> dict[str, Any]:
+    size = HEADER.unpack_from(data)[3]
+    return dict(json.loads(data[-size:]))
+
+
+def times_us(data: bytes) -> list[int]:
+    count, begin_ns = HEADER.unpack_from(data)[4], HEADER.unpack_from(data)[12]
+    at_ns = np.frombuffer(data, "<u8", count, HEADER.size).astype(np.int64)
+    return ((at_ns - begin_ns) // 1_000).tolist()
+
+
+def test_every_field_it_may_say_is_a_field_of_the_event() -> None:
+    """Nothing that the agent would not know."""
+    assert {field.name for field in LLM_REQUESTS.fields} >= FIELDS
+
+
+def test_a_stream_says_its_times(client: sent.Recorded, tick: Callable[[int], None]) -> None:
+    """Each chunk's moment, the end after it, the fields that were set."""
+    with track.request("m", client=client, tenant="t") as request:
+        request.token()
+        tick(10)
+        request.token()
+        request.set(input_tokens=3, tenant=None)
+
+    (data,) = client.sent
+    head = HEADER.unpack_from(data)
+    assert times_us(data) == [1, 12]
+    assert head[13] - head[12] == 13_000
+    assert (head[2], head[5]) == (0, 2)
+    assert said(data) == {"status": "ok", "model": "m", "input_tokens": 3}
+
+
+def test_marks_are_sent_only_where_there_are_any(client: sent.Recorded) -> None:
+    """From the first chunk on, once one of them has any; what makes no sense is left out."""
+    with track.request("m", client=client) as request:
+        request.token()
+        request.token(reasoning=True)
+        request.token(7, choice=2)
+        for tokens, choice in ((-1, 0), (2**20, 0), ("x", 0), (None, 0), (1.5, 0), (0, -1), (0, 1_024), (0, "y")):
+            request.token(tokens, choice=choice)  # type: ignore[arg-type]
+
+    buffer, ends = sent.together(client.sent)
+    chunks = chunks_of(buffer, read(buffer, ends))
+    assert HEADER.unpack_from(client.sent[0])[2] == MARKED
+    assert chunks.tokens is not None
+    assert chunks.choices is not None
+    assert chunks.tokens.tolist() == [0, 0, 7] + [0] * 8
+    assert chunks.choices.tolist() == [0, 0, 2] + [0] * 8
+    assert chunks.reasoning.tolist() == [False, True] + [False] * 9
+
+
+@pytest.mark.parametrize("chunks", [TIMES_MAX - 1, TIMES_MAX, TIMES_MAX + 1, 3 * TIMES_MAX])
+def test_a_long_stream_is_merged_and_its_counts_stay_exact(
+    client: sent.Recorded, tick: Callable[[int], None], chunks: int
+) -> None:
+    """Chunks, tokens, first and last moment and the longest gap; the datagram stays within its bound."""
+    with track.request("m", client=client) as request:
+        for number in range(chunks):
+            tick(50 if number == 1_001 else 0)
+            request.token()
+
+    (data,) = client.sent
+    flags = HEADER.unpack_from(data)[2]
+    buffer, ends = sent.together(client.sent)
+    found = chunks_of(buffer, read(buffer, ends))
+    tokens = np.ones(len(found.at_ns)) if found.tokens is None else np.maximum(found.tokens, 1)
+    assert len(data) <= DATAGRAM_BYTES_MAX
+    assert (HEADER.unpack_from(data)[5], tokens.sum()) == (chunks, chunks)
+    assert (times_us(data)[0], times_us(data)[-1]) == (1, chunks + 50)
+    assert len(times_us(data)) < TIMES_MAX
+    assert flags == (MARKED | MERGED if chunks >= TIMES_MAX else 0)
+    assert said(data).get("icl_max_us") == (51 if chunks >= TIMES_MAX else None)
+
+
+@pytest.mark.parametrize("first_output", [1, 2_000, TIMES_MAX + 1, 2 * TIMES_MAX])
+def test_merging_keeps_the_first_output_token(
+    client: sent.Recorded, tick: Callable[[int], None], first_output: int
+) -> None:
+    """Its moment is sent, or still stands where it was."""
+    with track.request("m", client=client) as request:
+        for number in range(3 * TIMES_MAX):
+            request.token(reasoning=number < first_output)
+
+    (data,) = client.sent
+    buffer, ends = sent.together(client.sent)
+    reasoning = chunks_of(buffer, read(buffer, ends)).reasoning.tolist()
+    found = said(data).get("ttfo_us", times_us(data)[reasoning.index(False)])
+    assert found == first_output + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("x"), {"status": "error", "error_kind": "other"}),
+        (TimeoutError(), {"status": "timeout", "error_kind": "timeout"}),
+        (ConnectionResetError(), {"status": "error", "error_kind": "network"}),
+        (MemoryError(), {"status": "error", "error_kind": "oom"}),
+        (GeneratorExit(), {"status": "aborted"}),
+        (KeyboardInterrupt(), {"status": "aborted"}),
+        (asyncio.CancelledError(), {"status": "aborted"}),
+    ],
+)
+def test_an_exception_ends_a_request_and_goes_on(
+    client: sent.Recorded, error: BaseException, expected: dict[str, Any]
+) -> None:
+    """By its kind; the caller sees it as it was."""
+    with pytest.raises(type(error)) as seen, track.request("m", client=client):
+        raise error
+
+    assert seen.value is error
+    assert said(client.sent[0]) == {**expected, "model": "m"}
+
+
+def test_the_first_end_counts(client: sent.Recorded) -> None:
+    """A stream that was closed after its end is not reported again."""
+    with track.request("m", client=client) as request:
+        request.finish(TimeoutError())
+
+    assert [said(data)["status"] for data in client.sent] == ["timeout"]
+
+
+def test_a_status_that_was_set_overrides_the_end(client: sent.Recorded) -> None:
+    """The caller knows better."""
+    with track.request("m", client=client) as request:
+        request.set(status="rejected", error_kind="overload")
+
+    assert said(client.sent[0])["status"] == "rejected"
+
+
+def test_unknown_names_and_none_are_left_out(client: sent.Recorded) -> None:
+    """The host is the agent's to say."""
+    track.request("m", client=client, host="h-9", prompt="secret", tenant=None).finish()
+
+    assert said(client.sent[0]) == {"status": "ok", "model": "m"}
+
+
+class Hostile:
+    """Raises whenever it is looked at."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+def test_values_that_cannot_be_said_raise_nothing(client: sent.Recorded) -> None:
+    """They are left out or replaced; the request is reported."""
+    track.request("m", client=client, tenant=Hostile()).finish()
+    track.request("m", client=client, tenant="\ud800").finish()
+
+    assert [said(data).get("tenant") for data in client.sent] == [None, "?"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(FIELDS)), st.text(max_size=3_000), max_size=25))
+def test_json_is_bounded_and_whole(fields: dict[str, str]) -> None:
+    """However long the texts: JSON of at most so many bytes, with all names."""
+    text = json_of(fields)
+
+    assert len(text) <= JSON_BYTES_MAX
+    assert set(json.loads(text)) == set(fields)
+
+
+async def test_async_with_is_the_same(client: sent.Recorded) -> None:
+    """A cancelled task ends its request as aborted."""
+
+    async def body() -> None:
+        async with track.request("m", client=client):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(body())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert said(client.sent[0])["status"] == "aborted"
+
+
+def test_a_report_is_all_that_others_measured(client: sent.Recorded) -> None:
+    """No clock of its own."""
+    track.report(client=client, at_ms=5, model="m", e2e_us=7, status="error")
+
+    head = HEADER.unpack_from(client.sent[0])
+    assert (head[4], head[11], head[12], head[13]) == (0, 5, 0, 0)
+    assert said(client.sent[0]) == {"status": "error", "model": "m", "e2e_us": 7}

@@ -1,0 +1,535 @@
+"""What a target is sent and when: order, retries, silences, filters, limits, sending again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.delivery.backlog import Send
+from sinks.delivery.cursor import NEW, Cursor
+from sinks.delivery.renotify import ENDED_KEPT_MS, EXCLUDED_MAX_MS
+from sinks.delivery.schedule import Response
+from sinks.delivery.target import Resend, Target, Wait
+from tests.unit.sinks.delivery.delivery_cases import NOW_MS, a_target, an_alert, at, when
+
+GOOD, BUSY, BROKEN, NO = Response(200), Response(503), Response(500), Response(400, "bad")
+
+
+def sent(target: Target, now_ms: int = NOW_MS, response: Response = GOOD) -> list[str]:
+    """Everything that goes out now, with a response at once: fingerprint and number."""
+    found = []
+    while isinstance(step := target.next(when(now_ms)), Send):
+        alert = step.delivery.transition.alert
+        found.append(f"{alert.fingerprint}{alert.number}" + ("!" if step.acknowledge else ""))
+        target.responded(step, response, when(now_ms), 1.0)
+    return found
+
+
+def feed(target: Target, *alerts: Any, now_ms: int = NOW_MS, since: int = 0) -> None:
+    for offset, alert in enumerate(alerts, since):
+        target.accept(at(offset, alert), when(now_ms))
+
+
+def send(target: Target, now_ms: int = NOW_MS) -> Send:
+    step = target.next(when(now_ms))
+    assert isinstance(step, Send)
+    return step
+
+
+def test_transitions_of_an_alert_go_one_after_the_other_others_side_by_side() -> None:
+    """The second of an alert waits for the response to its first."""
+    target = a_target(parallel_max=2)
+    feed(target, an_alert("a"), an_alert("a", 2, "updated"), an_alert("b"), an_alert("c"))
+
+    first, second = send(target), send(target)
+
+    assert [one.delivery.fingerprint for one in (first, second)] == ["a", "b"]
+    assert target.next(when(NOW_MS)) == Wait(None)
+    target.responded(second, GOOD, when(NOW_MS), 0.0)
+    assert send(target).delivery.fingerprint == "c"
+    target.responded(first, GOOD, when(NOW_MS), 0.0)
+    assert send(target).delivery.transition.alert.number == 2
+
+
+def test_the_cursor_follows_the_oldest_that_is_not_delivered() -> None:
+    """A later one that is done does not move it."""
+    target = a_target(parallel_max=2)
+    feed(target, an_alert("a"), an_alert("b"))
+    first, second = send(target), send(target)
+
+    target.responded(second, GOOD, when(NOW_MS), 0.0)
+    before = target.cursor(0, NOW_MS)
+    target.responded(first, GOOD, when(NOW_MS), 0.0)
+
+    assert (before, target.cursor(0, NOW_MS)) == (Cursor(0, NOW_MS), Cursor(2, NOW_MS))
+
+
+def test_a_failing_target_is_tried_with_one_request_after_pauses_that_double() -> None:
+    """Everything waits; when it is back all goes out."""
+    target = a_target(retry_initial_s=1, retry_max_s=60)
+    feed(target, an_alert("a"), an_alert("b"))
+
+    target.responded(send(target), BUSY, when(NOW_MS), 1.0)
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 1_000)
+    target.responded(send(target, NOW_MS + 1_000), BUSY, when(NOW_MS + 1_000), 1.0)
+    assert target.next(when(NOW_MS + 1_000)) == Wait(NOW_MS + 3_000)
+    again = send(target, NOW_MS + 3_000)
+    assert target.next(when(NOW_MS + 3_000)) == Wait(None)
+    target.responded(again, GOOD, when(NOW_MS + 3_000), 1.0)
+
+    assert sent(target, NOW_MS + 3_000) == ["a1" if again.delivery.fingerprint == "b" else "b1"]
+    assert (target.counts["delivered"], target.counts["retried"]) == (2, 2)
+
+
+def test_an_alert_that_a_target_fails_on_blocks_itself_alone() -> None:
+    """500 is the alert's own failure: the others go on, and it waits longer each time."""
+    target = a_target(parallel_max=1, retry_initial_s=1)
+    feed(target, an_alert("a"), an_alert("b"), an_alert("c"))
+    target.responded(send(target), BROKEN, when(NOW_MS), 1.0)
+
+    assert sent(target) == ["b1", "c1"]
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 1_000)
+    target.responded(send(target, NOW_MS + 1_000), BROKEN, when(NOW_MS + 1_000), 1.0)
+    assert target.next(when(NOW_MS + 1_000)) == Wait(NOW_MS + 3_000)
+
+
+def test_retry_after_is_followed() -> None:
+    """Longer than the pause would be."""
+    target = a_target()
+    feed(target, an_alert("a"))
+
+    target.responded(send(target), Response(429, "", 30_000), when(NOW_MS), 0.0)
+
+    assert target.next(when(NOW_MS + 29_999)) == Wait(NOW_MS + 30_000)
+    assert sent(target, NOW_MS + 30_000) == ["a1"]
+
+
+def test_what_is_rejected_is_given_up_at_once_and_passed_when_published() -> None:
+    """The next transition goes out; the cursor waits for the topic of undelivered ones."""
+    target = a_target()
+    feed(target, an_alert("a"), an_alert("a", 2, "resolved"))
+    target.responded(send(target), NO, when(NOW_MS), 0.0)
+
+    (undelivered,) = target.undelivered
+    assert (undelivered.reason, undelivered.detail, target.cursor(0, NOW_MS).offset) == (
+        "rejected",
+        "status 400: bad",
+        0,
+    )
+    assert sent(target) == ["a2"]
+    target.undelivered.popleft()
+    target.published(undelivered)
+    assert target.cursor(0, NOW_MS).offset == 2
+    assert (target.counts["taken"], target.counts["delivered"], target.counts["undelivered"]) == (2, 1, 1)
+
+
+def test_what_is_too_old_is_not_sent() -> None:
+    """Counted from when it was appended; on the edge it is too old."""
+    target = a_target(age_max_s=10, ends={0: 2})
+    target.accept(at(0, an_alert("a"), appended_ms=NOW_MS - 10_000), when(NOW_MS))
+    target.accept(at(1, an_alert("b"), appended_ms=NOW_MS - 9_999), when(NOW_MS))
+
+    assert sent(target) == ["b1"]
+    assert [(one.delivery.fingerprint, one.reason) for one in target.undelivered] == [("a", "too_old")]
+
+
+def test_a_full_queue_gives_up_the_oldest_that_is_not_in_flight() -> None:
+    """Order within an alert is kept, and memory is bounded."""
+    target = a_target(queue_max=2)
+    feed(target, an_alert("a"))
+    first = send(target)
+    feed(target, an_alert("b"), an_alert("c"), an_alert("d"), since=1)
+
+    assert [(one.delivery.fingerprint, one.reason) for one in target.undelivered] == [
+        ("b", "queue_full"),
+        ("c", "queue_full"),
+    ]
+    target.responded(first, GOOD, when(NOW_MS), 0.0)
+    assert sent(target) == ["d1"]
+
+
+def test_only_what_matches_is_sent_but_who_got_the_beginning_gets_the_end() -> None:
+    """Severity and labels; an alert whose labels change stays with who was notified."""
+    target = a_target(severities=["critical"], match={"host": ["h1", "h2"]})
+    feed(
+        target,
+        an_alert("a"),
+        an_alert("b", severity="critical"),
+        an_alert("c", severity="critical", labels={"host": "h3"}),
+        an_alert("d", severity="critical", labels={}),
+    )
+    assert sent(target) == ["b1"]
+    feed(target, an_alert("b", 2, "resolved", severity="critical", labels={"host": "h9"}), an_alert("c", 2), since=4)
+
+    assert sent(target) == ["b2"]
+    assert target.cursor(0, NOW_MS).offset == 6
+
+
+def test_rate_limits_space_requests() -> None:
+    """One at once, then one a second."""
+    target = a_target(rate_per_s=1, burst=1)
+    feed(target, an_alert("a"), an_alert("b"))
+
+    assert sent(target) == ["a1"]
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 1_000)
+    assert sent(target, NOW_MS + 1_000) == ["b1"]
+
+
+SILENCED = {"muted_until_ms": NOW_MS + 60_000}
+
+
+def test_a_silenced_alert_is_sent_when_the_silence_ends_while_it_is_open() -> None:
+    """Its newest transition, once."""
+    target = a_target()
+    feed(target, an_alert("a", **SILENCED), an_alert("a", 2, "updated", **SILENCED))
+
+    assert sent(target) == []
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 60_000)
+    assert (target.cursor(0, NOW_MS).offset, target.counts["silenced"]) == (2, 2)
+    assert sent(target, NOW_MS + 60_000) == ["a2"]
+    assert sent(target, NOW_MS + 60_001) == []
+
+
+def test_a_silenced_alert_that_ends_meanwhile_notifies_nobody() -> None:
+    """Neither its beginning nor its end is sent."""
+    target = a_target()
+    feed(target, an_alert("a", **SILENCED), an_alert("a", 2, "resolved", **SILENCED))
+
+    assert sent(target) == []
+    assert sent(target, NOW_MS + 70_000) == []
+    assert target.cursor(0, NOW_MS + 70_000) == Cursor(2, NOW_MS + 70_000)
+
+
+def test_an_alert_silenced_after_it_was_sent_is_ended_where_it_was_sent() -> None:
+    """The update is not sent, the end is although silenced."""
+    target = a_target()
+    feed(target, an_alert("a"))
+    assert sent(target) == ["a1"]
+
+    feed(target, an_alert("a", 2, "updated", **SILENCED), since=1)
+    assert sent(target) == []
+    feed(target, an_alert("a", 3, "resolved", **SILENCED), since=2)
+    assert sent(target) == ["a3"]
+    assert sent(target, NOW_MS + 70_000) == []
+
+
+def test_a_silence_that_comes_while_an_alert_waits_keeps_it_from_being_sent() -> None:
+    """The target was unavailable; nobody is notified when it is back."""
+    target = a_target()
+    feed(target, an_alert("a"))
+    target.responded(send(target), BUSY, when(NOW_MS), 0.0)
+    feed(target, an_alert("a", 2, "updated", **SILENCED), since=1)
+
+    assert sent(target, NOW_MS + 30_000) == []
+    assert sent(target, NOW_MS + 60_000) == ["a2"]
+
+
+def test_a_silence_that_is_removed_is_over() -> None:
+    """The transition without it goes out at once, and nothing later."""
+    target = a_target()
+    feed(target, an_alert("a", **SILENCED))
+    assert sent(target) == []
+    feed(target, an_alert("a", 2, "updated"), since=1)
+
+    assert sent(target) == ["a2"]
+    assert sent(target, NOW_MS + 70_000) == []
+
+
+def test_pagerduty_gets_a_silence_as_an_acknowledgement_once() -> None:
+    """Then the trigger when it ends."""
+    target = a_target("pagerduty")
+    feed(target, an_alert("a"))
+    assert sent(target) == ["a1"]
+    feed(target, an_alert("a", 2, "updated", **SILENCED), an_alert("a", 3, "updated", **SILENCED), since=1)
+
+    assert sent(target) == ["a2!"]
+    assert sent(target, NOW_MS + 60_000) == ["a3"]
+
+
+def test_a_target_for_machines_ignores_silences() -> None:
+    """``send_silenced``."""
+    target = a_target(send_silenced=True)
+    feed(target, an_alert("a", **SILENCED))
+
+    assert sent(target) == ["a1"]
+
+
+@pytest.mark.parametrize(
+    ("released_ms", "muted_until_ms", "now_ms", "expected"),
+    [
+        pytest.param(NEW, None, NOW_MS, ["a1"], id="a new target is sent what is open"),
+        pytest.param(0, None, NOW_MS, [], id="a known one was notified"),
+        pytest.param(NOW_MS - 9, NOW_MS - 9, NOW_MS, [], id="a silence that ended and was handled"),
+        pytest.param(NOW_MS - 9, NOW_MS - 8, NOW_MS, ["a1"], id="a silence that ended while this process was away"),
+        pytest.param(NOW_MS - 9, NOW_MS + 9, NOW_MS, [], id="a silence that goes on"),
+        pytest.param(NOW_MS - 9, NOW_MS + 9, NOW_MS + 9, ["a1"], id="and then ends"),
+    ],
+)
+def test_what_a_restart_still_has_to_send(
+    released_ms: int, muted_until_ms: int | None, now_ms: int, expected: list[str]
+) -> None:
+    """Of alerts whose records are all behind the target's cursor."""
+    target = a_target(cursor=Cursor(5, released_ms))
+    feed(target, an_alert("a", muted_until_ms=muted_until_ms), an_alert("b"), an_alert("b", 2, "resolved"))
+    target.begin()
+
+    before = target.cursor(0, now_ms)
+    assert sent(target, now_ms) == expected
+    assert before.released_ms == ((muted_until_ms or 0) - 1 if expected else now_ms)
+    assert target.cursor(0, now_ms) == Cursor(5, now_ms)
+
+
+def test_the_end_of_an_alert_sent_before_a_restart_is_sent() -> None:
+    """Also when it no longer matches; the history shows that it was sent."""
+    target = a_target(cursor=Cursor(1, 0), severities=["warning"])
+    feed(target, an_alert("a"))
+    target.begin()
+    feed(target, an_alert("a", 2, "resolved", severity="info"), an_alert("b", 2, "resolved", severity="info"), since=1)
+
+    assert sent(target) == ["a2"]
+
+
+def test_alertmanager_is_sent_open_alerts_again_and_for_a_while_what_ended() -> None:
+    """Every ``resend_s``, with nothing else in flight; nothing when nothing is open."""
+    target = a_target("alertmanager", resend_s=60)
+    assert target.next(when(NOW_MS)) == Wait(None)
+    feed(target, an_alert("a"), an_alert("b"))
+    assert sent(target) == ["a1", "b1"]
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 60_000)
+    feed(target, an_alert("a", 2, "resolved"), since=2)
+    assert sent(target) == ["a2"]
+
+    later = target.next(when(NOW_MS + 60_000))
+    assert isinstance(later, Resend)
+    assert [(one.alert.fingerprint, one.alert.transition) for one in later.transitions] == [
+        ("b", "opened"),
+        ("a", "resolved"),
+    ]
+    target.resent(GOOD, when(NOW_MS + 60_000), 0.0)
+    last = target.next(when(NOW_MS + ENDED_KEPT_MS))
+    assert isinstance(last, Resend)
+    assert [one.alert.fingerprint for one in last.transitions] == ["b"]
+
+
+def test_sending_again_that_failed_is_tried_again_soon() -> None:
+    """Not only after another minute."""
+    target = a_target("alertmanager", cursor=Cursor(1, 0), resend_s=60, retry_initial_s=1)
+    feed(target, an_alert("a"))
+    target.begin()
+    assert isinstance(target.next(when(NOW_MS)), Resend)
+
+    target.resent(Response(0), when(NOW_MS), 1.0)
+
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 1_000)
+    assert isinstance(target.next(when(NOW_MS + 1_000)), Resend)
+
+
+def failing_of(step: Any, response: Response) -> list[tuple[Any, Response]]:
+    return [(step.transitions[0], response)]
+
+
+def test_what_cannot_be_sent_again_is_excluded_for_pauses_that_double() -> None:
+    """Given up once when it was rejected; at once among the others again after a new transition was delivered."""
+    target = a_target("alertmanager", cursor=Cursor(2, 0), resend_s=60)
+    feed(target, an_alert("a"), an_alert("b"))
+    target.begin()
+    now_ms, sent_at = NOW_MS, []
+    for _ in range(9):
+        step = target.next(when(now_ms))
+        assert isinstance(step, Resend)
+        names = [one.alert.fingerprint for one in step.transitions]
+        if names == ["a", "b"]:
+            sent_at.append((now_ms - NOW_MS) // 60_000)
+            target.resent(GOOD, when(now_ms), 0.0, failing_of(step, NO))
+        else:
+            target.resent(GOOD, when(now_ms), 0.0)
+        now_ms += 60_000
+
+    assert (sent_at, target.counts["excluded"], len(target.undelivered)) == ([0, 1, 3, 7], 4, 1)
+    target.published(target.undelivered.popleft())
+    assert (target.counts["taken"], target.counts["undelivered"], target.cursor(0, now_ms).offset) == (1, 1, 2)
+    feed(target, an_alert("a", 2, "updated"), since=2)
+    step = target.next(when(now_ms))
+    assert isinstance(step, Resend)
+    target.resent(GOOD, when(now_ms), 0.0)
+    assert sent(target, now_ms) == ["a2"]
+    step = target.next(when(now_ms + 60_000))
+    assert isinstance(step, Resend)
+    assert [one.alert.number for one in step.transitions] == [2, 1]
+
+
+def test_an_exclusion_lasts_at_most_an_hour_and_ends_when_it_is_delivered() -> None:
+    """Alone it is sent again then, and a failure of the target is no reason to give it up."""
+    target = a_target("alertmanager", cursor=Cursor(1, 0), resend_s=3_600, valid_s=20_000)
+    feed(target, an_alert("a"))
+    target.begin()
+    for times in range(3):
+        step = target.next(when(NOW_MS + times * EXCLUDED_MAX_MS))
+        assert isinstance(step, Resend)
+        target.resent(GOOD, when(NOW_MS + times * EXCLUDED_MAX_MS), 0.0, failing_of(step, BROKEN))
+    assert target.next(when(NOW_MS + 3 * EXCLUDED_MAX_MS - 1)) == Wait(NOW_MS + 3 * EXCLUDED_MAX_MS)
+
+    assert isinstance(target.next(when(NOW_MS + 3 * EXCLUDED_MAX_MS)), Resend)
+    target.resent(GOOD, when(NOW_MS + 3 * EXCLUDED_MAX_MS), 0.0)
+    assert (target.counts["excluded"], len(target.undelivered)) == (3, 0)
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 405, 410])
+def test_a_wrong_address_or_token_loses_nothing(status: int) -> None:
+    """Everything waits until somebody has corrected it."""
+    target = a_target(retry_initial_s=1, retry_max_s=60)
+    feed(target, an_alert("a"), an_alert("b"))
+    target.responded(send(target), Response(status), when(NOW_MS), 1.0)
+
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 1_000)
+    assert (sent(target, NOW_MS + 1_000), len(target.undelivered)) == (["b1", "a1"], 0)
+
+
+def test_a_clock_that_is_set_stops_nothing_and_gives_up_nothing() -> None:
+    """An hour back: sent again in time. Six hours on: what was read before or is read after is not too old."""
+    target = a_target("alertmanager", rate_per_s=1, burst=1, resend_s=60)
+    feed(target, an_alert("a"), an_alert("b"))
+    assert sent(target) == ["a1"]
+    hour = 3_600_000
+
+    assert target.next(when(NOW_MS + 1, NOW_MS - hour)) == Wait(NOW_MS + 1_000)
+    step = target.next(when(NOW_MS + 1_000, NOW_MS + 7 * hour))
+    assert isinstance(step, Send)
+    target.responded(step, BUSY, when(NOW_MS + 1_000, NOW_MS + 7 * hour), 1.0)
+    assert target.next(when(NOW_MS + 1_001, NOW_MS - hour)) == Wait(NOW_MS + 2_000)
+    step = target.next(when(NOW_MS + 2_000, NOW_MS - hour))
+    assert isinstance(step, Send)
+    target.responded(step, GOOD, when(NOW_MS + 2_000), 1.0)
+    assert isinstance(target.next(when(NOW_MS + 60_000, NOW_MS - hour)), Resend)
+    target.resent(GOOD, when(NOW_MS + 60_000), 0.0)
+    target.accept(at(2, an_alert("c")), when(NOW_MS + 60_000, NOW_MS + 7 * hour))
+    assert isinstance(target.next(when(NOW_MS + 60_000, NOW_MS + 7 * hour)), Send)
+    assert len(target.undelivered) == 0
+
+
+def test_what_was_on_the_topic_before_the_start_has_its_age_then_ages_by_the_monotonic_clock() -> None:
+    """By append time when it is read; what comes later has none."""
+    target = a_target(age_max_s=10, ends={0: 1}, retry_initial_s=1)
+    target.accept(at(0, an_alert("a"), appended_ms=NOW_MS - 4_000), when(5, NOW_MS))
+    target.accept(at(1, an_alert("b"), appended_ms=NOW_MS - 90_000), when(5, NOW_MS))
+
+    for at_ms in (5, 6_004):
+        first, second = target.next(when(at_ms, 0)), target.next(when(at_ms, 0))
+        assert isinstance(first, Send)
+        assert isinstance(second, Send)
+        for one in (first, second):
+            target.responded(one, BROKEN, when(at_ms, 0), 0.0)
+    assert isinstance(target.next(when(8_005, 0)), Send)
+    assert [one.delivery.fingerprint for one in target.undelivered] == ["a"]
+
+
+def test_the_end_of_a_silence_is_a_time_of_day() -> None:
+    """Waited for by the monotonic clock from the time of day now."""
+    target = a_target()
+    feed(target, an_alert("a", **SILENCED))
+
+    assert target.next(when(NOW_MS)) == Wait(NOW_MS + 60_000)
+    assert target.next(when(NOW_MS + 5, NOW_MS + 59_000)) == Wait(NOW_MS + 1_005)
+    assert isinstance(target.next(when(NOW_MS + 6, NOW_MS + 60_000)), Send)
+
+
+ELSEWHERE = {"labels": {"host": "h9"}}
+
+
+def test_the_end_of_an_alert_that_no_longer_matches_is_sent_over_a_restart() -> None:
+    """What the target was sent beyond its filter is kept with its cursor, for as long as it is open."""
+    settings: dict[str, Any] = {"match": {"host": ["h1"]}}
+    before = a_target(**settings)
+    feed(before, an_alert("a"), an_alert("a", 2, "updated", **ELSEWHERE), an_alert("b", **ELSEWHERE), an_alert("c"))
+    assert sorted(sent(before)) == ["a1", "a2", "c1"]
+    cursor = before.cursor(0, NOW_MS)
+    assert cursor == Cursor(4, NOW_MS, ("a",))
+
+    after = a_target(cursor=cursor, **settings)
+    feed(
+        after, an_alert("a", 2, "updated", **ELSEWHERE), an_alert("b", **ELSEWHERE), since=1
+    )  # the first was compacted
+    after.begin()
+    assert after.cursor(0, NOW_MS) == cursor
+    feed(after, an_alert("a", 3, "resolved", **ELSEWHERE), an_alert("b", 2, "resolved", **ELSEWHERE), since=4)
+
+    assert sent(after) == ["a3"]
+    assert after.cursor(0, NOW_MS) == Cursor(6, NOW_MS)
+
+
+@pytest.mark.parametrize(("released_ms", "expected"), [(0, ["a3"]), (NEW, [])])
+def test_what_the_history_shows_as_matched_once_was_sent(released_ms: int, expected: list[str]) -> None:
+    """Also where the cursor does not list it; a target that is new was sent nothing."""
+    target = a_target(cursor=Cursor(2, released_ms), match={"host": ["h1"]})
+    feed(target, an_alert("a"), an_alert("a", 2, "updated", **ELSEWHERE))
+    target.begin()
+    feed(target, an_alert("a", 3, "resolved", **ELSEWHERE), since=2)
+
+    assert sent(target) == expected
+
+
+def test_an_alert_of_an_earlier_life_does_not_count_for_this_one() -> None:
+    """It matched, ended, and came again elsewhere: this target was never notified of that."""
+    target = a_target(cursor=Cursor(3, 0), match={"host": ["h1"]})
+    feed(target, an_alert("a"), an_alert("a", 2, "resolved"), an_alert("a", **ELSEWHERE))
+    target.begin()
+    feed(target, an_alert("a", 2, "resolved", **ELSEWHERE), since=3)
+
+    assert sent(target) == []
+
+
+def test_a_tombstone_is_forgotten_and_open_alerts_beyond_the_limit_are_not_kept() -> None:
+    """What was sent and is gone from the topic is not sent again."""
+    target = a_target("alertmanager", cursor=Cursor(3, 0), open_max=1)
+    feed(target, an_alert("a"), an_alert("b"), an_alert("c"))
+    target.forget("a", 0, 3)
+    target.begin()
+
+    assert (target.open, target.counts["over_limit"], target.cursor(0, NOW_MS).offset) == (1, 1, 4)
+
+
+life = st.lists(
+    st.tuples(st.sampled_from("abc"), st.booleans(), st.sampled_from([None, 500, 5_000])), min_size=1, max_size=25
+)
+
+
+@given(life, st.lists(st.sampled_from([GOOD, BUSY, BROKEN, NO, Response(0)]), max_size=40), st.integers(1, 4))
+def test_books_balance_and_order_holds_for_any_responses(
+    records: list[tuple[str, bool, int | None]], responses: list[Response], parallel: int
+) -> None:
+    """Every transition is delivered, undelivered or silenced; numbers of an alert never go back."""
+    target = a_target(parallel_max=parallel, retry_initial_s=0.1, retry_max_s=1)
+    numbers = dict.fromkeys("abc", 0)
+    for offset, (name, ends, silenced_ms) in enumerate(records):
+        numbers[name] += 1
+        fields = {"muted_until_ms": None if silenced_ms is None else NOW_MS + silenced_ms}
+        alert = an_alert(name, numbers[name], "resolved" if ends else "updated", **fields)
+        target.accept(at(offset, alert), when(NOW_MS))
+    out: dict[str, list[int]] = {"a": [], "b": [], "c": []}
+    left, now_ms, in_flight = list(responses), NOW_MS, []
+    for _ in range(2_000):
+        step = target.next(when(now_ms))
+        if isinstance(step, Send):
+            in_flight.append(step)
+            continue
+        if in_flight:
+            one = in_flight.pop()
+            response = left.pop() if left else GOOD
+            if response is GOOD:
+                out[one.delivery.fingerprint].append(one.delivery.transition.alert.number)
+            target.responded(one, response, when(now_ms), 0.5)
+        elif isinstance(step, Wait) and step.until_ms is not None:
+            now_ms = max(now_ms, step.until_ms)
+        else:
+            break
+    while target.undelivered:
+        target.published(target.undelivered.popleft())
+
+    counts = target.counts
+    assert counts["taken"] == counts["delivered"] + counts["undelivered"] + counts["silenced"]
+    assert target.waiting == 0
+    assert all(found == sorted(set(found)) for found in out.values())
+    assert target.cursor(0, now_ms) == Cursor(len(records), now_ms)

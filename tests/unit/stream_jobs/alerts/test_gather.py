@@ -1,0 +1,242 @@
+"""``stream_jobs.alerts.gather``: when a window is judged, and with what."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.limits import HOUR_MS, MINUTE_MS, WINDOW_MS
+from schemas.rows.finals import FinalsHeaders
+from stream_jobs.alerts.gather import PAUSE_MS, Gather, Piece, Ready, Waiting
+from tests.unit.stream_jobs.alerts.cases import at
+
+
+def tell(
+    gather: Gather,
+    upstream: int,
+    window: int,
+    through: int = 0,
+    *,
+    rows: int = 1,
+    complete: bool = True,
+    at_ms: int | None = None,
+) -> list[Ready]:
+    """A record of one upstream, appended at ``at_ms``, and what is ready after it."""
+    headers = FinalsHeaders("x/1", upstream, at(window), 0, complete, at(through) if through else 0, rows)
+    gather.add(headers, b"%d:%d" % (upstream, window), at_ms)
+    return list(gather.ready())
+
+
+def piece(upstream: int, window: int) -> Piece:
+    return Piece(upstream, "x/1", b"%d:%d" % (upstream, window))
+
+
+def test_a_window_is_ready_once_with_all_that_came_for_it() -> None:
+    """When the last upstream is through; one that says it is incomplete makes the window so."""
+    gather = Gather([0, 0])
+
+    first = [tell(gather, 0, 0), tell(gather, 0, 1, 2), tell(gather, 1, 0, 1, complete=False)]
+    second = tell(gather, 1, 0, 2, rows=0)
+
+    assert first == [[], [], [Ready(at(0), False, (piece(0, 0), piece(1, 0)))]]
+    assert second == [Ready(at(1), True, (piece(0, 1),))]
+
+
+def test_time_begins_with_the_first_window_that_anything_came_for() -> None:
+    """Progress alone begins nothing."""
+    gather = Gather([0])
+
+    before = tell(gather, 0, 0, 50, rows=0)
+    ready = tell(gather, 0, 60, 62)
+
+    assert before == []
+    assert [one.window_ms for one in ready] == [at(60), at(61)]
+
+
+@pytest.mark.parametrize(("through", "judged"), [(6, []), (7, [0]), (9, [0, 1, 2])])
+def test_a_silent_upstream_is_waited_for_a_minute(through: int, judged: list[int]) -> None:
+    """Of event time, counted from the end of the window; then it counts as incomplete."""
+    gather = Gather([0, 0])
+    tell(gather, 1, 0)
+
+    ready = tell(gather, 0, 0, through)
+
+    assert [(one.window_ms, one.complete) for one in ready] == [(at(window), False) for window in judged]
+    assert gather.wait_ms == MINUTE_MS == 6 * WINDOW_MS
+
+
+def test_a_backlog_is_waited_for_while_it_is_worked_off() -> None:
+    """After an outage one upstream tells its hour before the other, within seconds: every window is whole."""
+    gather, ready = Gather([0, 0]), []
+    for upstream in (0, 1):
+        for window in range(360):
+            at_ms = at(400) + 1_000 * upstream + window
+            ready += tell(gather, upstream, window, window + 1, at_ms=at_ms)
+
+    assert [(one.window_ms, one.complete) for one in ready] == [(at(window), True) for window in range(360)]
+    assert gather.late == 0
+
+
+def test_what_waits_is_bounded() -> None:
+    """A backlog too large to keep is judged without those that have not told theirs; also after a restart."""
+    gather, ready = Gather([0, 0], waiting_bytes_max=15), []
+    for window in range(5):  # three bytes each
+        ready += tell(gather, 0, window, window + 1, at_ms=at(400) + window)
+    again = Gather([0, 0], waiting_bytes_max=15)
+    again.load(gather.head(), b"".join(gather.values()))
+
+    assert ready == []
+    for one in (gather, again):
+        assert tell(one, 0, 5, 6, at_ms=at(400) + 5) == [Ready(at(0), False, (piece(0, 0),))]
+        assert one.waiting_bytes == 15
+
+
+def dumped(gather: Gather) -> tuple[dict[str, Any], bytes]:
+    return gather.head(), b"".join(gather.values())
+
+
+def test_what_waits_is_kept_compressed() -> None:
+    """A dump of much that waits is small, the same after more came and after it was loaded, and holds all of it."""
+    gather = Gather([0, 0])
+    tell(gather, 0, 0, 1)
+    dumped(gather)
+    gather.add(FinalsHeaders("x/1", 0, at(1), 0, True, 0, 1), bytes(100_000))
+    again = Gather([0, 0])
+    again.load(*dumped(gather))
+
+    assert len(b"".join(gather.values())) < 1_000
+    assert dumped(again) == dumped(gather)
+    assert again.waiting == gather.waiting
+    assert again.waiting_bytes == gather.waiting_bytes == 100_003
+
+
+def test_what_the_release_before_kept_is_taken_over() -> None:
+    """It did not compress."""
+    gather, again = Gather([0, 0]), Gather([0, 0])
+    tell(gather, 0, 0, 1)
+    head = gather.head() | {"waiting": [[at(0), True, [[0, "x/1", 3]]]]}
+    del head["packed"]
+
+    again.load(head, b"0:0")
+
+    assert again.waiting == gather.waiting
+    assert again.waiting_bytes == gather.waiting_bytes == 3
+    assert dumped(again) == dumped(gather)
+
+
+@pytest.mark.parametrize(("upstreams", "judged"), [(2, 13), (3, 13)])
+def test_an_upstream_that_is_silent_for_a_minute_of_appending_is_left_behind(upstreams: int, judged: int) -> None:
+    """While others go on as usual: the window is judged when they are a minute ahead of it."""
+    gather, ready = Gather([0] * upstreams), []
+    for window in range(20):
+        for upstream in range(upstreams - 1):
+            at_ms = at(window + 1) + 2_000 + 100 * upstream
+            ready += tell(gather, upstream, window, window + 1, at_ms=at_ms)
+
+    assert [(one.window_ms, one.complete) for one in ready] == [(at(window), False) for window in range(judged + 1)]
+
+
+def test_a_silence_of_everybody_makes_nobody_silent() -> None:
+    """A pause of a day counts as some seconds."""
+    gather = Gather([0, 0])
+    for upstream in (0, 1):
+        tell(gather, upstream, 0, 1, at_ms=at(1))
+
+    ahead = [tell(gather, 0, window, window + 1, at_ms=at(8_640) + window) for window in range(1, 60)]
+
+    assert ahead == [[]] * 59
+    assert gather.clock_ms == PAUSE_MS + 58
+    assert len(tell(gather, 1, 59, 60, at_ms=at(8_641))) == 59
+
+
+def test_what_comes_too_late_or_from_nobody_is_counted_alone() -> None:
+    """For a judged window, for one that its upstream was through with, and from an upstream there is not."""
+    gather = Gather([0, 0])
+    tell(gather, 0, 3, 4)
+    tell(gather, 1, 3, 4)
+
+    ready = [tell(gather, 0, 3), tell(gather, 1, 2), tell(gather, 0, 4, 6), tell(gather, 0, 5)]
+    ready += [tell(gather, 2, 4), tell(gather, -1, 4)]
+
+    assert ready == [[]] * 6
+    assert (gather.late, gather.strange) == (3, 2)
+    assert tell(gather, 1, 0, 5, rows=0) == [Ready(at(4), True, (piece(0, 4),))]
+
+
+def test_progress_never_goes_back() -> None:
+    """An older record after a newer one takes nothing back."""
+    gather = Gather([0])
+    tell(gather, 0, 0, 3)
+
+    assert tell(gather, 0, 0, 1, rows=0) == []
+    assert gather.through_ms == [at(3)]
+
+
+def test_of_a_long_gap_the_beginning_is_judged() -> None:
+    """An hour of silence is news; then the next window that something came for."""
+    gather = Gather([0])
+    tell(gather, 0, 0, 1)
+    silent = HOUR_MS // WINDOW_MS
+
+    ready = tell(gather, 0, 5_000, 5_001)
+
+    assert [one.window_ms for one in ready] == [*(at(window) for window in range(1, silent + 1)), at(5_000)]
+    assert ready[-1].pieces == (piece(0, 5_000),)
+
+
+def test_a_gap_is_never_skipped_backwards() -> None:
+    """Whatever waits: windows that were judged are not judged again."""
+    gather = Gather([0], gap_ms=2 * WINDOW_MS)
+    tell(gather, 0, 0, 1)
+    tell(gather, 0, 1, 4, rows=0)
+    gather.waiting[at(1)] = Waiting()
+
+    ready = tell(gather, 0, 0, 9, rows=0)
+
+    assert ready == []
+    assert gather.next_ms == at(9)
+
+
+RECORDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12)), max_size=40)
+
+
+@given(RECORDS, st.integers(0, 40))
+def test_every_window_comes_once_in_order_wherever_the_state_is_taken_over(
+    records: list[tuple[int, int, int]], cut: int
+) -> None:
+    """No window twice or out of order, none left out but in a long gap; a dump changes nothing."""
+    whole, other = Gather([0, 0, 0]), Gather([0, 0, 0])
+    found: list[list[Ready]] = [[], []]
+    for number, (upstream, window, further) in enumerate(records):
+        if number == cut:
+            again = Gather([0, 0, 0])
+            again.load(other.head(), b"".join(other.values()))
+            other = again
+        for which, gather in enumerate((whole, other)):
+            found[which] += tell(gather, upstream, window, window + further)
+
+    windows = [one.window_ms for one in found[0]]
+    assert windows == [windows[0] + number * WINDOW_MS for number in range(len(windows))] if windows else True
+    assert found[0] == found[1]
+    assert (whole.late, whole.strange, whole.through_ms) == (other.late, other.strange, other.through_ms)
+
+
+def test_the_order_of_upstreams_changes_no_window() -> None:
+    """Each tells its windows in order, none a minute ahead; how they mix is chance."""
+    stories = [[(upstream, window) for window in range(6)] for upstream in range(3)]
+    seen = []
+    for seed in range(20):
+        chance, left, gather = random.Random(seed), [list(story) for story in stories], Gather([0, 0, 0])
+        ready = []
+        while any(left):
+            upstream, window = chance.choice([story for story in left if story]).pop(0)
+            ready += tell(gather, upstream, window, window + 1)
+        seen.append([(one.window_ms, one.complete, set(one.pieces)) for one in ready])
+
+    assert (
+        seen == [[(at(window), True, {piece(upstream, window) for upstream in range(3)}) for window in range(6)]] * 20
+    )

@@ -1,0 +1,214 @@
+"""What stands on what: learned from windows and events, bounded, forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec.block import Block, Labels
+from stream_jobs.alerts.policy import AlertPolicy
+from stream_jobs.alerts.readings import READINGS, Reading, combinations
+from stream_jobs.alerts.topology import SINCE_MAX, Topology
+from stream_jobs.insight.window import Window
+from tests.unit.stream_jobs.alerts.cases import ENGINES, at, rows_of_fleet
+
+HOUR = 360
+
+
+def learned(policy: AlertPolicy | None = None, windows: int = 1) -> Topology:
+    topology = Topology(policy or AlertPolicy())
+    for window in range(windows):
+        topology.learn(Window(at(window), rows_of_fleet()), at(window + 1))
+    return topology
+
+
+def test_labels_that_follow_from_others_are_added() -> None:
+    """Of a GPU its engine, host and the only model there; of a tenant nothing."""
+    topology = learned()
+
+    where = {"host": "h-1", "engine_id": "h-1/e-0", "placement_group": "h-1/e-0", "cluster": "c-1", "model": "llama"}
+    where |= {"model_version": "v1"}
+    assert topology.where({"gpu_uuid": "g-10"}) == {"gpu_uuid": "g-10", **where}
+    assert topology.where({"engine_id": "h-1/e-0"}) == where
+    assert topology.where({"host": "h-1"}) == {"host": "h-1", "cluster": "c-1"}
+    assert topology.where({"tenant": "t-llama"}) == {"tenant": "t-llama"}
+    assert topology.where({"gpu_uuid": "nobody's"}) == {"gpu_uuid": "nobody's"}
+
+
+def test_what_is_told_stays_as_it_was_told() -> None:
+    """The finding's own labels are never replaced."""
+    assert learned().where({"gpu_uuid": "g-10", "host": "gateway"})["host"] == "gateway"
+
+
+def test_who_stands_on_whom() -> None:
+    """GPUs and engines of a host, engines of a model, models of a tenant."""
+    topology = learned()
+
+    assert topology.gpus_on("h-1") == ["g-10", "g-11", "g-12", "g-13"]
+    assert topology.engines_on("h-1") == ["h-1/e-0", "h-1/e-1"]
+    assert topology.engines_of("llama") == ["h-1/e-0", "h-2/e-0", "h-3/e-0"]
+    assert list(topology.tenants["t-qwen"].models) == ["qwen"]
+    assert (topology.gpus_on("h-9"), topology.engines_of("other")) == ([], [])
+
+
+def test_requests_measured_at_a_gateway_do_not_move_an_engine() -> None:
+    """Nor are they a sign of life of a host."""
+    topology = Topology(AlertPolicy())
+    rows = rows_of_fleet()
+
+    topology.learn(Window(at(0), {"llm.requests": rows["llm.requests"]}), at(1))
+    alone = (topology.engines["h-2/e-0"].host, dict(topology.hosts))
+    topology.learn(Window(at(1), rows), at(2))
+    topology.learn(Window(at(2), rows_of_fleet(("h-2",))), at(3))
+
+    assert alone == (None, {})
+    assert topology.engines["h-2/e-0"].host == "h-2"
+    assert topology.is_silent("h-2", at(2))
+    assert not topology.is_silent("h-1", at(2))
+    assert not topology.is_silent("h-9", at(2))
+
+
+def test_an_engine_that_moves_is_on_its_new_host() -> None:
+    """And a GPU given to another engine is under that one."""
+    topology = learned()
+
+    topology.learn_row({"engine_id": "h-1/e-0", "host": "h-2", "model": "qwen"}, at(2))
+    topology.learn_row({"gpu_uuid": "g-10", "engine_id": "h-1/e-1", "host": "h-1", "placement_group": "p"}, at(2))
+
+    assert topology.engines_on("h-1") == ["h-1/e-1"]
+    assert topology.engines_on("h-2") == ["h-1/e-0", "h-2/e-0"]
+    assert topology.where({"gpu_uuid": "g-10"})["engine_id"] == "h-1/e-1"
+    assert "model" not in topology.where({"engine_id": "h-1/e-0"})
+
+
+def test_what_was_not_seen_for_long_is_forgotten() -> None:
+    """A host that was taken away is known for a while, then no more; the others stay."""
+    topology = learned(AlertPolicy(forget_ms=3_600_000))
+    for window in range(1, 2 * HOUR + 2):
+        if window % 30 == 0:
+            topology.learn(Window(at(window), rows_of_fleet(("h-2",))), at(window + 1))
+
+    assert sorted(topology.hosts) == ["h-1", "h-3"]
+    assert topology.gpus_on("h-2") == []
+    assert "g-20" not in topology.gpus
+    assert "h-2/e-0" in topology.engines  # requests still name it
+
+
+def test_it_is_bounded() -> None:
+    """Later ones are not learned."""
+    topology = learned(AlertPolicy(topology_max=2))
+
+    assert [len(one) for one in (topology.gpus, topology.engines, topology.hosts, topology.tenants)] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("events", [0, 1, SINCE_MAX, SINCE_MAX + 1])
+def test_a_dump_holds_everything(events: int) -> None:
+    """The same answers and the same bytes after it; of what events told since the last window too."""
+    topology, other = learned(), Topology(AlertPolicy())
+    for number in range(events):
+        topology.learn_row({"gpu_uuid": f"new-{number}", "engine_id": "h-2/e-0", "host": "h-2"}, at(2))
+    dumped = topology.dump()
+
+    other.load(dumped)
+
+    assert other.dump() == dumped
+    assert other.gpus == topology.gpus
+    assert other.gpus_on("h-2") == topology.gpus_on("h-2")
+    assert len(other.gpus_on("h-2")) == len(learned().gpus_on("h-2")) + events
+    assert [other.where({"gpu_uuid": gpu}) for _, _, gpus, _ in ENGINES for gpu in gpus] == [
+        topology.where({"gpu_uuid": gpu}) for _, _, gpus, _ in ENGINES for gpu in gpus
+    ]
+    assert other.engines_of("llama") == topology.engines_of("llama")
+
+
+def test_a_dump_in_between_does_not_show_in_a_later_one() -> None:
+    """Equal states, equal bytes, whenever snapshots were taken."""
+    seen, unseen = learned(), learned()
+    for topology in (seen, unseen):
+        topology.learn_row({"gpu_uuid": "g-10", "engine_id": "h-1/e-1", "host": "h-1"}, at(2))
+        if topology is seen:
+            topology.dump()
+        topology.learn_row({"engine_id": "h-9/e-0", "host": "h-9", "model": "qwen"}, at(2))
+
+    assert seen.dump() == unseen.dump()
+    assert len(seen.dump()[1]) < 300
+
+
+NAMES = st.sampled_from([None, "a", "b", "c"])
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(NAMES, NAMES, NAMES, NAMES, NAMES), max_size=30))
+def test_what_moves_is_where_it_was_told_last(told: list[tuple[str | None, ...]]) -> None:
+    """Who is on a host and who serves a model is what entries say, one by one: GPUs and engines come, move and go."""
+    topology, entries = Topology(AlertPolicy()), Topology(AlertPolicy())
+    for number, values in enumerate(told):
+        names = ("gpu_uuid", "host", "engine_id", "model", "model_version")
+        topology.learn_row(dict(zip(names, values, strict=True)), at(number))
+    entries.gpus, entries.engines, entries.hosts = topology.gpus, topology.engines, topology.hosts
+    entries.forget(0)
+
+    for name in "abc":
+        assert topology.gpus_on(name) == entries.gpus_on(name)
+        assert topology.engines_on(name) == entries.engines_on(name)
+        assert topology.engines_of(name) == entries.engines_of(name)
+        assert [topology.peers_with(name, version) for version in "abc"] == [
+            entries.peers_with(name, version) for version in "abc"
+        ]
+
+
+def _column(values: list[Any]) -> Labels:
+    words = [None, *sorted({value for value in values if value is not None})]
+    return Labels(np.array([words.index(value) for value in values], np.int32), words)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(*(st.sampled_from([None, b"a", b"b", b"c"]) for _ in range(3))), max_size=30))
+def test_combinations_are_those_of_the_rows(rows: list[tuple[bytes | None, ...]]) -> None:
+    """Against a set, in the order in which they stand; rows of other grouping sets do not count."""
+    names = ("x", "y", "z")
+    grouping = [b"mine" if number % 3 else b"other" for number in range(len(rows))]
+    columns = {name: _column([row[i] for row in rows]) for i, name in enumerate(names)}
+    block = Block(len(rows), {**columns, "grouping": _column(grouping)})
+
+    found = list(combinations(block, Reading("t", "mine", names)))
+
+    mine = [row for row, group in zip(rows, grouping, strict=True) if group == b"mine"]
+    decoded = [tuple(None if word is None else word.decode() for word in row) for row in mine]
+    assert found == list(dict.fromkeys(decoded))
+
+
+def test_every_reading_names_columns_there_are() -> None:
+    """Of the partials of its topic, as labels."""
+    rows = rows_of_fleet()
+
+    assert all(name in rows[reading.topic].columns for reading in READINGS for name in reading.names)
+
+
+def test_engines_are_counted_by_version_as_it_changes() -> None:
+    """Asked before and after: another version, another model, an engine that is forgotten."""
+    topology = Topology(AlertPolicy())
+
+    def learn(name: str, model: str, version: str | None, at_ms: int = 0) -> None:
+        topology.learn_row({"engine_id": name, "host": "h", "model": model, "model_version": version}, at_ms)
+
+    def counts() -> tuple[int, ...]:
+        return tuple(topology.peers_with(*one) for one in (("m", "v1"), ("m", "v2"), ("n", "v2")))
+
+    seen = [counts()]
+    for name in "ab":
+        learn(name, "m", "v1")
+    seen.append(counts())
+    learn("b", "m", "v2", 5)
+    seen.append(counts())
+    learn("b", "n", None, 5)
+    seen.append(counts())
+    topology.forget(1)
+    seen.append(counts())
+
+    assert seen == [(0, 0, 0), (2, 0, 0), (1, 1, 0), (1, 1, 1), (0, 1, 1)]
+    assert (topology.peers_of("m"), topology.peers_on("h", gpus=False), topology.peers_on("h", gpus=True)) == (1, 1, 0)

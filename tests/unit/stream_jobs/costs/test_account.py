@@ -1,0 +1,286 @@
+"""Bills from what was told: what GPUs did without tokens, gaps, MIG devices, shared GPUs, prices of a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schemas.contract.record import Output
+from schemas.limits import MINUTE_MS
+from schemas.rows.costs import COSTS
+from stream_jobs.costs import emit
+from stream_jobs.costs.account import Prices, cost_block
+from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.split import WEIGHTS
+from stream_jobs.prices.load import parse_prices
+from stream_jobs.step import Commit
+from tests.unit.stream_jobs.costs.cases import (
+    Bill,
+    Row,
+    bills_of,
+    emitted_rows,
+    filled,
+    gpu_row,
+    price_of,
+    share_row,
+    told_bills,
+    usage_row,
+)
+
+
+def named(rows: list[Bill]) -> dict[tuple[str, str], tuple[int | None, list[str]]]:
+    return {(row["use"], row["owner"]): (row["total_nusd"], [part[0] for part in row["parts"]]) for row in rows}
+
+
+def test_what_gpus_do_without_tokens_has_a_name() -> None:
+    """Idle, training, loaded in vain, starting, and an engine without GPUs; a type without price is null."""
+    rows: list[Row] = [
+        gpu_row("host-1", "g1", use="idle"),
+        gpu_row("host-1", "g2", use="training"),
+        gpu_row("vain", "g3"),
+        gpu_row("new", "g4", starting=4_000),
+        usage_row("gpuless", "t", 5),
+        gpu_row("strange", "g5", model="X1"),
+    ]
+
+    assert named(told_bills(rows)) == {
+        ("idle", "host-1"): (10_000_000, ["__idle__"]),
+        ("training", "host-1"): (10_000_000, ["__training__"]),
+        ("engine", "vain"): (10_000_000, ["__wasted__"]),
+        ("engine", "new"): (10_000_000, ["__overhead__", "__wasted__"]),
+        ("engine", "gpuless"): (None, ["__unpriced__"]),
+        ("engine", "strange"): (0, ["__wasted__", "__unpriced__"]),
+    }
+
+
+def overhead_ms(*rows: Row) -> dict[str, tuple[int, int | None]]:
+    """GPU time by owner: in all, and of its start-up."""
+    return {
+        bill["owner"]: (bill["gpu_ms"], next((part[-1] for part in bill["parts"] if part[1] == "startup"), None))
+        for bill in told_bills(rows)
+    }
+
+
+def test_start_up_is_the_time_that_readings_tell() -> None:
+    """To the millisecond, over all GPUs of the engine; of an engine that moved each bill has its own."""
+    rows = [gpu_row("a", "g1", starting=10_000), gpu_row("a", "g2", starting=4_321), gpu_row("b", "g2", window=2)]
+
+    assert overhead_ms(*rows) == {"a": (20_000, 14_321), "b": (10_000, None)}
+
+
+def test_start_up_has_its_part_of_time_that_is_estimated_or_shared() -> None:
+    """A gap between two readings of which one was of a start; a MIG device that started for a third of its time."""
+    gap = [gpu_row("a", "g", starting=10_000), gpu_row("a", "g", window=3)]
+    divided = [gpu_row("host-1", "P", use="idle", ms=60_000), device("b", "m", "3g.40gb", ms=60_000, starting=20_000)]
+
+    assert overhead_ms(*gap) == {"a": (30_000, 15_000)}
+    assert overhead_ms(*divided) == {"b": (25_714, 8_571), "host-1": (34_286, None)}
+
+
+def test_an_engine_that_moved_pays_for_its_time() -> None:
+    """One GPU, ten seconds under each name: two bills."""
+    assert named(told_bills([gpu_row("a", "g"), gpu_row("b", "g", window=2)])) == {
+        ("engine", "a"): (10_000_000, ["__wasted__"]),
+        ("engine", "b"): (10_000_000, ["__wasted__"]),
+    }
+
+
+def test_region_host_and_type_stand_where_all_gpus_have_the_same() -> None:
+    """A group over several hosts has none of its own."""
+    (bill,) = told_bills([gpu_row("a", "g1"), gpu_row("a", "g2", host="host-2", model="L4")])
+
+    assert (bill["region"], bill["host"], bill["gpu_model"]) == ("north", None, None)
+
+
+def test_holders_of_a_gpu_pay_by_their_shares_whoever_told_its_time() -> None:
+    """Weights 3, 2 and 2 of 7: the whole GPU is there."""
+    owned = ((("engine", "a"), 3), (("engine", "b"), 2), (("idle", "host-1"), 2))
+    shares = [share_row(owner, "g", weight, use=use) for (use, owner), weight in owned]
+
+    rows = told_bills([gpu_row("a", "g"), gpu_row("b", "g", window=2), *shares])
+
+    assert {row["owner"]: (row["total_nusd"], row["gpu_ms"], row["energy_mj"]) for row in rows} == {
+        "a": (8_571_428, 8_572, 6_000_000),
+        "b": (5_714_286, 5_714, 4_000_000),
+        "host-1": (5_714_286, 5_714, 4_000_000),
+    }
+
+
+def device(owner: str, gpu: str, profile: str | None, **of: Any) -> Row:
+    return gpu_row(owner, gpu, parent="P", profile=profile, **of)
+
+
+def test_mig_devices_pay_by_their_slices_and_what_nobody_holds_is_idle() -> None:
+    """Of seven slices three and two are held; time and energy are the GPU's own."""
+    rows = [
+        gpu_row("host-1", "P", use="idle"),
+        device("a", "m1", "3g.40gb"),
+        device("b", "m2", "2g.20gb"),
+    ]
+
+    assert {(row["use"], row["owner"]): (row["total_nusd"], row["gpu_ms"]) for row in told_bills(rows)} == {
+        ("engine", "a"): (4_285_714, 4_286),
+        ("engine", "b"): (2_857_143, 2_857),
+        ("idle", "host-1"): (2_857_143, 2_857),
+    }
+
+
+def test_engines_side_by_side_on_a_mig_device_pay_for_its_slices_by_memory() -> None:
+    """Three of seven slices for two who hold 3 and 1 parts of the device's memory; another device is another's."""
+    rows = [
+        gpu_row("host-1", "P", use="idle", ms=60_000),
+        device("host-1", "m1", "3g.40gb", use="idle", ms=60_000),
+        device("c", "m2", "2g.20gb", ms=60_000),
+        share_row("a", "m1", 30),
+        share_row("b", "m1", 10),
+    ]
+
+    found = {(row["use"], row["owner"]): (row["gpu_ms"], row["total_nusd"]) for row in told_bills(rows)}
+
+    assert found == {
+        ("engine", "a"): (19_286, 19_285_714),  # 60 s x 3/7 x 3/4
+        ("engine", "b"): (6_428, 6_428_572),
+        ("engine", "c"): (17_143, 17_142_857),
+        ("idle", "host-1"): (17_143, 17_142_857),
+    }
+    assert sum(nusd for _, nusd in found.values()) == 60_000_000
+
+
+def test_slices_are_counted_by_the_type_of_gpu() -> None:
+    """An A30 has four; more than there are leave nothing idle; of one unknown size all devices pay by time."""
+
+    def held_ms(*rows: Row) -> dict[str, int]:
+        return {row["owner"]: row["gpu_ms"] for row in told_bills(rows)}
+
+    assert held_ms(device("a", "m", "1g.6gb", model="A30")) == {"a": 2_500, "host-1": 7_500}
+    assert held_ms(device("a", "m", "7g.80gb"), device("b", "n", "1g.10gb")) == {"a": 8_750, "b": 1_250, "host-1": 0}
+    assert held_ms(device("a", "m", "3g.40gb"), device("b", "n", "?")) == {"a": 5_000, "b": 5_000, "host-1": 0}
+
+
+def test_whoever_a_row_names_has_a_bill_even_of_nothing() -> None:
+    """They may have been billed before the last rows came: an engine beside those with shares, idle slices."""
+    beside = told_bills([gpu_row("b", "g"), share_row("a", "g", 3)])
+    full = told_bills([device("a", "m1", "7g.80gb")])
+
+    assert named(beside) == {("engine", "a"): (10_000_000, ["__wasted__"]), ("engine", "b"): (0, ["__wasted__"])}
+    assert named(full) == {("engine", "a"): (10_000_000, ["__wasted__"]), ("idle", "host-1"): (0, ["__idle__"])}
+
+
+def test_shares_that_nobody_knows_are_equal() -> None:
+    """Among those that have one: whoever only stands beside them pays nothing. One missing reading is enough."""
+    unknown = [share_row(owner, "g", None, 40) for owner in "ab"]
+    half = [share_row("a", "g", 30, readings=2), share_row("b", "g", 10), share_row("b", "g", None)]
+
+    for shares in (unknown, half):
+        rows = told_bills([gpu_row("c", "g"), *shares])
+        assert {row["owner"]: row["total_nusd"] for row in rows} == {"a": 5_000_000, "b": 5_000_000, "c": 0}
+
+
+def test_engines_may_pay_by_sm_instead() -> None:
+    """The weights say by what; they are versioned, and the bill has their version."""
+    rows = [gpu_row("host-1", "g", use="idle"), share_row("a", "g", 30, 10), share_row("b", "g", 10, 30)]
+    by_sm = replace(WEIGHTS, version=7, shared_by="sm")
+
+    block = cost_block(filled(rows).pass_to(MINUTE_MS), price_of, "p1", by_sm)
+
+    assert block is not None
+    assert {row["owner"]: (row["gpu_ms"], row["weights_version"]) for row in bills_of(block)} == {
+        "a": (2_500, 7),
+        "b": (7_500, 7),
+        "host-1": (0, 7),
+    }
+
+
+def test_a_mig_gpu_that_is_not_read_itself_is_there_as_long_as_its_devices() -> None:
+    """The device with most time tells the GPU's; a size that nobody tells leaves all of it without price."""
+    one, _ = told_bills([device("a", "m1", "7g.80gb"), device("a", "m1", "7g.80gb", window=2)])
+    strange, _ = told_bills([device("a", "m1", None)])
+
+    assert (one["gpu_ms"], one["total_nusd"], one["energy_mj"]) == (20_000, 20_000_000, 14_000_000)
+    assert (strange["gpu_ms"], strange["total_nusd"], strange["unpriced_gpu_ms"]) == (10_000, None, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("windows", "gpu_ms", "estimated_ms"),
+    [
+        pytest.param({0: 10_000, 1: 10_000, 4: 10_000, 5: 10_000}, 60_000, 20_000, id="twenty seconds between"),
+        pytest.param({0: 3_000, 5: 10_000}, 60_000, 47_000, id="from the first ten seconds on"),
+        pytest.param({1: 3_000, 2: 10_000}, 13_000, 0, id="nothing before it came"),
+        pytest.param({1: 3_000, 4: 10_000, 5: 2_000}, 43_000, 28_000, id="to the last ten seconds"),
+        pytest.param({0: 10_000, 1: 9_100, 2: 10_000, 3: 10_000, 4: 10_000, 5: 10_000}, 59_100, 0, id="a little late"),
+        pytest.param({0: 10_900, 1: 9_100, 2: 10_000, 3: 10_000, 4: 10_000, 5: 10_000}, 60_000, 0, id="a little off"),
+        pytest.param({0: 10_000}, 10_000, 0, id="seen once"),
+        pytest.param({2: None}, 0, 0, id="no interval known"),
+        pytest.param({0: None, 5: None}, 60_000, 60_000, id="only that it was there"),
+    ],
+)
+def test_gaps_between_readings_are_billed_and_flagged(
+    windows: dict[int, int | None], gpu_ms: int, estimated_ms: int
+) -> None:
+    """Time that no reading covers, from the first to the last ten seconds with one."""
+    (bill,) = told_bills([gpu_row("a", "g", window=window, ms=ms) for window, ms in windows.items()])
+
+    assert (bill["gpu_ms"], bill["estimated_gpu_ms"]) == (gpu_ms, estimated_ms)
+    assert sum(part[9] for part in bill["parts"]) == gpu_ms
+
+
+def test_a_gap_is_shared_by_measured_time() -> None:
+    """Between two engines of one GPU nobody knows when it changed hands."""
+    rows = [gpu_row("a", "g", window=0), gpu_row("b", "g", window=4), gpu_row("b", "g", window=5)]
+
+    assert {row["owner"]: (row["gpu_ms"], row["estimated_gpu_ms"]) for row in told_bills(rows)} == {
+        "a": (20_000, 10_000),
+        "b": (40_000, 20_000),
+    }
+
+
+def test_nothing_told_makes_no_block() -> None:
+    """Neither a row nor an error."""
+    assert cost_block([], price_of) is None
+
+
+def test_a_large_block_is_cut_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every record holds what fits, all of them every bill, in order, where its source partition says."""
+    rows = [usage_row(f"e{number}", "t", 5) for number in range(9)]
+    block = cost_block(filled(rows).pass_to(MINUTE_MS), price_of)
+    assert block is not None
+    monkeypatch.setattr(emit, "RECORD_BYTES_MAX", 3_000)
+
+    outputs = emit.outputs(block, Commit("window.partials", 5, 1, 3, 0, 0, idle=False), 4)
+
+    assert len(outputs) > 2
+    assert {(one.topic, one.partition, dict(one.headers)["offsets"]) for one in outputs} == {("costs", 1, b"1-3")}
+    assert [bill["owner"] for bill in emitted_rows(outputs)] == [f"e{number}" for number in range(9)]
+    assert [int(dict(one.headers)["rows"]) for one in outputs] == [len(emitted_rows([one])) for one in outputs]
+    assert isinstance(outputs[0], Output)
+    assert COSTS.schema == "costs/1"
+
+
+PRICES = b"""
+gpu_hour:
+  - {gpu: H100, periods: [{from: 2023-01-01, until: 2024-01-01, value: 2.50 USD/GPU-hour}]}
+host_hour:
+  - {gpus: 8, periods: [{from: 2023-01-01, value: 1.20 USD/host-hour}]}
+  - {gpu: L4, periods: [{from: 2023-01-01, value: 1.20 USD/host-hour}]}
+  - {gpu: A10, periods: [{from: 2023-01-01, value: 0 USD/host-hour}]}
+energy:
+  - {region: north, periods: [{from: 2023-01-01, value: 0.10 USD/kWh}]}
+pue:
+  - {periods: [{from: 2023-01-01, value: 1.25}]}
+"""
+
+
+def test_prices_of_a_file_hold_for_their_time_and_hosts_are_shared_by_their_gpus() -> None:
+    """Remembered only as long as they hold; nobody says how many share an L4's host: it has no price."""
+    pricing = Pricing(parse_prices(PRICES, "p.yaml"))
+    in_2023, in_2024 = 1_700_000_000_000, 1_720_000_000_000
+
+    found = [pricing("H100", "north", at_ms) for at_ms in (in_2023, in_2024, in_2023)]
+
+    known = Prices(2_500_000_000, 150_000_000, 100_000_000, 1_250_000)
+    assert found == [known, Prices(None, 150_000_000, 100_000_000, 1_250_000), known]
+    assert pricing("L4", "north", in_2023).host_nusd_per_hour is None
+    assert pricing("A10", None, in_2023) == Prices(None, 0, None, 1_250_000)
+    assert pricing.version != ""

@@ -1,0 +1,132 @@
+"""Error budgets: pages at the pace of the SRE workbook, never for a single error or in the first minutes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_jobs.insight.detectors.burn_rate import BurnRate
+from tests.unit.stream_jobs.insight.detectors.cases import (
+    beyond_count,
+    first_beyond,
+    frame,
+    judged,
+    resumed,
+    rule,
+    same,
+)
+
+
+def shares(*parts: tuple[int, float]) -> np.ndarray:
+    return np.concatenate([np.full((windows, 1), share) for windows, share in parts])
+
+
+@pytest.mark.parametrize("history_min", [0, 420], ids=["from the start", "with history"])
+def test_fires_when_its_part_of_the_budget_is_gone(history_min: int) -> None:
+    """14.4 times over an hour is 2 % of the budget: it fires when that is gone, with full history and without."""
+    share = np.array([1.0, 0.1, 0.02, 0.008])
+    after_s = np.array([52, 518, 2_592, 6 * 3_600 * 6 / 8])
+    values = np.concatenate([np.zeros((history_min, 4)), np.broadcast_to(share, (300, 4))])
+
+    found = first_beyond(BurnRate(rule("burn_rate", window_ms=60_000)), {"value": values}, window_ms=60_000)
+
+    took_s = (np.array(found, np.float64) + 1 - history_min) * 60
+    assert (after_s <= took_s + 60).all()
+    assert (took_s <= after_s * 1.03 + 60).all()
+
+
+def test_a_single_error_pages_nobody() -> None:
+    """One error among sixty requests in the first hour is 16 times the budget and means nothing."""
+    values = shares((1, 1.0), (359, 0.0))
+    counts = np.ones((360, 1), np.int64)
+
+    assert first_beyond(BurnRate(rule("burn_rate", min_events=1)), {"value": values}, counts) == [None]
+
+
+def test_burning_half_of_the_budget_is_healthy() -> None:
+    """Three hundred services that fail half as often as they may, for a day: nothing."""
+    random = np.random.default_rng(1)
+    total = np.maximum(random.poisson(10, 300) * 14, 1)
+    counts = np.broadcast_to(total, (720, 300))
+    values = random.binomial(counts, 0.0005) / counts
+
+    assert beyond_count(BurnRate(rule("burn_rate", window_ms=120_000)), {"value": values}, counts, 120_000) == 0
+
+
+@pytest.mark.parametrize("after", [0.0, np.nan], ids=["all is well again", "no requests any more"])
+def test_ends_soon_after_it_is_over(after: float) -> None:
+    """Ten minutes of failing are told for half an hour more, not for the six hours of the slowest short range."""
+    detector = BurnRate(rule("burn_rate", window_ms=60_000))
+    values = shares((60, 0.0), (10, 1.0), (60, after))
+
+    said = [said for _, said in judged(detector, {"value": values}, window_ms=60_000)]
+
+    assert said[69].beyond.tolist() == [True]
+    assert 24 <= [one.within.tolist() for one in said[70:]].index([True]) <= 30
+    assert not any(one.beyond.any() for one in said[100:])
+
+
+def test_the_fast_pairs_end_within_five_minutes() -> None:
+    """Without the slow pair an alert ends with the five minutes of the fastest."""
+    detector = BurnRate(rule("burn_rate", window_ms=60_000, pairs=((3_600, 300, 14.4), (21_600, 1_800, 6))))
+
+    said = [said for _, said in judged(detector, {"value": shares((60, 0.0), (10, 1.0), (9, 0.0))}, window_ms=60_000)]
+
+    assert [one.within.tolist() for one in said[70:]].index([True]) == 4
+
+
+def test_says_which_pair_and_when_the_budget_is_gone() -> None:
+    """The note names both ranges and a span; value, baseline and level are shares of bad."""
+    detector = BurnRate(rule("burn_rate"))
+
+    *_, (_, said) = judged(detector, {"value": shares((360, 0.05))})
+
+    assert said.note is not None
+    assert said.notes[said.note[0]] == "more than 14.4 times over 1 h and 5 min: error budget of 30 days gone in 12 h"
+    assert (said.value.tolist(), said.high.tolist()) == ([0.05], [pytest.approx(0.001)])
+    assert detector.budget_left(np.arange(1), 1_760_000_400_000 + 3_600_000) == pytest.approx(1 - 50 / 72)
+
+
+@pytest.mark.parametrize(
+    ("share", "count"),
+    [(np.nan, 1_000), (0.5, 0), (np.inf, 1_000), (1e300, 1_000), (-1.0, 1_000), (0.0, 2**62)],
+    ids=["unknown", "no events", "infinite", "enormous", "below zero", "many events"],
+)
+def test_odd_input_is_no_alarm_in_the_first_window(share: float, count: int) -> None:
+    """Whatever comes: no page after one window, no warning."""
+    detector = BurnRate(rule("burn_rate"))
+    detector.grow(1)
+
+    said = detector.judge(frame(0, {"value": [share]}, count))
+
+    assert not said.beyond.any()
+
+
+def test_a_restart_changes_nothing() -> None:
+    """Dumped and loaded half-way it says the same as the one that went on, gaps included."""
+    random = np.random.default_rng(2)
+    values = np.where(random.random((800, 5)) < 0.3, np.nan, random.random((800, 5)) ** 8)
+    whole = BurnRate(rule("burn_rate"))
+    before = [said for _, said in judged(whole, {"value": values[:400]})]
+    halves = resumed(whole, BurnRate(rule("burn_rate")))
+
+    after = [said for _, said in judged(whole, {"value": values[400:]}, first=1_000)]
+    again = [said for _, said in judged(halves, {"value": values[400:]}, first=1_000)]
+
+    assert len(before) == 400
+    assert all(same(left, right) for left, right in zip(after, again, strict=True))
+
+
+def test_a_forgotten_slot_knows_nothing() -> None:
+    """A new series in an old slot starts without history."""
+    detector = BurnRate(rule("burn_rate"))
+    list(judged(detector, {"value": shares((400, 1.0))}))
+
+    detector.forget(np.array([0]))
+
+    assert detector.judge(frame(500, {"value": [np.nan]})).slots.tolist() == []
+
+
+def test_three_days_fit_into_two_kibibytes() -> None:
+    """Memory per series."""
+    assert BurnRate(rule("burn_rate")).bytes_per_slot() <= 2_048

@@ -1,0 +1,154 @@
+"""Latency adjusted for load: surges never alarm, a slower engine does, at any load it knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_jobs.insight.detectors.load_adjusted import LoadAdjusted
+from tests.unit.stream_jobs.insight.detectors.cases import (
+    beyond_count,
+    day,
+    first_beyond,
+    judged,
+    noise,
+    resumed,
+    rule,
+    same,
+)
+
+KIND = "load_adjusted"
+
+
+def latency(load: np.ndarray, seed: int, sigma: float = 0.04) -> np.ndarray:
+    """Bends up near a capacity of 64."""
+    used = np.minimum(load / 64, 0.97)
+    return 200_000 * (1 + 0.5 * used / (1 - used)) * np.exp(noise(seed, len(load), load.shape[1], sigma))
+
+
+def healthy(seed: int, windows: int, series: int, window_ms: int = 10_000) -> dict[str, np.ndarray]:
+    load = 20 * day(windows, window_ms) * np.exp(noise(seed, windows, series, 0.1))
+    return {"load": load, "value": latency(load, seed + 1)}
+
+
+def test_a_day_with_surges_is_no_alarm() -> None:
+    """Season, noise, and surges to three times the load, above all that was seen before: nothing."""
+    windows, series = 720, 120
+    load = 20 * day(windows, 120_000, 0.5) * np.exp(noise(5, windows, series, 0.1))
+    for number in range(series):
+        at = 100 + 17 * number % 600
+        load[at : at + 20, number] *= np.linspace(1, 3, 20)
+    values = {"load": load, "value": latency(load, 6)}
+
+    assert beyond_count(LoadAdjusted(rule(KIND, "load", window_ms=120_000)), values, window_ms=120_000) == 0
+
+
+def test_half_slower_is_found_at_once_at_any_load() -> None:
+    """50 % slower at the load of any hour: within three windows."""
+    values = healthy(7, 750, 40, 120_000)
+    onset = 550 + np.arange(40) * 4
+    slow = np.arange(750)[:, None] >= onset
+    values["value"] = np.where(slow, values["value"] * 1.5, values["value"])
+
+    found = first_beyond(LoadAdjusted(rule(KIND, "load", window_ms=120_000)), values, window_ms=120_000)
+
+    assert [one - at for one, at in zip(found, onset, strict=True) if one is None or not 0 <= one - at < 3] == []
+
+
+def test_the_busiest_load_excuses_no_more_than_its_spread() -> None:
+    """Where no busier load is known, windows somewhat above the usual one are judged by the slope seen around it: 50 %
+    slower is beyond in nine of ten of them."""
+    windows, onset = 320, 300
+    load = 40 * np.exp(noise(21, windows, 40, 0.12))
+    slower = np.where(np.arange(windows)[:, None] >= onset, 1.5, 1.0)
+    values = {"load": load, "value": 10_000 * np.exp(noise(22, windows, 40, 0.015)) * slower}
+    options = {"half_life_s": 43_200, "enter_sigmas": 5, "floor_relative": 0.025}
+
+    said = [one.beyond for _, one in judged(LoadAdjusted(rule(KIND, "load", window_ms=30_000, **options)), values)]
+
+    assert not np.array(said[:onset]).any()
+    assert np.array(said[onset:]).mean() > 0.9
+
+
+def test_a_slow_drift_does_not_make_itself_usual() -> None:
+    """60 % slower over two and a half hours, after two steady ones: found before three fifths of it."""
+    windows, begin = 540, 240
+    load = np.full((windows, 20), 20.0) * np.exp(noise(9, windows, 20, 0.1))
+    drift = 0.6 * np.clip((np.arange(windows) - begin) / 300, 0, 1)[:, None]
+    values = {"load": load, "value": latency(load, 10, 0.02) * (1 + drift)}
+    options = {"half_life_s": 43_200, "enter_sigmas": 5, "floor_relative": 0.025}
+
+    found = first_beyond(LoadAdjusted(rule(KIND, "load", window_ms=30_000, **options)), values, window_ms=30_000)
+
+    assert [one for one in found if one is None or not begin + 20 < one < begin + 180] == []
+
+
+def test_says_what_was_expected() -> None:
+    """Value, expected and its upper bound belong to the load of the window."""
+    load = np.where(np.arange(400) % 2, 8.0, 32.0)[:, None]
+    values = {"load": load, "value": load * 1_000}
+
+    *_, (_, calm), (_, busy) = judged(LoadAdjusted(rule(KIND, "load")), values)
+
+    assert (calm.baseline[0], busy.baseline[0]) == (pytest.approx(32_000), pytest.approx(8_000))
+    assert busy.high[0] == pytest.approx(8_000 * 1.05**4)
+
+
+def test_a_load_beyond_all_seen_is_learned_and_not_judged() -> None:
+    """Four times the load and ten times the latency: nothing is said, no bound is claimed."""
+    load = np.full((120, 1), 10.0)
+    load[100:] = 40.0
+    values = {"load": load, "value": np.where(load > 10, 1e6, 1e5)}
+
+    said = [said for _, said in judged(LoadAdjusted(rule(KIND, "load")), values)]
+
+    assert not any(one.beyond.any() for one in said)
+    assert np.isnan(said[105].high[0])
+
+
+def test_a_new_normal_is_accepted() -> None:
+    """What stays beyond is learned anew after the configured time."""
+    values = {"load": np.full((500, 1), 10.0), "value": np.where(np.arange(500) < 100, 1e5, 2e5)[:, None]}
+
+    said = [said for _, said in judged(LoadAdjusted(rule(KIND, "load", relearn_after_s=600)), values)]
+
+    assert [number for number, one in enumerate(said) if one.beyond[0]] == list(range(100, 161))
+    assert said[-1].within.tolist() == [True]
+
+
+ODD = (np.nan, np.inf, -5.0, 0.0, 1e300)
+
+
+@pytest.mark.parametrize("log", [True, False], ids=["log", "plain"])
+def test_odd_input_teaches_no_nonsense(log: bool) -> None:
+    """One odd value or load in a hundred raises no warning and no alarm on the windows after it."""
+    series = [(which, odd) for which in ("value", "load") for odd in ODD for _ in range(3)]
+    values = healthy(9, 300, len(series))
+    for number, (which, odd) in enumerate(series):
+        values[which][::100, number] = odd
+
+    said = [said for _, said in judged(LoadAdjusted(rule(KIND, "load", log=log)), values)]
+
+    behind = np.array([one.beyond for number, one in enumerate(said) if number % 100])
+    assert [series[number] for number in np.flatnonzero(behind.any(axis=0))] == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.floats(width=32), st.floats(width=32)), min_size=2, max_size=60))
+def test_a_restart_changes_nothing(pairs: list[tuple[float, float]]) -> None:
+    """Dumped and loaded at any point it says the same as the one that went on."""
+    values = {"value": np.array(pairs)[:, :1], "load": np.array(pairs)[:, 1:]}
+    shipped = rule(KIND, "load", warm_up_windows=2)
+    half = len(pairs) // 2
+    whole = LoadAdjusted(shipped)
+    list(judged(whole, {name: one[:half] for name, one in values.items()}))
+    again = resumed(whole, LoadAdjusted(shipped))
+    rest = {name: one[half:] for name, one in values.items()}
+
+    left = [said for _, said in judged(whole, rest, first=half)]
+    right = [said for _, said in judged(again, rest, first=half)]
+
+    assert all(same(one, other) for one, other in zip(left, right, strict=True))
+    assert whole.bytes_per_slot() <= 512

@@ -1,0 +1,73 @@
+"""Conditions between measures: what is out of reach of a rule trains nothing, fires nothing and clears."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_jobs.insight.frame import Floats, Frame, Judgement
+from stream_jobs.insight.rule_judge import apply_while, judged_while
+from stream_jobs.rules.load import parse_set
+from stream_jobs.rules.model import Rule
+
+NAN = float("nan")
+UNKNOWN = np.full(4, NAN)
+
+
+def rule(condition: str) -> Rule:
+    text = (
+        "rules: [{name: a, kind: threshold, metric: mean(power_mw), by: [host], "
+        f"measures: {{heat: mean(temperature_c)}}, while: {condition}, options: {{above: 1W}}}}]"
+    )
+    return parse_set(text.encode(), "a").rules[0]
+
+
+def frame(heat: list[float]) -> Frame:
+    count = len(heat)
+    values = {"value": np.arange(1.0, count + 1), "heat": np.array(heat)}
+    return Frame(0, 10_000, np.arange(count) * 2, values, np.ones(count, np.int64), np.zeros(count, np.bool_))
+
+
+def seen(found: Frame) -> Floats:
+    return found.values["value"]
+
+
+def test_the_value_is_known_only_while_the_condition_holds() -> None:
+    """Both ends belong to the range; an unknown condition judges nothing and clears nothing."""
+    found, off = apply_while(rule("{heat: {above: 40C, below: 75C}}"), frame([39.9, 40.0, 75.0, 75.1, NAN]))
+
+    np.testing.assert_array_equal(seen(found), [NAN, 2.0, 3.0, NAN, NAN])
+    np.testing.assert_array_equal(off, [True, False, False, True, False])
+
+
+def test_without_conditions_the_frame_is_as_it_was() -> None:
+    """Nothing is copied."""
+    plain = parse_set(
+        b"rules: [{name: a, kind: threshold, metric: mean(power_mw), by: [host], options: {above: 1W}}]", "a"
+    )
+    before = frame([1.0])
+    found, off = apply_while(plain.rules[0], before)
+
+    assert found is before
+    assert off.tolist() == [False]
+
+
+def test_series_out_of_reach_are_well() -> None:
+    """By slot, whatever the order of the judgement; others stay as they were judged."""
+    before = frame([80.0, 50.0, 80.0, 50.0])
+    _, off = apply_while(rule("{heat: {below: 75C}}"), before)
+    slots = np.array([6, 4, 2, 0, 9])
+    flags = np.array([True, True, False, False, True])
+    five = np.full(5, NAN)
+    found = judged_while(Judgement(slots, flags, ~flags, five, five, five, five), before, off)
+
+    assert found.beyond.tolist() == [True, False, False, False, True]
+    assert found.within.tolist() == [False, True, True, True, False]
+
+
+def test_a_judgement_within_reach_is_as_it_was() -> None:
+    """Nothing is copied."""
+    before = frame([50.0, 50.0, 50.0, 50.0])
+    flags = np.array([True, False, True, False])
+    judgement = Judgement(before.slots, flags, ~flags, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+
+    assert judged_while(judgement, before, np.zeros(4, np.bool_)) is judgement

@@ -1,0 +1,124 @@
+"""The shipped rules against what the simulated fleet and real machines show."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetpulse.equipment import GPU_TYPES, MEMORY_SHARE
+from lab.simulator.gpus import DEGREES_PER_MW, INLET_C
+from lab.simulator.plan import Habits
+from producers.gpu.faults import RECOVERY_ACTIONS, XIDS
+from schemas.events.event_fields import GPU_EVENT_KINDS
+from schemas.events.event_types import ERROR_KINDS
+from stream_jobs.insight.judge import Judge
+from stream_jobs.rules.load import load, load_set
+from stream_jobs.rules.model import Rule
+
+RULES = {rule.name: rule for rule in (*load_set().rules, *load_set().disabled)}
+
+
+def test_the_judge_takes_them() -> None:
+    """Measures, views and detectors of all of them are there."""
+    Judge(load())
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_each_says_what_to_do_unless_it_only_informs(rule: Rule) -> None:
+    """Who is woken reads what happened, where, and what to do."""
+    assert rule.advice or rule.severity == "info"
+    assert all(f"{{{label}}}" in rule.summary for label in rule.by if label in ("gpu_uuid", "tenant", "engine_id"))
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_requests_are_judged_by_half_minutes_at_least_and_only_where_enough_came(rule: Rule) -> None:
+    """Ten seconds of requests are few; burn rates count their own events."""
+    if rule.value.topic == "llm.requests" and rule.name != "cold_starts":
+        assert rule.window_ms >= 30_000
+        assert rule.min_count >= 10 or rule.kind == "burn_rate"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_latencies_are_of_warm_requests_that_succeeded(rule: Rule) -> None:
+    """A cold start or a failure is no latency."""
+    if rule.value.field.endswith("_us") and rule.value.topic == "llm.requests":
+        assert {where.dimension: where.one_of for where in rule.value.where} == {
+            "status": ("ok",),
+            "start": ("warm", None),
+        }
+
+
+def test_thresholds_leave_room_to_leave() -> None:
+    """No value that trembles around a level rings all night; a count of cold starts has no other level."""
+    bare = [name for name, rule in RULES.items() if rule.kind == "threshold" and rule.options["leave"] is None]
+
+    assert bare == ["cold_starts"]
+
+
+def test_a_fault_that_begins_at_once_fires_at_the_second_window() -> None:
+    """The rules that find step faults of GPUs, engines and requests."""
+    quick = ("gpu_throttled", "gpu_straggler_clock", "vram_full", "kv_pressure", "errors_server", "itl_load_adjusted")
+
+    assert {RULES[name].m for name in quick} == {2}
+
+
+def test_a_gpu_at_its_limit_in_a_warm_room_is_not_hot() -> None:
+    """The hottest healthy GPU of the simulated fleet stays below what is watched; a throttled one reaches 87 C."""
+    hottest_c = max(INLET_C + 6.0 + DEGREES_PER_MW * one.limit_mw for one in GPU_TYPES.values())
+
+    assert hottest_c < RULES["gpu_hot"].options["leave"]
+    assert RULES["gpu_hot"].options["above"] < 87.0
+
+
+def test_memory_that_engines_reserve_is_no_alarm() -> None:
+    """They take 90 %; only GPUs that serve nothing are watched at 85 %."""
+    assert RULES["vram_full"].options["leave"] > MEMORY_SHARE
+    assert [(where.dimension, where.negated) for where in RULES["vram_high"].value.where] == [("workload", True)]
+
+
+def test_the_usual_share_of_failures_is_no_alarm() -> None:
+    """What goes wrong on a good day stays far below every level, and within the error budget."""
+    habits = Habits()
+
+    assert 10 * habits.server_error < RULES["errors_server"].options["leave"]
+    assert 5 * habits.aborted < RULES["errors_aborted"].options["leave"]
+    assert 2 * habits.server_error < 1.0 - RULES["slo_errors"].options["objective"]
+
+
+def test_every_kind_of_error_but_the_clients_own_is_watched() -> None:
+    """By kind, or by the status that goes with it."""
+    watched = {
+        value
+        for rule in RULES.values()
+        if rule.value.match and rule.value.match.dimension == "error_kind"
+        for value in rule.value.match.one_of
+    }
+
+    assert watched == set(ERROR_KINDS) - {"client", "timeout", "overload"}
+    assert {"errors_timeout", "errors_rejected"} <= set(RULES)
+
+
+def test_gpu_events_keep_the_severity_of_their_code() -> None:
+    """XIDs and recovery actions: critical stays critical, a warning stays one, what needs nobody wakes nobody."""
+    found = load_set()
+    expected = {"critical": "critical", "warning": "warning", "info": None}
+
+    for code, fault in XIDS.items():
+        event = found.gpu_event("xid", code, fault.severity)
+        assert event is not None
+        assert event.severity == expected[fault.severity], code
+    for code, fault in RECOVERY_ACTIONS.items():
+        event = found.gpu_event("recovery", code, fault.severity)
+        assert event is not None
+        assert event.severity == expected[fault.severity], code
+
+
+def test_every_kind_of_gpu_event_is_covered() -> None:
+    """Whatever its severity but for an XID without one."""
+    found = load_set()
+
+    assert [
+        (kind, told)
+        for kind in GPU_EVENT_KINDS
+        for told in ("info", "warning", "critical")
+        if found.gpu_event(kind, None, told) is None
+    ] == []

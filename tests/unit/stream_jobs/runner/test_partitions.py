@@ -1,0 +1,264 @@
+"""What the partitions of a process tell about themselves: whether they are live, and how far behind they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from runtime.clock import SystemClock
+from runtime.counters import Counters
+from runtime.health import Readiness
+from schemas.contract.record import Record
+from schemas.errors import UnavailableError
+from stream_jobs.runner.job import Job
+from stream_jobs.runner.partitions import READINESS, Partitions, TopicPartition, slices
+from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
+from tests.simulator.counting import CountingStep
+
+REVOKED = "partitions revoked; waiting for the next assignment"
+
+
+class Owner:
+    """Acquires when the test lets it, or fails."""
+
+    gate: asyncio.Event
+    error: Exception | None = None
+    position, committed, number, output_bytes = 7, 5, 0, 0
+
+    def __init__(self, step: Any, source: Any, *_: Any) -> None:
+        self.source = source
+
+    async def acquire(self) -> int:
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return 7
+
+    async def stop(self) -> None:
+        """Nothing to free."""
+
+    async def commit(self) -> bool:
+        self.committed = self.position
+        return True
+
+
+class Taker(Owner):
+    """Keeps what it is fed."""
+
+    def __init__(self, step: Any, source: Any, *_: Any) -> None:
+        super().__init__(step, source)
+        self.fed: list[list[int]] = []
+
+    async def feed(self, records: Sequence[Record]) -> None:
+        self.fed.append([record.offset for record in records])
+
+    def wants_commit(self) -> bool:
+        return False
+
+
+class Told(Counters):
+    """Remembers every lag that was told, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lags: list[tuple[int, float]] = []
+
+    def set(self, name: str, value: float, **labels: Any) -> None:
+        super().set(name, value, **labels)
+        if name == "job_lag_records":
+            self.lags.append((labels["partition"], value))
+
+
+def partitions_of(
+    readiness: Readiness,
+    *,
+    error: Exception | None = None,
+    opened: bool = True,
+    counters: Counters | None = None,
+    owner: type[Owner] = Owner,
+    policy: CommitPolicy = DEFAULT_POLICY,
+) -> Partitions:
+    gate = asyncio.Event()
+    if opened:
+        gate.set()
+    made = type("TestOwner", (owner,), {"gate": gate, "error": error})
+    kind = type("TestPartitions", (Partitions,), {"Owner": made, "gate": gate})
+    job = Job.of(CountingStep(), ["t"])
+    return kind(job, None, job.names("d"), policy, SystemClock(), counters or Counters(), readiness)  # type: ignore[no-any-return]
+
+
+def test_a_process_that_owns_nothing_yet_is_not_ready() -> None:
+    """Before there are partitions at all."""
+    assert READINESS.why() is not None
+
+
+async def test_ready_is_who_owns_live_partitions_until_they_are_revoked() -> None:
+    """Taking over, live, taken back, and live again with other partitions."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness, opened=False)
+    seen = [readiness.why()]
+
+    acquiring = asyncio.create_task(partitions.assign([("t", 0), ("t", 1)]))
+    await asyncio.sleep(0)
+    seen.append(readiness.why())
+    partitions.gate.set()  # type: ignore[attr-defined]
+    assert await acquiring == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 7}
+    seen.append(readiness.why())
+    partitions.install()
+    seen.append(readiness.why())
+    await partitions.revoke()
+    seen.append(readiness.why())
+    await partitions.assign([("t", 1)])
+    partitions.install()
+    seen.append(readiness.why())
+
+    taking = "acquiring 2 assigned partitions"
+    assert seen == ["not joined", taking, taking, None, REVOKED, None]
+
+
+async def test_a_worker_that_is_given_nothing_is_ready() -> None:
+    """One worker more than there are partitions: it waits for its turn, and nothing is wrong with it."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness)
+
+    await partitions.assign([])
+    partitions.install()
+
+    assert readiness.why() is None
+
+
+async def test_the_topic_that_the_job_names_first_commits_first() -> None:
+    """In whatever order the group hands partitions out: an event must not wait for the windows due beside it."""
+    partitions = partitions_of(Readiness(partitions="not joined"))
+    partitions._job = Job.of(CountingStep(), ["events", "windows"])
+
+    await partitions.assign([("windows", 1), ("events", 1), ("windows", 0), ("events", 0)])
+    partitions.install()
+
+    assert list(partitions.live) == [("events", 1), ("events", 0), ("windows", 1), ("windows", 0)]
+
+
+async def test_what_was_taken_back_while_it_was_taken_over_is_not_ready() -> None:
+    """The group changed its mind in the middle."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness, opened=False)
+    acquiring = asyncio.create_task(partitions.assign([("t", 0)]))
+    await asyncio.sleep(0)
+
+    await partitions.revoke()
+
+    assert await acquiring is None
+    assert readiness.why() == REVOKED
+
+
+async def test_after_a_fatal_error_a_process_is_not_ready() -> None:
+    """Whatever is given back or installed after it."""
+    readiness = Readiness(partitions="not joined")
+    partitions = partitions_of(readiness, error=UnavailableError("no answer"))
+
+    assert await partitions.assign([("t", 0)]) is None
+    partitions.install()
+
+    assert readiness.why() == "exiting after a fatal error: no answer"
+    with pytest.raises(UnavailableError):
+        partitions.fatal.result()
+
+
+async def lags_of(ends: dict[int, int | None]) -> list[tuple[int, float]]:
+    """What two partitions of which 7 records were committed tell at the last commit, and after it."""
+
+    def end_known(topic: str, partition: int) -> int | None:
+        return ends[partition]
+
+    counters = Told()
+    partitions = partitions_of(Readiness(), counters=counters)
+    partitions.end_known = end_known
+    await partitions.assign([("t", 0), ("t", 1)])
+    partitions.install()
+    await partitions.shut_down()
+    return counters.lags
+
+
+async def test_a_commit_tells_how_far_it_is_behind_the_end_that_is_known() -> None:
+    """Given back, a partition is no longer behind here: its next owner tells."""
+    assert await lags_of({0: 17, 1: 7}) == [(0, 10), (1, 0), (0, 0), (1, 0)]
+
+
+async def test_an_end_that_is_older_than_the_commit_is_no_negative_lag() -> None:
+    """The last fetch told the end before the last records were appended."""
+    assert await lags_of({0: 5, 1: 8}) == [(0, 0), (1, 1), (0, 0), (1, 0)]
+
+
+async def test_what_nobody_knows_is_not_told() -> None:
+    """Neither a partition of which nothing was fetched yet, nor one that the client knows no more."""
+    assert await lags_of({0: None}) == []
+
+
+def records_of(*sizes: int | None) -> list[Record]:
+    """Records with values of so many bytes; None: without a value."""
+    values = [None if size is None else bytes(size) for size in sizes]
+    return [Record("t", 0, offset, 0, None, value, ()) for offset, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cut"),
+    [
+        ((), []),
+        ((5,), [[0]]),
+        ((4, 4, 2), [[0, 1, 2]]),
+        ((4, 4, 3), [[0, 1], [2]]),
+        ((None, 0, 99, None, 1), [[0, 1], [2], [3, 4]]),
+        ((11, 11), [[0], [1]]),
+    ],
+)
+def test_slices_hold_no_more_than_they_may_or_one_record(sizes: tuple[int | None, ...], cut: list[list[int]]) -> None:
+    """Of ten bytes; nothing is lost and nothing changes its place."""
+    assert [[record.offset for record in one] for one in slices(records_of(*sizes), 10)] == cut
+
+
+async def test_between_two_slices_of_a_large_fetch_others_have_their_turn() -> None:
+    """What came meanwhile for another partition is folded in between."""
+    policy = CommitPolicy(fold_bytes_max=10)
+    partitions = partitions_of(Readiness(partitions="not joined"), owner=Taker, policy=policy)
+    await partitions.assign([("t", 0), ("t", 1)])
+    partitions.install()
+    seen: list[tuple[int, list[int]]] = []
+    for place, owner in partitions.live.items():
+        owner.fed = _Noted(place.partition, seen)  # type: ignore[attr-defined]
+
+    large = asyncio.create_task(partitions.feed("t", 0, partitions.generation, records_of(9, 9, 9)))
+    urgent = asyncio.create_task(partitions.feed("t", 1, partitions.generation, records_of(1)))
+    await asyncio.gather(large, urgent)
+
+    assert seen == [(0, [0]), (1, [0]), (0, [1]), (0, [2])]
+
+
+async def test_the_rest_of_a_fetch_is_dropped_once_its_partition_was_revoked() -> None:
+    """Whoever owns it then reads it again: this process may be that one, at the offset that was committed."""
+    partitions = partitions_of(Readiness(partitions="x"), owner=Taker, policy=CommitPolicy(fold_bytes_max=10))
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    (before,) = partitions.live.values()
+
+    feeding = asyncio.create_task(partitions.feed("t", 0, partitions.generation, records_of(9, 9)))
+    await asyncio.sleep(0)
+    await partitions.assign([("t", 0)])
+    partitions.install()
+    await feeding
+
+    (after,) = partitions.live.values()
+    assert (before.fed, after.fed) == ([[0]], [])  # type: ignore[attr-defined]
+
+
+class _Noted(list[list[int]]):
+    """Tells a common list whose slice it was."""
+
+    def __init__(self, partition: int, seen: list[tuple[int, list[int]]]) -> None:
+        super().__init__()
+        self._partition, self._seen = partition, seen
+
+    def append(self, offsets: list[int]) -> None:
+        self._seen.append((self._partition, offsets))

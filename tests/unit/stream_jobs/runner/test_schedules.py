@@ -1,0 +1,102 @@
+"""The simulator's schedules against the real runner, and against the runner with one rule switched off."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulator import usage_mutations
+from tests.simulator.counting import QuietStep
+from tests.simulator.mutations import MUTATIONS, Mutation, caught_at
+from tests.simulator.schedule import Rules, run_schedule
+from tests.simulator.telling_world import SilentlyChangedWorld, TellingWorld
+from tests.simulator.windows_world import WindowsWorld
+
+SCHEDULES = 150
+CAUGHT_WITHIN = 600
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Poison is logged as it should be; here there is a lot of it."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_no_schedule_loses_or_doubles_an_event() -> None:
+    """Crashes, zombies, rebalances, lost answers, re-sends, deploys: every sum is the truth, every book contiguous."""
+    outcomes = [run_schedule(seed) for seed in range(1, SCHEDULES + 1)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    blows = sum((outcome.blows for outcome in outcomes), Counter())
+    assert all(
+        blows[name] > 10
+        for name in (
+            "kill",
+            "freeze",
+            "rebalance",
+            "edge_restart",
+            "broker_restart",
+            "expire",
+            "compact",
+            "stop",
+            "deploy",
+        )
+    )
+    assert sum(outcome.records for outcome in outcomes) > 20 * SCHEDULES
+
+
+def test_the_windows_job_is_exact_through_all_of_it() -> None:
+    """The real step: every partial row equals brute force over the accepted events, every book the truth."""
+    outcomes = [run_schedule(seed, world_of=WindowsWorld) for seed in range(1, 21)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.commits for outcome in outcomes) > 100
+
+
+def test_a_quiet_partition_outlives_its_log() -> None:
+    """An idle partition takes one more snapshot, so that nobody needs what retention deletes."""
+    outcomes = [run_schedule(seed, Rules(step=QuietStep, retention_passes=True)) for seed in range(1, 5)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+
+
+def test_what_was_told_reads_as_one_story_though_rules_change() -> None:
+    """A step that asks for a snapshot with all that it tells: none twice, none left open, none told by nobody."""
+    outcomes = [run_schedule(seed, world_of=TellingWorld) for seed in range(1, 13)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.commits for outcome in outcomes) > 80
+    assert any(run_schedule(seed, world_of=SilentlyChangedWorld).violations for seed in range(1, 301))
+
+
+@pytest.mark.parametrize(
+    "rules", [Rules(offsets_may_vanish=True), Rules(log_may_be_cut=True)], ids=["offsets vanish", "the log is cut"]
+)
+def test_what_cannot_be_mended_is_never_papered_over(rules: Rules) -> None:
+    """When offsets or unread records are lost for good the job stops; what was told stays right."""
+    outcomes = [run_schedule(seed, rules) for seed in range(1, 41)]
+
+    assert {outcome.seed: outcome.violations for outcome in outcomes if outcome.violations} == {}
+    assert sum(outcome.ends["ContractError"] for outcome in outcomes) > 0
+
+
+def test_a_schedule_is_the_same_every_time() -> None:
+    """A seed that shows a violation can be run again and looked at."""
+    assert run_schedule(5) == run_schedule(5)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """Every rule of the protocol is needed, and the simulator would see it broken."""
+    assert caught_at(mutation, CAUGHT_WITHIN, run_schedule) is not None
+
+
+@pytest.mark.parametrize("mutation", usage_mutations.MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_rule_of_usage_that_is_switched_off_is_noticed(mutation: Mutation) -> None:
+    """The windows job's own: every request is in the usage rows once, whatever happens between two commits."""
+    assert caught_at(mutation, 20, run_schedule) is not None
