@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.contract.record import Record
-from stream_jobs.runner.owner import PartitionOwner
+from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.partitions import Partitions
 from tests.simulator.cluster import Parts
 from tests.simulator.counting import Changes, CountingStep, State

@@ -8,8 +8,8 @@ from typing import Any
 
 from runtime.counters import Counters
 from schemas.contract.record import Output, Record
+from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.names import Names
-from stream_jobs.runner.owner import PartitionOwner
 from stream_jobs.runner.policy import PROMPT_POLICY
 from stream_jobs.runner.ports import Batch, Committed
 from stream_jobs.runner.source import Source

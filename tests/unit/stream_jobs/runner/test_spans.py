@@ -7,8 +7,8 @@ import asyncio
 from runtime.trace_context import TraceContext, batch_context, context_of
 from runtime.trace_span import LINKS_MAX, Span
 from schemas.contract.record import Record
+from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.names import Names
-from stream_jobs.runner.owner import PartitionOwner
 from stream_jobs.runner.policy import PROMPT_POLICY
 from stream_jobs.runner.source import Source
 from stream_jobs.runner.spans import PartitionSpans
