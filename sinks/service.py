@@ -232,8 +232,11 @@ async def _run_group(kafka: KafkaConfig, group: _Group, settings: SinkSettings, 
             await _land_all(consumer, group, settings, stop)
         except (KafkaError, OSError) as error:
             why = str(await explained(kafka, error))
-            _log.warning("sink group begins again; nothing is lost", extra={"group": group.name, "why": why})
-            group.not_joined(f"begins again: {why}")
+            _log.warning(
+                "sink group failed, reconnecting; resumes from the committed offset",
+                extra={"group": group.name, "why": why},
+            )
+            group.not_joined(f"reconnecting: {why}")
             await _sleep(1.0, stop)
         finally:
             await consumer.stop()
@@ -272,15 +275,18 @@ async def _land(
     group.progress.inserts += len(landing.inserts)
     if landing.expired:
         group.progress.expired += sum(landing.expired.values())
-        _log.warning("rows came past their time to live and were not kept", extra={"rows": str(dict(landing.expired))})
+        _log.warning("rows older than their TTL; not inserted", extra={"rows": str(dict(landing.expired))})
     if landing.unreadable:
         COUNTERS.add("errors", landing.unreadable, where="sink", error="unreadable")
-        _log.error("records of alerts cannot be read and were left out", extra={"records": landing.unreadable})
+        _log.error("records of topic alerts rejected; not inserted", extra={"records": landing.unreadable})
     try:
         await consumer.commit(offsets)
         group.landed.update(offsets)
     except (CommitFailedError, IllegalStateError) as error:
-        _log.warning("a commit came too late; the rows are read again and count once", extra={"why": repr(error)})
+        _log.warning(
+            "Kafka commit rejected after a rebalance; rows are inserted again and deduplicated",
+            extra={"why": repr(error)},
+        )
     return True
 
 
@@ -341,8 +347,8 @@ async def _run_rollups(
             done = await asyncio.to_thread(rollups.run_pass)
             readiness.release("rollups")
         except UnavailableError as error:
-            readiness.hold("rollups", f"rollups wait for the database: {error}")
-            _log.warning("rollups wait for the database", extra={"why": str(error)})
+            readiness.hold("rollups", f"ClickHouse unavailable, rollups retrying: {error}")
+            _log.warning("ClickHouse unavailable, rollups retrying", extra={"why": str(error)})
         await _sleep(0.0 if done else settings.pass_ms / 1_000, stop)
     database.close()
 

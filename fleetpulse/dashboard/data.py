@@ -131,7 +131,7 @@ class Data:
         return self._away(error)
 
     def _away(self, error: BaseException) -> UnavailableError:
-        _log.warning("ClickHouse does not answer", extra={"url": self._config.url, "error": str(error)[:200]})
+        _log.warning("ClickHouse unavailable; pages retry", extra={"url": self._config.url, "error": str(error)[:200]})
         return UnavailableError("ClickHouse does not answer. This page tries again by itself; see `fleetpulse status`.")
 
     async def _forget(self) -> None:

@@ -206,7 +206,7 @@ class View:
             self.on_notice(str(error))
         except Exception as error:
             if repr(error) != self._logged:  # a live page asks every few seconds
-                _log.exception("a page could not be shown", extra={"page": self.path})
+                _log.exception("dashboard page failed, please report it", extra={"page": self.path})
             self._logged = repr(error)
             self.failed = False
             self.on_notice("This page met a defect of the dashboard; its log says which.")

@@ -154,7 +154,7 @@ def run_once() -> None:
             for row in part.rows:
                 print(orjson.dumps({"topic": part.event.topic} | row, default=str).decode())
         if each.why is not None:
-            _log.error("a collector gave nothing", extra={"collector": each.name, "why": each.why})
+            _log.error("collector reported no sample", extra={"collector": each.name, "why": each.why})
     sys.stdout.flush()
     # Threads that hang must not hold up the end.
     os._exit(1 if any(each.why for each in rounds) else 0)

@@ -96,7 +96,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
-        _log.warning("uvloop is missing; asyncio's own loop serves, at about half the speed")
+        _log.warning("uvloop is missing; serving on asyncio's loop, at about half the speed")
         return None
     return uvloop.new_event_loop
 

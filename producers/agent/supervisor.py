@@ -138,7 +138,9 @@ class Supervisor:
         for runner in self._runners:
             left_s = max(0.0, until_s - self._clock.monotonic_s())
             if not await asyncio.to_thread(runner.join, left_s):
-                _log.warning("collector did not stop in time", extra={"collector": runner.report().name})
+                _log.warning(
+                    "collector did not stop in time; exiting without it", extra={"collector": runner.report().name}
+                )
 
     async def _keep_going(self, service: Service, stop: asyncio.Event) -> None:
         failures = 0

@@ -141,7 +141,7 @@ class EngineCollector:
         self._facts_due_ms = 0  # whatever answers next may be another one
         if self._failures != LOST_AFTER:
             return []
-        _log.warning("engine does not answer", extra={"engine": self._target.engine_id, "why": str(error)})
+        _log.warning("engine not responding, retrying", extra={"engine": self._target.engine_id, "why": str(error)})
         if self._target.sought:
             self._registry.lost_engine(self._target.engine_id)
         return [("lost", str(error))] if self._registration else []

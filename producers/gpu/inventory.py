@@ -64,7 +64,7 @@ def _at(index: int) -> Iterator[Found]:
     except pynvml.NVMLError as error:
         if error.value in DRIVER_GONE:
             raise DriverGoneError(why(error.value)) from error
-        _log.warning("a GPU cannot be named and is left out", extra={"index": index, "why": why(error.value)})
+        _log.warning("GPU has no readable UUID, not sampled", extra={"index": index, "why": why(error.value)})
         return
     yield gpu
     yield from _instances(gpu)

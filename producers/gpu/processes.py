@@ -80,7 +80,7 @@ class ProcessReader:
         listed = [each for call in _LISTS for each in answered(call, device.handle) or []]
         if len(listed) > PROCESSES_MAX:
             facts = {"gpu": device.uuid, "processes": len(listed), "kept": PROCESSES_MAX}
-            _log.warning("too many processes on a GPU: the rest is left out", extra=facts)
+            _log.warning("too many processes on a GPU; the rest is not reported", extra=facts)
         busy = self._busy(device) if listed else {}
         known = {each.pid: each.usedGpuMemory for each in listed[:PROCESSES_MAX]}
         return [Process(pid, used, busy.get(pid)) for pid, used in known.items()]

@@ -113,7 +113,8 @@ class CounterFile:
             if not self._logged:
                 self._logged = True
                 _log.warning(
-                    "GPU counters cannot be kept over a restart", extra={"path": str(self._path), "why": str(error)}
+                    "writing GPU counters failed; a restart cannot continue them",
+                    extra={"path": str(self._path), "why": str(error)},
                 )
 
     def close(self) -> None:

@@ -364,7 +364,7 @@ def _listed(outcomes: Iterable[Outcome[list[Found]]]) -> list[Found]:
         elif isinstance(outcome, Failed):
             raise outcome.error
         else:
-            _log.warning("GPU does not answer and is left out", extra={"index": index})
+            _log.warning("GPU not responding, not sampled", extra={"index": index})
     return listed
 
 

@@ -167,7 +167,7 @@ class HostSampler:
         self._counters.add("sampler_errors", sampler="host", field=name)
         if name not in self._logged:
             self._logged.add(name)
-            _log.warning("host field is null", extra={"field": name, "why": why})
+            _log.warning("host field unreadable, reported as null", extra={"field": name, "why": why})
 
 
 _REFUSALS = (

@@ -59,7 +59,7 @@ class RowPublisher:
             try:
                 await self.publish_due()
             except Exception:
-                _log.exception("rows could not be published: a defect of fleetpulse")
+                _log.exception("publishing rows failed, please report it; these rows are lost")
 
     async def _put(self, more: list[Batch]) -> None:
         batches, self._cut = [*self._cut, *more], []

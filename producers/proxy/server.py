@@ -312,7 +312,11 @@ class ProxyServer:
         self.stats.defect(defect)
         if type(defect) not in self._defects_logged:
             self._defects_logged.add(type(defect))
-            _log.error("%s: a bug in fleetpulse; further ones of this kind are only counted", what, exc_info=defect)
+            _log.error(
+                "proxy defect, please report it; later ones of this kind are only counted",
+                extra={"where": what},
+                exc_info=defect,
+            )
 
 
 _STREAMS = frozenset({"chat", "completions"})

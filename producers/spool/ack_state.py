@@ -114,5 +114,5 @@ def _bounded(books: Books) -> Books:
             if (amount := getattr(tally, name)) > AMOUNT_MAX:
                 setattr(tally, name, AMOUNT_MAX)
                 facts = {"boot": boot, "topic": topic, "field": name, "amount": amount, "kept": AMOUNT_MAX}
-                _log.error("impossible amount in the spool's books, capped", extra=facts)
+                _log.error("impossible amount in the spool's books; capped", extra=facts)
     return books

@@ -245,7 +245,8 @@ class Spool:
         self.shed(record.topic, record.events)
         if not self._full:
             self._full = True
-            _log.error("shedding new events: %s", why, extra={"bytes": self.size_bytes, "topic": record.topic})
+            facts = {"why": why, "bytes": self.size_bytes, "topic": record.topic}
+            _log.error("shedding new events", extra=facts)
 
 
 def _check(record: Spooled, limits: SpoolLimits) -> None:

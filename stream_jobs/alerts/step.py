@@ -140,7 +140,8 @@ class AlertStep(Step[State, Changes]):
             raise
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
-            _log.error("window %d left out of judgement, please report it: %s", ready.window_ms, cause)
+            facts = {"window_ms": ready.window_ms, "error": cause}
+            _log.error("judging a window failed, please report it; the window is skipped", extra=facts)
             changes.failed += 1
             fresh = self.new(state.topic, state.partition)
             state.judge, state.evidence, state.life, state.skipped = fresh.judge, fresh.evidence, fresh.life, skipped

@@ -432,10 +432,8 @@ class PartitionOwner:
         """``fold`` raised somewhere in ``records`` and may have corrupted the state: rebuild it up to them, then fold
         them one by one and reject those that raise."""
         _log.error(
-            "fold raised; isolating the record among %d from offset %d of %s, to reject it",
-            len(records),
-            records[0].offset,
-            self.source,
+            "a record made the job raise, please report it; isolating it, to reject it",
+            extra={"source": str(self.source), "offset": records[0].offset, "records": len(records)},
             exc_info=error,
         )
         outer, self._isolating = self._isolating, True

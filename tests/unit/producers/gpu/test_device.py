@@ -244,7 +244,7 @@ def test_a_gpu_that_cannot_be_named_is_left_out(caplog: pytest.LogCaptureFixture
         listed = inventory.found()
 
     assert [(each.uuid, each.number) for each in listed] == [(gpus[0].uuid, 0), (gpus[2].uuid, 2)]
-    assert [record.message for record in caplog.records] == ["a GPU cannot be named and is left out"]
+    assert [record.message for record in caplog.records] == ["GPU has no readable UUID, not sampled"]
 
 
 def test_a_device_is_looked_up_by_its_uuid(gpu: FakeGpu) -> None:

@@ -129,7 +129,7 @@ def test_more_processes_than_the_limit_are_left_out(proc: Path, caplog: pytest.L
         rows = ProcessReader(proc).rows(5, LABELS, {})
 
     assert len(rows) == PROCESSES_MAX
-    assert [record.message for record in caplog.records] == ["too many processes on a GPU: the rest is left out"]
+    assert [record.message for record in caplog.records] == ["too many processes on a GPU; the rest is not reported"]
 
 
 @pytest.mark.parametrize(

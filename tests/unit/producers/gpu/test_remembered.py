@@ -142,7 +142,9 @@ def test_a_disk_that_fails_is_logged_once(tmp_path: Path, caplog: pytest.LogCapt
         for _ in range(3):
             file.save(READINGS)
 
-    assert [record.message for record in caplog.records] == ["GPU counters cannot be kept over a restart"]
+    assert [record.message for record in caplog.records] == [
+        "writing GPU counters failed; a restart cannot continue them"
+    ]
     assert file.load(0) == NOTHING
 
 

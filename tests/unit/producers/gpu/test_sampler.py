@@ -306,7 +306,7 @@ def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: p
     samples, _ = host.sample()
 
     assert [row["gpu_uuid"] for row in at_first] == [fine.uuid]
-    assert "GPU does not answer and is left out" in [record.message for record in caplog.records]
+    assert "GPU not responding, not sampled" in [record.message for record in caplog.records]
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
     assert [row["gpu_uuid"] for row in samples] == [fine.uuid, hangs.uuid]
 
