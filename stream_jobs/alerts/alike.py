@@ -15,7 +15,7 @@ class Having(NamedTuple):
 
 
 class Alike:
-    """Signals by id. ``close`` is asked for each of many that come at once, so that answers are kept until the next
+    """Signals by id. ``close`` is called for each of many that come at once, so answers are kept until the next
     change."""
 
     def __init__(self) -> None:
@@ -60,12 +60,12 @@ class Alike:
 
     def close(self, key: str, since_ms: int, within_ms: int) -> int:
         """How many machines have had the same trouble since about the same time."""
-        asked = (key, since_ms, within_ms)
-        if asked not in self._answers:
+        query = (key, since_ms, within_ms)
+        if query not in self._answers:
             began = self._places.get(key, {}).items()
             near = [places.keys() for at_ms, places in began if abs(since_ms - at_ms) <= within_ms]
-            self._answers[asked] = len(set().union(*near))
-        return self._answers[asked]
+            self._answers[query] = len(set().union(*near))
+        return self._answers[query]
 
     def dump(self) -> dict[str, Any]:
         """As plain values."""
@@ -75,7 +75,7 @@ class Alike:
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Take over a dump."""
+        """Restore a dump."""
         self._having, self._places = {}, {}
         for signal_id, (place, since_ms) in found["began"].items():
             self.add(signal_id, Having(place, since_ms, tuple(found["like_of"][signal_id])))

@@ -59,7 +59,7 @@ def keys_of(signal: Signal, topology: Topology) -> Keys:
 
 
 def models_of(signal: Signal, topology: Topology) -> list[str]:
-    """The models a signal is about: named, served by its machines or asked by its tenant; sorted."""
+    """The models a signal is about: named, served by its machines or requested by its tenant; sorted."""
     labels = signal.labels
     if "model" in labels:
         return [labels["model"]]
@@ -136,13 +136,13 @@ def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
     """Whether the signal began close enough to what the incident is about.
 
     Something may be open for days; it must not take in every later trouble of its machine. So both begin within
-    ``join_ms`` of one another, but for these: the same figure of the same machine (a leak, then full memory), what
+    ``join_ms`` of one another, but for these: the same measure of the same machine (a leak, then full memory), what
     follows from an event or a silent host, and requests that get slow or fail where others do already.
     """
     if incident.head.signal.level is Level.BUDGET:
         return False
     apart_ms = abs(signal.since_ms - incident.joined_ms)
-    if signal.id in incident.parts or _same_figure(signal, incident):
+    if signal.id in incident.parts or _same_measure(signal, incident):
         return True
     if incident.severity == "info" and signal.severity != "info":
         return apart_ms <= policy.join_ms
@@ -155,7 +155,7 @@ def may_join(signal: Signal, incident: Incident, policy: AlertPolicy) -> bool:
     return apart_ms <= policy.join_ms
 
 
-def _same_figure(signal: Signal, incident: Incident) -> bool:
+def _same_measure(signal: Signal, incident: Incident) -> bool:
     return bool(signal.machine and signal.measure and signal.place) and incident.shows(signal.measure, signal.place)
 
 

@@ -14,35 +14,35 @@ from stream_jobs.alerts.policy import AlertPolicy
 
 
 class Ended:
-    """Fingerprints by when they were told as resolved, in that order."""
+    """Fingerprints by when they were emitted as resolved, in that order."""
 
     def __init__(self, policy: AlertPolicy) -> None:
         self._policy = policy
-        self._told_ms: dict[str, int] = {}
+        self._resolved_ms: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._told_ms)
+        return len(self._resolved_ms)
 
-    def hear(self, alerts: Iterable[Alert]) -> None:
-        """These were told."""
+    def emitted(self, alerts: Iterable[Alert]) -> None:
+        """These were emitted."""
         for alert in alerts:
-            self._told_ms.pop(alert.fingerprint, None)
+            self._resolved_ms.pop(alert.fingerprint, None)
             if alert.transition == "resolved":
-                self._told_ms[alert.fingerprint] = alert.at_ms
+                self._resolved_ms[alert.fingerprint] = alert.at_ms
 
     def take_off(self, now_ms: int) -> list[str]:
         """Those whose time is over, or that find no room; they are known no more."""
-        spare = len(self._told_ms) - self._policy.resolved_max
+        spare = len(self._resolved_ms) - self._policy.resolved_max
         old_ms = now_ms - self._policy.resolved_kept_ms
-        gone = [name for n, (name, at_ms) in enumerate(self._told_ms.items()) if n < spare or at_ms <= old_ms]
+        gone = [name for n, (name, at_ms) in enumerate(self._resolved_ms.items()) if n < spare or at_ms <= old_ms]
         for name in gone:
-            del self._told_ms[name]
+            del self._resolved_ms[name]
         return gone
 
     def dump(self) -> list[tuple[str, int]]:
         """As plain values."""
-        return list(self._told_ms.items())
+        return list(self._resolved_ms.items())
 
     def load(self, found: Iterable[Sequence[str | int]]) -> None:
-        """Take over a dump."""
-        self._told_ms = {str(name): int(at_ms) for name, at_ms in found}
+        """Restore a dump."""
+        self._resolved_ms = {str(name): int(at_ms) for name, at_ms in found}

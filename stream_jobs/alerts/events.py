@@ -40,7 +40,7 @@ GPU_KINDS = {
     "xid": EventKind("gpu_xid", "XID {code}", 5 * MINUTE_MS, by_code=True),
     "ecc": EventKind("gpu_ecc", "memory errors", 5 * MINUTE_MS),
     "recovery": EventKind("gpu_recovery", "the driver asks for a recovery action", HOUR_MS, _FOUND),
-    "clocks": EventKind("gpu_clocks", "clocks are held down", 30 * MINUTE_MS, _FOUND, by_code=True),
+    "clocks": EventKind("gpu_clocks", "clocks are throttled", 30 * MINUTE_MS, _FOUND, by_code=True),
     "gpu_lost": EventKind("gpu_lost", "the GPU is lost", LOST_MS, _FOUND),
     "gpu_unresponsive": EventKind("gpu_unresponsive", "the GPU does not answer", LOST_MS, _FOUND),
     "driver_restart": EventKind("gpu_driver_restart", "the driver was restarted", 5 * MINUTE_MS),
@@ -68,18 +68,18 @@ _WHERE = ("cluster", "region", "host", "engine_id", "placement_group", "gpu_uuid
 
 def handling_of(row: Row, rules: RuleSet) -> GpuEvent:
     """What to do about an event: as the rules say, else as its kind is known, with the severity it came with."""
-    kind, code, told = str(row["kind"]), row.get("code"), str(row["severity"])
-    covered = rules.gpu_event(kind, code, told)
+    kind, code, severity = str(row["kind"]), row.get("code"), str(row["severity"])
+    covered = rules.gpu_event(kind, code, severity)
     if covered is not None:
         return covered
     known = GPU_KINDS.get(kind)
     if known is None:
         return GpuEvent((kind,), (), (), None, "", (), MINUTE_MS)
-    return GpuEvent((kind,), (), (), told, "", known.ended_by, known.lasts_ms)
+    return GpuEvent((kind,), (), (), severity, "", known.ended_by, known.lasts_ms)
 
 
 def is_over(row: Row) -> bool:
-    """The event tells the end of what an event of the same kind and code began."""
+    """The event ends what an event of the same kind and code began."""
     kind = row["kind"]
     return (kind == "clocks" and row["severity"] == "info") or (kind == "recovery" and row.get("code") == 0)
 

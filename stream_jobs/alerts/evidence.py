@@ -11,8 +11,8 @@
 All are plain JSON values of at most ``BYTES_MAX`` together. What is not known is left out or null, never 0. Times
 and counts are of the windows that are still remembered (``remembered.WINDOWS``), so of the last minute or so.
 
-Rows are found by an index of their words, made once per window when it is first needed. Of the alerts that ask in one
-window ``LOOKUPS_MAX`` get all of it; the rest are told what was expected, and get more with a later update.
+Rows are found by an index of their words, made once per window when it is first needed. Of the alerts of one
+window ``LOOKUPS_MAX`` get all of it; the rest get the expected range, and more with a later update.
 
 A change is explained between the newest windows and those before the alert began; for that the amounts of every fifth
 minute are kept a while longer.
@@ -51,7 +51,7 @@ from stream_jobs.rules.model import Function, Rule
 
 BYTES_MAX = 16 * 1024
 LOOKUPS_MAX = 200
-"""Per window, so that a fault of thousands of machines does not hold up what is told of them."""
+"""Per window, so that a fault of thousands of machines does not delay their alerts."""
 REQUESTS_MAX = 5
 EXAMPLES_MAX = 200
 MACHINES_MAX = 8
@@ -68,7 +68,7 @@ _RATIOS = {"errors": ("failed", "events"), "ttft": ("ttft_sum", "ttft_count"), "
 
 
 class Evidence:
-    """``rules`` tell which measure an alert is about; of a rule that is not known the time to first token is meant."""
+    """``rules`` name the measure an alert is about; of an unknown rule it is the time to first token."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = {rule.name: rule for rule in rules}
@@ -77,7 +77,7 @@ class Evidence:
         """Since the last window."""
 
     def remember(self, window: Window, findings: Sequence[Finding]) -> None:
-        """Take over what may be asked about a window, and let go of what is too old. Windows come in order."""
+        """Keep what evidence of a window may need, and drop what is too old. Windows come in order."""
         self._lookups = 0
         self._windows[window.window_ms] = {kind: Lookup(block) for kind, block in remembered(window).items()}
         newest = sorted(self._windows, reverse=True)
@@ -292,7 +292,7 @@ class Evidence:
         return [head, *(self._windows[one][kind].packed(FIELDS[kind]) for one, kind in kinds)]
 
     def load(self, parts: Sequence[bytes]) -> None:
-        """Take over a dump; none at all is the state of the beginning. Raises ``ContractError`` for what is none."""
+        """Restore a dump; none at all is the state of the beginning. Raises ``ContractError`` for what is none."""
         if not parts:
             self._windows, self._lookups = {}, 0
             return
@@ -351,31 +351,31 @@ def _examples(found: Lookup, where: Words, metric: str, most: int = REQUESTS_MAX
     ]
 
 
-def _told(rows: list[tuple[Block, int]], name: str) -> list[int]:
+def _known(rows: list[tuple[Block, int]], name: str) -> list[int]:
     """The values of a column that are known."""
     found = (number_at(block, name, row) for block, row in rows)
     return [value for value in found if value is not None]
 
 
 def _of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:
-    throttled, interval = _told(rows, "throttled_us"), _told(rows, "interval_ms")
+    throttled, interval = _known(rows, "throttled_us"), _known(rows, "interval_ms")
     share = round(sum(throttled) / (1_000 * sum(interval)), 4) if throttled and sum(interval) else None
     return {
         "engine_id": _word(*_at(rows[0], "engine_id")),
         "host": _word(*_at(rows[0], "host")),
         "throttled_share": share,
-        "temperature_max_c": max(_told(rows, "temperature_max_c"), default=None),
-        "clock_sm_min_mhz": min(_told(rows, "clock_sm_min_mhz"), default=None),
+        "temperature_max_c": max(_known(rows, "temperature_max_c"), default=None),
+        "clock_sm_min_mhz": min(_known(rows, "clock_sm_min_mhz"), default=None),
     }
 
 
 def _of_engine(rows: list[tuple[Block, int]]) -> dict[str, Any]:
-    used, preempted = max(_told(rows, "kv_used_max_ppm"), default=None), _told(rows, "preemptions")
+    used, preempted = max(_known(rows, "kv_used_max_ppm"), default=None), _known(rows, "preemptions")
     return {
         "model": _word(*_at(rows[0], "model")),
         "kv_used_max_share": None if used is None else used / 1_000_000,
         "preemptions": sum(preempted) if preempted else None,
-        "waiting_max": max(_told(rows, "waiting_max"), default=None),
+        "waiting_max": max(_known(rows, "waiting_max"), default=None),
     }
 
 

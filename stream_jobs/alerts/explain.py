@@ -127,7 +127,7 @@ def _shares(amounts: Floats) -> Floats:
 def _of_dimension(name: str, now: Amounts, before: Amounts) -> Explained | None:
     elements = _all_of(now.elements, before.elements)
     if len(elements) < 2:
-        return None  # it cannot tell one from another
+        return None  # one element explains nothing
     now, before = _spread(now, elements), _spread(before, elements)
     power, surprise = powers(now, before), surprises(now, before)
     if len(power) == 0:

@@ -1,11 +1,11 @@
 """The barrier: finals of all upstreams, gathered until a window can be judged, and the windows in order of time.
 
-An upstream is a partition of ``window.partials``. A window is ready when every upstream told that it is through with
-it. Those that are silent are not waited for any more when one is through with what comes ``wait_ms`` after it, and
+An upstream is a partition of ``window.partials``. A window is ready when every upstream reported that it is through
+with it. Those that are silent are not waited for any more when one is through with what comes ``wait_ms`` after it, and
 every upstream that still moves has reached it: then it is judged without the others and counts as incomplete. An
-upstream is silent when it has told no progress for ``wait_ms`` of a clock that is read off the records: it goes on by
-the time from one to the next, by ``PAUSE_MS`` at most. So a backlog is waited for while it is worked off, one upstream
-after the other, up to ``WAITING_BYTES_MAX``: beyond, the oldest window goes as it is.
+upstream is silent when it has reported no progress for ``wait_ms`` of a clock that is read off the records: it goes on
+by the time from one to the next, by ``PAUSE_MS`` at most. So a backlog is waited for while it is worked off, one
+upstream after the other, up to ``WAITING_BYTES_MAX``: beyond, the oldest window goes as it is.
 
 Every window is judged once, empty ones too (silence is news), but of a gap longer than ``gap_ms`` only the
 beginning. What comes for a window after its upstream was through with it, or after it was judged, is a late revision:
@@ -25,7 +25,7 @@ from schemas.rows.finals import FinalsHeaders
 
 WAIT_MS = MINUTE_MS
 PAUSE_MS = 15_000
-"""A silence of everybody counts as no more: all is well when each window is told ten seconds after the last."""
+"""A silence of everybody counts as no more: normally a window is reported every ten seconds."""
 GAP_MS = HOUR_MS
 WAITING_BYTES_MAX = 128 * 1024 * 1024
 """Of what waits; at 10,000 GPUs some two minutes. It is part of every snapshot, an eighth of its size there."""
@@ -118,8 +118,8 @@ class Gather:
 
     def _limit(self) -> int:
         """The end of what can be judged, now that all or those that are waited for have passed it."""
-        told = zip(self.through_ms, self.rose_ms, strict=True)
-        moving = [through_ms for through_ms, rose_ms in told if self.clock_ms - rose_ms <= self.wait_ms]
+        progress = zip(self.through_ms, self.rose_ms, strict=True)
+        moving = [through_ms for through_ms, rose_ms in progress if self.clock_ms - rose_ms <= self.wait_ms]
         limit = max(min(self.through_ms), min([*moving, max(self.through_ms) - self.wait_ms]))
         if self.waiting_bytes <= self.waiting_bytes_max:
             return limit
@@ -181,9 +181,9 @@ class Gather:
         return [value for one in self.waiting.values() for value in one.packed()]
 
     def load(self, head: dict[str, Any], data: bytes) -> None:
-        """Take over a dump. Upstreams that are new have told nothing yet and are waited for."""
-        told = head["through_ms"][: len(self.through_ms)]
-        self.through_ms[: len(told)] = told
+        """Restore a dump. New upstreams have reported nothing yet and are waited for."""
+        through_ms = head["through_ms"][: len(self.through_ms)]
+        self.through_ms[: len(through_ms)] = through_ms
         self.clock_ms, self.heard_ms = head.get("clock_ms", 0), head.get("heard_ms", 0)
         rose = head.get("rose_ms", [])[: len(self.rose_ms)]
         self.rose_ms = [*rose, *[self.clock_ms] * (len(self.rose_ms) - len(rose))]

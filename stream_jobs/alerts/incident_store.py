@@ -1,7 +1,7 @@
 """Incidents: those that are open and those lately resolved, found by fingerprint, by key and by part.
 
-What a signal becomes is decided here (a new incident, a part of one, the return of one, or nothing); when that is told
-is decided in ``life``.
+What a signal becomes is decided here (a new incident, a part of one, the return of one, or nothing); when that is
+emitted is decided in ``life``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class IncidentStore:
         """Signals that go on and found no room in their incident: its fingerprint, and whether they are of many."""
         self._spent: dict[str, int] = {}
         self._evicted: dict[str, None] = {}
-        """Incidents that are forgotten as soon as they were told as resolved; they take no room."""
+        """Incidents to drop once they were emitted as resolved; they do not count as open."""
         self._standings: list[Standing] | None = None
         """Who makes room during one ``take``."""
         self.alike = Alike()
@@ -49,8 +49,8 @@ class IncidentStore:
         fingerprint = self._by_part.get(signal_id)
         return None if fingerprint is None else self.incidents[fingerprint]
 
-    def told(self, signal_id: str) -> Signal | None:
-        """The signal as it was told last, if it is a part of an incident or waits to be one."""
+    def signal(self, signal_id: str) -> Signal | None:
+        """The signal as it came last, if it is a part of an incident or waits to be one."""
         incident = self.of_part(signal_id)
         return self.waiting.get(signal_id) if incident is None else incident.parts[signal_id].signal
 
@@ -61,7 +61,7 @@ class IncidentStore:
     # taking signals
 
     def take(self, signals: Iterable[Signal]) -> dict[str, Incident]:
-        """Place signals that were told together; the incidents that may have changed, by fingerprint."""
+        """Place signals that came together; the incidents that may have changed, by fingerprint."""
         self._forget_evicted()
         self._standings = None
         ordered = sorted(signals, key=lambda one: (one.firing, one.order))
@@ -187,8 +187,8 @@ class IncidentStore:
 
     def _forget_evicted(self) -> None:
         for fingerprint in list(self._evicted):
-            told = self.incidents[fingerprint].told
-            if told is not None and not told.open:
+            emitted = self.incidents[fingerprint].emitted
+            if emitted is not None and not emitted.open:
                 self.drop(self.incidents[fingerprint])
 
     def _explained(self, signal: Signal, keys: Keys) -> bool:
@@ -238,8 +238,8 @@ class IncidentStore:
             return []
         known = [count for _, count in shared_of(signal, self._topology)]
         counts = [self.alike.close(key, signal.since_ms, self._policy.alike_ms) for key in keys.like]
-        told = zip(keys.like, counts, known, strict=True)
-        return [key for key, count, all_ in told if is_wide(count, all_)]
+        each = zip(keys.like, counts, known, strict=True)
+        return [key for key, count, all_ in each if is_wide(count, all_)]
 
     def _is_wide(self, signal: Signal, keys: Keys) -> bool:
         return bool(self._wide_keys(signal, keys))
@@ -264,7 +264,7 @@ class IncidentStore:
         self._hold(incident, keys.holds)
 
     def _trim(self, incident: Incident) -> None:
-        """Once all that was told together is in."""
+        """Once all signals that came together are in."""
         for part in incident.trim(self._policy.parts_max):
             self._release(incident, part.signal.id)
             if part.until_ms is None and part.signal.kind != "event":
@@ -344,7 +344,7 @@ class IncidentStore:
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Take over a dump."""
+        """Restore a dump."""
         incidents = [Incident.load(one) for one in found["incidents"]]
         self.incidents = {incident.fingerprint: incident for incident in incidents}
         self._evicted = {incident.fingerprint: None for incident in incidents if incident.evicted}

@@ -9,11 +9,11 @@ from typing import Any
 
 from schemas.contract.alerts import SEVERITIES, Alert
 from stream_jobs.alerts.events import ENGINE_LOST
-from stream_jobs.alerts.parts import Part, Tally
+from stream_jobs.alerts.parts import Part, PartCounts
 from stream_jobs.alerts.signals import Rank, Signal
 
 FINGERPRINT_CHARS = 16
-_APART = ("parts", "keys", "told", "tally", "unsettled")
+_APART = ("parts", "keys", "told", "emitted", "counts", "unsettled")
 """Not dumped as they are."""
 
 
@@ -23,8 +23,8 @@ def fingerprint_of(signal: Signal) -> str:
 
 
 @dataclass(slots=True)
-class Told:
-    """What the last record said, so that only what changed is told again."""
+class Emitted:
+    """What the last record said, so that only changes are emitted."""
 
     at_ms: int
     severity: str
@@ -55,11 +55,11 @@ class Incident:
     """Of the incident that this one turned out to be a part of."""
     evicted: bool = False
     """It was closed because something more severe needed the room."""
-    told: Told | None = None
+    emitted: Emitted | None = None
     muted_until_ms: int | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     evidence_ms: int = 0
-    tally: Tally = field(default_factory=Tally, compare=False, repr=False)
+    counts: PartCounts = field(default_factory=PartCounts, compare=False, repr=False)
     """Of ``parts``, which nobody else changes."""
     unsettled: bool = False
     """Parts came at once: the headline is chosen among all of them at the next signal."""
@@ -91,29 +91,29 @@ class Incident:
     def summary(self) -> str:
         """Of the headline, and how many there are like it."""
         head = self.head
-        more = self.tally.wide.get(head.signal.rule, 0) - 1 if head.wide else 0
+        more = self.counts.wide.get(head.signal.rule, 0) - 1 if head.wide else 0
         return f"{head.signal.summary} (and {more} more like it)" if more > 0 else head.signal.summary
 
     @property
     def since_ms(self) -> int:
         """When it began."""
-        return min(self.tally.began)  # type: ignore[type-var,return-value]
+        return min(self.counts.began)  # type: ignore[type-var,return-value]
 
     @property
     def anchored(self) -> bool:
         """A machine is among the parts, alone of its kind."""
-        return self.tally.anchors > 0
+        return self.counts.anchors > 0
 
     @property
     def lost(self) -> bool:
-        """What is told of its machines follows from their being gone."""
+        """Whatever its machines report follows from their being gone."""
         head = self.head.signal
         return head.rank is Rank.LOST or head.rank is Rank.GONE or head.rule == ENGINE_LOST
 
     @property
     def events(self) -> int:
         """Parts that are events: each is news to whoever acts on them."""
-        return self.tally.events
+        return self.counts.events
 
     @property
     def hard(self) -> bool:
@@ -123,36 +123,36 @@ class Incident:
     @property
     def felt(self) -> bool:
         """Requests show it now."""
-        return self.tally.felt > 0
+        return self.counts.felt > 0
 
     @property
     def soft(self) -> bool:
         """Its machines only differ from their own past: their cause may be what they share."""
-        return self.tally.faults == 0
+        return self.counts.faults == 0
 
     @property
     def busy(self) -> bool:
         """Every part goes on."""
-        return self.tally.live == len(self.parts)
+        return self.counts.live == len(self.parts)
 
     def only_like(self, rule: str) -> bool:
         """Its machines only have the trouble of this rule, or only differ from their own past."""
-        return self.soft or self.tally.machine_rules.keys() <= {rule}
+        return self.soft or self.counts.machine_rules.keys() <= {rule}
 
     def shows(self, measure: str, place: str) -> bool:
-        """The figure of this machine is among the parts."""
-        return (measure, place) in self.tally.figures
+        """This measure of this machine is among the parts."""
+        return (measure, place) in self.counts.measures
 
     def lost_about(self, since_ms: int, within_ms: int) -> bool:
         """A host of it fell silent about then."""
-        return any(abs(at_ms - since_ms) <= within_ms for at_ms in self.tally.lost)  # type: ignore[operator]
+        return any(abs(at_ms - since_ms) <= within_ms for at_ms in self.counts.lost)  # type: ignore[operator]
 
     def goes_on(self) -> bool:
         """A part is not over; burn rates count only where there is nothing else, because they look back for hours."""
-        return (self.tally.live_causes if self.tally.causes else self.tally.live) > 0
+        return (self.counts.live_causes if self.counts.causes else self.counts.live) > 0
 
     def take(self, signal: Signal, *, wide: bool = False) -> Part:
-        """Put a signal in, or tell a part anew; the headline moves to a likelier cause only."""
+        """Put a signal in, or update a part; the headline moves to a likelier cause only."""
         head = self.parts.get(self.headline)
         stood = None if head is None else head.standing
         part = self.parts.get(signal.id)
@@ -161,10 +161,10 @@ class Incident:
             if signal.machine or signal.rank is Rank.VERSION:
                 self.joined_ms = max(self.joined_ms, signal.since_ms)
         else:
-            self.tally.count(part, -1)
-        part.tell(signal)
+            self.counts.count(part, -1)
+        part.update(signal)
         part.wide = part.wide or wide
-        self.tally.count(part, 1)
+        self.counts.count(part, 1)
         if self.goes_on():
             self.calm_ms = None
         self.severity = worse(self.severity, signal.severity)
@@ -187,24 +187,24 @@ class Incident:
 
     def widen(self, rule: str) -> None:
         """All parts of this rule are of many."""
-        if rule not in self.tally.narrow:
+        if rule not in self.counts.narrow:
             return
         for part in self.parts.values():
             if part.signal.rule == rule and not part.wide:
-                self.tally.count(part, -1)
+                self.counts.count(part, -1)
                 part.wide = True
-                self.tally.count(part, 1)
+                self.counts.count(part, 1)
         self.settle()
 
     def absorb(self, other: Incident) -> None:
-        """All parts of ``other`` belong to this one; it keeps its headline alone, to be told as resolved."""
+        """All parts of ``other`` belong to this one; it keeps its headline alone, to be emitted as resolved."""
         for signal_id, part in other.parts.items():
             mine = self.parts.get(signal_id)
             if mine is not None:
-                self.tally.count(mine, -1)
+                self.counts.count(mine, -1)
             mine = self.parts.setdefault(signal_id, replace(part))
             mine.since_ms = min(mine.since_ms, part.since_ms)
-            self.tally.count(mine, 1)
+            self.counts.count(mine, 1)
         self.joined_ms = max(self.joined_ms, other.joined_ms)
         self.unsettled = True
         other._keep({other.headline: other.head})
@@ -214,9 +214,9 @@ class Incident:
         """A part is over."""
         part = self.parts[signal_id]
         if part.until_ms is None:
-            self.tally.count(part, -1)
+            self.counts.count(part, -1)
             part.end(at_ms)
-            self.tally.count(part, 1)
+            self.counts.count(part, 1)
         if not self.goes_on() and self.calm_ms is None:
             self.calm_ms = at_ms
 
@@ -229,14 +229,14 @@ class Incident:
         others.sort(key=lambda part: (part.until_ms is None, part.until_ms or 0, *(-n for n in part.standing)))
         gone = others[:excess]
         for part in gone:
-            self.tally.count(part, -1)
+            self.counts.count(part, -1)
             del self.parts[part.signal.id]
         return gone
 
     def _keep(self, parts: dict[str, Part]) -> None:
-        self.parts, self.tally = parts, Tally()
+        self.parts, self.counts = parts, PartCounts()
         for part in parts.values():
-            self.tally.count(part, 1)
+            self.counts.count(part, 1)
 
     def alert(self, transition: str, at_ms: int, members_max: int) -> Alert:
         """The whole state as a record."""
@@ -283,15 +283,20 @@ class Incident:
         """As plain values."""
         found = {name: getattr(self, name) for name in self.__slots__ if name not in _APART}
         parts = [part.dump() for part in self.parts.values()]
-        return {**found, "parts": parts, "keys": list(self.keys), "told": asdict(self.told) if self.told else None}
+        return {
+            **found,
+            "parts": parts,
+            "keys": list(self.keys),
+            "told": asdict(self.emitted) if self.emitted else None,
+        }
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Incident:
         """Of a dump."""
         parts = [Part.load(one) for one in found["parts"]]
-        told = Told(**found["told"]) if found["told"] else None
+        emitted = Emitted(**found["told"]) if found["told"] else None
         rest = {name: value for name, value in found.items() if name not in _APART}
-        incident = cls(**rest, keys=dict.fromkeys(found["keys"]), told=told)
+        incident = cls(**rest, keys=dict.fromkeys(found["keys"]), emitted=emitted)
         incident._keep({part.signal.id: part for part in parts})
         return incident
 

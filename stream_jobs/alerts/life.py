@@ -2,9 +2,9 @@
 
 - **One cause, one alert**: ``incident_store`` and ``connect`` decide who joins whom. The first symptom may open it;
   a likelier cause that comes later becomes its headline.
-- **Opened** at once. **Updated** when the headline or the severity changed, a mute began or ended, an event joined, or
-  other members did (at most once a minute); again every ``renotify_ms`` of its rule while nobody is muted. Members that
-  follow from their machine being gone, and mere new figures, are in the next record but cause none.
+- **Opened** at once. **Updated** when the headline or the severity changed, a silence began or ended, an event joined,
+  or other members did (at most once a minute); again every ``renotify_ms`` of its rule while it is not silenced.
+  Members that follow from their machine being gone, and mere new values, are in the next record but cause none.
 - **Resolved** when every member is over and none came back or joined for ``hold_ms``; ``resolved_ms`` is when the last
   was over. Burn rates look back for hours: they hold no alert open that has another member.
 - **Flapping**: what comes back within ``flap_ms`` of its resolve takes the same alert up again (``updated``, numbers go
@@ -26,11 +26,11 @@ from schemas.contract.alerts import Alert
 from schemas.limits import WINDOW_MS
 from stream_jobs.alerts import events
 from stream_jobs.alerts.incident_store import IncidentStore
-from stream_jobs.alerts.incidents import Incident, Told
+from stream_jobs.alerts.incidents import Emitted, Incident
 from stream_jobs.alerts.marks import Marks, mark_of
-from stream_jobs.alerts.mutes import Mutes
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.signals import Level, Signal, identity, level_of, of_finding
+from stream_jobs.alerts.silences import Silences
 from stream_jobs.alerts.spending import NO_BUDGETS, RULES, Spending
 from stream_jobs.alerts.topology import Topology
 from stream_jobs.budgets.model import Budgets
@@ -42,7 +42,7 @@ EvidenceOf = Callable[[Alert], Mapping[str, Any]]
 
 
 class Life:
-    """``evidence_of`` is asked when an alert opens or changes. ``unknown`` counts findings of rules we do not have."""
+    """``evidence_of`` is called when an alert opens or changes. ``unknown`` counts findings of rules we do not have."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Life:
         self._evidence_of = evidence_of
         self.topology = Topology(policy)
         self.store = IncidentStore(policy, self.topology)
-        self.mutes = Mutes(ruleset.silences, policy.mutes_max)
+        self.silences = Silences(ruleset.silences, policy.silences_max)
         self.marks = Marks(policy.marks_max, policy.mark_ms)
         self.spending = Spending(budgets)
         self.now_ms = 0
@@ -74,11 +74,11 @@ class Life:
         self.topology.learn(window, end_ms)
         self.store.take([*self._signals(findings, end_ms - length_ms), *self.spending.signals(self.now_ms)])
         self._settle(end_ms)
-        return self._tell(list(self.store.incidents.values()), end_ms, renotify=True)
+        return self._emit(list(self.store.incidents.values()), end_ms, renotify=True)
 
     def gpu_events(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
         """GPU events of one record, as rows of ``gpu.events``."""
-        told: list[Alert] = []
+        alerts: list[Alert] = []
         for row in sorted(rows, key=lambda one: int(one["at_ms"])):
             at_ms = int(row["at_ms"])
             self.topology.learn_row(row, min(at_ms, self.now_ms) if self.now_ms else at_ms)
@@ -86,12 +86,12 @@ class Life:
             signal = self._of_gpu_event(row, at_ms)
             if signal is not None:
                 touched |= self.store.take([signal])
-            told += self._tell(list(touched.values()), at_ms)
-        return told
+            alerts += self._emit(list(touched.values()), at_ms)
+        return alerts
 
     def engine_events(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
         """Engine events of one record, as rows of ``engine.events``."""
-        told: list[Alert] = []
+        alerts: list[Alert] = []
         for row in sorted(rows, key=lambda one: int(one["at_ms"])):
             at_ms, kind = int(row["at_ms"]), row["kind"]
             if kind in events.MARKS:
@@ -99,20 +99,21 @@ class Life:
             if kind != "marked":
                 self.topology.learn_row(row, min(at_ms, self.now_ms) if self.now_ms else at_ms)
             touched = self._engine_event(row, at_ms)
-            told += self._tell(list(touched.values()), at_ms)
-        return told
+            alerts += self._emit(list(touched.values()), at_ms)
+        return alerts
 
     def command(self, command: Command, at_ms: int = 0) -> list[Alert]:
-        """A mute begins or ends. ``at_ms`` is when it was told: what begins by then is in force at once, although the
-        windows are some seconds behind. Raises ``RejectedError`` for a mute that begins too late or finds no room."""
+        """A silence begins or ends. ``at_ms`` is when it was written: what begins by then is in force at once, although
+        the windows are some seconds behind. Raises ``RejectedError`` for a silence that begins too late or finds no
+        room."""
         now_ms = max(at_ms, self.now_ms)
         check_begin(command, now_ms)
-        self.mutes.forget(self.now_ms)
-        self.mutes.take(replace(command, from_ms=0) if command.from_ms <= at_ms else command)
-        return self._tell(self.store.open(), self.now_ms)
+        self.silences.forget(self.now_ms)
+        self.silences.take(replace(command, from_ms=0) if command.from_ms <= at_ms else command)
+        return self._emit(self.store.open(), self.now_ms)
 
     def spend(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Bills that changed, as rows of ``spend/1``; budgets are judged when a window is, nothing is told here."""
+        """Bills that changed, as rows of ``spend/1``; budgets are judged when a window is, nothing is emitted here."""
         self.spending.spend.add(rows)
         return []
 
@@ -133,7 +134,7 @@ class Life:
         return signals
 
     def _hosts_of(self, labels: Mapping[str, str]) -> int | None:
-        """How many hosts run the version of a model; None where nobody told."""
+        """How many hosts run the version of a model; None where nobody reported one."""
         return self.topology.hosts_with(labels.get("model", ""), labels.get("model_version", "")) or None
 
     def _of_gpu_event(self, row: Mapping[str, Any], at_ms: int) -> Signal | None:
@@ -153,8 +154,8 @@ class Life:
             key = f"{kind}\x1f{uuid}"
             self._found_ms[key] = max(at_ms, self._found_ms.get(key, 0))
         parts = [part for incident in self.store.about_gpu(uuid) for part in incident.parts.values()]
-        told = [part.signal for part in parts if part.until_ms is None]
-        for one in [*told, *self.store.waiting.about_gpu(uuid)]:
+        live = [part.signal for part in parts if part.until_ms is None]
+        for one in [*live, *self.store.waiting.about_gpu(uuid)]:
             mine = one.kind == "event" and one.labels.get("gpu_uuid") == uuid
             same = events.is_over(row) and one.rule == events.gpu_rule(kind) and _same_code(one, row)
             if mine and one.at_ms <= at_ms and (kind in one.ended_by or same):
@@ -169,7 +170,7 @@ class Life:
         if kind in events.ENGINE_BACK:
             if str(engine_id) in self.topology.engines:
                 self._found_ms[signal_id] = max(at_ms, self._found_ms.get(signal_id, 0))
-            began = self.store.told(signal_id)
+            began = self.store.signal(signal_id)
             if began is None or began.at_ms > at_ms:
                 return {}
             return {one.fingerprint: one for one in self.store.end(signal_id, at_ms)}
@@ -195,21 +196,21 @@ class Life:
                 incident.resolved_ms = incident.calm_ms
                 self.store.spend(incident, now_ms)
         for incident in list(self.store.incidents.values()):
-            told = incident.told
-            if incident.resolved_ms is None or (told is not None and told.open):
+            last = incident.emitted
+            if incident.resolved_ms is None or (last is not None and last.open):
                 continue
-            if told is None or now_ms - told.at_ms >= policy.flap_ms:
+            if last is None or now_ms - last.at_ms >= policy.flap_ms:
                 self.store.drop(incident)
         self.store.forget_spent(now_ms)
         self.store.retry(now_ms)
-        self.mutes.forget(now_ms)
+        self.silences.forget(now_ms)
         self.marks.forget(now_ms)
         self._found_ms = {key: at for key, at in self._found_ms.items() if now_ms - at <= events.LOST_MS}
 
-    # telling
+    # emitting
 
-    def _tell(self, incidents: Sequence[Incident], now_ms: int, *, renotify: bool = False) -> list[Alert]:
-        told = []
+    def _emit(self, incidents: Sequence[Incident], now_ms: int, *, renotify: bool = False) -> list[Alert]:
+        alerts = []
         for incident in sorted(incidents, key=lambda one: (one.opened_ms, one.fingerprint)):
             if incident.into and incident.resolved_ms is None:
                 incident.resolved_ms = now_ms
@@ -217,37 +218,37 @@ class Life:
                 incident.muted_until_ms = self._muted(incident)
             transition = self._transition(incident, now_ms, renotify=renotify)
             if transition is not None:
-                told.append(self._record(incident, transition, now_ms))
-        return told
+                alerts.append(self._record(incident, transition, now_ms))
+        return alerts
 
     def _transition(self, incident: Incident, now_ms: int, *, renotify: bool) -> str | None:
-        told = incident.told
-        if told is None:
+        last = incident.emitted
+        if last is None:
             return "opened" if incident.resolved_ms is None else None
         if incident.resolved_ms is not None:
-            return "resolved" if told.open else None
+            return "resolved" if last.open else None
         state = (incident.severity, incident.face, incident.muted_until_ms)
-        if not told.open or state != (told.severity, told.face, told.muted_until_ms):
+        if not last.open or state != (last.severity, last.face, last.muted_until_ms):
             return "updated"
-        if incident.events > told.events:
+        if incident.events > last.events:
             return "updated"
-        waited_ms = now_ms - told.at_ms
-        grown = len(incident.parts) > told.members and not incident.lost
+        waited_ms = now_ms - last.at_ms
+        grown = len(incident.parts) > last.members and not incident.lost
         if grown and waited_ms >= self._policy.members_every_ms:
             return "updated"
         again = renotify and incident.muted_until_ms is None and waited_ms >= incident.head.signal.renotify_ms
         return "updated" if again else None
 
     def _record(self, incident: Incident, transition: str, now_ms: int) -> Alert:
-        told, policy = incident.told, self._policy
-        at_ms = max(now_ms, told.at_ms if told is not None else 0)
+        last, policy = incident.emitted, self._policy
+        at_ms = max(now_ms, last.at_ms if last is not None else 0)
         incident.number += 1
-        changed = told is None or told.face != incident.face
+        changed = last is None or last.face != incident.face
         aged = at_ms - incident.evidence_ms >= policy.evidence_every_ms
         if transition != "resolved" and (changed or aged):
             bare = incident.alert(transition, at_ms, policy.members_max)
             incident.evidence, incident.evidence_ms = self._evidence(bare), at_ms
-        incident.told = Told(
+        incident.emitted = Emitted(
             at_ms,
             incident.severity,
             incident.face,
@@ -259,11 +260,11 @@ class Life:
         return incident.alert(transition, at_ms, policy.members_max)
 
     def _muted(self, incident: Incident) -> int | None:
-        if not self.mutes.any:
+        if not self.silences.any:
             return None
         labels = {**incident.labels, "rule": incident.head.signal.rule}
         labels |= {"severity": incident.severity, "fingerprint": incident.fingerprint}
-        return self.mutes.until_ms(labels, self.now_ms)
+        return self.silences.until_ms(labels, self.now_ms)
 
     def _evidence(self, alert: Alert) -> dict[str, Any]:
         if alert.rule in RULES and "period" in alert.labels:
@@ -281,25 +282,25 @@ class Life:
             "unknown": self.unknown,
             "found_ms": self._found_ms,
             "book": self.store.dump(),
-            "mutes": self.mutes.dump(),
+            "mutes": self.silences.dump(),
             "marks": self.marks.dump(),
             "spending": self.spending.dump(),
         }
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Take over a dump."""
+        """Restore a dump."""
         self.now_ms, self.unknown, self._found_ms = found["now_ms"], found["unknown"], dict(found["found_ms"])
         self.store.load(found["book"])
-        self.mutes.load(found["mutes"])
+        self.silences.load(found["mutes"])
         self.marks.load(found["marks"])
         self.spending.load(found.get("spending"))  # the release before knew no budgets
 
 
 def _over_ms(signal: Signal, policy: AlertPolicy) -> int:
-    """When a signal is over by itself: events last a time, findings that nobody tells any more were forgotten."""
+    """When a signal is over by itself: events last a time, findings that no longer come are over after a while."""
     if signal.lasts_ms is not None:
         return signal.at_ms + signal.lasts_ms
-    return signal.at_ms + 3 * signal.length_ms + policy.untold_ms
+    return signal.at_ms + 3 * signal.length_ms + policy.unseen_ms
 
 
 def _same_code(signal: Signal, row: Mapping[str, Any]) -> bool:

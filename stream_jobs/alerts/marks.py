@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.limits import MINUTE_MS
 
-TOLD_MAX = 5
+SHOWN_MAX = 5
 AFTER_MS = MINUTE_MS
 """The window in which trouble begins begins before the trouble: a deployment may stand this long after its start."""
 
@@ -48,17 +48,17 @@ class Marks:
 
     def of(self, model: str | None, engine_id: str | None, since_ms: int) -> list[dict[str, Any]]:
         """Deployments of the model (or the engine) in the hour before ``since_ms``, newest first, one per version."""
-        told: dict[tuple[str | None, str | None, str], dict[str, Any]] = {}
+        found: dict[tuple[str | None, str | None, str], dict[str, Any]] = {}
         for mark in sorted(self._marks, key=lambda one: (one.at_ms, one.engine_id or "")):
             if not -AFTER_MS <= since_ms - mark.at_ms <= self._mark_ms:
                 continue
             if mark.model != model if mark.model is not None and model is not None else mark.engine_id != engine_id:
                 continue
-            one = told.setdefault((mark.model, mark.version, mark.kind), {**asdict(mark), "hosts": []})
+            one = found.setdefault((mark.model, mark.version, mark.kind), {**asdict(mark), "hosts": []})
             if mark.host is not None and mark.host not in one["hosts"]:
                 one["hosts"].append(mark.host)
-        newest = sorted(told.values(), key=lambda one: -one["at_ms"])
-        return newest[:TOLD_MAX]
+        newest = sorted(found.values(), key=lambda one: -one["at_ms"])
+        return newest[:SHOWN_MAX]
 
     def forget(self, now_ms: int) -> None:
         """Forget what can be no evidence any more: what begins now began an hour ago at the earliest."""
@@ -70,5 +70,5 @@ class Marks:
         return [asdict(mark) for mark in self._marks]
 
     def load(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Take over a dump."""
+        """Restore a dump."""
         self._marks = [Mark(**one) for one in found]

@@ -9,33 +9,33 @@ from typing import Any
 from schemas.contract.alerts import SEVERITIES, Member
 from stream_jobs.alerts import worst
 from stream_jobs.alerts.signals import Level, Rank, Signal
-from stream_jobs.alerts.worst import Figures
+from stream_jobs.alerts.worst import WindowValues
 
 _SIGNAL = tuple(one.name for one in fields(Signal) if one.init)
 
 
 @dataclass(slots=True)
 class Part:
-    """A signal as it was told last. ``since_ms`` of its first run, ``until_ms`` None while it goes on. ``wide``: one of
-    many of its kind, which says more about what they share than about this one. ``worst``: figures of a window that was
-    further beyond, which are told once it is over."""
+    """A signal as it came last. ``since_ms`` of its first run, ``until_ms`` None while it goes on. ``wide``: one of
+    many of its kind, which says more about what they share than about this one. ``worst``: values of a window that was
+    further beyond, which are emitted once it is over."""
 
     signal: Signal
     since_ms: int
     until_ms: int | None = None
     wide: bool = False
-    worst: Figures | None = None
+    worst: WindowValues | None = None
 
-    def tell(self, signal: Signal) -> None:
+    def update(self, signal: Signal) -> None:
         """It goes on."""
-        self.signal, self.worst = worst.told(signal, self.signal, self.worst)
+        self.signal, self.worst = worst.to_emit(signal, self.signal, self.worst)
         self.until_ms = None
 
     def end(self, at_ms: int) -> None:
         """It is over."""
         self.until_ms = at_ms
         if self.worst is not None:
-            self.signal, self.worst = worst.with_figures(self.signal, self.worst), None
+            self.signal, self.worst = worst.with_values(self.signal, self.worst), None
 
     @property
     def standing(self) -> tuple[int, int]:
@@ -49,7 +49,7 @@ class Part:
         return (*self.standing, self.signal.weight, self.signal.since_ms, self.signal.id)
 
     def member(self) -> Member:
-        """As the alert tells it."""
+        """As a member of the alert."""
         one = self.signal
         return Member(one.rule, one.severity, one.labels, self.since_ms, self.until_ms, one.value, one.summary)
 
@@ -65,8 +65,8 @@ class Part:
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Part:
         """Of a dump."""
-        signal, figures = load_signal(found["signal"]), worst.load(found.get("worst"))
-        return cls(signal, found["since_ms"], found["until_ms"], found["wide"], figures)
+        signal, values = load_signal(found["signal"]), worst.load(found.get("worst"))
+        return cls(signal, found["since_ms"], found["until_ms"], found["wide"], values)
 
 
 def dump_signal(signal: Signal) -> dict[str, Any]:
@@ -76,18 +76,18 @@ def dump_signal(signal: Signal) -> dict[str, Any]:
 
 def load_signal(found: Mapping[str, Any]) -> Signal:
     """Of a dump."""
-    told = dict(found)
-    told["key"] = tuple((name, value) for name, value in told["key"])
-    told["ended_by"] = tuple(told["ended_by"])
-    told["level"], told["rank"] = Level(told["level"]), Rank(told["rank"])
-    return Signal(**told)
+    values = dict(found)
+    values["key"] = tuple((name, value) for name, value in values["key"])
+    values["ended_by"] = tuple(values["ended_by"])
+    values["level"], values["rank"] = Level(values["level"]), Rank(values["rank"])
+    return Signal(**values)
 
 
 Counts = dict[Hashable, int]
 
 
 @dataclass(slots=True)
-class Tally:
+class PartCounts:
     """How many parts are what; a part is counted out before it is changed and in again after it."""
 
     causes: int = 0
@@ -95,14 +95,14 @@ class Tally:
     live: int = 0
     live_causes: int = 0
     felt: int = 0
-    """Told by requests, and going on."""
+    """Of requests, and going on."""
     events: int = 0
     anchors: int = 0
     """Machines alone of their kind."""
     faults: int = 0
     """Machines that do more than differ from their own past."""
     machine_rules: Counts = field(default_factory=dict)
-    figures: Counts = field(default_factory=dict)
+    measures: Counts = field(default_factory=dict)
     """By measure and place."""
     began: Counts = field(default_factory=dict)
     lost: Counts = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Tally:
         self.anchors += by * (not part.wide)
         self.faults += by * (one.rank < Rank.SYMPTOM)
         _bump(self.machine_rules, one.rule, by)
-        _bump(self.figures, (one.measure, one.place), by)
+        _bump(self.measures, (one.measure, one.place), by)
         if one.rank is Rank.LOST:
             _bump(self.lost, part.since_ms, by)
 

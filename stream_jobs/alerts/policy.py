@@ -27,11 +27,11 @@ class AlertPolicy:
     alike_ms: int = 2 * MINUTE_MS
     """The same trouble of half the machines of a host or model has one cause if it began within this time."""
     members_every_ms: int = MINUTE_MS
-    """New members alone are told at most this often."""
+    """New members alone are emitted at most this often."""
     evidence_every_ms: int = 10 * MINUTE_MS
     """Evidence of an alert that changed is looked up again at most this often."""
-    untold_ms: int = 10 * MINUTE_MS
-    """A finding that nobody tells any more is over after three of its windows and this."""
+    unseen_ms: int = 10 * MINUTE_MS
+    """A finding that no longer comes is over after three of its windows and this."""
     lost_ms: int = DAY_MS
     """A GPU or engine that was lost and never comes back is no longer an alert after this."""
     mark_ms: int = HOUR_MS
@@ -43,12 +43,12 @@ class AlertPolicy:
     open_max: int = 5_000
     """Alerts open at once; beyond it what is less severe makes room, or new causes are counted and wait for it."""
     waiting_max: int = 1_000
-    """Events that wait for room, the most severe first; findings are told again anyway."""
+    """Events that wait for room, the most severe first; findings come again anyway."""
     parts_max: int = 2_000
     """Findings that one alert remembers; beyond it those that are over are forgotten first."""
     members_max: int = 50
-    """Members told in a record, the likeliest causes first."""
-    mutes_max: int = 1_000
+    """Members in a record, the likeliest causes first."""
+    silences_max: int = 1_000
     marks_max: int = 1_000
     topology_max: int = 200_000
     """GPUs, engines, hosts or tenants remembered, each; later ones are not connected to anything."""

@@ -1,6 +1,6 @@
 """What evidence keeps of a window: few columns of few rows, as blocks of tables of their own.
 
-Only what an alert may be asked about later: levels of GPUs and engines, events, requests of engines by how they ended,
+Only what an alert's evidence may need later: levels of GPUs and engines, events, requests of engines by how they ended,
 exemplars, and marginal amounts of requests by model and one more dimension, from which changes are explained. Each
 kind is bounded in rows and in windows (``KEPT``).
 """
@@ -252,7 +252,7 @@ _FRAME = bytes.fromhex("28b52ffd")
 
 
 class Lookup:
-    """A block whose rows are found by the words of their labels; what that needs is made when first asked for."""
+    """A block whose rows are found by the words of their labels; what that needs is made at the first lookup."""
 
     def __init__(self, block: Block) -> None:
         self.block = block

@@ -5,16 +5,16 @@ A signal has a *rank*: how specific a cause it names. The best rank among the me
 ======== ============================================================================================
 rank     what
 ======== ============================================================================================
-GONE     a GPU that is lost or does not answer, told by the agent
-EVENT    something else happened to a GPU or engine, told by the driver or the agent
+GONE     a GPU that is lost or does not answer, reported by the agent
+EVENT    something else happened to a GPU or engine, reported by the driver or the agent
 LOST     a host that fell silent
-GPU      a figure of one GPU
-HOST     a figure of one host
-ENGINE   a figure of one engine that is bad by itself: errors, KV pressure, silence
+GPU      a measure of one GPU
+HOST     a measure of one host
+ENGINE   a measure of one engine that is bad by itself: errors, KV pressure, silence
 VERSION  a version of a model compared with the ones before it
 SYMPTOM  an engine that differs from its own past: slower, busier
-MODEL    a figure of a model
-TENANT   a figure of a tenant: objectives that burn
+MODEL    a measure of a model
+TENANT   a measure of a tenant: objectives that burn
 FLEET    any other
 ======== ============================================================================================
 """
@@ -180,10 +180,10 @@ def of_finding(
 
 
 def level_of(names: Iterable[str]) -> Level:
-    """The most specific thing that labels of these names tell apart. Of a rule ask what it judges ``by``: a finding
+    """The most specific thing that labels of these names identify. Of a rule take what it judges ``by``: a finding
     lacks the label that nobody gave its machine, and is about that machine all the same."""
-    told = set(names)
-    return next((level for level, needed in _LEVELS if told.intersection(needed)), Level.FLEET)
+    given = set(names)
+    return next((level for level, needed in _LEVELS if given.intersection(needed)), Level.FLEET)
 
 
 def rank_of(rule: Rule, level: Level, *, silent_host: bool = False) -> Rank:

@@ -1,6 +1,6 @@
 """The alert job's state as parts: a JSON head, compressed, and named sections of bytes (``stream_jobs.parts``).
 
-Every commit that tells alerts writes one; so sections are made of what is packed already. Equal states give equal
+Every commit that emits alerts writes one; so sections are made of what is packed already. Equal states give equal
 bytes.
 """
 
@@ -23,17 +23,17 @@ _MAGIC = b"FPA1"
 def dump(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -> list[bytes]:
     """Head and sections as parts."""
     lengths = {name: [len(piece) for piece in pieces] for name, pieces in sections.items()}
-    told = orjson.dumps({"version": VERSION, "head": head, "sections": lengths})
-    opening = zstandard.ZstdCompressor(level=_LEVEL).compress(told)
+    text = orjson.dumps({"version": VERSION, "head": head, "sections": lengths})
+    opening = zstandard.ZstdCompressor(level=_LEVEL).compress(text)
     return frame.cut(_MAGIC, opening, (piece for pieces in sections.values() for piece in pieces))
 
 
 def load(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
     """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of this version."""
     opening, data = frame.joined(_MAGIC, parts)
-    told = orjson.loads(zstandard.ZstdDecompressor().decompress(opening))
-    if told["version"] != VERSION:
-        raise ContractError(f"snapshot of alerts has version {told['version']}, this release reads {VERSION}")
-    lengths: dict[str, list[int]] = told["sections"]
+    found = orjson.loads(zstandard.ZstdDecompressor().decompress(opening))
+    if found["version"] != VERSION:
+        raise ContractError(f"snapshot of alerts has version {found['version']}, this release reads {VERSION}")
+    lengths: dict[str, list[int]] = found["sections"]
     pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))
-    return told["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}
+    return found["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}

@@ -1,5 +1,5 @@
 """Money as signals: one for each (budget, level, period) that is crossed, and one for each unusual day of a tenant,
-a model or all, told again every minute while it holds.
+a model or all, emitted again every minute while it holds.
 
 Nothing joins such a signal and it joins nothing: it is a matter of money, no cause of anything else. Its rule is
 ``budget`` (a soft level is a warning, a hard one critical) or ``spend`` (a warning). It is news once: nobody is
@@ -63,10 +63,10 @@ class Spending:
         """Where the budget, or the day, of an alert with these labels stands; empty where it is in the file no more."""
         if rule == UNUSUAL:
             day = self.unusual.stands(_day_key(labels), self.spend, now_ms)
-            return {} if day is None else {"spend": _day_told(day)}
+            return {} if day is None else {"spend": _day_evidence(day)}
         key = Key(labels["budget"], labels["level"], _at_ms(labels["period"]))
         found = self.watch.stands(key, self.spend, now_ms)
-        return {} if found is None else {"budget": _told(found)}
+        return {} if found is None else {"budget": _crossed_evidence(found)}
 
     def dump(self) -> dict[str, Any]:
         """As plain values."""
@@ -74,7 +74,7 @@ class Spending:
         return {"judged_ms": self.judged_ms, **held, "spend": self.spend.dump()}
 
     def load(self, found: Mapping[str, Any] | None) -> None:
-        """Take over a dump; None is of a release that knew no budgets."""
+        """Restore a dump; None is of a release that knew no budgets."""
         if found is not None:
             self.judged_ms = found["judged_ms"]
             self.watch.load(found["held"])
@@ -160,7 +160,7 @@ def _day_ends(key: DayKey, at_ms: int) -> Signal:
     return Signal(UNUSUAL, UNUSUAL, labels, dict(labels), Level.BUDGET, Rank.FLEET, 0, "warning", at_ms, at_ms, False)
 
 
-def _day_told(one: Day) -> dict[str, Any]:
+def _day_evidence(one: Day) -> dict[str, Any]:
     names = ("spent_nusd", "usual_nusd", "bound_nusd", "days", "since_ms")
     return {**one.key._asdict(), **{name: getattr(one, name) for name in names}}
 
@@ -176,7 +176,7 @@ def _summary(one: Crossed) -> str:
     return f"Budget {one.budget.name}: {dollars(stands.spent_nusd)} of {amount} are spent, {share:.1f} % ({period})"
 
 
-def _told(one: Crossed) -> dict[str, Any]:
+def _crossed_evidence(one: Crossed) -> dict[str, Any]:
     scope = {"scope": one.budget.scope, "of": one.budget.of, "amount_nusd": one.budget.amount_nusd}
     level = {"share_ppm": one.level.share_ppm, "kind": one.level.kind, "ahead": one.level.ahead}
     return {**asdict(one.stands), **scope, "level": level, "known_ms": one.known_ms}

@@ -1,14 +1,14 @@
 """The alert job as a step: one fold over ``window.finals``, nothing else. See ``stream_jobs.step`` for its rules.
 
 Finals wait at the barrier (``gather``); a window that is ready goes through the judge (rules), the evidence (what is
-worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and mutes
-act at once, where they stand in the log; spend is added up there, and budgets are judged with the next window. Nothing
-that can be read makes the fold raise: what cannot be read is counted.
+worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and
+silences act at once, where they stand in the log; spend is added up there, and budgets are judged with the next window.
+Nothing that can be read makes the fold raise: what cannot be read is counted.
 
 Should a defect of ours make a window raise, ``fold`` raises: judge, evidence and life may be spoilt half way, and to
 keep a copy of them before every window would cost more than judging. The runner rebuilds the state up to that record
 and hands it to ``reject``: there, and only there, a copy is taken before each window that is ready. The window that
-raises again is left out and told, the state before it is taken up, and time goes on behind it.
+raises again is left out and logged, the state before it is restored, and time goes on behind it.
 """
 
 from __future__ import annotations
@@ -97,23 +97,23 @@ class AlertStep(Step[State, Changes]):
             for ready in state.gather.ready():
                 self._judge_window(state, ready, changes)
             return
-        self._tell(state, _passed_on(state.life, headers, record.value or b""), changes)
+        self._emit(state, _passed_on(state.life, headers, record.value or b""), changes)
 
     def _judge_window(self, state: State, ready: Ready, changes: Changes) -> None:
         window, unread = window_of(ready)
         before, findings = state.judge.stats, state.judge.judge(window)
         changes.series += state.judge.stats - before
         state.evidence.remember(window, findings)
-        self._tell(state, state.life.window(window, findings), changes)
+        self._emit(state, state.life.window(window, findings), changes)
         changes.gone += [(len(changes.alerts), name) for name in state.ended.take_off(state.life.now_ms)]
         changes.judged += 1
         changes.incomplete += not window.complete
         state.skipped += unread
 
-    def _tell(self, state: State, alerts: Iterable[Alert], changes: Changes) -> None:
-        told = list(alerts)
-        changes.alerts += told
-        state.ended.hear(told)
+    def _emit(self, state: State, alerts: Iterable[Alert], changes: Changes) -> None:
+        new = list(alerts)
+        changes.alerts += new
+        state.ended.emitted(new)
 
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:
         """Book a record that made ``fold`` raise. What finals say is taken all the same, without the windows that

@@ -3,8 +3,8 @@
 Bounded: at ``topology_max`` entries of a kind later ones are not learned, and what was not seen for ``forget_ms`` is
 forgotten. A placement group that is only the host's name (nothing better was known) connects nothing.
 
-A dump is the graph as the last window left it, packed once, and what events told since: every alert that an event opens
-takes a snapshot with it, and a fleet's graph is large.
+A dump is the graph as the last window left it, packed once, and what events reported since: every alert that an event
+opens takes a snapshot with it, and a fleet's graph is large.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from stream_jobs.insight.window import Window
 
 _LEVEL = 1
 SINCE_MAX = 1_000
-"""Of what events told between two windows; then the graph is packed anew."""
-_TOLD = ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region", "model", "model_version")
+"""Of events between two windows; then the graph is packed again."""
+_LABELS = ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region", "model", "model_version")
 """What an event says of the graph."""
 
 
@@ -66,7 +66,7 @@ class Host:
 
 @dataclass(slots=True)
 class Tenant:
-    """The models a tenant asked, by when."""
+    """The models a tenant requested, by when."""
 
     models: dict[str, int]
     seen_ms: int
@@ -86,11 +86,11 @@ class Topology:
         self._gpus_on: dict[str, set[str]] = {}
         self._serving: dict[str, set[str]] = {}
         self._versions: dict[str, Counter[Word]] = {}
-        """Engines of a model by version, counted when asked for and until one changes."""
+        """Engines of a model by version, counted at the first query and until one changes."""
         self._base: bytes | None = None
-        """As the last window left it, once it was asked for."""
+        """As the last window left it, once it was packed."""
         self._since: list[list[Any]] = []
-        """What events told since, each with its time."""
+        """What events reported since, each with its time."""
 
     # learning
 
@@ -111,19 +111,19 @@ class Topology:
         if len(self._since) >= SINCE_MAX:
             self._base, self._since = None, []
         self._base = self._base or self._packed()
-        told = [row.get(name) for name in _TOLD]
-        self._since.append([*told, at_ms])
-        self._learn_told(told, at_ms)
+        labels = [row.get(name) for name in _LABELS]
+        self._since.append([*labels, at_ms])
+        self._learn_labels(labels, at_ms)
 
-    def _learn_told(self, told: Sequence[Word], at_ms: int) -> None:
-        uuid, host, engine, group, cluster, region, *models = told
+    def _learn_labels(self, labels: Sequence[Word], at_ms: int) -> None:
+        uuid, host, engine, group, cluster, region, *models = labels
         if uuid is not None:
             self._learn_gpu((uuid, host, engine, group, cluster, region), at_ms)
         if engine is not None:
             self._learn_engine((engine, host, group, cluster, region, *models), at_ms)
 
-    def _learn_gpu(self, told: Sequence[Word], at_ms: int) -> None:
-        uuid, host, engine, group, cluster, region = told
+    def _learn_gpu(self, labels: Sequence[Word], at_ms: int) -> None:
+        uuid, host, engine, group, cluster, region = labels
         if uuid is None:
             return
         known = self.gpus.get(uuid)
@@ -141,8 +141,8 @@ class Topology:
         if host is not None:
             self._learn_host((host, cluster, region), at_ms)
 
-    def _learn_engine(self, told: Sequence[Word], at_ms: int) -> None:
-        name, host, group, cluster, region, model, version = told
+    def _learn_engine(self, labels: Sequence[Word], at_ms: int) -> None:
+        name, host, group, cluster, region, model, version = labels
         if name is None:
             return
         known = self.engines.get(name)
@@ -161,13 +161,13 @@ class Topology:
         if host is not None:
             self._learn_host((host, cluster, region), at_ms)
 
-    def _learn_served(self, told: Sequence[Word], at_ms: int) -> None:
+    def _learn_served(self, labels: Sequence[Word], at_ms: int) -> None:
         """Requests are measured where they pass: of their host nothing is learned about an engine that is known, and
         they are no sign of life of it."""
-        name, _, _, _, _, model, version = told
+        name, _, _, _, _, model, version = labels
         known = self.engines.get(name or "")
         if known is None or name is None:
-            self._learn_engine((name, None, *told[2:]), at_ms)
+            self._learn_engine((name, None, *labels[2:]), at_ms)
         elif model is not None:
             known.seen_ms = max(known.seen_ms, at_ms)
             self._serves(name, model, version, at_ms)
@@ -187,8 +187,8 @@ class Topology:
         if before_ms is None or before_ms < at_ms:
             known.models[model] = at_ms
 
-    def _learn_host(self, told: Sequence[Word], at_ms: int) -> None:
-        name, cluster, region = told
+    def _learn_host(self, labels: Sequence[Word], at_ms: int) -> None:
+        name, cluster, region = labels
         if name is None:
             return
         known = self.hosts.get(name)
@@ -200,8 +200,8 @@ class Topology:
         if known.seen_ms < at_ms:
             known.seen_ms = at_ms
 
-    def _learn_tenant(self, told: Sequence[Word], at_ms: int) -> None:
-        name, model = told
+    def _learn_tenant(self, labels: Sequence[Word], at_ms: int) -> None:
+        name, model = labels
         if name is None or model is None:
             return
         known = self.tenants.get(name)
@@ -310,7 +310,7 @@ class Topology:
         return zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps({**entries, "swept_ms": self.swept_ms}))
 
     def load(self, parts: Sequence[bytes]) -> None:
-        """Take over a dump."""
+        """Restore a dump."""
         base, since = parts
         found = orjson.loads(zstandard.ZstdDecompressor().decompress(base))
         self.gpus = {name: Gpu(*values) for name, *values in found["gpus"]}
@@ -320,8 +320,8 @@ class Topology:
         self.swept_ms = found["swept_ms"]
         self._index()
         self._base, self._since = bytes(base), orjson.loads(since)
-        for *told, at_ms in self._since:
-            self._learn_told(told, at_ms)
+        for *labels, at_ms in self._since:
+            self._learn_labels(labels, at_ms)
 
 
 _OF: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {

@@ -1,6 +1,6 @@
 """Who has to wait when as many alerts are open as may be, and who makes room.
 
-A finding is told again in every window; an event comes once, so events wait here for room. Room is made by alerts that
+A finding comes again in every window; an event comes once, so events wait here for room. Room is made by alerts that
 are resolved and only kept in case they come back, then by open ones that are less severe than what needs the room.
 """
 
@@ -70,7 +70,7 @@ class Waiting:
         return [dump_signal(one) for one in self._signals.values()]
 
     def load(self, found: Iterable[Mapping[str, Any]]) -> None:
-        """Take over a dump."""
+        """Restore a dump."""
         self._signals = {one.id: one for one in map(load_signal, found)}
 
 
@@ -80,9 +80,9 @@ def _least(signal: Signal) -> tuple[int, int, str]:
 
 def standing_of(incident: Incident) -> Standing | None:
     """Its place among those that make room, the first to go least: resolved or how severe, then the oldest. None: what
-    was not told yet, or is about to be told as resolved, cannot go."""
-    told = incident.told
-    if told is None or (incident.resolved_ms is not None and told.open):
+    was not emitted yet, or is about to be emitted as resolved, cannot go."""
+    emitted = incident.emitted
+    if emitted is None or (incident.resolved_ms is not None and emitted.open):
         return None
     if incident.resolved_ms is not None:
         return (RESOLVED, incident.resolved_ms, incident.fingerprint)

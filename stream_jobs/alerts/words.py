@@ -1,4 +1,4 @@
-"""Summaries: a rule's sentence with labels and figures put in, figures in the units that people read."""
+"""Summaries: a rule's sentence with labels and values put in, values in the units that people read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def advice_of(rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: in
 
 def _filled(sentence: str, rule: Rule, finding: Finding, labels: Mapping[str, str], hosts: int | None) -> str:
     unit = unit_of(rule)
-    figures = {
+    values = {
         "value": shown(finding.value, unit),
         "baseline": shown(finding.baseline, unit),
         "low": shown(finding.low, unit),
@@ -53,7 +53,7 @@ def _filled(sentence: str, rule: Rule, finding: Finding, labels: Mapping[str, st
         "rule": rule.name,
     }
     try:
-        return sentence.format_map(_Known({**labels, **figures}))
+        return sentence.format_map(_Known({**labels, **values}))
     except (ValueError, IndexError, KeyError, AttributeError, TypeError):
         return sentence
 

@@ -1,8 +1,8 @@
-"""What an alert says of a trouble that passes: the figures of its worst window, not those of the last, calm one.
+"""What an alert says of a trouble that passes: the values of its worst window, not those of the last, calm one.
 
 The worst window is the one furthest beyond what was expected there; of equal ones the last. While a window is beyond
-its own figures are told; once it is not, or the trouble is over, those of the worst so far. Kept besides a signal only
-while they are others than its own.
+its own values are emitted; once it is not, or the trouble is over, those of the worst so far. Kept besides a signal
+only while they are others than its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stream_jobs.alerts.signals import Signal
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class WindowValues:
     """Of one window, and the sentence that says them."""
 
     value: float | None
@@ -27,12 +27,12 @@ class Figures:
     summary: str
 
 
-def figures_of(signal: Signal) -> Figures:
+def values_of(signal: Signal) -> WindowValues:
     """Of the signal's window."""
-    return Figures(signal.value, signal.baseline, signal.low, signal.high, signal.count, signal.summary)
+    return WindowValues(signal.value, signal.baseline, signal.low, signal.high, signal.count, signal.summary)
 
 
-def excess(one: Signal | Figures) -> float:
+def excess(one: Signal | WindowValues) -> float:
     """How far beyond the expected range the value lies, 0 or less inside; from the baseline where there is no range;
     -inf where nothing says."""
     if one.value is None:
@@ -44,25 +44,25 @@ def excess(one: Signal | Figures) -> float:
     return max(above, below)
 
 
-def told(now: Signal, before: Signal, worst: Figures | None) -> tuple[Signal, Figures | None]:
-    """The signal of this window as it is to be told after ``before``, and what was worse."""
-    peak = worst or figures_of(before)
+def to_emit(now: Signal, before: Signal, worst: WindowValues | None) -> tuple[Signal, WindowValues | None]:
+    """The signal of this window as it is to be emitted after ``before``, and what was worse."""
+    peak = worst or values_of(before)
     away, most = excess(now), excess(peak)
     if away >= most:
         return now, None
-    return (now, peak) if away > 0 else (with_figures(now, peak), None)
+    return (now, peak) if away > 0 else (with_values(now, peak), None)
 
 
-def with_figures(signal: Signal, figures: Figures) -> Signal:
-    """The signal with the figures of another window."""
-    return replace(signal, **asdict(figures))
+def with_values(signal: Signal, values: WindowValues) -> Signal:
+    """The signal with the values of another window."""
+    return replace(signal, **asdict(values))
 
 
-def dump(figures: Figures) -> list[Any]:
+def dump(values: WindowValues) -> list[Any]:
     """As plain values."""
-    return list(astuple(figures))
+    return list(astuple(values))
 
 
-def load(found: Sequence[Any] | None) -> Figures | None:
+def load(found: Sequence[Any] | None) -> WindowValues | None:
     """Of a dump."""
-    return None if found is None else Figures(*found)
+    return None if found is None else WindowValues(*found)

@@ -27,7 +27,7 @@ def told(fingerprint: str, at_ms: int, transition: str = "resolved") -> Alert:
 
 def ended_of(stories: Mapping[str, int]) -> Ended:
     ended = Ended(POLICY)
-    ended.hear(told(name, at_ms) for name, at_ms in stories.items())
+    ended.emitted(told(name, at_ms) for name, at_ms in stories.items())
     return ended
 
 
@@ -56,7 +56,7 @@ def test_what_ended_stays_for_a_time(now_ms: int, gone: list[str]) -> None:
 def test_what_comes_back_stays() -> None:
     """Its time counts from its next end."""
     ended = ended_of({"a": 10, "b": 11})
-    ended.hear([told("a", 20, "updated"), told("b", 21, "opened"), told("b", 30)])
+    ended.emitted([told("a", 20, "updated"), told("b", 21, "opened"), told("b", 30)])
 
     assert ended.take_off(KEPT_MS + 29) == []
     assert ended.take_off(KEPT_MS + 30) == ["b"]
@@ -71,7 +71,7 @@ def test_of_too_many_those_that_ended_first_go() -> None:
 def test_a_state_that_was_kept_goes_on_the_same(stories: list[tuple[str, int, bool]]) -> None:
     """Whatever was told before it was dumped."""
     one, other = Ended(POLICY), Ended(POLICY)
-    one.hear(told(name, at_ms, "resolved" if over else "updated") for name, at_ms, over in stories)
+    one.emitted(told(name, at_ms, "resolved" if over else "updated") for name, at_ms, over in stories)
     other.load(one.dump())
 
     assert [other.take_off(now_ms) for now_ms in (150, 300, 400)] == [one.take_off(t) for t in (150, 300, 400)]

@@ -548,18 +548,18 @@ def test_a_mute_that_begins_far_ahead_is_refused() -> None:
 
     with pytest.raises(RejectedError, match="within 90 days"):
         scene.life.command(Command("mute", "m", {}, far, far + 1), at(1))
-    assert scene.life.mutes.any is False
+    assert scene.life.silences.any is False
     scene.life.command(Command("mute", "m", {}, far, far + 1), far - 1_000)
-    assert scene.life.mutes.any is True
+    assert scene.life.silences.any is True
 
 
 def test_mutes_that_are_over_make_room() -> None:
     """Although no window was judged since."""
-    scene = Scene(AlertPolicy(mutes_max=1))
+    scene = Scene(AlertPolicy(silences_max=1))
     scene.life.command(Command("mute", "a", {}, at(0), at(1)), at(0))
     scene.life.command(Command("mute", "b", {}, at(0), at(9)), at(0))
 
-    assert [one["id"] for one in scene.life.mutes.dump()] == ["b"]
+    assert [one["id"] for one in scene.life.silences.dump()] == ["b"]
 
 
 def test_when_a_gpu_or_engine_was_found_is_remembered_of_those_that_are_known() -> None:

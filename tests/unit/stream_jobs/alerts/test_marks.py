@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.limits import HOUR_MS
-from stream_jobs.alerts.marks import AFTER_MS, TOLD_MAX, Marks, mark_of
+from stream_jobs.alerts.marks import AFTER_MS, SHOWN_MAX, Marks, mark_of
 
 NOW_MS = 1_800_000_000_000
 
@@ -64,12 +64,12 @@ def test_it_concerns_the_model_or_else_the_engine(model: str | None, engine: str
 
 def test_the_newest_versions_are_told_first_and_few_of_them() -> None:
     """Kept by arrival, told by time."""
-    rows = [marked(NOW_MS - n, model_version=f"v{n}") for n in range(TOLD_MAX + 3)]
+    rows = [marked(NOW_MS - n, model_version=f"v{n}") for n in range(SHOWN_MAX + 3)]
 
     every, kept = marks_of(*rows), marks_of(*rows, marks_max=2)
 
-    assert [one["version"] for one in every.of("m", None, NOW_MS)] == [f"v{n}" for n in range(TOLD_MAX)]
-    assert [one["version"] for one in kept.of("m", None, NOW_MS)] == [f"v{TOLD_MAX + 1}", f"v{TOLD_MAX + 2}"]
+    assert [one["version"] for one in every.of("m", None, NOW_MS)] == [f"v{n}" for n in range(SHOWN_MAX)]
+    assert [one["version"] for one in kept.of("m", None, NOW_MS)] == [f"v{SHOWN_MAX + 1}", f"v{SHOWN_MAX + 2}"]
 
 
 def test_what_can_be_no_evidence_any_more_is_forgotten() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.contract.alert_commands import Command
 from schemas.contract.alerts import Alert
 from stream_jobs.alerts.life import Life
-from stream_jobs.alerts.parts import Tally
+from stream_jobs.alerts.parts import PartCounts
 from stream_jobs.alerts.policy import AlertPolicy
 from tests.unit.stream_jobs.alerts.cases import RULESET, WINDOW, Scene, at
 
@@ -127,14 +127,14 @@ def test_transitions_follow_one_another_and_everything_ends(actions: list[tuple[
 @settings(max_examples=25)
 @given(st.lists(ACTIONS, max_size=14), st.frozensets(st.integers(0, 13)))
 def test_a_dump_anywhere_changes_nothing(actions: list[tuple[str, object]], dumped: frozenset[int]) -> None:
-    """The same transitions, the same state; what is counted as parts come and go is what counting anew gives."""
+    """The same transitions, the same state; what is counted as parts come and go is what counting recounted gives."""
     whole, cut = play(actions, frozenset()), play(actions, dumped)
 
     for incident in whole.life.store.incidents.values():
-        anew = Tally()
+        recounted = PartCounts()
         for part in incident.parts.values():
-            anew.count(part, 1)
-        assert incident.tally == anew
+            recounted.count(part, 1)
+        assert incident.counts == recounted
     assert cut.told == whole.told
     assert orjson.dumps(cut.life.dump()) == orjson.dumps(whole.life.dump())
     assert cut.life.topology.dump() == whole.life.topology.dump()

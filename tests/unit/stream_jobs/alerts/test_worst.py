@@ -1,4 +1,4 @@
-"""While a trouble passes, and after it, its worst window is told; while it lasts, the newest."""
+"""While a trouble passes, and after it, its worst window is emitted; while it lasts, the newest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from schemas.contract.alerts import Alert
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.signals import Level, Rank, Signal
-from stream_jobs.alerts.worst import Figures, excess, figures_of, told, with_figures
+from stream_jobs.alerts.worst import WindowValues, excess, to_emit, values_of, with_values
 from tests.unit.stream_jobs.alerts.cases import RULESET, Scene
 
 CALM = Signal("r", "threshold", (), {}, Level.FLEET, Rank.FLEET, 0, "warning", 0, 0, True, value=0.0, high=0.8)
@@ -36,32 +36,32 @@ def test_how_far_beyond(
     value: float | None, baseline: float | None, low: float | None, high: float | None, expected: float
 ) -> None:
     """Of a range the nearer edge counts."""
-    assert excess(Figures(value, baseline, low, high, 1, "")) == expected
+    assert excess(WindowValues(value, baseline, low, high, 1, "")) == expected
 
 
 def test_the_newest_while_it_is_beyond_the_worst_once_it_is_not() -> None:
     """Rises, falls a little, falls back: 1, 2, 1.5 and then 2 again; a new worst takes its place."""
-    shown, worse = told(seen(2.0), seen(1.0), None)
+    shown, worse = to_emit(seen(2.0), seen(1.0), None)
     assert (shown, worse) == (seen(2.0), None)
 
-    shown, worse = told(seen(1.5), shown, worse)
-    assert (shown, worse) == (seen(1.5), figures_of(seen(2.0)))
+    shown, worse = to_emit(seen(1.5), shown, worse)
+    assert (shown, worse) == (seen(1.5), values_of(seen(2.0)))
 
-    assert told(seen(3.0), shown, worse) == (seen(3.0), None)
-    assert told(seen(0.1), shown, worse) == (seen(2.0), None)
-    assert told(seen(None), shown, worse) == (seen(2.0), None)
+    assert to_emit(seen(3.0), shown, worse) == (seen(3.0), None)
+    assert to_emit(seen(0.1), shown, worse) == (seen(2.0), None)
+    assert to_emit(seen(None), shown, worse) == (seen(2.0), None)
 
 
-def test_what_has_no_value_is_told_as_it_comes() -> None:
+def test_what_has_no_value_is_emitted_as_it_comes() -> None:
     """Events have none: the newest stands."""
-    assert told(replace(seen(None), count=2), seen(None), None) == (replace(seen(None), count=2), None)
+    assert to_emit(replace(seen(None), count=2), seen(None), None) == (replace(seen(None), count=2), None)
 
 
-def test_figures_are_all_of_one_window() -> None:
+def test_values_are_all_of_one_window() -> None:
     """Times and labels stay those of the newest."""
     newest = replace(seen(0.1), at_ms=9, since_ms=3)
 
-    assert with_figures(newest, figures_of(seen(2.0))) == replace(seen(2.0), at_ms=9, since_ms=3)
+    assert with_values(newest, values_of(seen(2.0))) == replace(seen(2.0), at_ms=9, since_ms=3)
 
 
 def a_passing_trouble(*, restarted: bool) -> Alert:
