@@ -62,7 +62,7 @@ QUESTIONS = (
     Question("a streamed response, relayed by the proxy", "producers/proxy/exchange.py", "Exchange.pieces"),
     Question("the spool on disk while Kafka is unavailable", "producers/spool/spool.py", "Spool.append"),
     Question("a budget, compared with what was spent", "stream_jobs/budgets/standing.py", "crossings"),
-    Question("a silence, matched with an alert", "stream_jobs/alerts/mutes.py", "Mutes.until_ms"),
+    Question("a silence, matched with an alert", "stream_jobs/alerts/silences.py", "Silences.until_ms"),
     Question(
         "a series, judged against its baseline",
         "stream_jobs/insight/detectors/against_baseline.py",
