@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import NoReturn
 
@@ -56,52 +57,67 @@ app = typer.Typer(
     help="Telemetry for GPU fleets and LLM serving: exact books, percentiles that merge.\n\n"
     "Start with [bold]fleetpulse demo[/bold].",
 )
-for group in (
-    stack,
-    edge,
-    proxy,
-    services,
-    deliver,
-    reconcile,
-    backtest,
-    people,
-    dashboard,
-    query,
-    top,
-    alerts,
-    doctor,
-    config,
-    rules,
-    prices,
-    vram,
-    money,
-):
-    group.register(app)
+PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
+    "Local stack": {"up": stack.up, "down": stack.down, "status": stack.status, "migrate": stack.migrate},
+    "Edge": {"agent": edge.agent, "proxy": proxy.proxy},
+    "Services": {
+        "jobs": services.jobs,
+        "sink": services.sink,
+        "compile": services.compile_ahead,
+        "deliver": deliver.deliver,
+    },
+    "Proof": {"reconcile": reconcile.reconcile, "backtest": backtest.backtest, "audit": money.audits},
+    "People": {
+        "percentiles": people.percentiles,
+        "tail": people.tail,
+        "dashboard": dashboard.dashboard,
+        "query": query.query,
+        "top": top.top,
+        "doctor": doctor.doctor,
+        "vram": vram.vram,
+        "rerate": money.rerate,
+        "rejected": people.rejected,
+        "alerts": alerts.group,
+        "mark": alerts.marks,
+        "config": config.group,
+        "rules": rules.group,
+        "prices": prices.group,
+        "report": money.reports,
+        "budgets": money.plans,
+    },
+}
+"""The whole command line: commands and groups of commands by name, as ``--help`` shows them."""
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
 for extension in extensions():
     extension.register(app)
 
 
 def main() -> NoReturn:
     """Run the command line and exit; an error of ours is one sentence on stderr, never a traceback."""
-    asked_to_end = _listen()
+    ended_by_sigterm = _listen()
     end_with_parent()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # services configure their own logs
     try:
         app(standalone_mode=True)
     except SystemExit as ended:
-        if asked_to_end and ended.code == _INTERRUPTED:
+        if ended_by_sigterm and ended.code == _INTERRUPTED:
             _end_by_sigterm()
         raise
     except KeyboardInterrupt:  # while the command line was being built
-        if asked_to_end:
+        if ended_by_sigterm:
             _end_by_sigterm()
         sys.exit(_INTERRUPTED)
     except Exception as error:
-        told = sentence_of(error)
-        if told is None:
+        ours = sentence_of(error)
+        if ours is None:
             raise  # a defect of ours deserves its traceback
-        _complain(told)
-        sys.exit(2 if isinstance(told, ConfigError) else 1)
+        _complain(ours)
+        sys.exit(2 if isinstance(ours, ConfigError) else 1)
     sys.exit(0)
 
 

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, print_json, print_rows, spoken
-from fleetpulse.commands.people import Json, Last, duration_ms
+from fleetpulse.commands.output import Result, answers, err, print_rows
+from fleetpulse.commands.people import Last, duration_ms
 from schemas.errors import ConfigError
 
 For = Annotated[str, typer.Option("--for", help="How long: 30m, 2h, 1d.")]
 ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 1 when a critical alert is open and not silenced.")]
 
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    group = typer.Typer(invoke_without_command=True, help="Show open and past alerts; silence alerts.")
-    group.callback(invoke_without_command=True)(spoken(alerts))
-    for name, command in (("show", show_one), ("history", history), ("silence", silence), ("unsilence", unsilence)):
-        group.command(name)(spoken(command))
-    app.add_typer(group, name="alerts", rich_help_panel="People")
-    marks = typer.Typer(no_args_is_help=True, help="Tell the fleet what people did, so that it stands beside alerts.")
-    marks.callback()(_marks)
-    marks.command("deploy")(spoken(mark_deploy))
-    app.add_typer(marks, name="mark", rich_help_panel="People")
+group = typer.Typer(help="Show open and past alerts; silence alerts.")
+marks = typer.Typer(no_args_is_help=True)
 
 
-def _marks() -> None:
-    """Tell the fleet what people did, so that it stands beside alerts."""
+@marks.callback()
+def _mark() -> None:
+    """Record what people did, so that it stands beside alerts."""
 
 
-def alerts(ctx: typer.Context, json: Json = False, exit_code: ExitCode = False) -> None:
+@group.callback(invoke_without_command=True)
+@answers
+def alerts(ctx: typer.Context, exit_code: ExitCode = False) -> Result | None:
     """Alerts that are open, the worst first.
 
     Example: [bold]fleetpulse alerts[/bold], [bold]fleetpulse alerts --json --exit-code[/bold]
     """
     if ctx.invoked_subcommand is not None:
-        return
+        return None
     import asyncio
 
     from fleetpulse.alerts.view import newest, open_of, row_of
@@ -46,14 +40,13 @@ def alerts(ctx: typer.Context, json: Json = False, exit_code: ExitCode = False) 
 
     found = open_of(asyncio.run(newest(load().kafka)))
     now_ms = SystemClock().now_ms()
-    if json:
-        print_json([_plain(alert) for alert in found])
-    else:
-        rows = [row_of(alert, now_ms) for alert in found]
-        print_rows("Open alerts", ("alert", "what", "since (UTC)"), rows, empty="no alert is open")
+    rows = [row_of(alert, now_ms) for alert in found]
     active = [one for one in found if one.muted_until_ms is None or one.muted_until_ms <= now_ms]
-    if exit_code and any(one.severity == "critical" for one in active):
-        raise typer.Exit(1)
+    return Result(
+        [_plain(alert) for alert in found],
+        lambda: print_rows("Open alerts", ("alert", "what", "since (UTC)"), rows, empty="no alert is open"),
+        wrong=exit_code and any(one.severity == "critical" for one in active),
+    )
 
 
 def _plain(alert: Any) -> dict[str, Any]:
@@ -66,11 +59,10 @@ def _plain(alert: Any) -> dict[str, Any]:
     return found
 
 
-def show_one(
-    fingerprint: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")],
-    json: Json = False,
-) -> None:
-    """One alert in full: figures, members, evidence; whom it touched and what that cost, where ClickHouse answers.
+@group.command("show")
+@answers
+def show_one(fingerprint: Annotated[str, typer.Argument(help="The alert's id, or the beginning of it.")]) -> Result:
+    """One alert in full: values, members, evidence; whom it touched and what that cost, where ClickHouse answers.
 
     Example: [bold]fleetpulse alerts show 3f2b[/bold]
     """
@@ -83,11 +75,9 @@ def show_one(
     config = load()
     alert = find(asyncio.run(newest(config.kafka)), fingerprint)
     touched = _touched(config, alert)
-    if json:
-        print_json({**_plain(alert), "touched": touched})
-        return
     lines = [(what, value if isinstance(value, str) else json_text(value)) for what, value in lines_of(alert, touched)]
-    print_rows(alert.summary, ("", ""), lines, empty="nothing")
+    show = partial(print_rows, alert.summary, ("", ""), lines, empty="nothing")
+    return Result({**_plain(alert), "touched": touched}, show)
 
 
 def _touched(config: Any, alert: Any) -> dict[str, Any] | None:
@@ -104,11 +94,12 @@ def _touched(config: Any, alert: Any) -> dict[str, Any] | None:
         return None
 
 
+@group.command()
+@answers
 def history(
     last: Last = "24h",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="The newest so many transitions.")] = 200,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Every transition of every alert, newest first, from ClickHouse.
 
     Example: [bold]fleetpulse alerts history --last 24h[/bold]
@@ -121,19 +112,21 @@ def history(
     from runtime.config import load
 
     range_ms, now_ms = duration_ms(last), SystemClock().now_ms()
-    asked = {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms + 60_000, "limit": limit}
-    found = Database(load().reading).sql(HISTORY, asked).records()
-    if json:
-        print_json([{**row, "record": orjson.loads(row["record"])} for row in found])
-        return
+    parameters = {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms + 60_000, "limit": limit}
+    found = Database(load().reading).sql(HISTORY, parameters).records()
     rows = [
         (f"{moment(row['at_ms'])}\n{row['fingerprint']}", f"{row['transition']}\n{row['severity']}", row["summary"])
         for row in found
     ]
-    empty = f"no alert in the last {last}"
-    print_rows(f"Alerts, last {last}", ("time (UTC), alert", "transition", "what"), rows, empty=empty)
+    columns, empty = ("time (UTC), alert", "transition", "what"), f"no alert in the last {last}"
+    return Result(
+        [{**row, "record": orjson.loads(row["record"])} for row in found],
+        lambda: print_rows(f"Alerts, last {last}", columns, rows, empty=empty),
+    )
 
 
+@group.command()
+@answers
 def silence(
     labels: Annotated[
         list[str] | None,
@@ -144,8 +137,7 @@ def silence(
     ] = None,
     for_: For = "2h",
     reason: Annotated[str, typer.Option(help="Why, for whoever looks.")] = "",
-    json: Json = False,
-) -> None:
+) -> Result:
     """Silence matching alerts for a while: nobody is notified, and they are recorded. Prints the id that ends it.
 
     Example: [bold]fleetpulse alerts silence host=gpu-017 --for 2h --reason "new power supply"[/bold]
@@ -163,12 +155,12 @@ def silence(
     name = f"s-{secrets.token_hex(4)}"
     command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, _who()))
     asyncio.run(publish(load().kafka, command))
-    _told(command, f"silenced for {for_}; end it with: fleetpulse alerts unsilence {name}", json=json)
+    return _done(command, f"silenced for {for_}; end it with: fleetpulse alerts unsilence {name}")
 
 
-def unsilence(
-    silence_id: Annotated[str, typer.Argument(help="What `alerts silence` printed.")], json: Json = False
-) -> None:
+@group.command()
+@answers
+def unsilence(silence_id: Annotated[str, typer.Argument(help="What `alerts silence` printed.")]) -> Result:
     """End a silence before its time.
 
     Example: [bold]fleetpulse alerts unsilence s-3f2b9c1e[/bold]
@@ -181,7 +173,7 @@ def unsilence(
 
     command = checked(Command("unmute", silence_id, by=_who()))
     asyncio.run(publish(load().kafka, command))
-    _told(command, f"{silence_id} is over", json=json)
+    return _done(command, f"{silence_id} is over")
 
 
 def _for_ms(text: str) -> int:
@@ -201,20 +193,18 @@ def _who() -> str:
         return ""
 
 
-def _told(command: Any, sentence: str, *, json: bool) -> None:
-    if json:
-        print_json(command)
-    else:
-        err.print(sentence, markup=False, highlight=False)
+def _done(data: Any, sentence: str) -> Result:
+    return Result(data, lambda: err.print(sentence, markup=False, highlight=False))
 
 
+@marks.command("deploy")
+@answers
 def mark_deploy(
     model: Annotated[str, typer.Option(help="The model as served.")],
     version: Annotated[str, typer.Option(help="The version that is served from now on.")],
     engine: Annotated[str | None, typer.Option(help="Only this engine.")] = None,
     message: Annotated[str | None, typer.Option(help="What else is to be known.")] = None,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Mark a deployment: alerts of the model that begin within an hour show it as evidence.
 
     Example: [bold]fleetpulse mark deploy --model llama-3.3-70b --version 2026-11-21[/bold]
@@ -239,7 +229,4 @@ def mark_deploy(
     }
     config = load()
     asyncio.run(mark(config.kafka, mark_batch(row), partitions_of(config)))
-    if json:
-        print_json(row)
-    else:
-        err.print(f"marked: {model} is {version}", markup=False, highlight=False)
+    return _done(row, f"marked: {model} is {version}")

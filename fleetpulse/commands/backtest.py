@@ -7,16 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import out, print_json, print_rows
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+from fleetpulse.commands.output import Result, answers, out, print_rows
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command(rich_help_panel="Proof")(backtest)
-
-
+@answers
 def backtest(
     csv: Annotated[Path | None, typer.Option(help="A file `timestamp,value` instead of the database.")] = None,
     nab: Annotated[Path | None, typer.Option(help="A directory in the layout of NAB; scores are written.")] = None,
@@ -32,8 +26,7 @@ def backtest(
     from_: Annotated[str | None, typer.Option("--from", help="History: begin, ISO 8601 or seconds.")] = None,
     to: Annotated[str | None, typer.Option(help="History: end; default now.")] = None,
     rules: Annotated[Path | None, typer.Option(help="History: rules to judge by. Default: those shipped.")] = None,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Rules over what was: the database's history, a CSV of one series, or a labelled directory.
 
     Example: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold]
@@ -45,14 +38,11 @@ def backtest(
         found = asked.files(csv, nab, labels, preset, results)
     else:
         found = asked.history(last, from_, to, rules)
-    if json:
-        print_json(found)
-    else:
-        show_backtest(found)
+    return Result(found, lambda: show_backtest(found))
 
 
 def show_backtest(found: dict[str, Any]) -> None:
-    """The result for people: alerts and figures."""
+    """The result for people: alerts and numbers."""
     series = found.get("series")
     if series is not None:
         columns = ("series", "points", "alerts", "labelled", "found", "precision", "recall", "late_p95_s")
@@ -61,6 +51,6 @@ def show_backtest(found: dict[str, Any]) -> None:
     else:
         columns = ("rule", "severity", "labels", "opened_ms", "resolved_ms", "value", "baseline", "members")
         rows = [[str(one[c]) if c == "labels" else one[c] for c in columns] for one in found["alerts"]]
-        print_rows("Alerts", columns, rows, empty="no rule would have woken anybody")
-    figures = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
-    out.print(", ".join(f"{name} {value}" for name, value in figures.items()), markup=False)
+        print_rows("Alerts", columns, rows, empty="no rule would have fired")
+    numbers = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
+    out.print(", ".join(f"{name} {value}" for name, value in numbers.items()), markup=False)

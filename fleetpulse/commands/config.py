@@ -2,60 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetpulse.commands.doctor import tell
-from fleetpulse.commands.output import print_json, print_rows, show, spoken
+from fleetpulse.commands.doctor import show_report
+from fleetpulse.commands.output import Result, answers, print_rows, show
 
 if TYPE_CHECKING:
     from fleetpulse.commands.config_view import Setting
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 File = Annotated[Path | None, typer.Option("--config", help="The file to read instead of fleetpulse.toml.")]
 
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    group = typer.Typer(help="The configuration: every setting, where it came from, whether it holds.")
-    group.callback(invoke_without_command=True)(spoken(config))
-    group.command("show")(spoken(config_show))
-    group.command("check")(spoken(config_check))
-    app.add_typer(group, name="config", rich_help_panel="People")
+group = typer.Typer(help="The configuration: every setting, where it came from, whether it holds.")
 
 
-def config(ctx: typer.Context, config_file: File = None, json: Json = False) -> None:
+@group.callback(invoke_without_command=True)
+@answers
+def config(ctx: typer.Context, config_file: File = None) -> Result | None:
     """The configuration: every setting, where it came from, whether it holds.
 
     Example: [bold]fleetpulse config[/bold]
     """
-    if ctx.invoked_subcommand is None:
-        config_show(None, config_file, False, json)
+    return _shown(_settings(config_file)) if ctx.invoked_subcommand is None else None
 
 
+@group.command("show")
+@answers
 def config_show(
     name: Annotated[str | None, typer.Argument(help="Only settings that begin so, such as kafka.")] = None,
     config_file: File = None,
     changed: Annotated[bool, typer.Option("--changed", help="Only what differs from the default.")] = False,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Every setting in force, its value, and where it came from; secrets read ***.
 
     Example: [bold]fleetpulse config show kafka[/bold], [bold]fleetpulse config show --changed --json[/bold]
     """
-    found = [
+    return _shown(
         one
         for one in _settings(config_file)
         if one.name.startswith(name or "") and not (changed and one.source == "default")
-    ]
-    if json:
-        print_json({one.name: {"value": one.value, "source": one.source} for one in found})
-        return
+    )
+
+
+def _shown(settings: Iterable[Setting]) -> Result:
+    found = list(settings)
     rows = [(one.name, _value(one.value), one.source) for one in found]
-    print_rows(
-        "Configuration", ("setting", "value", "source"), rows, empty="no such setting; see fleetpulse config show"
+    columns, empty = ("setting", "value", "source"), "no such setting; see fleetpulse config show"
+    return Result(
+        {one.name: {"value": one.value, "source": one.source} for one in found},
+        lambda: print_rows("Configuration", columns, rows, empty=empty),
     )
 
 
@@ -74,7 +72,9 @@ def _value(value: object) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else show(value)
 
 
-def config_check(config_file: File = None, json: Json = False) -> None:
+@group.command("check")
+@answers
+def config_check(config_file: File = None) -> Result:
     """Whether every setting is known and within its bounds; unknown keys with the nearest that exists. Exit 1 when not.
 
     Example: [bold]fleetpulse config check --config /etc/fleetpulse/fleetpulse.toml[/bold]
@@ -88,16 +88,11 @@ def config_check(config_file: File = None, json: Json = False) -> None:
     from schemas.errors import ConfigError
 
     flags = {"config_file": str(config_file) if config_file else None}
-    told = layers(flags)
+    given = layers(flags)
     problem = None
     try:
         load(flags)
     except ConfigError as error:
         problem = error
-    report = Report(tuple(judge_config(problem, unknown_keys(told, os.environ))))
-    if json:
-        print_json(report.as_dict())
-    else:
-        tell(report, verbose=True)
-    if report.wrong:
-        raise typer.Exit(1)
+    report = Report(tuple(judge_config(problem, unknown_keys(given, os.environ))))
+    return Result(report.as_dict(), lambda: show_report(report, verbose=True), wrong=bool(report.wrong))

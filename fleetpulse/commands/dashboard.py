@@ -15,11 +15,7 @@ from fleetpulse.commands.services import HealthPort
 DEFAULT_PORT = 8_600
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's command."""
-    app.command(rich_help_panel="People")(spoken(dashboard))
-
-
+@spoken
 def dashboard(
     host: Annotated[
         str, typer.Option(help="Address to listen on. Anything but loopback needs a token or a login header.")

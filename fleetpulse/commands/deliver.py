@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetpulse.commands.output import print_json, print_rows, spoken
+from fleetpulse.commands.output import Result, answers, for_program, print_json, print_rows
 from fleetpulse.commands.services import HealthPort
 
 if TYPE_CHECKING:
     from fleetpulse.services.deliver import Checked
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's command."""
-    app.command(rich_help_panel="Services")(spoken(deliver))
-
-
+@answers
 def deliver(
     check: Annotated[
         bool, typer.Option("--check", help="Send each target a test alert and its end, print the responses, and exit.")
@@ -28,12 +24,11 @@ def deliver(
     target: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="With --check or --dry-run: only this target.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
     name: Annotated[
         str, typer.Option(help="Name of this process; keep it over restarts, give a standby one of its own.")
     ] = "deliver-0",
     health_port: HealthPort = None,
-) -> None:
+) -> Result | None:
     """Send alerts to Alertmanager, webhooks, Slack and PagerDuty, until SIGTERM.
 
     Targets are set in fleetpulse.toml ([bold]\\[\\[delivery.targets]][/bold], how-to/alerts.md); one more may be
@@ -46,17 +41,18 @@ def deliver(
 
     if check and dry_run:
         raise typer.BadParameter("give --check or --dry-run, not both")
-    if (target or json) and not (check or dry_run):
+    if (target or for_program()) and not (check or dry_run):
         raise typer.BadParameter("--target and --json need --check or --dry-run")
     if check:
-        _show(shell.check_targets(shell.load_with_targets(target or ()).delivery.all_targets), json)
-    elif dry_run:
-        print_json(shell.would_send(shell.load_with_targets(target or ())))
-    else:
-        shell.run_deliver(name, health_port)
+        return _checked(shell.check_targets(shell.load_with_targets(target or ()).delivery.all_targets))
+    if dry_run:
+        requests = shell.would_send(shell.load_with_targets(target or ()))
+        return Result(requests, lambda: print_json(requests))
+    shell.run_deliver(name, health_port)
+    return None
 
 
-def _show(found: list[Checked], json: bool) -> None:
+def _checked(found: list[Checked]) -> Result:
     from sinks.delivery.schedule import Verdict
 
     columns = ("target", "kind", "to", "transition", "status", "response", "took_ms")
@@ -72,9 +68,8 @@ def _show(found: list[Checked], json: bool) -> None:
         )
         for one in found
     ]
-    if json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_rows("test alerts", columns, rows, empty="no target")
-    if any(one.response.verdict is not Verdict.DELIVERED for one in found):
-        raise typer.Exit(1)
+    return Result(
+        [dict(zip(columns, row, strict=True)) for row in rows],
+        lambda: print_rows("test alerts", columns, rows, empty="no target"),
+        wrong=any(one.response.verdict is not Verdict.DELIVERED for one in found),
+    )

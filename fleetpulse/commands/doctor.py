@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from fleetpulse.commands.output import has_width, out, print_json, show, spoken
+from fleetpulse.commands.output import Result, answers, has_width, out, show
 from fleetpulse.commands.progress import spinner
 
 if TYPE_CHECKING:
@@ -25,11 +24,7 @@ _MARKS = {
 _MARK_CELLS = 7
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command(rich_help_panel="People")(spoken(doctor))
-
-
+@answers
 def doctor(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is good.")] = False,
     probe: Annotated[
@@ -37,12 +32,11 @@ def doctor(
     ] = False,
     within: Annotated[float, typer.Option(min=1, max=600, help="Seconds that each look may take.")] = 20.0,
     disk_free: Annotated[int, typer.Option(min=0, help="MiB that must be free on every disk.")] = 2_048,
-    lag: Annotated[int, typer.Option(min=0, help="Records a group may be behind in one topic.")] = 10_000,
+    lag: Annotated[int, typer.Option(min=0, help="Consumer lag that is fine: records of one topic.")] = 10_000,
     skew: Annotated[int, typer.Option(min=1, help="Milliseconds that two clocks may differ.")] = 1_000,
     config_file: Annotated[Path | None, typer.Option("--config", help="The configuration file to use.")] = None,
     data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Where the local stack lives.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
-) -> None:
+) -> Result:
     """Check Kafka, topics, ClickHouse, tables, rights, lag, clocks, disks; each finding has the command that mends it.
 
     Exit 0 when nothing is wrong, 1 when something is. Nothing is changed.
@@ -56,17 +50,12 @@ def doctor(
 
     flags = {"config_file": str(config_file) if config_file else None, "data_dir": data_dir}
     bounds = Bounds(disk_free_bytes_min=disk_free << 20, lag_records_max=lag, skew_ms_max=skew, within_s=within)
-    with contextlib.nullcontext() if json else spinner("checking Kafka, ClickHouse and this machine"):
+    with spinner("checking Kafka, ClickHouse and this machine"):
         report = examine(flags, os.environ, bounds, probe=probe)
-    if json:
-        print_json(report.as_dict())
-    else:
-        tell(report, verbose=verbose)
-    if report.wrong:
-        raise typer.Exit(1)
+    return Result(report.as_dict(), lambda: show_report(report, verbose=verbose), wrong=bool(report.wrong))
 
 
-def tell(report: Report, *, verbose: bool) -> None:
+def show_report(report: Report, *, verbose: bool) -> None:
     """Every finding with what mends it, for people."""
     from fleetpulse.doctor.finding import State
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fleetpulse.commands.output import Result, answers, print_rows
 
 Spool = Annotated[
     Path | None, typer.Option("--spool", help="Folder of the disk spool. Default: a folder in the data directory.")
@@ -13,11 +17,7 @@ Spool = Annotated[
 Seconds = Annotated[float | None, typer.Option("--seconds", min=0.1, help="Stop after so long. Default: until Ctrl-C.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command(rich_help_panel="Edge")(agent)
-
-
+@answers
 def agent(
     probe: Annotated[
         bool, typer.Option("--probe", help="Print what would be collected, and why not; then end.")
@@ -25,14 +25,13 @@ def agent(
     once: Annotated[
         bool, typer.Option("--once", help="Collect one round, print it as JSON lines, publish nothing.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --probe: print JSON.")] = False,
     spool: Spool = None,
     seconds: Seconds = None,
     health_port: Annotated[
         int | None,
         typer.Option("--health-port", min=0, max=65_535, help="Serve /healthz /readyz /metrics here; 0 picks one."),
     ] = None,
-) -> None:
+) -> Result | None:
     """Measure this host, its GPUs and its engines, and take the requests of its applications.
 
     What is collected is probed for; section agent of fleetpulse.toml (or FLEETPULSE_AGENT__*) says otherwise.
@@ -50,8 +49,13 @@ def agent(
     from fleetpulse.services import edge
 
     if probe:
-        edge.show_probe(json=json)
-    elif once:
+        findings = edge.probe()
+        rows = [(each.name, "yes" if each.chosen else "no", each.switch, each.reason) for each in findings]
+        columns = ("source", "collected", "switch", "why")
+        show = partial(print_rows, "Collected on this host", columns, rows, empty="There are no sources.")
+        return Result([asdict(finding) for finding in findings], show)
+    if once:
         edge.run_once()
     else:
         edge.run_agent_service(spool, seconds, health_port)
+    return None

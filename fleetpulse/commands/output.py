@@ -7,26 +7,103 @@ from __future__ import annotations
 
 import base64
 import functools
+import inspect
 import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import orjson
+import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from fleetpulse.commands.table import Column, FittedTable
 from schemas.errors import FleetpulseError, UnavailableError
+from stream_jobs.yaml_files.errors import FileError
 
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 out = Console()
 err = Console(stderr=True)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_for_program: ContextVar[bool] = ContextVar("for_program", default=False)
 _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command found: ``data`` for programs, ``show`` prints it for people. ``wrong`` makes the exit code 1; a
+    sentence is printed on stderr, too."""
+
+    data: Any
+    show: Callable[[], object]
+    wrong: bool | str = False
+
+
+class Ended(Exception):
+    """Ends a command with a result from wherever it stands."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result)
+        self.result = result
+
+
+def answers(command: Callable[..., Result | None]) -> Callable[..., None]:
+    """The command with ``--json``, ``spoken``: prints its result as JSON or for people; exit 1 where it is wrong."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, json: bool = False, **kwargs: Any) -> None:
+        before = _for_program.set(json)
+        try:
+            result = command(*args, **kwargs)
+        except Ended as ended:
+            result = ended.result
+        finally:
+            _for_program.reset(before)
+        if result is None:
+            return
+        if json:
+            print_json(result.data)
+        else:
+            result.show()
+        if isinstance(result.wrong, str) and result.wrong:
+            err.print(result.wrong, style="red", markup=False, highlight=False)
+        if result.wrong:
+            raise typer.Exit(1)
+
+    option = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    parameters = {**inspect.signature(command, eval_str=True).parameters, "json": option}
+    vars(wrapper)["__signature__"] = inspect.Signature(list(parameters.values()))
+    wrapper.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    return spoken(wrapper)
+
+
+def for_program() -> bool:
+    """Whether the command that runs was given ``--json``."""
+    return _for_program.get()
+
+
+@contextmanager
+def checking(consequence: str) -> Iterator[None]:
+    """Ends the command where a file of people's has mistakes: all of them, and what follows from that."""
+    try:
+        yield
+    except FileError as error:
+        problems, text = list(error.problems), str(error)
+        count = f"{len(problems)} mistake{'s' * (len(problems) != 1)}"
+
+        def show() -> None:
+            err.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+            err.print(f"{count}; {consequence}", markup=False, highlight=False)
+
+        raise Ended(Result({"valid": False, "problems": problems}, show, wrong=True)) from None
 
 
 def print_json(value: Any) -> None:
@@ -122,7 +199,7 @@ def show(value: Any) -> str:
 
 
 def spoken(command: Callable[P, R]) -> Callable[P, R]:
-    """The command with what the world does to it told in one sentence (``FleetpulseError``), never as a traceback.
+    """The command with what the world does to it as one sentence (``FleetpulseError``), never as a traceback.
 
     A reader of our output that has gone away (``| head``) ends the command in silence.
     """
@@ -136,10 +213,10 @@ def spoken(command: Callable[P, R]) -> Callable[P, R]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it ends
             sys.exit(0)
         except Exception as error:
-            told = sentence_of(error)
-            if told is None:
+            ours = sentence_of(error)
+            if ours is None:
                 raise
-            raise told from error
+            raise ours from error
 
     return wrapper
 

@@ -7,21 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, print_json, print_rows, spoken
+from fleetpulse.commands.output import Result, answers, err, print_rows, spoken
 from schemas.errors import ConfigError
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
 _DIGITS_MAX = 6
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    panel = "People"
-    for command in (percentiles, tail):
-        app.command(rich_help_panel=panel)(spoken(command))
-    app.add_typer(_rejected(), name="rejected", rich_help_panel=panel)
+rejected = typer.Typer(no_args_is_help=True, help="Events that were rejected, and why.")
 
 
 def duration_ms(text: str) -> int:
@@ -37,12 +30,12 @@ def duration_ms(text: str) -> int:
     return int(number) * _UNIT_MS[unit]
 
 
+@answers
 def percentiles(
     measure: Annotated[str, typer.Argument(help="ttft_us, tpot_us, e2e_us or queue_us.")] = "ttft_us",
     by: Annotated[str, typer.Option(help="A dimension of requests, such as model, tenant, region, status.")] = "model",
     last: Last = "1h",
-    json: Json = False,
-) -> None:
+) -> Result:
     """Percentiles of a latency, by any dimension, over any range.
 
     Example: [bold]fleetpulse percentiles ttft_us --by tenant --last 15m[/bold]
@@ -55,13 +48,12 @@ def percentiles(
     sql, range_ms = percentiles_sql(measure, by), duration_ms(last)
     now_ms = SystemClock().now_ms()
     answer = Database(load().reading).sql(sql, {"from_ms": max(0, now_ms - range_ms), "to_ms": now_ms})
-    if json:
-        print_json(answer.records())
-        return
     title = f"{measure} by {by}, last {last}"
-    print_rows(title, answer.columns, answer.rows, empty=f"{title}: no requests with that measure")
+    empty = f"{title}: no requests with that measure"
+    return Result(answer.records(), lambda: print_rows(title, answer.columns, answer.rows, empty=empty))
 
 
+@spoken
 def tail(
     topic: Annotated[str, typer.Argument(help="A topic of the contract, such as llm.requests or window.partials.")],
     records: Annotated[
@@ -82,18 +74,12 @@ def tail(
     asyncio.run(tail_topic(config.kafka, topic, records, follow=follow, limits=config.limits))
 
 
-def _rejected() -> typer.Typer:
-    group = typer.Typer(no_args_is_help=True, help="Events that were refused, and why.")
-    group.command("show")(spoken(rejected_show))
-    group.command("replay")(spoken(rejected_replay))
-    return group
-
-
+@rejected.command("show")
+@answers
 def rejected_show(
     reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The newest so many.")] = 20,
-    json: Json = False,
-) -> None:
+) -> Result:
     """The newest rejected records and events: when, where, why, from whom. With --json also the bytes, as base64.
 
     Example: [bold]fleetpulse rejected show --reason out_of_range[/bold]
@@ -103,13 +89,10 @@ def rejected_show(
     from runtime.config import load
 
     wanted = check_reason(reason, "--reason") if reason else ""
-    answer = Database(load().reading).sql(SHOW, {"reason": wanted, "limit": limit})
-    if json:
-        print_json(answer.records())
-        return
+    records = Database(load().reading).sql(SHOW, {"reason": wanted, "limit": limit}).records()
     columns = ("time (UTC), topic, partition, offset", "reason, detail", "source")
-    rows = [rejected_row(record) for record in answer.records()]
-    print_rows("Rejected, newest first", columns, rows, empty="nothing was rejected")
+    rows = map(rejected_row, records)
+    return Result(records, lambda: print_rows("Rejected, newest first", columns, rows, empty="nothing was rejected"))
 
 
 def rejected_row(record: Mapping[str, Any]) -> tuple[str, str, str | None]:
@@ -120,12 +103,13 @@ def rejected_row(record: Mapping[str, Any]) -> tuple[str, str, str | None]:
     return where, f"{record['reason']}\n{record['detail']}", f"{source[:8]}…" if source else None
 
 
+@rejected.command("replay")
+@answers
 def rejected_replay(
     reason: Annotated[str, typer.Argument(help="Which reason to try again.")],
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many records.")] = 1_000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Send whole rejected records again, as records without identity (after a mapping or a limit was mended).
 
     Records cut when they were kept, and single events of readable records, are counted and left alone. What was sent
@@ -139,7 +123,5 @@ def rejected_replay(
     from runtime.config import load
 
     plan = asyncio.run(replay(load(), reason, limit, dry_run=dry_run))
-    if json:
-        print_json(plan.as_dict(sent=not dry_run))
-    else:
-        err.print(plan.text(sent=not dry_run), markup=False, highlight=False)
+    text = plan.text(sent=not dry_run)
+    return Result(plan.as_dict(sent=not dry_run), lambda: err.print(text, markup=False, highlight=False))

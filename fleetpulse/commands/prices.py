@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, print_json, print_rows, spoken
+from fleetpulse.commands.output import Result, answers, checking, err, print_rows
 
 if TYPE_CHECKING:
     from stream_jobs.prices.list_map import Model, PriceMap
     from stream_jobs.prices.model import Band, Entry, Period, Prices
-    from stream_jobs.yaml_files.errors import FileError
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 COLUMNS = ("section", "for", "from", "until", "value", "in USD", "line")
 LEAST = ("in USD", "until")
 EXAMPLE = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
 UNREAD_SHOWN_MAX = 20
+_UNUSED = "no price of it is used"
+
+group = typer.Typer(no_args_is_help=True, help="Prices: GPUs, hosts, energy, and the list prices of hosted models.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    group = typer.Typer(no_args_is_help=True, help="Prices: GPUs, hosts, energy, and the list prices of hosted models.")
-    for command in (check, show):
-        group.command()(spoken(command))
-    group.command("import")(spoken(import_list))
-    app.add_typer(group, name="prices", rich_help_panel="People")
-
-
-def check(
-    file: Annotated[Path, typer.Argument(help="A price file.")],
-    json: Json = False,
-) -> None:
+@group.command()
+@answers
+def check(file: Annotated[Path, typer.Argument(help="A price file.")]) -> Result:
     """Check a price file: every mistake with its line, what stays unpriced, and a table of what it says.
 
     Example: [bold]fleetpulse prices check my-prices.yaml[/bold]
     """
-    found = _read(file, json=json)
+    found = _read(file)
     rows = [row for entry in found.entries for period in entry.periods for row in _rows(entry, period)]
-    if json:
-        listed = {"valid": True, "problems": [], "version": found.version}
-        listed |= {"warnings": list(found.warnings), "prices": rows}
-        print_json({**listed, "list_prices": _said_of(found.list_map)})
-        return
-    title = f"{len(rows)} prices, all valid"
-    print_rows(title, COLUMNS, [_cells(row) for row in rows], empty="valid, and no price", least=LEAST)
-    _warn(found.warnings)
+    mapped = found.list_map and dict(zip(("models", "priced"), _counts_of(found.list_map), strict=True))
+    listed = {"version": found.version, "warnings": list(found.warnings), "prices": rows}
+
+    def show() -> None:
+        _print(f"{len(rows)} prices, all valid", rows, "valid, and no price")
+        _warn(found.warnings)
+
+    return Result({"valid": True, "problems": [], **listed, "list_prices": mapped}, show)
 
 
+@group.command()
+@answers
 def show(
     at: Annotated[str | None, typer.Option(help="A day or a minute (2026-01-31T06:00:00Z); without it now.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Only GPUs with these words in their name.")] = None,
@@ -60,85 +55,69 @@ def show(
     file: Annotated[
         Path, typer.Option(envvar="FLEETPULSE_PRICES", help="The price file; without it the shipped example.")
     ] = EXAMPLE,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Show the prices that hold on a day, each with the line it stands in; or the list prices of one model.
 
     Example: [bold]fleetpulse prices show --at 2026-01-31 --gpu H100[/bold]
     """
     at_ms = _instant(at)
-    found = _read(file, json=json)
+    from stream_jobs.prices.model import instant_text
+
+    found = _read(file)
     if model is not None:
-        _show_model(found, model, json=json)
-        return
-    rows = [row for entry in found.entries if _asked(entry, gpu) for row in _held(entry, at_ms)]
+        return _model(found, model)
+    rows = [row for entry in found.entries if _fits(entry, gpu) for row in _held(entry, at_ms)]
     if gpu is not None and region is not None:
         decided = found.gpu_nusd_per_hour(gpu, region, commitment, at_ms)
         rows = [row for row in rows if decided and row["line"] == decided.at]
-    if json:
-        print_json({"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows})
-    else:
-        from stream_jobs.prices.model import instant_text
-
-        title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE else "")
-        print_rows(title, COLUMNS, [_cells(row) for row in rows], empty="no price holds then", least=LEAST)
-    if not rows:
-        raise typer.Exit(1)
+    title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE else "")
+    listed = {"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows}
+    return Result(listed, lambda: _print(title, rows, "no price holds then"), wrong=not rows)
 
 
+def _print(title: str, rows: Sequence[dict[str, Any]], empty: str) -> None:
+    print_rows(title, COLUMNS, [_cells(row) for row in rows], empty=empty, least=LEAST)
+
+
+@group.command("import")
+@answers
 def import_list(
     source: Annotated[Path, typer.Argument(help="A LiteLLM price map (.json) or a table (.csv, USD per million).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the map is written.")],
     force: Annotated[bool, typer.Option("--force", help="Write over what stands there.")] = False,
-    json: Json = False,
-) -> None:
-    """Take over list prices of hosted models, exactly, and tell what could not be read.
+) -> Result:
+    """Import list prices of hosted models, exactly, and list what could not be read.
 
     Example: [bold]fleetpulse prices import model_prices.json -o list_prices.json[/bold]
     """
     from schemas.errors import ConfigError
     from stream_jobs.prices.list_map import map_text
     from stream_jobs.prices.load import load_map
-    from stream_jobs.yaml_files.errors import FileError
 
     if output.exists() and not force:
         raise ConfigError("--output", str(output), "exists; take another name or --force")
-    try:
+    with checking(_UNUSED):
         found = load_map(source)
-    except FileError as error:
-        _refused(error, json=json)
-    said = {**(_said_of(found) or {}), "written": str(output)}
-    if said["priced"]:
+    models, priced = _counts_of(found)
+    if priced:
         output.write_text(map_text(found), encoding="utf-8")
-    if json:
-        print_json({**said, "written": str(output) if said["priced"] else None, "unread": list(found.unread)})
-    else:
+
+    def show() -> None:
         _warn(found.unread)
-        wrote = f"written to {output}" if said["priced"] else "nothing is written"
-        err.print(f"{said['priced']} of {said['models']} models have prices; {wrote}", markup=False, highlight=False)
-    if not said["priced"]:
-        raise typer.Exit(1)
+        wrote = f"written to {output}" if priced else "nothing is written"
+        err.print(f"{priced} of {models} models have prices; {wrote}", markup=False, highlight=False)
+
+    written = str(output) if priced else None
+    listed = {"models": models, "priced": priced, "written": written, "unread": list(found.unread)}
+    return Result(listed, show, wrong=not priced)
 
 
-def _read(file: Path, *, json: bool) -> Prices:
+def _read(file: Path) -> Prices:
     """The prices; a file with mistakes ends the command with 1 and all of them."""
     from stream_jobs.prices.load import load
-    from stream_jobs.yaml_files.errors import FileError
 
-    try:
+    with checking(_UNUSED):
         return load(file)
-    except FileError as error:
-        _refused(error, json=json)
-
-
-def _refused(error: FileError, *, json: bool) -> NoReturn:
-    if json:
-        print_json({"valid": False, "problems": list(error.problems)})
-    else:
-        err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
-        count = len(error.problems)
-        err.print(f"{count} mistake{'s' * (count != 1)}; no price of it is used", markup=False, highlight=False)
-    raise typer.Exit(1) from None
 
 
 def _instant(text: str | None) -> int:
@@ -153,7 +132,7 @@ def _instant(text: str | None) -> int:
         raise ConfigError("--at", text, "must be a day (2026-01-31) or a whole minute (2026-01-31T06:00:00Z)") from None
 
 
-def _asked(entry: Entry, gpu: str | None) -> bool:
+def _fits(entry: Entry, gpu: str | None) -> bool:
     from stream_jobs.prices.model import words_of
 
     if gpu is None:
@@ -214,7 +193,7 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["section"], row["for"], row["from"], row["until"], row["text"], usd, place
 
 
-def _show_model(prices: Prices, name: str, *, json: bool) -> None:
+def _model(prices: Prices, name: str) -> Result:
     from schemas.errors import ConfigError, FleetpulseError
     from stream_jobs.yaml_files.errors import nearest
 
@@ -224,12 +203,11 @@ def _show_model(prices: Prices, name: str, *, json: bool) -> None:
     if model is None:
         raise FleetpulseError(f"no list price for {name!r}; {nearest(name, prices.list_map.models)}")
     rates = _rates(model)
-    if json:
-        print_json({"model": model.key, "provider": model.provider, "line": model.at, "rates": rates})
-        return
     columns = ("priced", "tier", "prompts above", "USD", "per")
     rows = [(one["kind"], one["tier"], one["above_tokens"], one["usd"], one["per"]) for one in rates]
-    print_rows(f"{model.key} ({Path(model.at).name})", columns, rows, empty=f"{model.key} has no price in the map")
+    title, empty = f"{model.key} ({Path(model.at).name})", f"{model.key} has no price in the map"
+    listed = {"model": model.key, "provider": model.provider, "line": model.at, "rates": rates}
+    return Result(listed, partial(print_rows, title, columns, rows, empty=empty))
 
 
 def _rates(model: Model) -> list[dict[str, Any]]:
@@ -250,11 +228,10 @@ def _rates(model: Model) -> list[dict[str, Any]]:
     ]
 
 
-def _said_of(prices: PriceMap | None) -> dict[str, Any] | None:
-    if prices is None:
-        return None
+def _counts_of(prices: PriceMap) -> tuple[int, int]:
+    """Models, and how many of them have a price."""
     priced = sum(any(rate.pusd is not None for rate in one.rates.values()) for one in prices.models.values())
-    return {"models": len(prices.models), "priced": priced}
+    return len(prices.models), priced
 
 
 def _warn(lines: tuple[str, ...]) -> None:

@@ -1,4 +1,7 @@
-"""Progress of what takes long, on a terminal as a bar or a spinner, elsewhere as a line every few seconds."""
+"""Progress of what takes long: on a terminal a bar or a spinner, elsewhere a line every few seconds.
+
+Nothing is printed about what is done in a moment, and no lines where a program reads (``--json``).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from fleetpulse.commands.output import err
+from fleetpulse.commands.output import err, for_program
 
-Tell = Callable[[int, int], None]
-LINE_EVERY_S, LINES_APART_S = 5.0, 2.0
-"""Without a terminal: seconds between two lines about the same step, and how soon another text may get its own."""
+Report = Callable[[int, int], None]
+"""Takes (done, all)."""
+QUIET_S, LINE_EVERY_S, LINES_APART_S = 3.0, 5.0, 2.0
+"""Without a terminal: seconds of a step without a line, seconds between two lines about it, and how soon another text
+may get its own."""
 
 
 def line_of(text: str, elapsed_s: float, done: int = 0, total: int | None = None) -> str:
@@ -24,38 +29,45 @@ def line_of(text: str, elapsed_s: float, done: int = 0, total: int | None = None
 
 
 class Lines:
-    """Lines about a step, at once and every ``LINE_EVERY_S`` until it is left. ``so_far`` is (done, all)."""
+    """Lines about a step: after ``QUIET_S``, then every ``LINE_EVERY_S`` till it is left. ``so_far`` is (done, all)."""
 
-    def __init__(self, console: Console, text: str) -> None:
+    def __init__(self, console: Console, text: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._text = text
-        self._begun_s = self._said_s = time.monotonic()
+        self._now_s = now_s
+        self._begun_s = now_s()
+        self._next_s = self._begun_s + QUIET_S
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self.go_on, args=(self._ended.wait,), daemon=True)
         self.so_far: tuple[int, int | None] = (0, None)
 
     def __enter__(self) -> Lines:
-        self._say(self._text)
-        self._thread.start()
+        if for_program():
+            self._next_s = float("inf")
+        else:
+            self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._ended.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
-    def tell(self, text: str) -> None:
-        """Another text for the step: a line of its own unless one was printed just now."""
+    def change(self, text: str) -> None:
+        """Another text for the step: a line of its own unless it is early or one was printed just now."""
         self._text = text
-        if time.monotonic() - self._said_s >= LINES_APART_S:
-            self._say(text)
+        if self._now_s() >= self._next_s:
+            self._print(text)
 
     def go_on(self, ended: Callable[[float], bool]) -> None:
         """Print a line each time that ``ended``, which waits so many seconds, says no."""
-        while not ended(LINE_EVERY_S):
-            self._say(line_of(self._text, time.monotonic() - self._begun_s, *self.so_far))
+        wait_s = QUIET_S
+        while not ended(wait_s):
+            self._print(line_of(self._text, self._now_s() - self._begun_s, *self.so_far))
+            wait_s = LINE_EVERY_S
 
-    def _say(self, line: str) -> None:
-        self._said_s = time.monotonic()
+    def _print(self, line: str) -> None:
+        self._next_s = self._now_s() + LINES_APART_S
         self._console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -73,14 +85,15 @@ class Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._bars.stop()
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def say(self, text: str) -> None:
         """A line that stays."""
         self._console.print(text, style="dim", highlight=False)
 
     @contextlib.contextmanager
-    def task(self, text: str) -> Iterator[Tell]:
+    def task(self, text: str) -> Iterator[Report]:
         """One step; what it yields takes (done, all)."""
         if not self._console.is_terminal:
             with Lines(self._console, text) as lines:
@@ -95,10 +108,10 @@ class Progress:
 
 @contextlib.contextmanager
 def spinner(text: str, console: Console = err) -> Iterator[Callable[[str], None]]:
-    """A spinner beside a text, which what it yields replaces; without a terminal a line for each text."""
+    """A spinner beside a text, which what it yields replaces; without a terminal lines."""
     if console.is_terminal:
         with console.status(text) as status:
             yield status.update
         return
     with Lines(console, text) as lines:
-        yield lines.tell
+        yield lines.change

@@ -10,11 +10,6 @@ from fleetpulse.commands.edge import Spool
 from fleetpulse.commands.services import HealthPort
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's command."""
-    app.command(rich_help_panel="Edge")(proxy)
-
-
 def proxy(
     upstream: Annotated[
         list[str] | None,

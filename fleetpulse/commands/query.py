@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, print_rows, spoken
-from fleetpulse.commands.people import Json, Last, duration_ms
+from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
+from fleetpulse.commands.people import Last, duration_ms
 from schemas.errors import ConfigError
 
 
@@ -22,11 +23,7 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command(rich_help_panel="People")(spoken(query))
-
-
+@answers
 def query(
     sql: Annotated[
         str | None, typer.Argument(help="SQL, or the name of a ready-made query; without it the names of these.")
@@ -42,8 +39,7 @@ def query(
     rows_max: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Rows of a table or of JSON; more are cut.")
     ] = 10_000,
-    json: Json = False,
-) -> None:
+) -> Result | None:
     """Run SQL, or a ready-made query by its name, as the read-only user.
 
     from_ms and to_ms of a ready-made query follow from --last unless --param says otherwise.
@@ -55,34 +51,31 @@ def query(
     from runtime.clock import SystemClock
     from runtime.config import load
 
+    wanted = Format.JSON if for_program() else format_
     if sql is None:
-        _list(json=json or format_ is Format.JSON)
-        return
-    wanted = Format.JSON if json else format_
+        listed = asking.ready_made()
+        rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in listed]
+        return _result("Ready-made queries", ("name", "what it answers", "parameters"), rows, listed, wanted)
     query = asking.query_of(sql, param or (), SystemClock().now_ms(), duration_ms(last))
     login = load().reading
     if wanted in (Format.CSV, Format.PARQUET):
         if output is None and wanted is Format.PARQUET and out.is_terminal:
             raise ConfigError("--format", "parquet", "is no text: add --output FILE, or send it to a pipe")
         asking.stream(login, query, {"csv": "CSVWithNames", "parquet": "Parquet"}[wanted], output)
-        return
+        return None
     if output is not None:
         raise ConfigError("--output", str(output), f"goes with --format csv or parquet, not {wanted}")
     answer, cut = asking.rows(login, query, rows_max)
     if cut:
         err.print(f"only the first {rows_max} rows are shown; --rows-max or --format csv for more", highlight=False)
-    if wanted is Format.JSON:
-        print_json(answer.records())
-    else:
-        print_rows(f"{len(answer.rows)} rows", answer.columns, answer.rows, empty="no rows")
+    return _result(f"{len(answer.rows)} rows", answer.columns, answer.rows, answer.records(), wanted)
 
 
-def _list(*, json: bool) -> None:
-    from fleetpulse.sql import query as asking
+def _result(title: str, columns: Sequence[str], rows: Sequence[Any], data: Any, wanted: Format) -> Result:
+    def show() -> None:
+        if wanted is Format.JSON:
+            print_json(data)
+        else:
+            print_rows(title, columns, rows, empty="no rows")
 
-    found = asking.ready_made()
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["name"], one["says"], ", ".join(one["params"])) for one in found]
-        print_rows("Ready-made queries", ("name", "what it answers", "parameters"), rows, empty="none")
+    return Result(data, show)

@@ -6,21 +6,14 @@ from typing import Annotated
 
 import typer
 
-from fleetpulse.commands.output import out, print_json
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+from fleetpulse.commands.output import Result, answers, out
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command(rich_help_panel="Proof")(reconcile)
-
-
+@answers
 def reconcile(
     wait: Annotated[float, typer.Option(min=0.0, help="Seconds to wait for what is still on its way.")] = 15.0,
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Also check raw events.")] = True,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Add up the producers' books, the job's books and every table. Exit 0 only when all agree exactly.
 
     Example: [bold]fleetpulse reconcile --json[/bold]
@@ -30,9 +23,4 @@ def reconcile(
 
     config = load()
     report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait, raw=raw, limits=config.limits)
-    if json:
-        print_json(report.as_dict())
-    else:
-        out.print(report.text(), markup=False)
-    if not report.exact:
-        raise typer.Exit(1)
+    return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)

@@ -3,99 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, print_json, print_rows, spoken
+from fleetpulse.commands.output import Result, answers, checking, err, print_rows
 
 if TYPE_CHECKING:
     from stream_jobs.rules.model import Rule, RuleSet
-    from stream_jobs.yaml_files.errors import FileError
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 File = Annotated[Path | None, typer.Argument(help="A rule file; without it the shipped rules.")]
 
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    group = typer.Typer(no_args_is_help=True, help="Rules: what is out of the ordinary, and what is notified of it.")
-    for command in (check, explain, show):
-        group.command()(spoken(command))
-    app.add_typer(group, name="rules", rich_help_panel="People")
+group = typer.Typer(no_args_is_help=True, help="Rules: what is out of the ordinary, and what is notified of it.")
 
 
-def check(file: File = None, json: Json = False) -> None:
+@group.command()
+@answers
+def check(file: File = None) -> Result:
     """Check a rule file: every mistake with its line and the nearest valid name, or a table of its rules.
 
     Example: [bold]fleetpulse rules check my-rules.yaml[/bold]
     """
-    found = _read(file, json=json)
-    if json:
-        print_json({"valid": True, "problems": [], "rules": [_row(rule) for rule in found.rules], **_beside(found)})
-        return
-    columns = ("rule", "kind", "metric", "by", "window", "for", "severity")
-    rows = [tuple(_row(rule)[name] for name in columns) for rule in found.rules]
-    rows = [(*row[:3], ", ".join(row[3]) or "the fleet", *row[4:]) for row in rows]
-    least = ("kind", "window")
-    print_rows(f"{len(rows)} rules, all valid", columns, rows, empty="valid, and no rule in it", least=least)
-    err.print(_said(_beside(found)), markup=False, highlight=False)
+    found, columns = _read(file), ("rule", "kind", "metric", "by", "window", "for", "severity")
+    listed, beside = [_row(rule) for rule in found.rules], _beside(found)
+
+    def show() -> None:
+        rows = [[(", ".join(row["by"]) or "the fleet") if c == "by" else row[c] for c in columns] for row in listed]
+        title, least = f"{len(rows)} rules, all valid", ("kind", "window")
+        print_rows(title, columns, rows, empty="valid, and no rule in it", least=least)
+        err.print(_said(beside), markup=False, highlight=False)
+
+    return Result({"valid": True, "problems": [], "rules": listed, **beside}, show)
 
 
-def explain(
-    name: Annotated[str, typer.Argument(help="A rule's name.")],
-    file: File = None,
-    json: Json = False,
-) -> None:
+@group.command()
+@answers
+def explain(name: Annotated[str, typer.Argument(help="A rule's name.")], file: File = None) -> Result:
     """Explain a rule in plain words: what it looks at, when it fires and clears, its cost, how to change it.
 
     Example: [bold]fleetpulse rules explain gpu_throttled[/bold]
     """
     from stream_jobs.rules.explaining import explained
 
-    found = _read(file, json=json)
+    found = _read(file)
     rule = _named(name, (*found.rules, *found.disabled))
     parts = [*explained(rule), ("in force", "no: switched off" if rule in found.disabled else "yes")]
-    if json:
-        print_json({"name": rule.name, **dict(parts)})
-    else:
-        print_rows(rule.name, ("", ""), parts, empty="nothing to explain")
+    show = partial(print_rows, rule.name, ("", ""), parts, empty="nothing to explain")
+    return Result({"name": rule.name, **dict(parts)}, show)
 
 
-def show(file: File = None, json: Json = False) -> None:
+@group.command()
+@answers
+def show(file: File = None) -> Result:
     """Show the rules in force as YAML, with every default filled in; a file to start from.
 
     Example: [bold]fleetpulse rules show > my-rules.yaml[/bold]
     """
     from stream_jobs.rules.writing import as_plain, as_yaml
 
-    found = _read(file, json=json)
-    if json:
-        print_json(as_plain(found))
-    else:
-        typer.echo(as_yaml(found), nl=False)
+    found = _read(file)
+    return Result(as_plain(found), lambda: typer.echo(as_yaml(found), nl=False))
 
 
-def _read(file: Path | None, *, json: bool) -> RuleSet:
+def _read(file: Path | None) -> RuleSet:
     """The set; a file with mistakes ends the command with 1 and all of them."""
     from stream_jobs.rules.load import load_set
-    from stream_jobs.yaml_files.errors import FileError
 
-    try:
+    with checking("no rule of this file is in force"):
         return load_set(file)
-    except FileError as error:
-        _tell(error, json=json)
-        raise typer.Exit(1) from None
-
-
-def _tell(error: FileError, *, json: bool) -> None:
-    if json:
-        print_json({"valid": False, "problems": list(error.problems)})
-        return
-    err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
-    count = len(error.problems)
-    err.print(f"{count} mistake{'s' * (count != 1)}; no rule of this file is in force", markup=False, highlight=False)
 
 
 def _named(name: str, rules: Sequence[Rule]) -> Rule:

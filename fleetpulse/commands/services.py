@@ -32,13 +32,6 @@ HealthPort = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    for command in (jobs, sink):
-        app.command(rich_help_panel="Services")(command)
-    app.command("compile", rich_help_panel="Services")(compile_ahead)
-
-
 def jobs(
     job: Annotated[
         Job,
@@ -119,7 +112,7 @@ def compile_ahead() -> None:
     from fleetpulse.services.compile_ahead import parts
 
     found = parts()
-    with Progress() as progress, progress.task("compile") as tell:
-        for done, (_name, compiled) in enumerate(found.items(), 1):
+    with Progress() as progress, progress.task("compile") as report:
+        for done, compiled in enumerate(found.values(), 1):
             compiled()
-            tell(done, len(found))
+            report(done, len(found))

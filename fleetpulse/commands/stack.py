@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetpulse.commands.output import out, print_json, print_rows, spoken
+from fleetpulse.commands.output import Result, answers, for_program, out, print_rows, spoken
 from fleetpulse.commands.progress import spinner
 
 if TYPE_CHECKING:
+    from fleetpulse.migrate.plan import Plan
     from fleetpulse.stack import PartStatus
 
 DataDir = Annotated[
@@ -20,12 +21,7 @@ DataDir = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    for command in (up, down, status, migrate):
-        app.command(rich_help_panel="Local stack")(spoken(command))
-
-
+@spoken
 def up(
     data_dir: DataDir = None,
     new_ports: Annotated[
@@ -38,12 +34,13 @@ def up(
     """
     from fleetpulse.migrate.bring_up import bring_up
 
-    with spinner("starting the local stack") as tell:
-        config = bring_up(data_dir, tell, new_ports=new_ports)
+    with spinner("starting the local stack") as on_progress:
+        config = bring_up(data_dir, on_progress, new_ports=new_ports)
     out.print(f"Kafka      {config.kafka.bootstrap}", highlight=False)
     out.print(f"ClickHouse {config.clickhouse.url} (people log in as {config.reading.user})", highlight=False)
 
 
+@spoken
 def down(data_dir: DataDir = None) -> None:
     """Stop the local stack; data stays.
 
@@ -55,10 +52,8 @@ def down(data_dir: DataDir = None) -> None:
     stack.down(load({"data_dir": data_dir}).data_dir)
 
 
-def status(
-    data_dir: DataDir = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
+@answers
+def status(data_dir: DataDir = None) -> Result:
     """What of the local stack runs. Exit 1 when a part that should run does not.
 
     Example: [bold]fleetpulse status --json[/bold]
@@ -67,15 +62,10 @@ def status(
     from runtime.config import load
 
     found = stack.status(load({"data_dir": data_dir}).data_dir)
-    if json:
-        print_json(asdict(found))
-    else:
-        rows = [
-            (part.name, _state_of(part), part.pid, _mebibytes(part.memory_bytes), part.address) for part in found.parts
-        ]
-        print_rows("Local stack", ("part", "state", "pid", "memory", "address"), rows, empty="no parts")
-    if not found.running:
-        raise typer.Exit(1)
+    rows = [(part.name, _state_of(part), part.pid, _mebibytes(part.memory_bytes), part.address) for part in found.parts]
+    columns = ("part", "state", "pid", "memory", "address")
+    show = partial(print_rows, "Local stack", columns, rows, empty="no parts")
+    return Result(asdict(found), show, wrong=not found.running)
 
 
 def _state_of(part: PartStatus) -> str:
@@ -88,13 +78,13 @@ def _mebibytes(size_bytes: int | None) -> str | None:
     return None if size_bytes is None else f"{size_bytes >> 20:,} MiB"
 
 
+@answers
 def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done and do nothing.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Shorten how long rows and records are kept without a question.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
-) -> None:
+) -> Result:
     """Bring topics, tables and how long both keep data to this version and its configuration. Safe to repeat.
 
     Exit 1 when something is left undone because it needs consent.
@@ -107,13 +97,12 @@ def migrate(
 
     config = load()
     run = partial(run_migration, config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits)
-    if not (yes or dry_run or json) and out.is_terminal and (removing := run(dry_run=True).removing):
-        out.print(str(Plan(removing)), markup=False, highlight=False, soft_wrap=True)
+    if not (yes or dry_run or for_program()) and out.is_terminal and (removing := run(dry_run=True).removing):
+        _print(Plan(removing))
         yes = typer.confirm("Older rows and records are removed for good. Continue?")
     plan = run(dry_run=dry_run, yes=yes)
-    if json:
-        print_json({"dry_run": dry_run, **plan.data()})
-    else:
-        out.print(str(plan), markup=False, highlight=False, soft_wrap=True)
-    if plan.left:
-        raise typer.Exit(1)
+    return Result({"dry_run": dry_run, **plan.data()}, lambda: _print(plan), wrong=bool(plan.left))
+
+
+def _print(plan: Plan) -> None:
+    out.print(str(plan), markup=False, highlight=False, soft_wrap=True)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, print_whole, spoken
-from fleetpulse.commands.people import Json
+from fleetpulse.commands.output import Result, answers, err, for_program, out, print_whole
 from schemas.errors import ConfigError
 
 
@@ -19,11 +18,7 @@ class By(StrEnum):
     HOST = "host"
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands."""
-    app.command(rich_help_panel="People")(spoken(top))
-
-
+@answers
 def top(
     by: Annotated[By, typer.Option(help="A row for each GPU or for each host.")] = By.GPU,
     sort: Annotated[str, typer.Option(help="Column to sort by, such as 'util %', 'temp C', waiting.")] = "util %",
@@ -31,11 +26,10 @@ def top(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=20_000, help="Rows with --once and --json.")] = 50,
     every: Annotated[float, typer.Option(min=1, max=3_600, help="Seconds between two looks.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the table once and end.")] = False,
-    json: Json = False,
-) -> None:
-    """The fleet as it is now, like htop: GPUs or hosts by any figure, the worst on top. q ends it.
+) -> Result | None:
+    """The fleet as it is now, like htop: GPUs or hosts by any column, the worst on top. q ends it.
 
-    Shows GPUs heard of in the last five minutes. Without a terminal it prints once.
+    Shows GPUs that reported in the last five minutes. Without a terminal it prints once.
 
     Example: [bold]fleetpulse top[/bold], [bold]fleetpulse top --by host --sort "temp C" --once[/bold]
     """
@@ -52,15 +46,13 @@ def top(
     view = showing.View(by.value, sort, rising)
     database = Database(load().reading)
     try:
-        if not (once or json) and out.is_terminal and sys.stdin.isatty():
+        if not (once or for_program()) and out.is_terminal and sys.stdin.isatty():
             run(lambda: database.sql(showing.SQL).records(), view, out, SystemClock(), every_s=every)
-            return
+            return None
         gpus = database.sql(showing.SQL).records()
     finally:
         database.close()
-    if json:
-        print_json(showing.table_of(gpus, view)[:limit])
-    elif gpus:
-        print_whole(showing.drawn(gpus, view, limit))
-    else:
-        err.print("no GPU was heard of in the last five minutes; is an agent running? Try fleetpulse simulate")
+    if gpus:
+        return Result(showing.table_of(gpus, view)[:limit], lambda: print_whole(showing.drawn(gpus, view, limit)))
+    quiet = "no GPU reported in the last five minutes; is an agent running? Try fleetpulse simulate"
+    return Result([], lambda: err.print(quiet))

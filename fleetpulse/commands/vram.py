@@ -6,21 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, print_json, print_rows, spoken
+from fleetpulse.commands.output import Result, answers, err, print_rows
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from fleetpulse.report.capacity import Gpu, Shape
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 _GIB = 1024**3
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command."""
-    app.command(rich_help_panel="People")(spoken(vram))
-
-
+@answers
 def vram(
     model: Annotated[str | None, typer.Argument(help="A model; without it those that are known are listed.")] = None,
     precision: Annotated[str, typer.Option(help="Of the weights: fp32, bf16, fp16, fp8, int8, int4, fp4.")] = "bf16",
@@ -36,8 +31,7 @@ def vram(
     kv_heads: Annotated[int | None, typer.Option(min=1, help="Its KV heads.")] = None,
     head_size: Annotated[int, typer.Option(min=1, help="Values of a head.")] = 128,
     hidden_size: Annotated[int | None, typer.Option(min=1, help="Its hidden size.")] = None,
-    json: Json = False,
-) -> None:
+) -> Result:
     """GPU memory of a model: weights, KV cache, activations; on which GPUs it fits; its share of their arithmetic.
 
     Example: [bold]fleetpulse vram llama-3.3-70b-instruct --precision fp8 --context 32768 --concurrent 8[/bold]
@@ -47,18 +41,14 @@ def vram(
     from fleetpulse.report.capacity import GPUS, Load, as_data, known_gpu
 
     if model is None and parameters is None:
-        _list_models(json=json)
-        return
+        return _models()
     shape = _shape(model, parameters, layers, kv_heads, head_size, hidden_size)
     load = Load(precision, kv_precision, context, concurrent, training=training)
     chosen = [known_gpu(gpu)] if gpu else list(GPUS.values())
     found = as_data(shape, load, chosen)
     if tokens_per_s is not None:
         found["utilisation"] = _used(shape, tokens_per_s, chosen, gpus, precision)
-    if json:
-        print_json(found)
-    else:
-        _show(found)
+    return Result(found, lambda: _show(found))
 
 
 def _shape(
@@ -94,18 +84,19 @@ def _used(shape: Shape, tokens_per_s: float, chosen: list[Gpu], gpus: int, preci
     ]
 
 
-def _list_models(*, json: bool) -> None:
+def _models() -> Result:
     from dataclasses import asdict
 
     from fleetpulse.report.capacity import GPUS, SHAPES
 
-    if json:
-        print_json({"models": [asdict(one) for one in SHAPES.values()], "gpus": [asdict(one) for one in GPUS.values()]})
-        return
-    rows = [(one.name, one.parameters / 1e9, one.layers, one.kv_heads, one.hidden_size) for one in SHAPES.values()]
-    print_rows("Models", ("model", "parameters, 1e9", "layers", "KV heads", "hidden size"), rows, empty="none")
-    memory = [(one.name, one.memory_bytes / _GIB, one.tflops_16_bit, one.tflops_8_bit) for one in GPUS.values()]
-    print_rows("GPUs", ("GPU", "memory, GiB", "TFLOPS, 16 bit", "8 bit"), memory, empty="none")
+    def show() -> None:
+        rows = [(one.name, one.parameters / 1e9, one.layers, one.kv_heads, one.hidden_size) for one in SHAPES.values()]
+        print_rows("Models", ("model", "parameters, 1e9", "layers", "KV heads", "hidden size"), rows, empty="none")
+        memory = [(one.name, one.memory_bytes / _GIB, one.tflops_16_bit, one.tflops_8_bit) for one in GPUS.values()]
+        print_rows("GPUs", ("GPU", "memory, GiB", "TFLOPS, 16 bit", "8 bit"), memory, empty="none")
+
+    models, gpus = map(asdict, SHAPES.values()), map(asdict, GPUS.values())
+    return Result({"models": list(models), "gpus": list(gpus)}, show)
 
 
 _NEEDS = {

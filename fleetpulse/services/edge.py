@@ -9,7 +9,6 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from runtime.shutdown import on_stop_signal
 from runtime.tracing import Tracer, tracing
 
 if TYPE_CHECKING:
+    from producers.agent.choice import Finding
     from producers.agent.runner import Report
     from producers.agent.supervisor import Supervisor
 
@@ -124,18 +124,12 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
     return watch.supervisor.reports() if watch.supervisor else []
 
 
-def show_probe(*, json: bool) -> None:
-    """Print what the agent would collect on this host, and why not the rest."""
-    from fleetpulse.commands.output import print_json, print_rows
+def probe() -> list[Finding]:
+    """What the agent would collect on this host, and why not the rest."""
     from producers.agent.wiring import find, setting_of
 
     logs.configure("agent", level="WARNING")
-    findings = find(setting_of(load().agent))
-    if json:
-        print_json([asdict(finding) for finding in findings])
-        return
-    rows = [(each.name, "yes" if each.chosen else "no", each.switch, each.reason) for each in findings]
-    print_rows("Collected on this host", ("source", "collected", "switch", "why"), rows, empty="There are no sources.")
+    return find(setting_of(load().agent))
 
 
 def run_once() -> None:

@@ -22,7 +22,7 @@ import orjson
 import psutil
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, table
+from fleetpulse.commands.output import Result, answers, err, out, table
 from fleetpulse.commands.progress import Progress
 
 RESULTS = Path("lab") / "bench" / "results"
@@ -34,7 +34,6 @@ DataDir = Annotated[
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the bench's Kafka and ClickHouse running.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same events.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Results = Annotated[
     Path | None, typer.Option("--results", help="Folder for the result. Default: lab/bench/results of a checkout.")
 ]
@@ -54,7 +53,7 @@ class Measured:
 
 
 def measurement(measure: Callable[..., Measured | None]) -> Callable[..., None]:
-    """The command of a measurement: its options but ``progress``, then ``--seed``, ``--json`` and ``--results``.
+    """The command of a measurement: its options but ``progress``, then ``--seed``, ``--results`` and ``--json``.
 
     ``measure`` takes them and ``seed``; None says that there is nothing to keep yet.
     """
@@ -62,42 +61,38 @@ def measurement(measure: Callable[..., Measured | None]) -> Callable[..., None]:
     options = {
         name: one.replace(kind=one.KEYWORD_ONLY) for name, one in given.items() if name not in ("progress", "seed")
     }
-    shared = {"seed": (Seed, 1), "json": (Json, False), "results": (Results, None)}
+    shared = {"seed": (Seed, 1), "results": (Results, None)}
     options |= {
         name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in shared.items()
     }
 
     @functools.wraps(measure)
-    def command(*, seed: int, json: bool, results: Path | None, **own: Any) -> None:
+    def command(*, seed: int, results: Path | None, **own: Any) -> Result | None:
         with Progress() as progress:
             measured = measure(progress=progress, seed=seed, **own)
-        if measured is not None:
-            finish(measured, seed, json=json, results=results)
+        return None if measured is None else finish(measured, seed, results)
 
     vars(command)["__signature__"] = inspect.Signature(list(options.values()))
-    command.__annotations__ = {name: one.annotation for name, one in options.items()}
-    return command
+    return answers(command)
 
 
-def finish(measured: Measured, seed: int, *, json: bool, results: Path | None) -> None:
-    """Keep a result with what it depends on, print it, and exit with 1 where something is wrong."""
+def finish(measured: Measured, seed: int, results: Path | None) -> Result:
+    """Keep a result with what it depends on."""
     whole = {"measurement": measured.name, **surroundings(seed), **measured.result}
     kept = keep(measured.name, whole, results)
-    if json:
-        print_json(plain(whole))
-    else:
+    if kept is not None:
+        err.print(f"kept in {kept}", style="dim", highlight=False)
+
+    def show() -> None:
         for one in measured.tables:
             out.print(table(*one))
         for line in measured.lines:
             out.print(line, highlight=False, markup=False)
-    if kept is not None:
-        err.print(f"kept in {kept}", style="dim", highlight=False)
-    wrong = {what: names for what, names in measured.wrong.items() if names}
-    for what, names in wrong.items():
-        err.print(f"{what}: {', '.join(names)}", style="red", highlight=False)
-    if wrong:
-        raise typer.Exit(1)
+
+    return Result(
+        plain(whole), show, "\n".join(f"{what}: {', '.join(names)}" for what, names in measured.wrong.items() if names)
+    )
 
 
 def surroundings(seed: int) -> dict[str, Any]:

@@ -15,14 +15,13 @@ PANEL = "Lab"
 def register(app: typer.Typer) -> None:
     """Add the commands; ``audit simulated`` joins the product's group ``audit``."""
     from fleetpulse.commands.money import audits
-    from fleetpulse.commands.output import spoken
     from lab.bench.command import app as bench
     from lab.commands import evaluate, proof, simulator
 
     for command in (proof.demo, simulator.simulate, simulator.replay, proof.chaos, evaluate.evaluate):
         app.command(rich_help_panel=PANEL)(command)
     app.add_typer(bench, name="bench", rich_help_panel=PANEL)
-    audits.command("simulated")(spoken(proof.audit_simulated))
+    audits.command("simulated")(proof.audit_simulated)
 
 
 def compiled() -> dict[str, Callable[[], None]]:

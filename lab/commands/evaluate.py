@@ -7,10 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fleetpulse.commands.output import err, out, print_json, print_rows
+from fleetpulse.commands.output import Result, answers, err, out, print_rows
 from schemas.errors import ConfigError
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def seeds_of(seed: int, seeds: str | None) -> list[int]:
@@ -26,6 +24,7 @@ def seeds_of(seed: int, seeds: str | None) -> list[int]:
     return found
 
 
+@answers
 def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the day: faults, places, times, load.")] = 1,
     seeds: Annotated[str | None, typer.Option(help="Several: 1-5 or 1,4,7.")] = None,
@@ -40,8 +39,7 @@ def evaluate(
     budgets: Annotated[
         bool, typer.Option("--budgets", help="Days on which a tenant overruns its budget instead, without rules.")
     ] = False,
-    json: Json = False,
-) -> None:
+) -> Result:
     """Simulated days full of faults through the real steps on a virtual clock: what is found, how soon, what is not.
 
     Exit 1 when a bound of docs/why/evaluation.md does not hold.
@@ -60,12 +58,8 @@ def evaluate(
     with Progress() as progress, progress.task(f"{len(numbers)} simulated days") as on_progress:
         ran = run_evaluate(numbers, options, on_progress)
     report = Report(tuple(one.score for one in ran))
-    if json:
-        print_json({**report.as_dict(), "spent_s": [one.spent_s for one in ran]})
-    else:
-        show(report.as_dict())
-    if not report.holds:
-        raise typer.Exit(1)
+    data = {**report.as_dict(), "spent_s": [one.spent_s for one in ran]}
+    return Result(data, lambda: show(data), wrong=not report.holds)
 
 
 _KINDS = (

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fleetpulse.commands.money import PricesFile, show_audit
-from fleetpulse.commands.output import err, out, print_json
+from fleetpulse.commands.money import PricesFile, audited
+from fleetpulse.commands.output import Result, answers, err, out
 from fleetpulse.commands.prices import EXAMPLE
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the local stack lives.")]
 
 
@@ -34,13 +33,13 @@ def demo(
         raise typer.Exit(1)
 
 
+@answers
 def chaos(
     kills: Annotated[int, typer.Option(min=1, max=10_000, help="How many kill -9.")] = 20,
     seed: Annotated[int, typer.Option(help="Same seed, same blows.")] = 1,
     gpus: Annotated[int, typer.Option(min=8, help="Size of the simulated fleet that makes the load.")] = 64,
-    json: Json = False,
     data_dir: DataDir = None,
-) -> None:
+) -> Result:
     """Kill -9 every part under load, freeze workers, double them; then compare with the generator's own truth.
 
     Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold]
@@ -48,22 +47,17 @@ def chaos(
     from lab.chaos.run import run_chaos
 
     report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print)
-    if json:
-        print_json(report.as_dict())
-    else:
-        out.print(report.text(), markup=False)
-    if not report.exact:
-        raise typer.Exit(1)
+    return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)
 
 
+@answers
 def audit_simulated(
     seed: Annotated[int, typer.Option(min=0, help="Seed of fleet, faults, delays and kills.")] = 1,
     hours: Annotated[float, typer.Option(min=0.1, max=240, help="How long the day is.")] = 24.0,
     prices: PricesFile = EXAMPLE,
     html: Annotated[Path | None, typer.Option(help="Also write the day's report to a file.")] = None,
-    json: Json = False,
     data_dir: DataDir = None,
-) -> None:
+) -> Result:
     """A simulated day in a database of its own, audited like the live tables. Exit 0 only if exact.
 
     The day has faults, late data, groups over hosts, MIG and shared GPUs; both jobs are killed now and then, on a
@@ -73,4 +67,4 @@ def audit_simulated(
     """
     from lab.audit.run import simulated
 
-    show_audit(simulated(seed, hours, prices, data_dir, html), json=json)
+    return audited(simulated(seed, hours, prices, data_dir, html))

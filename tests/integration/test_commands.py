@@ -55,7 +55,7 @@ def cli(words: Sequence[str], settings: dict[str, str]) -> subprocess.CompletedP
 
 def assert_one_sentence(done: subprocess.CompletedProcess[str], code: int) -> None:
     assert (done.returncode, done.stdout) == (code, ""), done
-    assert done.stderr.splitlines()[-1].startswith("fleetpulse: ")  # behind lines of progress
+    assert done.stderr.startswith("fleetpulse: ")
     assert done.stderr.count("fleetpulse: ") == 1
     assert "Traceback" not in done.stderr
     assert "Unclosed" not in done.stderr

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import dropwhile, takewhile
+from typing import Any
 
 import pytest
+from click import Context
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -14,14 +20,14 @@ from fleetpulse.commands.people import duration_ms
 from schemas.errors import ConfigError
 
 
-def commands() -> list[tuple[str, ...]]:
-    """Every command and subcommand as the words that call it."""
-    found: list[tuple[str, ...]] = []
+def commands() -> dict[tuple[str, ...], Any]:
+    """Every command and subcommand by the words that call it."""
+    found: dict[tuple[str, ...], Any] = {}
 
-    def walk(command: object, words: tuple[str, ...]) -> None:
+    def walk(command: Any, words: tuple[str, ...]) -> None:
         inner = getattr(command, "commands", None)
         if inner is None:
-            found.append(words)
+            found[words] = command
             return
         for name, child in inner.items():
             walk(child, (*words, name))
@@ -30,14 +36,37 @@ def commands() -> list[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
+COMMANDS = commands()
+
+
+def examples(help_text: str) -> Iterator[list[str]]:
+    """Lines to copy as words: behind variables, up to a pipe or a redirection."""
+    for text in re.findall(r"\[bold\](.+?)\[/bold\]", help_text.partition("Example:")[2], re.DOTALL):
+        words = list(takewhile(lambda word: word not in ("|", ">"), shlex.split(text)))
+        yield list(dropwhile(lambda word: re.fullmatch(r"[A-Z][A-Z0-9_]*=\S*", word), words))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
-    """`--help` answers at once and shows a line to copy."""
-    result = CliRunner().invoke(app, [*words, "--help"])
+    """`--help` answers at once and shows lines to copy: they call this command, with options that it has."""
+    command = COMMANDS[words]
+    shown = [example for example in examples(command.help or "") if example]
+    result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
 
     assert result.exit_code == 0
-    assert "Example:" in result.output
-    assert f"fleetpulse {words[0]}" in result.output or "FLEETPULSE_" in result.output
+    assert shown
+    for example in shown:
+        call, arguments = example[: len(words) + 1], example[len(words) + 1 :]
+        assert call == ["fleetpulse", *words]
+        assert " ".join(call) in result.output.partition("Example:")[2]
+        command.make_parser(Context(command)).parse_args(arguments)
+
+
+def test_an_example_that_calls_something_else_is_found_out() -> None:
+    """Variables before it and a pipe behind it belong to the shell."""
+    text = "[bold]x[/bold] Example: [bold]A_B=1 fleetpulse top --sort 'temp C' | jq .[/bold], [bold]fleet[/bold]"
+
+    assert list(examples(text)) == [["fleetpulse", "top", "--sort", "temp C"], ["fleet"]]
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ COMMANDS: dict[str, tuple[Sequence[str], Answer | None]] = {
     ),
     "history of alerts": (
         ("alerts", "history"),
-        Answer(("at_ms", "transition", "severity", "summary", "fingerprint"),
-               ((1_700_000_000_000, "resolved", "critical", f"{GPU} on {HOST} is lost", "a1b2c3d4e5f60718"),)),
+        Answer(("at_ms", "transition", "severity", "summary", "fingerprint", "record"),
+               ((1_700_000_000_000, "resolved", "critical", f"{GPU} on {HOST} is lost", "a1b2c3d4e5f60718", "{}"),)),
     ),
     "names of queries": (("query",), None),
     "rules check": (("rules", "check"), None),

@@ -1,15 +1,17 @@
-"""Progress without a terminal is lines: at once, every few seconds, and when another step begins."""
+"""Progress without a terminal is lines: none at first, then every few seconds and when another step begins."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+import typer
 from rich.console import Console
+from typer.testing import CliRunner
 
-from fleetpulse.commands import progress
-from fleetpulse.commands.progress import LINE_EVERY_S, Lines, Progress, line_of, spinner
+from fleetpulse.commands.output import Result, answers
+from fleetpulse.commands.progress import LINE_EVERY_S, LINES_APART_S, QUIET_S, Lines, Progress, line_of, spinner
 
 
 @pytest.fixture
@@ -36,39 +38,72 @@ def test_a_line_says_how_far_a_step_is_where_that_is_known(done: int, total: int
     assert line_of("compile", 12.3, done, total) == line
 
 
-def test_lines_go_on_until_the_step_has_ended(console: Console) -> None:
-    """One for each wait that does not find it ended."""
-    waits: Iterator[bool] = iter([False, False, True])
-    waited: list[float] = []
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.at_s = 100.0
+
+    def __call__(self) -> float:
+        return self.at_s
+
+
+def times(count: int, waited: list[float], clock: Clock) -> Callable[[float], bool]:
+    """An ``ended`` that lets time pass and says no so many times."""
+    answers: Iterator[bool] = iter([False] * count + [True])
 
     def ended(within_s: float) -> bool:
         waited.append(within_s)
-        return next(waits)
+        clock.at_s += within_s
+        return next(answers)
 
-    step = Lines(console, "compile")
+    return ended
+
+
+def test_lines_go_on_until_the_step_has_ended(console: Console) -> None:
+    """The first after a while, then one for each wait that does not find it ended."""
+    clock, waited = Clock(), list[float]()
+    step = Lines(console, "compile", clock)
     step.so_far = (1, 4)
-    step.go_on(ended)
+    step.go_on(times(2, waited, clock))
 
-    assert lines(console) == ["compile: 25 %, 0 s"] * 2
-    assert waited == [LINE_EVERY_S] * 3
-
-
-def test_a_task_is_a_line_without_a_terminal(console: Console) -> None:
-    """What happens is said before it is done."""
-    with Progress(console) as shown, shown.task("rating again") as tell:
-        said = lines(console)
-        tell(1, 2)
-
-    assert said == ["rating again"]
+    assert lines(console) == ["compile: 25 %, 3 s", "compile: 25 %, 8 s"]
+    assert waited == [QUIET_S, LINE_EVERY_S, LINE_EVERY_S]
 
 
-def test_a_spinner_is_a_line_for_each_text(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not for texts that follow at once."""
-    monkeypatch.setattr(progress, "LINES_APART_S", 0.0)
-    with spinner("starting the stack", console) as tell:
-        tell("starting kafka")
-    monkeypatch.setattr(progress, "LINES_APART_S", 60.0)
-    with spinner("settling", console) as tell:
-        tell("1 record")
+def test_what_ends_soon_has_no_line(console: Console) -> None:
+    """Neither a task nor a spinner, whatever they report."""
+    with Progress(console) as shown, shown.task("rating again") as report:
+        report(1, 2)
+    with spinner("starting the stack", console) as change:
+        change("starting kafka")
 
-    assert lines(console) == ["starting the stack", "starting kafka", "settling"]
+    assert lines(console) == []
+
+
+def test_another_text_is_a_line_but_not_early_nor_behind_another_one(console: Console) -> None:
+    """On the boundary and just before it."""
+    clock = Clock()
+    step = Lines(console, "starting the stack", clock)
+    for at_s in (QUIET_S - 0.1, QUIET_S, QUIET_S + LINES_APART_S - 0.1, QUIET_S + LINES_APART_S):
+        clock.at_s = 100.0 + at_s
+        step.change(f"{at_s:g} s")
+
+    assert lines(console) == ["3 s", "5 s"]
+
+
+@pytest.mark.parametrize(("words", "printed"), [((), ["late: 3 s"]), (("--json",), [])], ids=["people", "program"])
+def test_a_program_reads_no_lines(console: Console, words: tuple[str, ...], printed: list[str]) -> None:
+    """However long it takes; the same command has lines for people."""
+    app, clock = typer.Typer(), Clock()
+
+    @app.command()
+    @answers
+    def late() -> Result:
+        with Lines(console, "late", clock) as step:
+            clock.at_s += QUIET_S
+            step.change(line_of("late", QUIET_S))
+        return Result(None, lambda: None)
+
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert lines(console) == printed

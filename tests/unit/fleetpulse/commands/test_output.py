@@ -1,0 +1,77 @@
+"""One way for ``--json``: a command returns what it found, and it is printed for programs or for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import pytest
+import typer
+from click.testing import Result as Done
+from typer.testing import CliRunner
+
+from fleetpulse.commands import output
+from fleetpulse.commands.output import Ended, Result, answers, checking, err, for_program
+from stream_jobs.yaml_files.errors import FileError
+
+app = typer.Typer()
+
+
+@app.command()
+@answers
+def count(wrong: Annotated[str, typer.Option()] = "", nothing: bool = False, ended: bool = False) -> Result | None:
+    """Count."""
+    found = Result({"for_program": for_program()}, lambda: typer.echo("counted"), wrong)
+    if ended:
+        raise Ended(found)
+    return None if nothing else found
+
+
+@app.command()
+@answers
+def check(mistakes: int) -> Result:
+    """Check."""
+    with checking("no price of it is used"):
+        raise FileError("p.yaml", *((f"p.yaml:{line}", "is wrong") for line in range(1, mistakes + 1)))
+
+
+def run(*words: str) -> Done:
+    return CliRunner().invoke(app, words)
+
+
+@pytest.mark.parametrize("ended", [(), ("--ended",)], ids=["returned", "raised"])
+def test_a_result_is_printed_for_programs_or_for_people(ended: tuple[str, ...]) -> None:
+    """One of the two, and the command knows which, also when it ends early."""
+    people, programs = run("count", *ended), run("count", *ended, "--json")
+
+    assert (people.exit_code, people.stdout) == (0, "counted\n")
+    assert (programs.exit_code, json.loads(programs.stdout)) == (0, {"for_program": True})
+    assert not for_program()
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_wrong_result_is_exit_code_one_and_its_sentence_goes_to_stderr(words: tuple[str, ...]) -> None:
+    """Behind the result, which is printed all the same."""
+    done = run("count", "--wrong", "nothing adds up", *words)
+
+    assert (done.exit_code, done.stderr) == (1, "nothing adds up\n")
+    assert done.stdout
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_command_without_a_result_prints_nothing(words: tuple[str, ...]) -> None:
+    """Such as a group whose subcommand runs, or a service that has ended."""
+    done = run("count", "--nothing", *words)
+
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_mistakes_of_a_file_end_the_command_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As lines and a count for people, as a list for programs."""
+    monkeypatch.setattr(output, "err", type(err)(stderr=True, width=80))
+    people, programs = run("check", "2"), run("check", "1", "--json")
+
+    assert (people.exit_code, programs.exit_code) == (1, 1)
+    assert people.stderr == "p.yaml:1: is wrong\np.yaml:2: is wrong\n2 mistakes; no price of it is used\n"
+    assert json.loads(programs.stdout) == {"valid": False, "problems": ["p.yaml:1: is wrong"]}
+    assert run("check", "1").stderr.endswith("1 mistake; no price of it is used\n")
