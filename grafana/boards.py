@@ -67,11 +67,18 @@ BOARDS = (
     Board(
         "fleet",
         "Fleet",
-        "How many GPUs report, how busy they are, what they draw, what is wrong with them.",
+        "How many GPUs report, how utilized they are, what they draw, what is wrong with them.",
         3 * HOUR_MS,
         (
             Panel("GPUs that report", "fleet_over_time", "timeseries", "gpus", width=8),
-            Panel("Busy and full", "fleet_over_time", "timeseries", "busy, memory, throttled", "percentunit", width=8),
+            Panel(
+                "Utilization, memory, throttled",
+                "fleet_over_time",
+                "timeseries",
+                "busy, memory, throttled",
+                "percentunit",
+                width=8,
+            ),
             Panel("Power", "fleet_over_time", "timeseries", "power_w", "watt", width=8),
             Panel(
                 "Open alerts",
@@ -135,16 +142,16 @@ BOARDS = (
     Board(
         "gpu",
         "GPUs",
-        "Every GPU: figures, faults, what held it back.",
+        "Every GPU: readings, faults, throttling.",
         HOUR_MS,
         (
             Panel("Energy", "fleet_over_time", "timeseries", "energy_j", "joule"),
-            Panel("Held back", "fleet_over_time", "timeseries", "throttled", "percentunit"),
+            Panel("Throttled", "fleet_over_time", "timeseries", "throttled", "percentunit"),
             Panel(
-                "Busiest GPUs",
+                "Most utilized GPUs",
                 "fleet_gpus",
                 "table",
-                f"host, gpu_uuid, a_model, engine, value AS busy, temperature_max_c, {_when('heard_ms')} AS heard",
+                f"host, gpu_uuid, a_model, engine, value AS busy, temperature_max_c, {_when('heard_ms')} AS last_seen",
                 units={"busy": "percent", "temperature_max_c": "celsius"},
                 params={"total": "util_gpu_pct_sum", "known": "util_gpu_pct_count"},
                 width=24,
@@ -207,7 +214,7 @@ BOARDS = (
     Board(
         "pipeline",
         "Pipeline",
-        "Whether what was produced has landed: freshness, verdicts, what was refused and why.",
+        "Whether what was produced has landed: freshness, verdicts, what was rejected and why.",
         HOUR_MS,
         (
             Panel(
@@ -221,12 +228,12 @@ BOARDS = (
                 "Producers' books",
                 "pipeline_producers",
                 "table",
-                f"topic, producers, written, waiting, shed, {_when('told_ms')} AS told",
+                f"topic, producers, written, waiting, shed, {_when('reported_ms')} AS reported",
             ),
             Panel("Booked", "pipeline_over_time", "timeseries", "topic, booked"),
             Panel("Rejected", "pipeline_over_time", "timeseries", "topic, rejected"),
             Panel("Late and future", "pipeline_over_time", "timeseries", "topic, untimely"),
-            Panel("Re-sent", "pipeline_over_time", "timeseries", "topic, resent"),
+            Panel("Duplicates", "pipeline_over_time", "timeseries", "topic, duplicate"),
             Panel(
                 "Verdicts by topic",
                 "pipeline_topics",
@@ -235,7 +242,7 @@ BOARDS = (
                 width=24,
             ),
             Panel(
-                "Refused, by reason",
+                "Rejected, by reason",
                 "pipeline_rejected",
                 "table",
                 f"* EXCEPT newest_ms, {_when('newest_ms')} AS newest",

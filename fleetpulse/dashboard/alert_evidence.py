@@ -1,4 +1,4 @@
-"""What an alert was concluded from, as tables for people. Pure: lists of (title, columns, rows of text).
+"""The evidence of an alert as tables for people. Pure: lists of (title, columns, rows of text).
 
 Evidence is JSON whose kinds may grow: what is known gets an order and units, anything else is shown as it is.
 """
@@ -14,8 +14,8 @@ from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, percent, s
 
 ROWS_MAX = 100
 TITLES = {
-    "expected": "What was measured and expected",
-    "touched": "Whom it touched",
+    "expected": "Measured and expected",
+    "touched": "Affected",
     "requests.slowest": "Slowest requests",
     "requests.failed": "Failed requests",
     "gpu.gpus": "GPUs beside it",
@@ -29,7 +29,7 @@ FIRST = ("request_id", "gpu_uuid", "engine_id", "dimension", "value_us", "status
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EvidenceTable:
     """A table: ``title``, names of columns, and rows of text."""
 
     title: str
@@ -37,12 +37,12 @@ class Told:
     rows: tuple[tuple[str, ...], ...]
 
 
-def tables(evidence: Mapping[str, Any]) -> list[Told]:
+def tables(evidence: Mapping[str, Any]) -> list[EvidenceTable]:
     """The evidence as tables, in the order of ``TITLES``."""
     found = dict(_parts("", evidence))
     order = [*TITLES, *sorted(found.keys() - TITLES.keys())]
     made = (_table(TITLES.get(name, name.replace("_", " ")), found[name]) for name in order if name in found)
-    return [told for told in made if told.rows]
+    return [table for table in made if table.rows]
 
 
 def written(name: str, value: Any) -> str:
@@ -68,16 +68,16 @@ def _parts(prefix: str, evidence: Mapping[str, Any]) -> Iterator[tuple[str, Any]
             yield prefix + name, value
 
 
-def _table(title: str, value: Any) -> Told:
+def _table(title: str, value: Any) -> EvidenceTable:
     if isinstance(value, Mapping):
-        return Told(title, ("", ""), tuple((_word(name), written(name, one)) for name, one in value.items()))
+        return EvidenceTable(title, ("", ""), tuple((_word(name), written(name, one)) for name, one in value.items()))
     rows = (
         [one if isinstance(one, Mapping) else {"": one} for one in value] if isinstance(value, list) else [{"": value}]
     )
     there = dict.fromkeys(name for row in rows for name in row)
     names = (*(name for name in FIRST if name in there), *(name for name in there if name not in FIRST))
     cells = tuple(tuple(written(name, row.get(name)) for name in names) for row in rows[:ROWS_MAX])
-    return Told(title, tuple(map(_word, names)), cells)
+    return EvidenceTable(title, tuple(map(_word, names)), cells)
 
 
 def _pairs(value: Mapping[str, Any] | Sequence[Any]) -> list[str]:

@@ -182,7 +182,7 @@ def _most(lines: Sequence[Line]) -> float:
 
 
 def with_gaps(points: Sequence[tuple[int, float | None]]) -> list[tuple[int, float | None]]:
-    """Points with a null where steps are missing, so that a line doesn't pretend to know what nobody told.
+    """Points with a null where steps are missing, so that a line has a gap where nothing was reported.
 
     The step is the least distance of two points that follow one another."""
     step_ms = min((after[0] - before[0] for before, after in pairwise(points)), default=0)

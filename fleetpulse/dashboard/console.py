@@ -21,7 +21,7 @@ from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 
 for _name in ("httpx", "httpcore"):
-    logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO it logs every address, and what people ask about
+    logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO it logs every address, and what people query
 
 SQL_CHARS_MAX = 100_000
 ROWS_MAX = 1_000
@@ -32,7 +32,7 @@ _CONNECT_S = 3.0
 FORMATS = {"csv": "CSVWithNames", "parquet": "Parquet"}
 """By the ending of a file's name, what the server writes."""
 _VERSION = re.compile(r" \(version [^()]*\)\s*$")
-_TOLD_CHARS_MAX = 4_000
+_ERROR_CHARS_MAX = 4_000
 Values = Mapping[str, str | int | float]
 Transport = httpx.AsyncBaseTransport | None
 
@@ -86,10 +86,10 @@ def statement(text: str) -> str:
     return kept
 
 
-def told(said: str) -> str:
+def error_text(said: str) -> str:
     """The server's error without what only its makers need."""
     line = _VERSION.sub("", said.strip())
-    return line if len(line) <= _TOLD_CHARS_MAX else f"{line[:_TOLD_CHARS_MAX]}…"
+    return line if len(line) <= _ERROR_CHARS_MAX else f"{line[:_ERROR_CHARS_MAX]}…"
 
 
 def settings(login: ClickHouseConfig, values: Values) -> dict[str, str]:
@@ -122,7 +122,7 @@ async def _answer(
         ):
             if answer.status_code != httpx.codes.OK:
                 said = (await _begin(answer)).decode("utf-8", "replace")
-                raise FleetpulseError(told(said) or f"ClickHouse answers with status {answer.status_code}")
+                raise FleetpulseError(error_text(said) or f"ClickHouse answers with status {answer.status_code}")
             yield answer.aiter_bytes()
     except httpx.RemoteProtocolError as error:
         raise FleetpulseError(f"ClickHouse stopped in the middle of its answer ({error}); ask for less") from error
@@ -134,7 +134,7 @@ async def _begin(answer: httpx.Response) -> bytes:
     held = b""
     async for piece in answer.aiter_bytes():
         held += piece
-        if len(held) > _TOLD_CHARS_MAX:
+        if len(held) > _ERROR_CHARS_MAX:
             break
     return held
 
@@ -156,5 +156,5 @@ def _parsed(line: bytes) -> list[Any]:
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise FleetpulseError(told(line.decode("utf-8", "replace"))) from error
+        raise FleetpulseError(error_text(line.decode("utf-8", "replace"))) from error
     return found if isinstance(found, list) else [found]

@@ -1,7 +1,7 @@
-"""How far every group of the pipeline is behind, topic by topic, as Kafka itself knows it.
+"""Consumer lag of every group of the pipeline, by topic, as Kafka itself reports it.
 
-The tables cannot tell: a job that stands still writes no rows about itself. Equal questions within a few seconds share
-one answer, so that a page in live mode costs one look however many people watch.
+The tables do not show it: a job that stands still writes no rows about itself. Equal queries within a few seconds share
+one answer, so that a page in live mode costs one query however many people watch.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class LagOfGroups:
     def __init__(self, kafka: KafkaConfig) -> None:
         bounded = {"request_timeout_ms": int(WITHIN_S * 1_000)}
         self._kafka = kafka.model_copy(update=bounded)
-        self._asked_s = float("-inf")
+        self._queried_s = float("-inf")
         self._asking: asyncio.Future[list[Lag]] | None = None
 
     async def ask(self) -> list[Lag]:
         """The lag of all groups; ``UnavailableError`` when Kafka does not answer in time."""
-        if self._asking is None or time.monotonic() - self._asked_s > KEPT_S:
-            self._asked_s = time.monotonic()
+        if self._asking is None or time.monotonic() - self._queried_s > KEPT_S:
+            self._queried_s = time.monotonic()
             self._asking = asyncio.ensure_future(self._look())
         return await asyncio.shield(self._asking)
 
@@ -91,8 +91,8 @@ async def _places(admin: Any) -> list[TopicPartition]:
     """All partitions of what is read and is there."""
     there = await admin.describe_topics(sorted({topic for topics in READS.values() for topic in topics}))
     return [
-        TopicPartition(told["topic"], one["partition"])
-        for told in there
-        if told["error_code"] == 0
-        for one in told["partitions"]
+        TopicPartition(topic["topic"], one["partition"])
+        for topic in there
+        if topic["error_code"] == 0
+        for one in topic["partitions"]
     ]

@@ -1,7 +1,7 @@
-"""Questions to ClickHouse for pages: named queries, one pool of connections, limits, and a sentence when it fails.
+"""Queries of pages to ClickHouse: named queries, one pool of connections, limits, and a sentence when one fails.
 
-Equal questions share one answer for as long as the query allows: twenty people on a page cost what one does. After a
-failure the next question connects again; nothing has to be restarted.
+Equal queries share one answer for as long as the query allows: twenty people on a page cost what one does. After a
+failure the next query connects again; nothing has to be restarted.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from schemas.errors import FleetpulseError, UnavailableError
 _log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 4
-"""Questions under way at once; more wait their turn."""
+"""Queries under way at once; more wait their turn."""
 WAITING_MAX = 200
-"""Questions that may wait; beyond that a page is told to try again."""
+"""Queries that may wait; beyond that a query fails and its page tries again."""
 KEPT_MAX = 256
 CONNECT_S = 3
 ANSWER_S = 35
-"""A server that is silent for so long is away: every query is stopped by the server itself long before."""
+"""A server that is silent for so long is unavailable: every query is stopped by the server itself long before."""
 _OUT_OF_TIME, _TOO_MANY_ROWS = "Code: 159", "Code: 396"
 _Key = tuple[str, str]
 
@@ -47,17 +47,17 @@ class Data:
         self._client: Any = None
         self._connecting = asyncio.Lock()
         self._turns = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._asked = 0
+        self._queries = 0
         self._first_ms: int | None = None
         self._answers: OrderedDict[_Key, tuple[float, asyncio.Future[Answer]]] = OrderedDict()
-        self.trouble: str | None = "no question was answered yet"
-        """Why the latest question failed; None after one that was answered. For ``/readyz``."""
+        self.trouble: str | None = "no query was answered yet"
+        """Why the latest query failed; None after one that was answered. For ``/readyz``."""
 
     async def ask(self, name: str, values: Mapping[str, Value], span_ms: int) -> Answer:
         """The answer to a named query over a range of this length.
 
-        Raises ``UnavailableError`` while ClickHouse is away, ``FleetpulseError`` when it refuses; both texts are for
-        people. ``KeyError`` and ``ValueError`` are mistakes of the page.
+        Raises ``UnavailableError`` while ClickHouse is unavailable, ``FleetpulseError`` when it rejects the query; both
+        texts are for people. ``KeyError`` and ``ValueError`` are mistakes of the page.
         """
         found = query(name)
         bound = found.values(values, span_ms)
@@ -77,9 +77,9 @@ class Data:
         return span.since(self._first_ms)
 
     async def _answer(self, found: Query, bound: dict[str, Value]) -> Answer:
-        if self._asked >= CONNECTIONS_MAX + WAITING_MAX:
-            raise UnavailableError("too many questions at once; this page tries again by itself")
-        self._asked += 1
+        if self._queries >= CONNECTIONS_MAX + WAITING_MAX:
+            raise UnavailableError("too many queries at once; this page tries again by itself")
+        self._queries += 1
         began_s = time.monotonic()
         try:
             async with self._turns:
@@ -89,7 +89,7 @@ class Data:
             COUNTERS.add("dashboard_queries", query=found.name, outcome="failed")
             raise
         finally:
-            self._asked -= 1
+            self._queries -= 1
             COUNTERS.add("dashboard_query_ms", 1_000 * (time.monotonic() - began_s), query=found.name)
         self.trouble = None
         COUNTERS.add("dashboard_queries", query=found.name, outcome="answered")
@@ -101,10 +101,10 @@ class Data:
             client = await self._connected()
             result = await client.query(text, parameters=dict(bound), settings=dict(settings))
         except ClickHouseError as error:
-            raise await self._told(error) from error
+            raise await self._error_of(error) from error
         except (OSError, ClientError, TimeoutError) as error:
             await self._forget()
-            raise self._away(error) from error
+            raise self._unavailable(error) from error
         return Answer(tuple(result.column_names), tuple(result.result_rows))
 
     async def _connected(self) -> Any:
@@ -119,18 +119,18 @@ class Data:
                 )
             return self._client
 
-    async def _told(self, error: ClickHouseError) -> FleetpulseError:
+    async def _error_of(self, error: ClickHouseError) -> FleetpulseError:
         said = str(error)
         if _OUT_OF_TIME in said:
             return FleetpulseError("this took too long and was stopped; choose a shorter range or more filters")
         if _TOO_MANY_ROWS in said:
             return FleetpulseError("there is more to show than fits; choose a shorter range or more filters")
         if "Code: " in said:
-            return FleetpulseError(f"ClickHouse refused this: {said.splitlines()[0][:300]}")
+            return FleetpulseError(f"ClickHouse rejected this: {said.splitlines()[0][:300]}")
         await self._forget()
-        return self._away(error)
+        return self._unavailable(error)
 
-    def _away(self, error: BaseException) -> UnavailableError:
+    def _unavailable(self, error: BaseException) -> UnavailableError:
         _log.warning("ClickHouse unavailable; pages retry", extra={"url": self._config.url, "error": str(error)[:200]})
         return UnavailableError("ClickHouse does not answer. This page tries again by itself; see `fleetpulse status`.")
 
@@ -141,7 +141,7 @@ class Data:
                 await client.close()
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._forget()
 
 

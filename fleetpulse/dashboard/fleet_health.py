@@ -1,4 +1,4 @@
-"""What is said of each GPU from what it reported: fine, hot, throttled, not reporting. Pure."""
+"""The verdict on each GPU from its readings: fine, hot, throttled, not reporting. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 MISSING_MS = 30_000
 """An edge sends every second; a window and its way into the tables take some ten seconds more."""
-HELD_SHARE = 0.05
+THROTTLED_SHARE = 0.05
 """Throttled for more of the last minute than this is worth a look; a short touch of the power limit is daily life."""
 HOT_C = 88
-_ORDER = ("missing", "held", "hot", "fine")
-_TEXT = {"missing": "not reporting", "held": "throttled", "hot": "hot", "fine": "fine"}
-_MOOD = {"missing": "fp-bad", "held": "fp-warn", "hot": "fp-warn", "fine": "fp-good"}
+_ORDER = ("missing", "throttled", "hot", "fine")
+_TEXT = {"missing": "not reporting", "throttled": "throttled", "hot": "hot", "fine": "fine"}
+_MOOD = {"missing": "fp-bad", "throttled": "fp-warn", "hot": "fp-warn", "fine": "fp-good"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Health:
     """How long before the end of the range the newest reading of all was."""
 
     def count(self, verdict: str) -> int:
-        """How many GPUs it is said of."""
+        """How many GPUs have it."""
         return sum(one["verdict"] == verdict for one in self.gpus)
 
     @property
@@ -34,13 +34,13 @@ class Health:
         return self.count("missing")
 
     @property
-    def held(self) -> int:
+    def throttled(self) -> int:
         """GPUs throttled by heat or power."""
-        return self.count("held")
+        return self.count("throttled")
 
     @property
     def reporting(self) -> int:
-        """GPUs that are heard of."""
+        """GPUs that report."""
         return len(self.gpus) - self.missing
 
     def worst(self, most: int) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def health_of(
     """Of every GPU ``known`` in the range: its value and state in the stretch ``shown``, which ends at ``to_ms``."""
     now = {(row["host"], row["gpu_uuid"]): row for row in shown}
     newest_ms = max((row["heard_ms"] for row in (*known, *shown)), default=to_ms)
-    # Silence is judged by the newest reading of all: when the whole pipeline is behind, no GPU is missing for that.
+    # Silence is judged by the newest reading of all: when the whole pipeline lags, no GPU is missing for that.
     gpus = tuple(_one(row, now.get((row["host"], row["gpu_uuid"])), newest_ms, scale) for row in known)
     return Health(gpus, max(0, to_ms - newest_ms))
 
@@ -72,8 +72,8 @@ def _verdict(row: Mapping[str, Any], heard_ago_ms: int) -> str:
     if heard_ago_ms >= MISSING_MS:
         return "missing"
     covered_ms = row.get("covered_ms")
-    if covered_ms and (row["throttled_us"] or 0) > 1_000 * HELD_SHARE * covered_ms:
-        return "held"
+    if covered_ms and (row["throttled_us"] or 0) > 1_000 * THROTTLED_SHARE * covered_ms:
+        return "throttled"
     return "hot" if (row["temperature_max_c"] or 0) >= HOT_C else "fine"
 
 

@@ -1,5 +1,5 @@
-// The map of GPUs on a canvas: ten thousand cells are drawn in a few milliseconds. What a cell is called is asked of the
-// server when somebody looks at it, and set as text, never as markup.
+// The map of GPUs on a canvas: ten thousand cells are drawn in a few milliseconds. Labels of a cell are
+// fetched from the server when somebody looks at it, and set as text, never as markup.
 const STEP = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const LOOK_AFTER_MS = 40;
 
@@ -155,7 +155,7 @@ export default {
     look(number) {
       this.$emit("look", number);
     },
-    tell(number, lines) {
+    describe(number, lines) {
       if (number !== this.at) return;
       const { mark, tip } = this.$refs;
       tip.replaceChildren(...lines.map((line, first) => Object.assign(document.createElement(first ? "div" : "b"), { textContent: line })));

@@ -1,4 +1,4 @@
-"""The ASGI wrapper that applies ``security``: refuses, asks to log in, sets headers. It stands before NiceGUI."""
+"""The ASGI wrapper that applies ``security``: rejects, asks to log in, sets headers. It stands before NiceGUI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRONG_TOKEN_S = 0.5
 """How long an answer to a wrong token waits: slows guessing, holds nothing up."""
 _BODY_BYTES_MAX = 4_096
 _QUERY_BYTES_MAX = 8_192
-_LOGIN = """<form method="post" action="/login"><h1>fleetpulse</h1><p class="w" role="alert">{told}</p>
+_LOGIN = """<form method="post" action="/login"><h1>fleetpulse</h1><p class="w" role="alert">{error}</p>
 <label for="token">Token of this dashboard</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <input type="hidden" name="next" value="{to}"><button>Log in</button></form>"""
@@ -89,8 +89,8 @@ class Guard:
         return response
 
 
-def _form(to: str, told: str = "", status: int = 200) -> Response:
-    form = _LOGIN.format(told=html.escape(told), to=html.escape(_own_path(to), quote=True))
+def _form(to: str, error: str = "", status: int = 200) -> Response:
+    form = _LOGIN.format(error=html.escape(error), to=html.escape(_own_path(to), quote=True))
     return HTMLResponse(plain_page("log in", form), status)
 
 

@@ -18,7 +18,7 @@ from fleetpulse.dashboard.values import clean, percent, short, watts
 SHADES = 64
 UNKNOWN_LEVEL = " "
 _FIRST = ord("0")
-_STATES = {"missing": "m", "held": "w", "hot": "w", "fine": "."}
+_STATES = {"missing": "m", "throttled": "w", "hot": "w", "fine": "."}
 
 
 def heat_map(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def shades(ramp: Sequence[str], count: int) -> list[str]:
     return found
 
 
-def told(gpu: Mapping[str, Any], metric: GpuMetric) -> list[str]:
-    """What is said of a GPU that somebody looks at, in lines of plain text."""
+def description(gpu: Mapping[str, Any], metric: GpuMetric) -> list[str]:
+    """Lines of plain text about a GPU that somebody looks at."""
     value = "not known" if gpu["value"] is None else in_words(gpu["value"], metric.unit)
     return [
         f"{clean(gpu['host'])} · {clean(gpu['gpu_uuid'])[:16]}",

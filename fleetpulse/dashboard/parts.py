@@ -14,8 +14,8 @@ from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 
-FIGURE_MAX = 12
-"""Longer figures, such as names of engines, are written smaller and in several lines."""
+VALUE_CHARS_WIDE_MAX = 12
+"""Longer values, such as names of engines, are written smaller and in several lines."""
 _VALUE = "(e) => emit(e.target.value)"
 _CELL = """<q-td :props="props"
   :title="props.row[props.col.name + '__title'] ?? (typeof props.value === 'string' ? props.value : null)">
@@ -89,22 +89,22 @@ def grid() -> Iterator[None]:
 
 
 class Stats:
-    """A strip of figures. ``names`` are keys and labels."""
+    """A strip of headline values. ``names`` are keys and labels."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._cells: dict[str, tuple[ui.element, ui.element, ui.element]] = {}
-        with tag("div", "fp-stats", role="group", aria_label="Figures of this range"):
+        with tag("div", "fp-stats", role="group", aria_label="Totals of this range"):
             for name, label in names.items():
                 with tag("div", "fp-stat") as cell:
                     tag("div", "k", label, title=label)
                     self._cells[name] = cell, tag("div", "v", UNKNOWN), tag("div", "s", "")
 
     def show(self, name: str, value: str, below: str = "", mood: str = "") -> None:
-        """A figure, a line below it, and ``good``, ``warn`` or ``bad``."""
-        cell, figure, line = self._cells[name]
-        set_text(figure, value)
+        """A value, a line below it, and ``good``, ``warn`` or ``bad``."""
+        cell, number, line = self._cells[name]
+        set_text(number, value)
         set_text(line, below)
-        cell.classes(replace=f"fp-stat {mood} {'long' if len(value) > FIGURE_MAX else ''}")
+        cell.classes(replace=f"fp-stat {mood} {'long' if len(value) > VALUE_CHARS_WIDE_MAX else ''}")
 
 
 class Chart:
@@ -211,7 +211,7 @@ class Table:
 
 
 def search_field(label: str, value: str, on_change: Callable[[str], None], about: str = "part of a name") -> ui.element:
-    """A field for free text; tells when it is left or Enter is pressed."""
+    """A field for free text; calls ``on_change`` when it is left or Enter is pressed."""
     with tag("div", "fp-field") as field:
         name = f"search-{field.id}"
         tag("label", text=label, **{"for": name})

@@ -23,14 +23,14 @@ class Phase:
 
 
 def received_ms(request: Mapping[str, Any]) -> int | None:
-    """When it was received; None when nobody told how long it took."""
+    """When it was received; None when its duration was not reported."""
     return None if request["e2e_us"] is None else request["at_ms"] - round(request["e2e_us"] / 1_000)
 
 
 def phases(request: Mapping[str, Any]) -> list[Phase]:
-    """Queue, prefill, decode and what follows the last token, as far as they were told; none without an end.
+    """Queue, prefill, decode and what follows the last token, as far as they were reported; none without an end.
 
-    What lies between two told moments and has no name of its own is ``to first token`` or ``rest``.
+    Time between two reported moments that has no name of its own is ``to first token`` or ``rest``.
     """
     end_us, first_us = request["e2e_us"], request["ttft_us"]
     if end_us is None:
@@ -74,7 +74,7 @@ def timeline(parts: Sequence[Phase], palette: Palette) -> dict[str, Any]:
             "itemHeight": 10,
             "textStyle": {"color": palette.muted, "fontSize": 12},
         },
-        "tooltip": tooltip("item", palette) | {":formatter": _TOLD},
+        "tooltip": tooltip("item", palette) | {":formatter": _TOOLTIP},
         "xAxis": {
             "type": "value",
             "min": 0,
@@ -98,4 +98,4 @@ def timeline(parts: Sequence[Phase], palette: Palette) -> dict[str, Any]:
     }
 
 
-_TOLD = f"(p) => {{ {ESCAPE} const show = {number_js('us')}; return esc(p.seriesName) + ' ' + esc(show(p.value)); }}"
+_TOOLTIP = f"(p) => {{ {ESCAPE} const show = {number_js('us')}; return esc(p.seriesName) + ' ' + esc(show(p.value)); }}"

@@ -33,7 +33,7 @@ FAVICON = (
 )
 STOP_S = 3
 RECONNECT_S = 30.0
-"""A page outlives a gap of this length, and a browser that takes long to begin; then it loads anew."""
+"""A page outlives a gap of this length, and a browser that takes long to begin; then it reloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def serve(reading: ClickHouseConfig, access: Access, binding: Binding, fac
         ws_max_size=1_000_000,
     )
     server = uvicorn.Server(settings)
-    _log.info("the dashboard begins", extra={"host": binding.host, "port": binding.port})
+    _log.info("dashboard starting", extra={"host": binding.host, "port": binding.port})
     try:
         with _health(binding.health_port, data):
             await server.serve()

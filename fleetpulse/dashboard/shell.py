@@ -13,13 +13,13 @@ from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Segments, set_text, tag
 from fleetpulse.dashboard.suggestions import Suggestions
 from fleetpulse.dashboard.theme import css
-from fleetpulse.dashboard.time_range import PRESETS, Asked, fixed, label, moment_ms
+from fleetpulse.dashboard.time_range import PRESETS, RangeSpec, fixed, label, moment_ms
 from fleetpulse.dashboard.url_state import UrlState, parse
 from fleetpulse.dashboard.view import AGAIN_S, Facts, View, wall_ms
 
 THEME_COOKIE = "fleetpulse_theme"
 FIRST_ANSWER_S = 0.6
-"""How long the first page waits for its figures, so that quick ones come with it; slower ones follow."""
+"""How long the first page waits for its numbers, so that quick ones come with it; slower ones follow."""
 _SHOW_WHERE = "document.querySelector('.fp-nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'})"
 """On a phone the menu is wider than the screen."""
 _HEAD = """<meta name="referrer" content="no-referrer"><script>
@@ -42,7 +42,7 @@ class Shell:
 
     async def open(self, client: Client, query: Mapping[str, str], *, dark: bool) -> None:
         """Build the page and ask for the first time."""
-        state, told = parse(query, self._spec.filters, self._spec.options)
+        state, notices = parse(query, self._spec.filters, self._spec.options)
         self._view = view = View(
             self._spec.path, self._spec.options, state, self._data, self._facts, dark=dark, now_ms=wall_ms
         )
@@ -57,14 +57,14 @@ class Shell:
             with tag("main", "fp-main", id="page") as self._main:
                 self._bar()
                 self._filters()
-                self._notices(told)
+                self._notices(notices)
                 with tag("div", "fp-body"):
                     refresh = self._spec.build(view)
         view.on_notice, view.on_busy, view.on_state = self._notice, self._show_busy, self._show_state
         client.on_disconnect(view.stop)
         ui.run_javascript(_SHOW_WHERE)
         await asyncio.wait({view.begin(refresh)}, timeout=FIRST_ANSWER_S)
-        # A timer waits for the browser, and with the first that does the page is sent: with its figures, so after them.
+        # A timer waits for the browser, and with the first that does the page is sent: with its numbers, so after them.
         ui.timer(self._spec.live_s, lambda: view.tick() if view.state.live else None)
         ui.timer(AGAIN_S, lambda: view.tick() if view.failed else None)
 
@@ -96,7 +96,7 @@ class Shell:
                 tag("div", "fp-about", self._spec.about)
             if self._spec.has_range:
                 presets = {preset: preset for preset in PRESETS}
-                self._preset = Segments("Time range", presets, view.state.asked.last or "", self._last)
+                self._preset = Segments("Time range", presets, view.state.range_spec.last or "", self._last)
                 self._custom_button()
                 self._live = tag("button", "fp-btn", type="button", aria_pressed=_pressed(view.state.live))
                 with self._live:
@@ -118,8 +118,8 @@ class Shell:
         self._custom_toggle.on("click", self._toggle_custom)
 
     def _custom_label(self) -> str:
-        asked = self._view.state.asked
-        return "Custom" if asked.last is not None else label(asked.from_ms, asked.to_ms)
+        spec = self._view.state.range_spec
+        return "Custom" if spec.last is not None else label(spec.from_ms, spec.to_ms)
 
     def _custom(self) -> None:
         self._ends = {"from": "", "to": ""}
@@ -145,22 +145,22 @@ class Shell:
 
     def _apply_custom(self) -> None:
         try:
-            asked = fixed(moment_ms(self._ends["from"]), moment_ms(self._ends["to"]))
+            spec = fixed(moment_ms(self._ends["from"]), moment_ms(self._ends["to"]))
         except ValueError:
             self._notice("Give both ends of the range, the earlier one first.")
             return
-        self._view.shell(replace(self._view.state, asked=asked, live=False))
+        self._view.shell(replace(self._view.state, range_spec=spec, live=False))
 
     def _last(self, preset: str) -> None:
-        self._view.shell(replace(self._view.state, asked=Asked(preset)))
+        self._view.shell(replace(self._view.state, range_spec=RangeSpec(preset)))
 
     def _filters(self) -> None:
         with tag("div", "fp-filters", role="search", aria_label="Filters"):
             for name in self._spec.filters:
                 Suggestions(self._view, name)
 
-    def _notices(self, told: Sequence[str]) -> None:
-        for sentence in told:
+    def _notices(self, notices: Sequence[str]) -> None:
+        for sentence in notices:
             with tag("div", "fp-notice soft", role="status"):
                 tag("span", text=sentence)
         with tag("div", "fp-notice", role="alert") as self._notice_box:
@@ -184,7 +184,7 @@ class Shell:
 
     def _show_state(self) -> None:
         state: UrlState = self._view.state
-        self._preset.press(state.asked.last or "")
+        self._preset.press(state.range_spec.last or "")
         set_text(self._custom_text, self._custom_label())
         self._live._props["aria-pressed"] = _pressed(state.live)
         self._live.update()

@@ -24,7 +24,7 @@ class Tiles:
 
     @property
     def cell_px(self) -> int:
-        """Height of a cell: big for few GPUs, never below what a finger or an eye can tell."""
+        """Height of a cell: big for few GPUs, never smaller than a finger or an eye needs."""
         return max(CELL_MIN_PX, min(CELL_MAX_PX, HEIGHT_PX // max(1, self.rows)))
 
     @property

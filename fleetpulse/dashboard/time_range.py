@@ -12,7 +12,7 @@ SPAN_MIN_MS = 10_000
 SPAN_MAX_MS = 400 * DAY_MS
 """Rollups are kept for so long; a longer range would be empty at its beginning."""
 POINTS_MAX = 240
-"""More points than this over the width of a chart cannot be told apart."""
+"""More points than this over the width of a chart cannot be distinguished."""
 PRESETS = ("15m", "1h", "6h", "24h", "7d", "30d")
 DEFAULT = "1h"
 
@@ -53,7 +53,7 @@ class TimeRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RangeSpec:
     """A range as a link names it: the last so long (``last`` such as ``1h``), or fixed ends."""
 
     last: str | None = DEFAULT
@@ -95,13 +95,13 @@ def moment_ms(text: str) -> int:
     return at_ms
 
 
-def fixed(from_ms: int, to_ms: int) -> Asked:
+def fixed(from_ms: int, to_ms: int) -> RangeSpec:
     """A range with fixed ends; raises ``ValueError`` when they are the wrong way round or too far apart."""
     if to_ms <= from_ms:
         raise ValueError("must end after it begins")
     if to_ms - from_ms > SPAN_MAX_MS:
         raise ValueError("must not be longer than 400d")
-    return Asked(None, from_ms, max(to_ms, from_ms + SPAN_MIN_MS))
+    return RangeSpec(None, from_ms, max(to_ms, from_ms + SPAN_MIN_MS))
 
 
 def label(from_ms: int, to_ms: int) -> str:

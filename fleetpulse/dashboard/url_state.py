@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
-from fleetpulse.dashboard.time_range import DEFAULT, Asked, fixed, iso, last_ms, moment_ms
+from fleetpulse.dashboard.time_range import DEFAULT, RangeSpec, fixed, iso, last_ms, moment_ms
 
 VALUE_CHARS_MAX = 200
 """Longer than any name that the admission lets through; a longer value in a link is nobody's name."""
 
 
-_USUAL = Asked()
+_USUAL = RangeSpec()
 
 
 @dataclass(frozen=True, slots=True)
 class UrlState:
-    """``filters`` are dimensions and their wanted value; ``options`` what else the page can be told. "" is not set."""
+    """``filters`` are dimensions and their wanted value; ``options`` the page's other settings. "" is not set."""
 
-    asked: Asked = _USUAL
+    range_spec: RangeSpec = _USUAL
     live: bool = False
     filters: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class UrlState:
     def query(self, defaults: Mapping[str, str] | None = None) -> str:
         """The query part: ``last=6h&model=x``. What stands at its default is left out."""
         usual = defaults or {}
-        pairs = _range_pairs(self.asked) + ([("live", "1")] if self.live else [])
+        pairs = _range_pairs(self.range_spec) + ([("live", "1")] if self.live else [])
         pairs += [(name, value) for name, value in self.filters.items() if value]
         pairs += [(name, value) for name, value in self.options.items() if value != usual.get(name, "")]
         return urlencode(pairs)
@@ -53,35 +53,37 @@ def parse(
 ) -> tuple[UrlState, tuple[str, ...]]:
     """The state that a link names and a sentence for each value that was left out. ``options`` are name and default."""
     usual = options or {}
-    asked, told = _range_of(query)
+    spec, notices = _range_of(query)
     kept = {name: query[name] for name in (*filters, *usual) if name in query}
-    told += [f"{name} was left out: longer than {VALUE_CHARS_MAX} characters" for name in kept if _too_long(kept[name])]
+    notices += [
+        f"{name} was left out: longer than {VALUE_CHARS_MAX} characters" for name in kept if _too_long(kept[name])
+    ]
     good = {name: value for name, value in kept.items() if not _too_long(value)}
     state = UrlState(
-        asked,
+        spec,
         query.get("live") == "1",
         {name: good.get(name, "") for name in filters},
         {name: good.get(name, default) for name, default in usual.items()},
     )
-    return state, tuple(told)
+    return state, tuple(notices)
 
 
 def _too_long(value: str) -> bool:
     return len(value) > VALUE_CHARS_MAX
 
 
-def _range_pairs(asked: Asked) -> list[tuple[str, str]]:
-    if asked.last is not None:
-        return [("last", asked.last)] if asked.last != DEFAULT else []
-    return [("from", iso(asked.from_ms)), ("to", iso(asked.to_ms))]
+def _range_pairs(spec: RangeSpec) -> list[tuple[str, str]]:
+    if spec.last is not None:
+        return [("last", spec.last)] if spec.last != DEFAULT else []
+    return [("from", iso(spec.from_ms)), ("to", iso(spec.to_ms))]
 
 
-def _range_of(query: Mapping[str, str]) -> tuple[Asked, list[str]]:
+def _range_of(query: Mapping[str, str]) -> tuple[RangeSpec, list[str]]:
     try:
         if "from" in query or "to" in query:
             return fixed(moment_ms(query.get("from", "")), moment_ms(query.get("to", ""))), []
         last = query.get("last", DEFAULT)
         last_ms(last)
-        return Asked(last), []
+        return RangeSpec(last), []
     except ValueError as error:
-        return Asked(), [f"the range of this link can't be read ({str(error)[:120]}); this is the last {DEFAULT}"]
+        return RangeSpec(), [f"the range of this link can't be read ({str(error)[:120]}); this is the last {DEFAULT}"]

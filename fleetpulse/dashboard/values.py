@@ -91,7 +91,7 @@ def clean(value: object) -> str:
 
 
 def middle(value: object) -> str:
-    """Anybody's id for a narrow cell: its beginning and its end, which tell one from another."""
+    """Anybody's id for a narrow cell: its beginning and its end, which differ between ids."""
     text = clean(value)
     return text if len(text) <= 18 else f"{text[:6]}…{text[-10:]}"
 

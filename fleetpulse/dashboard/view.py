@@ -1,4 +1,4 @@
-"""One open page: its state in the address, its questions, its notices. What every page is given to work with."""
+"""One open page: its state in the address, its queries, its notices. What every page is given to work with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nicegui import ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
-from fleetpulse.dashboard.time_range import Asked, TimeRange, fixed
+from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed
 from fleetpulse.dashboard.url_state import UrlState
 from fleetpulse.queries.dashboard import Value, query
 from fleetpulse.sql.database import Answer
@@ -67,7 +67,7 @@ class View:
         self.palette: Palette = DARK if dark else LIGHT
         self.dark = dark
         self._now_ms = now_ms
-        self.range: TimeRange = state.asked.at(now_ms())
+        self.range: TimeRange = state.range_spec.at(now_ms())
         self._refresh: Refresh | None = None
         self._running: asyncio.Task[None] | None = None
         self._again = False
@@ -85,7 +85,7 @@ class View:
         return self.state.filters.get(name, "")
 
     def option(self, name: str) -> str:
-        """What the page was told, or the default."""
+        """The option as the address has it, or the default."""
         return self.state.options[name]
 
     def choice(self, name: str, known: Any) -> str:
@@ -109,9 +109,9 @@ class View:
         (found,) = (await self.ask("covered", grain_ms=grain_ms)).records()
         return found["covered_ms"] / 1_000 or None
 
-    async def gather(self, *asked: Awaitable[Answer]) -> list[Answer]:
-        """Answers to several questions asked at once, in order; the first failure is raised."""
-        return list(await asyncio.gather(*asked))
+    async def gather(self, *queries: Awaitable[Answer]) -> list[Answer]:
+        """Answers to several queries sent at once, in order; the first failure is raised."""
+        return list(await asyncio.gather(*queries))
 
     def open(self, address: str) -> None:
         """Go to another page, by an address that ``link`` made."""
@@ -128,7 +128,7 @@ class View:
 
     def whole_buckets(self, name: str, rows: list[dict[str, Any]], at: str = "at_ms") -> list[dict[str, Any]]:
         """The rows without the last point, when it is not over yet: a rate of half a minute would look like a fall."""
-        if self.state.asked.last is None:
+        if self.state.range_spec.last is None:
             return rows
         most_ms = self.range.to_ms - self.bucket_ms(name) - SETTLED_MS
         return [row for row in rows if row[at] <= most_ms]
@@ -140,15 +140,15 @@ class View:
     def zoom(self, from_ms: int, to_ms: int) -> None:
         """Look at this stretch: into the address, and ask again."""
         try:
-            asked = fixed(from_ms, to_ms)
+            spec = fixed(from_ms, to_ms)
         except ValueError as error:
             self.on_notice(str(error))
             return
-        self._become(UrlState(asked, False, self.state.filters, self.state.options))
+        self._become(UrlState(spec, False, self.state.filters, self.state.options))
 
     def link(self, path: str, **values: str) -> str:
         """Address of another page over the same range."""
-        kept = UrlState(self.state.asked, self.state.live).query()
+        kept = UrlState(self.state.range_spec, self.state.live).query()
         own = urlencode({name: value for name, value in values.items() if value})
         query_part = "&".join(part for part in (kept, own) if part)
         return f"{path}?{query_part}" if query_part else path
@@ -209,7 +209,7 @@ class View:
                 _log.exception("dashboard page failed, please report it", extra={"page": self.path})
             self._logged = repr(error)
             self.failed = False
-            self.on_notice("This page met a defect of the dashboard; its log says which.")
+            self.on_notice("This page met a defect of the dashboard; see the log of fleetpulse dashboard.")
         else:
             self.failed = False
             self._logged = ""
@@ -219,8 +219,8 @@ class View:
 
     async def _range_now(self) -> TimeRange:
         """The range at this moment; one that nobody chose begins with the first event."""
-        span = self.state.asked.at(self._now_ms())
-        return await self.data.since_first_event(span) if self.state.asked == Asked() else span
+        span = self.state.range_spec.at(self._now_ms())
+        return await self.data.since_first_event(span) if self.state.range_spec == RangeSpec() else span
 
 
 def wall_ms() -> int:

@@ -90,7 +90,7 @@ class Rig:
         """A page of its own."""
         page = self.looks[look].new_page()
         page.set_default_timeout(1_000 * PATIENCE_S)
-        page.on("console", lambda told: self._complained(told.type, told.text))
+        page.on("console", lambda message: self._complained(message.type, message.text))
         page.on("pageerror", lambda error: self._complained("error", str(error)))
         try:
             yield page
@@ -102,7 +102,7 @@ class Rig:
             self.seen.append(f"{kind}: {text}")
 
     def open(self, page: Page, path: str) -> None:
-        """Open a page and wait until its figures are there."""
+        """Open a page and wait until its numbers are there."""
         page.goto(self.address + path)
         settled(page)
 
@@ -125,7 +125,7 @@ class Rig:
 
 
 def settled(page: Page) -> None:
-    """Wait until the page is connected and nothing is being asked."""
+    """Wait until the page is connected and no query runs."""
     page.wait_for_function("() => window.socket && window.socket.connected")
     page.wait_for_function("() => !document.querySelector('.fp-busy.on')")
 
@@ -136,7 +136,7 @@ def address_of(port: int) -> str:
 
 
 def environment(config: Config) -> dict[str, str]:
-    """What tells a process which stack is meant."""
+    """Variables that name the stack to a process."""
     return {"FLEETPULSE_DATA_DIR": str(config.data_dir)}
 
 
@@ -200,7 +200,7 @@ def _summed(config: Config) -> bool:
 
 
 def _history(config: Config, now_ms: int) -> None:
-    """An hour of a small fleet, names that nobody should have, refused records, bills, alerts."""
+    """An hour of a small fleet, names that nobody should have, rejected records, bills, alerts."""
     database = SinkDatabase(config.clickhouse)
     try:
         until_ms = now_ms - now_ms % MINUTE_MS - 2 * MINUTE_MS

@@ -30,17 +30,17 @@ def test_every_query_of_books_and_bills_has_something_to_read(
     with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
         draw(database, sums(FLEET, Span(to_ms - 2 * HOUR_MS, to_ms)), lambda _what: None)
 
-    def asked(name: str) -> list[dict[str, Any]]:
+    def answer(name: str) -> list[dict[str, Any]]:
         given = {"from_ms": to_ms - 2 * HOUR_MS, "to_ms": to_ms, "bucket_ms": MINUTE_MS}
         found = query(name)
         bound = found.values({**dict.fromkeys(("region", "tenant", "model"), ""), **given}, 2 * HOUR_MS)
         return list(clickhouse.query(found.sql, bound).named_results())
 
     assert clickhouse.command("SELECT count() FROM books FINAL") == 60 * 12 * 3 * len(BOOKED)
-    assert asked("cost_total")[0]["bills"] == 6 * 120
-    assert {row["tenant"] for row in asked("cost_tenants")} == {"a", "b", "c"}
-    assert {row["model"] for row in asked("cost_models")} == {"m", "n"}
-    assert len(asked("cost_idle_hosts")) == 6
-    assert {row["what"] for row in asked("cost_over_time")} == {"request", "failed", "__wasted__"}
-    assert {row["topic"] for row in asked("pipeline_topics")} == set(BOOKED)
-    assert len(asked("pipeline_over_time")) == 120 * len(BOOKED)
+    assert answer("cost_total")[0]["bills"] == 6 * 120
+    assert {row["tenant"] for row in answer("cost_tenants")} == {"a", "b", "c"}
+    assert {row["model"] for row in answer("cost_models")} == {"m", "n"}
+    assert len(answer("cost_idle_hosts")) == 6
+    assert {row["what"] for row in answer("cost_over_time")} == {"request", "failed", "__wasted__"}
+    assert {row["topic"] for row in answer("pipeline_topics")} == set(BOOKED)
+    assert len(answer("pipeline_over_time")) == 120 * len(BOOKED)

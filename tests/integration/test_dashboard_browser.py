@@ -111,7 +111,7 @@ def pwned(page: Page) -> Any:
 
 @pytest.mark.parametrize("look", SIZES)
 def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig, look: str) -> None:
-    """Light, dark and on a phone: figures, a quiet console, no grave finding of axe-core, nothing wider than the
+    """Light, dark and on a phone: numbers, a quiet console, no grave finding of axe-core, nothing wider than the
     screen; a screenshot of each is kept."""
     running.seen.clear()
     grave: dict[str, list[tuple[str, str]]] = {}
@@ -133,14 +133,14 @@ def test_every_page_shows_data_without_complaints_and_is_accessible(running: Rig
     assert running.seen == []
 
 
-def test_a_page_comes_with_its_first_figures(running: Rig) -> None:
+def test_a_page_comes_with_its_first_numbers(running: Rig) -> None:
     """What is answered at once stands in the page itself, before any script of it runs."""
 
-    def figures() -> bool:
+    def numbers() -> bool:
         with urllib.request.urlopen(f"{address_of(running.port)}/fleet?last=2h", timeout=PATIENCE_S) as answer:
             return "16 GPUs on 2 hosts" in answer.read().decode()
 
-    eventually(figures, PATIENCE_S, "figures in the page's own text")
+    eventually(numbers, PATIENCE_S, "numbers in the page's own text")
 
 
 def test_an_unknown_address_has_the_way_back(running: Rig, page: Page) -> None:
@@ -191,25 +191,25 @@ def test_a_stretch_marked_in_a_chart_becomes_the_range(running: Rig, page: Page)
 
 
 def test_the_map_of_gpus_is_reached_by_mouse_and_by_keys(running: Rig, page: Page) -> None:
-    """Every GPU has a cell of its colour. The one under the mouse or chosen by arrow keys is told of; a click or Enter
-    opens it."""
+    """Every GPU has a cell of its colour. The one under the mouse or chosen by arrow keys is described; a click or
+    Enter opens it."""
     running.open(page, "/fleet?last=2h")
     area = page.get_by_role("application", name="Heat map of all GPUs")
-    told = area.get_by_role("status")
+    tip = area.get_by_role("status")
     expect(page.locator(".fp-map[data-drawn='16']")).to_be_visible()
     box = area.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 2.5 / 8 * box["height"])
-    expect(told).to_contain_text("host-0001 · GPU-0000000a")
-    expect(told).to_contain_text("engine host-0001-engine-0")
+    expect(tip).to_contain_text("host-0001 · GPU-0000000a")
+    expect(tip).to_contain_text("engine host-0001-engine-0")
     colours = page.evaluate(_COLOURS)
 
     area.focus()
     for key in ("ArrowLeft", "ArrowDown", "ArrowDown"):
         page.keyboard.press(key)
-    expect(told).to_contain_text("host-0000 · GPU-00000004")
+    expect(tip).to_contain_text("host-0000 · GPU-00000004")
     page.keyboard.press("Escape")
-    expect(told).to_be_hidden()
+    expect(tip).to_be_hidden()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -232,7 +232,7 @@ def test_the_console_refuses_to_write_and_to_reach_out(running: Rig, page: Page)
         for statement in (f"SELECT {number} AS allowed_{number}", sql):
             page.get_by_label("SQL", exact=True).fill(statement)
             page.get_by_role("button", name="Run").click()
-            if statement is not sql:  # what was refused before is gone
+            if statement is not sql:  # what was rejected before is gone
                 expect(answer.locator("th", has_text=f"allowed_{number}")).to_be_visible()
                 expect(refusal).to_be_hidden()
         expect(refusal).to_be_visible()
@@ -250,9 +250,9 @@ def test_the_console_answers_and_writes_files(running: Rig, page: Page) -> None:
 
     expect(page.get_by_text("1,000 rows in")).to_be_visible()
     expect(page.locator("th", has_text="<b>x")).to_be_visible()
-    with page.expect_download() as told:
+    with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
-    lines = Path(told.value.path()).read_text().splitlines()
+    lines = Path(download.value.path()).read_text().splitlines()
     assert (len(lines), lines[0]) == (5_001, '"n","<b>x"')
 
 
@@ -316,11 +316,11 @@ def test_a_fault_and_its_alert_are_seen_soon_and_a_silence_takes_the_alert_away(
     assert max(fault_s, alert_s) < SEEN_WITHIN_S
 
 
-def test_what_waits_in_kafka_is_told_by_job_and_topic(running: Rig, page: Page) -> None:
+def test_consumer_lag_is_shown_by_job_and_topic(running: Rig, page: Page) -> None:
     """As the consumer groups' offsets say."""
     running.open(page, "/pipeline?last=15m")
 
-    expect(row(page, "Waiting in Kafka", "windows").first).to_be_visible()
+    expect(row(page, "Consumer lag", "windows").first).to_be_visible()
 
 
 def test_an_outage_of_the_database_is_said_and_passes(running: Rig, page: Page) -> None:

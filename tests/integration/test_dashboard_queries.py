@@ -213,11 +213,11 @@ async def test_a_query_that_brings_too_much_is_stopped(data: Data) -> None:
         await data.sql(found.sql, {}, found.settings())
 
 
-async def test_what_clickhouse_refuses_is_told_in_its_first_line(data: Data) -> None:
+async def test_what_clickhouse_rejects_is_reported_by_its_first_line(data: Data) -> None:
     """And is no reason to try again."""
-    with pytest.raises(FleetpulseError, match="ClickHouse refused this") as refused:
+    with pytest.raises(FleetpulseError, match="ClickHouse rejected this") as rejected:
         await data.sql("SELECT nothing_like_this", {}, {})
-    assert not refused.value.retriable
+    assert not rejected.value.retriable
 
 
 async def test_the_dashboard_comes_back_with_clickhouse(

@@ -32,7 +32,7 @@ LEFT_OUT = {
     "fleetpulse chaos --kills 100 --seed 1": "minutes; test_pipeline.py runs ten kills",
 }
 SERVES = {
-    "fleetpulse dashboard": "the dashboard begins",
+    "fleetpulse dashboard": "dashboard starting",
     "fleetpulse agent": "receiver listening",
     "fleetpulse proxy --upstream http://127.0.0.1:8000": "proxy is up",
     "fleetpulse jobs all": "jobs run",

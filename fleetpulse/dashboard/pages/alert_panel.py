@@ -1,4 +1,4 @@
-"""One alert in full: figures, evidence, what else the same cause did, its transitions, and the silence of it."""
+"""One alert in full: its labels, evidence, related alerts and transitions, and silencing it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from fleetpulse.alerts.view import lines_of, moment
-from fleetpulse.dashboard.alert_evidence import Told, tables
+from fleetpulse.dashboard.alert_evidence import EvidenceTable, tables
 from fleetpulse.dashboard.parts import Panel, button, choices, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
@@ -32,33 +32,33 @@ Silence = Callable[[str, int, str], None]
 
 
 def facts(alert: Alert) -> list[tuple[str, str]]:
-    """What is said of an alert above its evidence: (what, value)."""
+    """(label, value) pairs shown above the evidence."""
     lines = [(what, str(value)) for what, value in lines_of(alert) if not what.startswith("evidence")]
     return [(what, value) for what, value in lines if what not in ("summary", *_IN_FULL)]
 
 
-def members(alert: Alert) -> Told:
-    """What else the same cause did."""
+def members(alert: Alert) -> EvidenceTable:
+    """The other alerts that the same cause opened."""
     rows = tuple(
         (
             clean(one.severity),
             clean(one.summary or one.rule),
             clean(one.rule),
             str(moment(one.since_ms)),
-            moment(one.until_ms) or "goes on",
+            moment(one.until_ms) or "ongoing",
         )
         for one in alert.members
     )
-    return Told("What else the same cause did", ("severity", "what", "rule", "since (UTC)", "until (UTC)"), rows)
+    return EvidenceTable("Same cause", ("severity", "what", "rule", "since (UTC)", "until (UTC)"), rows)
 
 
-def transitions(rows: Sequence[Mapping[str, Any]]) -> Told:
-    """What was told of it, the newest first."""
+def transitions(rows: Sequence[Mapping[str, Any]]) -> EvidenceTable:
+    """Transitions of the alert, the newest first."""
     cells = tuple(
         (f"{moment(row['at_ms'])}", str(row["transition"]), clean(row["severity"]), clean(row["summary"]))
         for row in rows
     )
-    return Told("Transitions", ("at (UTC)", "transition", "severity", "what"), cells)
+    return EvidenceTable("Transitions", ("at (UTC)", "transition", "severity", "what"), cells)
 
 
 class AlertPanel:
@@ -89,7 +89,7 @@ class AlertPanel:
                     "input", id="silence-reason", placeholder="for whoever looks", maxlength=str(REASON_CHARS_MAX)
                 )
                 reason.on("change", lambda event: self._because(event.args), js_handler=_VALUE)
-            button("Silence", self._told, "notifications_off", "primary")
+            button("Silence", self._send_silence, "notifications_off", "primary")
         self._answer = tag("p", "fp-muted", text="", role="status")
 
     def _choose(self, name: str) -> None:
@@ -98,12 +98,12 @@ class AlertPanel:
     def _because(self, text: Any) -> None:
         self._reason = str(text)[:REASON_CHARS_MAX]
 
-    def _told(self) -> None:
-        self.answer("telling the alert job …", bad=False)
+    def _send_silence(self) -> None:
+        self.answer("sending the silence to the alert job …", bad=False)
         self._silence(self._fingerprint, DURATIONS[self._for][1], self._reason)
 
     def answer(self, text: str, *, bad: bool) -> None:
-        """What became of the silence."""
+        """Show the result of silencing."""
         self._answer.classes(replace="fp-bad" if bad else "fp-muted")
         set_text(self._answer, text)
 
@@ -126,8 +126,8 @@ class AlertPanel:
         with self._content:
             _list(facts(alert))
             with tag("div", "fp-grid"):
-                for told in (*tables(alert.evidence), members(alert), transitions(rows)):
-                    _table(self._view, told)
+                for table in (*tables(alert.evidence), members(alert), transitions(rows)):
+                    _table(self._view, table)
             _whole(rows[0]["record"])
 
 
@@ -147,24 +147,24 @@ def _list(lines: Sequence[tuple[str, str]]) -> None:
             tag("dd", "", lines_of_it, style="margin:0;white-space:pre-line;overflow-wrap:anywhere")
 
 
-def _table(view: View, told: Told) -> None:
-    if not told.rows:
+def _table(view: View, table: EvidenceTable) -> None:
+    if not table.rows:
         return
-    wide = "c6" if len(told.columns) <= 2 else ""
+    wide = "c6" if len(table.columns) <= 2 else ""
     with tag("div", wide):
-        tag("h3", "fp-muted", told.title, style=_HEAD)
+        tag("h3", "fp-muted", table.title, style=_HEAD)
         with (
-            tag("div", style="overflow-x:auto", tabindex="0", role="region", aria_label=told.title),
+            tag("div", style="overflow-x:auto", tabindex="0", role="region", aria_label=table.title),
             tag("table", "fp-plain", style="border-collapse:collapse;width:100%;font-size:12px"),
         ):
-            if any(told.columns):
+            if any(table.columns):
                 with tag("thead"), tag("tr"):
-                    for name in told.columns:
+                    for name in table.columns:
                         tag("th", "fp-muted", name, scope="col", style=f"{_CELL};font-weight:550")
             with tag("tbody"):
-                for row in told.rows:
+                for row in table.rows:
                     with tag("tr"):
-                        for name, cell in zip(told.columns, row, strict=True):
+                        for name, cell in zip(table.columns, row, strict=True):
                             _cell(view, name, cell)
 
 

@@ -1,4 +1,4 @@
-"""*Alerts*: what is wrong now, what was, one alert with all its evidence, and silences."""
+"""*Alerts*: open alerts, history, one alert with all its evidence, and silences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, MINUTE_MS
 
 KEPT_MS = 60 * DAY_MS
-"""An alert that is open is told again now and then; one of which nothing was heard for so long is over."""
+"""An open alert is published again now and then; one without any record for this long counts as over."""
 BARS_MAX = 40
 _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))
 MOODS = {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}
@@ -30,7 +30,7 @@ SILENCED = {"no": "active", "yes": "silenced", "all": "all"}
 
 
 def silence_of(fingerprint: str, now_ms: int, last_ms: int, reason: str) -> Command:
-    """The command that silences one alert from now on; ``ConfigError`` for one that the alert job would refuse."""
+    """The command that silences one alert from now on; ``ConfigError`` for one that the alert job would reject."""
     name = f"s-{secrets.token_hex(4)}"
     return checked(Command("mute", name, {"fingerprint": fingerprint}, now_ms, now_ms + last_ms, reason, "dashboard"))
 
@@ -50,7 +50,7 @@ def bar_ms(span_ms: int) -> int:
 
 
 def build(view: View) -> Refresh:
-    """Figures, one alert when it was chosen, the open ones, history."""
+    """Counts, the chosen alert, open alerts, history."""
     ui.add_css(_CSS)
     return _Alerts(view).refresh
 
@@ -70,7 +70,7 @@ class _Alerts:
         with self._open_panel.body.classes(_WRAPPED):
             self._open = Table(self._open_columns(), "Open alerts")
         with grid():
-            self._history_panel = Panel("History", "alerts that were told of in this range", "c8")
+            self._history_panel = Panel("History", "alerts with a transition in this range", "c8")
             with self._history_panel.body.classes(_WRAPPED):
                 self._history = Table(self._history_columns(), "Alerts of this range", page_rows=10)
             self._bars_panel = Panel("Opened", "by severity", "c4")
@@ -98,7 +98,7 @@ class _Alerts:
             Column("worst", "Worst", mood=lambda row: MOODS.get(str(row["worst"]), "fp-pill fp-muted")),
             Column("said", "What", href=self._link),
             Column("lasted_ms", "Lasted", text=lambda ms: "open" if ms is None else ago(max(1_000, ms)), right=True),
-            Column("transitions", "Told", right=True),
+            Column("transitions", "Transitions", right=True),
         ]
 
     async def refresh(self) -> None:
@@ -111,20 +111,20 @@ class _Alerts:
             view.ask("alerts_over_time", bucket_ms=bar_ms(view.range.span_ms)),
         )
         records = waiting.records()
-        self._show_figures(records, len(history.rows))
+        self._show_stats(records, len(history.rows))
         self._show_open(records)
         self._show_history(history.records(), bars.records())
         if fingerprint:
             found = await view.ask("alert_transitions", fingerprint=fingerprint, kept_ms=KEPT_MS)
             self._one.show(fingerprint, found.records())
 
-    def _show_figures(self, records: Sequence[Mapping[str, Any]], told: int) -> None:
+    def _show_stats(self, records: Sequence[Mapping[str, Any]], transitioned: int) -> None:
         active = [row for row in records if not row["muted"]]
         for severity, mood in (("critical", "bad"), ("warning", "warn"), ("info", "")):
             count = sum(row["severity"] == severity for row in active)
             self._stats.show(severity, f"{count:,}", "open and not silenced", mood if count else "good")
         self._stats.show("silenced", f"{len(records) - len(active):,}", "open, nobody is notified")
-        self._stats.show("opened", f"{told:,}", "told of in this range")
+        self._stats.show("opened", f"{transitioned:,}", "with a transition in range")
 
     def _show_open(self, records: Sequence[Mapping[str, Any]]) -> None:
         wanted = self._view.choice("silenced", SILENCED)
@@ -160,9 +160,9 @@ class _Alerts:
         self._bars.show(chart)
 
     def _silence(self, fingerprint: str, last_ms: int, reason: str) -> None:
-        background_tasks.create(self._tell(fingerprint, last_ms, reason))
+        background_tasks.create(self._publish_silence(fingerprint, last_ms, reason))
 
-    async def _tell(self, fingerprint: str, last_ms: int, reason: str) -> None:
+    async def _publish_silence(self, fingerprint: str, last_ms: int, reason: str) -> None:
         try:
             command = silence_of(fingerprint, wall_ms(), last_ms, reason)
             await publish(load().kafka, command)
@@ -189,7 +189,7 @@ PAGE = PageSpec(
     path="/alerts",
     title="Alerts",
     icon="notifications",
-    about="What is wrong now, what was, and what it was concluded from",
+    about="Open and past alerts, their evidence, silences",
     build=build,
     filters=("cluster", "host", "model", "tenant"),
     options={"alert": "", "silenced": "no"},

@@ -82,7 +82,7 @@ def _between(stands: Standing) -> str:
 
 
 def build(view: View) -> Refresh:
-    """Figures, what money went to, models, tenants, idle GPUs, budgets."""
+    """Totals, the split, models, tenants, idle GPUs, budgets."""
     return _Cost(view).refresh
 
 
@@ -141,7 +141,7 @@ class _Cost:
             view.ask("cost_tenants"),
         )
         billed_ms = width_ms * len({row["at_ms"] for row in parts.records()})
-        self._show_figures(total, min(billed_ms, view.range.span_ms))
+        self._show_stats(total, min(billed_ms, view.range.span_ms))
         self._show_split(parts.records(), width_ms)
         self._fill(self._models_panel, self._models, models.records(), "No model has a bill in this range")
         self._fill(self._idle_panel, self._idle, idle.records(), "Nothing stood idle in this range")
@@ -164,7 +164,7 @@ class _Cost:
         else:
             panel.empty(none)
 
-    def _show_figures(self, total: Mapping[str, Any], billed_ms: int) -> None:
+    def _show_stats(self, total: Mapping[str, Any], billed_ms: int) -> None:
         show, bill = self._stats.show, total["total"]
         hours = billed_ms / HOUR_MS
         show("total", dollars(bill), f"{_hours(total['gpu_time_ms'])} GPU hours")

@@ -1,4 +1,4 @@
-"""*Fleet*: every GPU at a glance, which do not report or are throttled, and how the whole went over the range."""
+"""*Fleet*: every GPU at a glance, which do not report or are throttled, and totals over the range."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.fleet_health import MISSING_MS, Health, health_of, verdict_text
 from fleetpulse.dashboard.gpu_map import GpuMap
 from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
-from fleetpulse.dashboard.heat_map import heat_map, told
+from fleetpulse.dashboard.heat_map import description, heat_map
 from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
 from fleetpulse.dashboard.time_range import TimeRange
@@ -20,13 +20,13 @@ from fleetpulse.sql.database import Answer
 from schemas.limits import MINUTE_MS
 
 NOW_MS = 60_000
-"""The map shows the last minute of the range, as it is now; the other figures are of the whole range."""
+"""The map shows the last minute of the range, as it is now; the other numbers are of the whole range."""
 _WORST_MAX = 200
 MAP_LABEL = "Heat map of all GPUs: arrow keys choose one, Enter opens it. The table of worst GPUs says the same."
 
 
 def build(view: View) -> Refresh:
-    """Figures, the map, lines over time, the worst GPUs, what happened."""
+    """Counts, the map, lines over time, the worst GPUs, faults."""
     return _Fleet(view).refresh
 
 
@@ -39,7 +39,7 @@ class _Fleet:
             {
                 "gpus": "GPUs reporting",
                 "missing": "Not reporting",
-                "held": "Throttled",
+                "throttled": "Throttled",
                 "busy": "Utilization",
                 "power": "Power",
                 "faults": "Faults",
@@ -53,7 +53,7 @@ class _Fleet:
             stretch = {"now": "last minute", "range": "whole range"}
             choices("Mean of", stretch, view.choice("over", stretch), lambda value: view.set(over=value))
         with self._map_panel.body:
-            self._map = GpuMap(MAP_LABEL, self._told_of, self._open_gpu)
+            self._map = GpuMap(MAP_LABEL, self._describe, self._open_gpu)
         with grid():
             self._busy_panel = Panel("Utilization, memory, throttled", "mean of all GPUs", "c6")
             with self._busy_panel.body:
@@ -92,33 +92,33 @@ class _Fleet:
     def _open_gpu(self, number: int) -> None:
         self._view.open(self._gpu_link(self._health.gpus[number]))
 
-    def _told_of(self, number: int) -> list[str]:
-        return told(self._health.gpus[number], GPU_METRICS[self._view.choice("metric", GPU_METRICS)])
+    def _describe(self, number: int) -> list[str]:
+        return description(self._health.gpus[number], GPU_METRICS[self._view.choice("metric", GPU_METRICS)])
 
     async def refresh(self) -> None:
         """Ask and show."""
         view = self._view
         metric = GPU_METRICS[view.choice("metric", GPU_METRICS)]
-        asked = {"total": metric.total, "known": metric.known}
+        value = {"total": metric.total, "known": metric.known}
         now = view.range.end(NOW_MS) if view.option("over") != "range" else view.range
         known, shown, series, faults = await view.gather(
-            view.ask("fleet_gpus", **asked),
-            view.ask_over(now, "fleet_gpus", **asked),
+            view.ask("fleet_gpus", **value),
+            view.ask_over(now, "fleet_gpus", **value),
             view.ask("fleet_over_time"),
             view.ask("gpu_faults", gpu_uuid=""),
         )
-        if known.rows and not shown.rows:  # the pipeline is behind: its last minute is shown, and the hint says so
-            shown = await view.ask_over(last_heard(known.records(), now), "fleet_gpus", **asked)
+        if known.rows and not shown.rows:  # the pipeline lags: its last minute is shown, and the hint says so
+            shown = await view.ask_over(last_reported(known.records(), now), "fleet_gpus", **value)
         heavy = (known, shown, series)
-        if not all(map(operator.is_, heavy, self._heavy)):  # live mode asks more often than these are counted again
+        if not all(map(operator.is_, heavy, self._heavy)):  # live mode queries more often than these are counted again
             self._heavy = heavy
             self._health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
             self._show_map(self._health)
             self._show_lines(series.records())
             self._show_worst(self._health)
-        told = faults.records()
-        self._show_figures(self._health, series.records(), told[0]["faults"] if told else 0)
-        self._show_faults(told)
+        events = faults.records()
+        self._show_stats(self._health, series.records(), events[0]["faults"] if events else 0)
+        self._show_faults(events)
 
     def _show_map(self, health: Health) -> None:
         if not health.gpus:
@@ -134,12 +134,12 @@ class _Fleet:
         self._map_panel.show()
         self._map.show(heat_map(health.gpus, metric, self._view.palette))
 
-    def _show_figures(self, health: Health, series: Sequence[Mapping[str, Any]], faults: int) -> None:
+    def _show_stats(self, health: Health, series: Sequence[Mapping[str, Any]], faults: int) -> None:
         show = self._stats.show
         last = series[-2] if len(series) > 1 else series[-1] if series else {}
         show("gpus", f"{health.reporting:,}", f"of {len(health.gpus):,} in this range")
         show("missing", f"{health.missing:,}", "silent for 30 s", "bad" if health.missing else "good")
-        show("held", f"{health.held:,}", "by heat or power", "warn" if health.held else "good")
+        show("throttled", f"{health.throttled:,}", "by heat or power", "warn" if health.throttled else "good")
         show("busy", percent(last.get("busy")), f"memory {percent(last.get('memory'))}")
         energy_j = sum(row["energy_j"] or 0 for row in series) if series else None
         show("power", watts(last.get("power_w")), f"{energy(energy_j)} in this range")
@@ -176,8 +176,8 @@ class _Fleet:
             self._faults_panel.empty("No faults in this range", "XIDs, ECC errors and lost GPUs would stand here.")
 
 
-def last_heard(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRange:
-    """The last minute in which any of these GPUs was heard of, by whole minutes; ``now`` when that is not earlier."""
+def last_reported(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRange:
+    """The last minute in which any of these GPUs reported, by whole minutes; ``now`` when that is not earlier."""
     newest_ms = max(int(row["heard_ms"]) for row in known)
     end_ms = min(now.to_ms, newest_ms - newest_ms % MINUTE_MS + MINUTE_MS)
     return TimeRange(end_ms - NOW_MS, end_ms)

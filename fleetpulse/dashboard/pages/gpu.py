@@ -87,7 +87,7 @@ class _OneGpu:
                 panel = Panel(title, _HINTS.get(title, ""), "c6")
                 with panel.body:
                     self._charts[title] = panel, Chart(view, f"{title} over time", 160)
-            self._events_panel = Panel("What happened to it", "newest first")
+            self._events_panel = Panel("Events", "newest first")
             with self._events_panel.body:
                 self._events = Table(_event_columns(), "Events of this GPU", page_rows=10)
         self._requests_panel = Panel("Requests it served", f"the newest {REQUESTS_SHOWN} of its engine")
@@ -105,24 +105,29 @@ class _OneGpu:
             view.ask("gpu_faults", gpu_uuid=gpu),
         )
         rows, known = signals.records(), who.records()
-        self._show_figures(gpu, known, rows)
+        self._show_stats(gpu, known, rows)
         self._show_signals(rows, events.records())
         self._show_events(events.records())
         await self._show_requests(known)
 
-    def _show_figures(self, gpu: str, known: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
+    def _show_stats(self, gpu: str, known: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
         first: Mapping[str, Any] = known[0] if known else {}
         last: Mapping[str, Any] = rows[-1] if rows else {}
-        heard = ago(max(0, self._view.range.to_ms - first["heard_ms"])) if first else "never"
+        last_seen = ago(max(0, self._view.range.to_ms - first["heard_ms"])) if first else "never"
         show = self._stats.show
         show("what", clean(gpu).removeprefix("GPU-")[:8], clean(first.get("gpu_model")))
-        show("where", clean(first.get("host")), f"{clean(first.get('cluster'))} · last seen {heard}")
+        show("where", clean(first.get("host")), f"{clean(first.get('cluster'))} · last seen {last_seen}")
         show("engine", clean(first.get("engine_id")), clean(first.get("workload")))
         show("busy", percent(last.get("busy")), f"tensor cores {percent(last.get('tensor_active'))}")
         show("memory", size(last.get("memory_used_bytes")), f"of {size(last.get('memory_total_bytes'))}")
         show("power", watts(last.get("power_w")), f"limit {watts(last.get('power_limit_w'))}")
-        held = last.get("throttled")
-        show("heat", f"{short(last.get('temperature_c'))} °C", f"throttled {percent(held)}", "warn" if held else "")
+        throttled = last.get("throttled")
+        show(
+            "heat",
+            f"{short(last.get('temperature_c'))} °C",
+            f"throttled {percent(throttled)}",
+            "warn" if throttled else "",
+        )
 
     def _show_signals(self, rows: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
@@ -130,11 +135,13 @@ class _OneGpu:
         marks = [(row["at_ms"], clean(row["kind"])) for row in serious]
         for title, unit, columns in SIGNALS:
             panel, chart = self._charts[title]
-            told = {name: column for name, column in columns.items() if any(row[column] is not None for row in rows)}
-            if not told:
+            reported = {
+                name: column for name, column in columns.items() if any(row[column] is not None for row in rows)
+            }
+            if not reported:
                 panel.empty("Not reported in this range", "" if rows else "Choose a longer range.")
                 continue
-            lines = [Line(name, [(row["at_ms"], row[column]) for row in rows]) for name, column in told.items()]
+            lines = [Line(name, [(row["at_ms"], row[column]) for row in rows]) for name, column in reported.items()]
             panel.show()
             chart.show(over_time(lines, view.range, view.palette, unit, marks=marks))
 

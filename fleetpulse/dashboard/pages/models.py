@@ -31,7 +31,7 @@ _PERCENTILES = ("p50", "p95", "p99")
 
 
 def build(view: View) -> Refresh:
-    """Figures, four latencies, throughput, errors, goodput, the models."""
+    """Counts, four latencies, throughput, errors, goodput, the models."""
     return _Models(view).refresh
 
 
@@ -85,7 +85,7 @@ class _Models:
         return self._view.link("/models", model=str(row["model"]))
 
     async def refresh(self) -> None:
-        """Ask for everything at once; each part shows itself as soon as it is answered."""
+        """Query everything at once; each part shows itself as soon as it is answered."""
         parts = [self._ask_flow(), self._ask_errors(), self._ask_models(), self._ask_goodput()]
         await asyncio.gather(*(self._ask_latency(bins) for bins in LATENCIES), *parts)
 
@@ -113,10 +113,10 @@ class _Models:
 
     async def _ask_flow(self) -> None:
         answer, covered_s = await asyncio.gather(self._view.ask("requests_over_time"), self._view.covered_s())
-        self._show_figures(answer.records(), covered_s)
+        self._show_stats(answer.records(), covered_s)
         self._show_flow(answer.records())
 
-    def _show_figures(self, rows: list[dict[str, Any]], covered_s: float | None) -> None:
+    def _show_stats(self, rows: list[dict[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
         mean = covered_text(covered_s)
         failed = sum(row["failed"] for row in rows)

@@ -1,4 +1,4 @@
-"""*Pipeline*: how fresh the tables are, what waits, what became of every event, and a look at what was refused."""
+"""*Pipeline*: freshness of the tables, consumer lag, books of every event, and rejected records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from schemas.errors import UnavailableError
 BYTES_SHOWN = 2_048
 FRESH_MS, STALE_MS = 30_000, 120_000
 """Younger than the first is well, older than the second is not."""
-WAITING_MANY = 10_000
+BACKLOG_MANY = 10_000
 LAG_RECORDS_MANY = Bounds().lag_records_max
-"""From here on the doctor finds fault, too."""
+"""The doctor warns from here on, too."""
 _PLACE = re.compile(r"([a-z.]{1,40})/(\d{1,10})/(\d{1,18})/(-1|\d{1,9})")
 _LINE_BYTES = 16
 
@@ -51,7 +51,7 @@ def joined(
 
 
 def place_of(text: str) -> dict[str, str | int] | None:
-    """Parameters of the refused row that an address names as topic/partition/offset/row; None for anything else."""
+    """Parameters of the rejected row that an address names as topic/partition/offset/row; None for anything else."""
     found = _PLACE.fullmatch(text)
     if found is None:
         return None
@@ -60,7 +60,7 @@ def place_of(text: str) -> dict[str, str | int] | None:
 
 
 def place_text(row: Mapping[str, Any]) -> str:
-    """A refused row as an address names it."""
+    """A rejected row as an address names it."""
     return f"{row['topic']}/{row['partition']}/{row['offset']}/{-1 if row['row'] is None else row['row']}"
 
 
@@ -76,7 +76,7 @@ def dump(data: bytes) -> str:
 
 
 def build(view: View) -> Refresh:
-    """Figures, topics, lines over time, what was refused."""
+    """Totals, topics, lines over time, rejected records."""
     return _Pipeline(view).refresh
 
 
@@ -84,31 +84,31 @@ class _Pipeline:
     def __init__(self, view: View) -> None:
         self._view = view
         self._stats = Stats(
-            {"fresh": "Newest event", "commit": "Last commit", "rate": "Events booked", "waiting": "Waiting at edges",
+            {"fresh": "Newest event", "commit": "Last commit", "rate": "Events booked", "waiting": "Backlog at edges",
              "rejected": "Rejected", "shed": "Shed"}
         )  # fmt: skip
         self._topics_panel = Panel("By source topic", "books of this range; fleetpulse reconcile proves them")
         with self._topics_panel.body:
             self._topics = Table(_TOPICS, "Books by source topic")
-        self._lag_panel = Panel("Waiting in Kafka", "records that a job has not committed, now")
+        self._lag_panel = Panel("Consumer lag", "records that a job has not committed, now")
         with self._lag_panel.body:
-            self._lag = Table(_LAG, "Records waiting by job and topic", page_rows=15)
+            self._lag = Table(_LAG, "Consumer lag by job and topic", page_rows=15)
         with grid():
             self._rate_panel = Panel("Events booked", "a second, by topic", "c6")
             with self._rate_panel.body:
                 self._rate = Chart(view, "Events booked a second by topic, over time", 190)
-            self._odd_panel = Panel("Not accepted", "a second: rejected, late or future, sent again", "c6")
+            self._odd_panel = Panel("Not accepted", "a second: rejected, late or future, duplicate", "c6")
             with self._odd_panel.body:
                 self._odd = Chart(view, "Events that were not accepted, a second, over time", 190)
-            self._why_panel = Panel("Why refused", "by reason", "c5")
+            self._why_panel = Panel("Why rejected", "by reason", "c5")
             with self._why_panel.body:
-                self._why = Table(_WHY, "Reasons of refusals", page_rows=10)
-            self._rows_panel = Panel("Newest refused", "follow one to see its bytes", "c7")
+                self._why = Table(_WHY, "Reasons of rejections", page_rows=10)
+            self._rows_panel = Panel("Newest rejected", "follow one to see its bytes", "c7")
             with self._rows_panel.tools:
                 known = {"": "all", **{reason: reason.replace("_", " ") for reason in REASONS}}
                 choices("Reason", known, view.choice("reason", known), lambda value: view.set(reason=value))
             with self._rows_panel.body:
-                self._rows = Table(self._row_columns(), "Newest refused records and events", page_rows=10)
+                self._rows = Table(self._row_columns(), "Newest rejected records and events", page_rows=10)
         self._bytes = _Bytes()
 
     def _row_columns(self) -> list[Column]:
@@ -141,39 +141,39 @@ class _Pipeline:
         )
         now_ms = min(view.range.to_ms, wall_ms())
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
-        self._show_figures(topics, covered_s)
+        self._show_stats(topics, covered_s)
         self._show_topics(topics)
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
-        self._show_refused(why.records(), rows.records(), now_ms)
+        self._show_rejected(why.records(), rows.records(), now_ms)
         await self._show_bytes()
         await lag
 
     async def _show_bytes(self) -> None:
-        told = self._view.option("record")
-        place = place_of(told)
-        if told and place is None:
-            self._bytes.missing("This link names no refused record")
+        named = self._view.option("record")
+        place = place_of(named)
+        if named and place is None:
+            self._bytes.missing("This link names no rejected record")
         elif place is not None:
             found = await self._view.ask("pipeline_rejected_bytes", bytes_max=BYTES_SHOWN, **place)
             records = found.records()
             if records:
                 self._bytes.show(records[0])
             else:
-                self._bytes.missing("This record was not refused in this range")
+                self._bytes.missing("This record was not rejected in this range")
 
     async def _show_lag(self) -> None:
         try:
             found = await _lag_of_groups().ask()
         except UnavailableError as error:
-            self._lag_panel.empty("What waits is known to Kafka alone", str(error))
+            self._lag_panel.empty("Consumer lag is not known", str(error))
             return
         if not found:
-            self._lag_panel.empty("Kafka has none of our topics", "fleetpulse migrate makes them.")
+            self._lag_panel.empty("Kafka has none of the topics", "fleetpulse migrate creates them.")
             return
         self._lag_panel.show()
-        self._lag.show(waiting_first(found))
+        self._lag.show(most_lag_first(found))
 
-    def _show_figures(self, topics: Sequence[Row], covered_s: float | None) -> None:
+    def _show_stats(self, topics: Sequence[Row], covered_s: float | None) -> None:
         def worst(name: str) -> int | None:
             return max((row[name] for row in topics if row[name] is not None), default=None)
 
@@ -187,9 +187,9 @@ class _Pipeline:
         show("fresh", ago(newest), f"oldest topic {ago(worst('newest_ago_ms'))}", _mood(newest))
         show("commit", ago(commit), "of the windows job", _mood(commit))
         show("rate", short(rate(booked, covered_s)), f"a second; {short(booked)} in all")
-        waiting, refused = total("waiting"), total("rejected")
-        show("waiting", short(waiting), "not acknowledged", "warn" if waiting > WAITING_MANY else "")
-        show("rejected", short(refused), "events in this range", "warn" if refused else "good")
+        waiting, rejected = total("waiting"), total("rejected")
+        show("waiting", short(waiting), "not acknowledged", "warn" if waiting > BACKLOG_MANY else "")
+        show("rejected", short(rejected), "events in this range", "warn" if rejected else "good")
         show("shed", short(total("shed")), "declared lost at edges", "bad" if total("shed") else "good")
 
     def _show_topics(self, topics: Sequence[Row]) -> None:
@@ -207,7 +207,7 @@ class _Pipeline:
             return
         width = view.bucket_ms("pipeline_over_time") / 1_000
         by_topic: dict[str, list[tuple[int, float | None]]] = {}
-        odd: dict[str, dict[int, float]] = {"rejected": {}, "untimely": {}, "resent": {}}
+        odd: dict[str, dict[int, float]] = {"rejected": {}, "untimely": {}, "duplicate": {}}
         for row in series:
             by_topic.setdefault(str(row["topic"]), []).append((row["at_ms"], row["booked"] / width))
             for name, points in odd.items():
@@ -215,21 +215,21 @@ class _Pipeline:
         self._rate_panel.show()
         self._rate.show(over_time([Line(name, points) for name, points in by_topic.items()], view.range, view.palette))
         if not any(value for points in odd.values() for value in points.values()):
-            self._odd_panel.empty("Everything was accepted", "Nothing rejected, late, future or sent again.")
+            self._odd_panel.empty("Everything was accepted", "Nothing rejected, late, future or duplicate.")
             return
         self._odd_panel.show()
-        words = {"rejected": "rejected", "untimely": "late or future", "resent": "sent again"}
+        words = {"rejected": "rejected", "untimely": "late or future", "duplicate": "duplicate"}
         lines = [Line(words[name], list(points.items())) for name, points in odd.items()]
         self._odd.show(over_time(lines, view.range, view.palette))
 
-    def _show_refused(self, why: Sequence[Row], rows: Sequence[Row], now_ms: int) -> None:
+    def _show_rejected(self, why: Sequence[Row], rows: Sequence[Row], now_ms: int) -> None:
         if not why:
-            self._why_panel.empty("Nothing was refused in this range")
+            self._why_panel.empty("Nothing was rejected in this range")
         else:
             self._why_panel.show()
             self._why.show(why)
         if not rows:
-            self._rows_panel.empty("Nothing was refused in this range", "fleetpulse rejected show looks further back.")
+            self._rows_panel.empty("Nothing was rejected in this range", "fleetpulse rejected show looks further back.")
             return
         self._rows_panel.show()
         self._rows.show(
@@ -238,19 +238,19 @@ class _Pipeline:
 
 
 class _Bytes:
-    """The bytes of one refused record."""
+    """The bytes of one rejected record."""
 
     def __init__(self) -> None:
-        self._panel = Panel("Refused record", "what was sent, as it was kept")
+        self._panel = Panel("Rejected record", "as it was received")
         with self._panel.body:
             self._said = tag("p", text="", style="overflow-wrap:anywhere")
             self._dump = tag("pre", "fp-mono", text="", tabindex="0", role="region", aria_label="Bytes")
             self._dump._props["style"] = "overflow:auto;max-height:360px;margin:0"
-        self._panel.empty("No record was chosen", "Follow one of the newest refused to see its bytes here.")
+        self._panel.empty("No record was chosen", "Follow one of the newest rejected to see its bytes here.")
 
     def missing(self, why: str) -> None:
         """Say why there are none."""
-        self._panel.empty(why, "Choose one of the newest refused above.")
+        self._panel.empty(why, "Choose one of the newest rejected above.")
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Show this one."""
@@ -272,8 +272,8 @@ def _lag_of_groups() -> LagOfGroups:
     return LagOfGroups(load().kafka)
 
 
-def waiting_first(found: Sequence[Lag]) -> list[Row]:
-    """Rows of the table: the most records first, jobs that never ran last."""
+def most_lag_first(found: Sequence[Lag]) -> list[Row]:
+    """Rows of the table: the greatest lag first, jobs that never ran last."""
     rows = sorted(found, key=lambda one: (one.records is None, -(one.records or 0)))
     return [asdict(one) for one in rows]
 
@@ -294,11 +294,11 @@ _TOPICS = [
     Column("newest_ago_ms", "Newest", text=ago, right=True),
     Column("commit_ago_ms", "Commit", text=ago, right=True),
     _count("accepted", "Accepted"),
-    _count("untimely", "Untimely"),
+    _count("untimely", "Late, future"),
     Column("rejected", "Rejected", text=short, right=True, mood=lambda row: "fp-warn" if row.get("rejected") else ""),
-    _count("duplicate", "Resent"),
+    _count("duplicate", "Duplicate"),
     _count("unidentified", "No id"),
-    _count("waiting", "Waiting"),
+    _count("waiting", "Backlog"),
     Column("shed", "Shed", text=short, right=True, mood=lambda row: "fp-bad" if row.get("shed") else ""),
 ]
 _LAG = [
@@ -306,7 +306,7 @@ _LAG = [
     Column("topic", "Topic"),
     Column(
         "records",
-        "Records behind",
+        "Consumer lag",
         text=lambda records: "never ran" if records is None else short(records),
         right=True,
         mood=lambda row: "fp-warn" if (row["records"] or 0) > LAG_RECORDS_MANY else "",
@@ -316,7 +316,7 @@ _LAG = [
 _WHY = [
     Column("reason", "Reason"),
     Column("topic", "Topic"),
-    _count("refused", "Events"),
+    _count("rejected", "Events"),
     _count("sources", "Senders"),
     Column("example", "Such as"),
 ]

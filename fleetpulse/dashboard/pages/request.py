@@ -1,4 +1,4 @@
-"""*Request*: one request, where its time went, and what its engine and its GPUs did meanwhile."""
+"""*Request*: one request, where its time went, and its engine and GPUs meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMES = ("ttft_us", "ttfo_us", "tpot_us", "e2e_us", "queue_us", "prefill_us", "
 _COUNTS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "speculative_tokens", "chunks",
            "tool_calls", "choices")  # fmt: skip
 _SIGNALS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
-    "Busy": ("share", lambda row: _scaled(row["util_gpu_pct"], 0.01)),
+    "Utilization": ("share", lambda row: _scaled(row["util_gpu_pct"], 0.01)),
     "Power": ("W", lambda row: _scaled(row["power_mw"], 1e-3)),
     "SM clock": ("MHz", lambda row: _scaled(row["clock_sm_mhz"], 1)),
     "Temperature": ("°C", lambda row: _scaled(row["temperature_c"], 1)),
@@ -30,7 +30,7 @@ _SIGNALS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
 
 
 def build(view: View) -> Refresh:
-    """The bar of phases, what was told, the engine, the GPUs."""
+    """The bar of phases, reported fields, the engine, the GPUs."""
     return _Request(view).refresh
 
 
@@ -41,13 +41,13 @@ class _Request:
         with self._time.tools:
             link_button("All requests", view.link("/requests"), "arrow_back")
         with self._time.body:
-            self._bar = Chart(view, "Phases of the request; the figures below say the same", 92, zoom=False)
+            self._bar = Chart(view, "Phases of the request; the numbers below say the same", 92, zoom=False)
         with grid():
-            self._told: list[tuple[Panel, Pairs]] = []
+            self._fields: list[tuple[Panel, Pairs]] = []
             for title in ("What it was", "How long", "How much"):
                 panel = Panel(title, classes="c4")
                 with panel.body:
-                    self._told.append((panel, Pairs()))
+                    self._fields.append((panel, Pairs()))
         with grid():
             self._engine = self._chart("Engine", "requests running and waiting")
             self._cache = self._chart("KV cache", "share of its blocks in use")
@@ -80,8 +80,8 @@ class _Request:
             self._time.show()
             self._bar.show(timeline(parts, self._view.palette))
         else:
-            self._time.empty("Nobody told how long it took")
-        (_, what), (_, long), (_, much) = self._told
+            self._time.empty("Its duration was not reported")
+        (_, what), (_, long), (_, much) = self._fields
         what.show([(_words(name), clean(request[name])) for name in _LABELS if request[name] is not None])
         long.show([(_words(name), microseconds(request[name])) for name in _TIMES])
         much.show([(_words(name), short(request[name])) for name in _COUNTS])
@@ -91,7 +91,7 @@ class _Request:
         panels = [self._engine[0], self._cache[0], *(panel for panel, _ in self._signals.values())]
         if engine is None:
             for panel in panels:
-                panel.empty("Not known", "This request did not tell which engine served it.")
+                panel.empty("Not known", "This request did not name the engine that served it.")
             return
         received = received_ms(request)
         begun_ms = request["at_ms"] if received is None else received
@@ -114,14 +114,14 @@ class _Request:
         panel, chart = self._engine
         lines = [Line(name, [(row["at_ms"], row[name]) for row in rows]) for name in ("running", "waiting")]
         _show(panel, chart, over_time(lines, span, self._view.palette, marks=marks) if rows else None)
-        told = [(row["at_ms"], _scaled(row["kv_used_ppm"], 1e-6)) for row in rows if row["kv_used_ppm"] is not None]
-        used = over_time([Line("in use", told, area=True)], span, self._view.palette, "share", marks=marks)
-        _show(*self._cache, used if told else None)
+        used = [(row["at_ms"], _scaled(row["kv_used_ppm"], 1e-6)) for row in rows if row["kv_used_ppm"] is not None]
+        options = over_time([Line("in use", used, area=True)], span, self._view.palette, "share", marks=marks)
+        _show(*self._cache, options if used else None)
 
 
 def _show(panel: Panel, chart: Chart, options: Mapping[str, Any] | None) -> None:
     if options is None:
-        panel.empty("No readings of that time", "They may have been deleted by age, or never told.")
+        panel.empty("No readings of that time", "They may be older than readings are kept, or were never reported.")
     else:
         panel.show()
         chart.show(options)

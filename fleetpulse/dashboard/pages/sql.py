@@ -1,4 +1,4 @@
-"""*SQL*: a read-only console, with everything that is asked anywhere else to begin with."""
+"""*SQL*: a read-only console, with every saved query to start from."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _Sql:
         self._fill(found)
 
     def _fail(self, said: str) -> None:
-        self._result.hint("refused")
+        self._result.hint("rejected")
         self._result.show()
         self._table.clear()
         set_text(self._error, said)
@@ -165,7 +165,7 @@ PAGE = PageSpec(
     path="/sql",
     title="SQL",
     icon="terminal",
-    about="Ask anything: read-only, every query of the other pages to begin with",
+    about="Read-only SQL; every query of the other pages to start from",
     build=build,
     options={"query": FIRST},
 )

@@ -1,4 +1,4 @@
-"""*Tenants*: who asks for how much, how well they are served, how their requests fail, and what that costs."""
+"""*Tenants*: requests, latency, failures and cost by tenant."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rates(rows: Sequence[Mapping[str, Any]], column: str, moments: range) -> dic
 
 
 def build(view: View) -> Refresh:
-    """Figures, lines over time, the table of tenants, their failures."""
+    """Counts, lines over time, the table of tenants, their failures."""
     return _Tenants(view).refresh
 
 
@@ -99,7 +99,7 @@ class _Tenants:
             | {"cost": costs.get(row["tenant"]), "cached": _share(row["cached_tokens"], row["input_tokens"])}
             for row in listed.records()
         ]
-        self._show_figures(rows, covered_s)
+        self._show_stats(rows, covered_s)
         self._show(rows, series.records(), failed.records())
 
     async def _costs(self) -> dict[str, int]:
@@ -126,7 +126,7 @@ class _Tenants:
         else:
             self._failed.empty("Nothing failed in this range")
 
-    def _show_figures(self, rows: Sequence[Mapping[str, Any]], covered_s: float | None) -> None:
+    def _show_stats(self, rows: Sequence[Mapping[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
         failures = sum(row["failed"] * row["requests"] for row in rows)
         known = [row["cost"] for row in rows if row["cost"] is not None]
@@ -138,8 +138,8 @@ class _Tenants:
         self._stats.show(
             "failed", percent(share), f"{short(round(failures))} requests", _mood(share).removeprefix("fp-")
         )
-        told = "of requests with a price" if known else "start the cost job and give prices"
-        self._stats.show("cost", dollars(sum(known)) if known else "–", told)
+        hint = "of requests with a price" if known else "start the cost job and give prices"
+        self._stats.show("cost", dollars(sum(known)) if known else "–", hint)
 
     def _show_chart(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
@@ -172,7 +172,7 @@ PAGE = PageSpec(
     path="/tenants",
     title="Tenants",
     icon="groups",
-    about="Who asks for how much, how they are served, and what it costs",
+    about="Requests, latency, failures and cost by tenant",
     build=build,
     filters=("cluster", "region", "model", "tenant"),
     options={"show": "requests"},

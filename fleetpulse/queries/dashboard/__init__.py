@@ -12,7 +12,7 @@
 ``{name:Type}`` places are bound by the server. A ``reads`` line gives the place ``{requests:Identifier}``: the finest
 table of that topic whose bound the range keeps, ``*_partials`` for 10s, else a rollup; both have the same columns.
 Rollups of ``books`` and ``costs``, which begin at 1m, are named the same way; ``gpu.history`` is gpu.samples
-sorted by GPU, for what is asked of one.
+sorted by GPU, for queries about one.
 ``rows`` and ``seconds`` are what the server holds it to, ``kept`` is how many seconds an answer may be shown again.
 Other ``Identifier`` places are columns and must be names that the field tables know. Parameters of ``STANDARD`` are
 known everywhere and need no line.

@@ -1,4 +1,4 @@
--- Every alert that was told of in the range: how bad, when it began, how long it lasted, what it came to.
+-- Every alert with a transition in the range: how bad, when it began, how long it lasted, what it came to.
 -- rows: 2000
 -- seconds: 5
 SELECT * EXCEPT (newest)

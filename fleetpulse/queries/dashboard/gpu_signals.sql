@@ -1,4 +1,4 @@
--- One GPU over time: everything it told, as means, and what it did, as sums.
+-- One GPU over time: all readings, gauges as means, counters as sums.
 -- param gpu_uuid: the GPU
 -- reads gpu: gpu.history 10s <= 10m, 1m <= 6h, 1h <= 60d, 1d
 -- rows: 5000

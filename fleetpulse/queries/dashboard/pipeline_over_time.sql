@@ -9,7 +9,7 @@ SELECT
     sum(events) AS booked,
     sumIf(events, verdict = 3) AS rejected,
     sumIf(events, verdict IN (1, 2)) AS untimely,
-    sumIf(events, verdict = 4) AS resent
+    sumIf(events, verdict = 4) AS duplicate
 FROM
 (
     SELECT r.window_ms AS committed_ms, r.topic AS topic, r.verdict AS verdict, r.events AS events

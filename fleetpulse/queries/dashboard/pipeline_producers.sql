@@ -7,7 +7,7 @@ SELECT
     sum(events) AS written,
     written - least(written, sum(acknowledged_events)) AS waiting,
     sum(shed_events) AS shed,
-    max(at_ms) AS told_ms
+    max(at_ms) AS reported_ms
 FROM
 (
     SELECT

@@ -1,8 +1,8 @@
--- One refused record or event with its first bytes, as hex digits.
+-- One rejected record or event with its first bytes, as hex digits.
 -- param topic: source topic
 -- param partition: source partition
 -- param offset: source offset
--- param row: row in the batch; -1 where the whole record was refused
+-- param row: row in the batch; -1 where the whole record was rejected
 -- param bytes_max: how many of its bytes at most
 -- rows: 2
 -- seconds: 5

@@ -1,4 +1,4 @@
--- The newest refused records and events of the range.
+-- The newest rejected records and events of the range.
 -- param reason: only this reason; an empty text takes all
 -- rows: 300
 -- seconds: 5

@@ -1,4 +1,4 @@
--- Everything that one request told.
+-- Every field of one request.
 -- param id: request id or trace id
 -- rows: 20
 -- seconds: 10

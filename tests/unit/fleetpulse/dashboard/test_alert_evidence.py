@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetpulse.dashboard.alert_evidence import ROWS_MAX, Told, tables, written
+from fleetpulse.dashboard.alert_evidence import ROWS_MAX, EvidenceTable, tables, written
 
 
 def test_kinds_come_in_the_order_for_people() -> None:
@@ -16,19 +16,19 @@ def test_kinds_come_in_the_order_for_people() -> None:
     }
 
     assert tables(evidence) == [
-        Told("What was measured and expected", ("", ""), (("value", "0.5"), ("unit", "MHz"))),
-        Told("Slowest requests", ("request id", "engine id", "value"), (("r", "e", "1.5 ms"),)),
-        Told("zzz", ("",), (("1",),)),
+        EvidenceTable("Measured and expected", ("", ""), (("value", "0.5"), ("unit", "MHz"))),
+        EvidenceTable("Slowest requests", ("request id", "engine id", "value"), (("r", "e", "1.5 ms"),)),
+        EvidenceTable("zzz", ("",), (("1",),)),
     ]
 
 
 def test_rows_may_lack_columns_and_have_a_limit() -> None:
     """A column of any row is one of the table; what a row lacks is a dash; so many rows and no more."""
-    (told,) = tables({"deployment": [{"version": "2"}, {"kind": "marked"}] * ROWS_MAX})
+    (table,) = tables({"deployment": [{"version": "2"}, {"kind": "marked"}] * ROWS_MAX})
 
-    assert told.columns == ("version", "kind")
-    assert told.rows[:2] == (("2", "–"), ("–", "marked"))
-    assert len(told.rows) == ROWS_MAX
+    assert table.columns == ("version", "kind")
+    assert table.rows[:2] == (("2", "–"), ("–", "marked"))
+    assert len(table.rows) == ROWS_MAX
 
 
 def test_nothing_gives_nothing() -> None:

@@ -8,7 +8,7 @@ from fleetpulse.dashboard.time_range import TimeRange
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
-def test_what_was_usual_is_told_by_whole_hours_before_the_range() -> None:
+def test_what_was_usual_is_given_by_whole_hours_before_the_range() -> None:
     """The range itself does not judge itself."""
     assert before(TimeRange(10 * DAY_MS + 5, 11 * DAY_MS)) == TimeRange((10 - DAYS) * DAY_MS, 10 * DAY_MS)
 
@@ -39,5 +39,5 @@ def test_the_band_leaves_out_the_outer_tenths() -> None:
 
 
 def test_a_year_has_few_points() -> None:
-    """Hours are skipped where they could not be told apart."""
+    """Hours are skipped where they could not be distinguished."""
     assert len(band({0: [1.0, 2.0, 3.0]}, TimeRange(0, 365 * DAY_MS))) <= 202

@@ -61,14 +61,14 @@ def test_the_table_follows_the_range(span_ms: int, table: str) -> None:
 
 @pytest.mark.parametrize(("topic", "table"), [("books", "books_rollup_1h"), ("costs", "token_costs_rollup_1h")])
 def test_books_and_costs_have_levels_too(topic: str, table: str) -> None:
-    """From a minute on: what is finer is asked of the lines and bills themselves."""
+    """From a minute on: what is finer is read from the lines and bills themselves."""
     source = Source(topic, (("1m", HOUR_MS), ("1h", None)))
 
     assert source.table(source.level(HOUR_MS + 1)) == table
 
 
 def test_the_slowest_are_read_by_hours_beyond_the_range_of_which_pages_say_so() -> None:
-    """A page tells people from which requests they are."""
+    """A page says from which requests they are."""
     bounds = re.findall(r"\{from_ms:Int64\} (<=|>) (\d+)", query("slowest_of_windows").sql)
 
     assert bounds == [(">", str(WINDOWS_UP_TO_MS)), ("<=", str(WINDOWS_UP_TO_MS))]
@@ -111,7 +111,7 @@ def test_limits_go_to_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "error"),
     [
         pytest.param("gpu.samples", "gpu.nothing", r"q\.sql:4: reads must name", id="an unknown topic"),
         pytest.param("10s <=", "5s <=", r"q\.sql:4: a level of gpu\.samples must be one of", id="an unknown level"),
@@ -124,9 +124,9 @@ def test_limits_go_to_the_server() -> None:
         pytest.param("-- rows", "-- param gone: x\n-- rows", r"unused \['gone'\]", id="an explanation of nothing"),
     ],
 )
-def test_a_bad_header_names_its_line(old: str, new: str, told: str) -> None:
+def test_a_bad_header_names_its_line(old: str, new: str, error: str) -> None:
     """So that it is mended at once."""
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=error):
         read("q", TEXT.replace(old, new, 1))
 
 

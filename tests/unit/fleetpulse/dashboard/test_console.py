@@ -14,11 +14,11 @@ from fleetpulse.dashboard.console import (
     SHOWN_BYTES_MAX,
     SQL_CHARS_MAX,
     Table,
+    error_text,
     file,
     settings,
     statement,
     table,
-    told,
 )
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
@@ -54,8 +54,8 @@ async def test_rows_come_with_names_and_types() -> None:
 
 
 @pytest.mark.parametrize(("rows", "shown", "more"), [(ROWS_MAX, ROWS_MAX, False), (ROWS_MAX + 1, ROWS_MAX, True)])
-async def test_rows_beyond_the_limit_are_told_and_not_read(rows: int, shown: int, more: bool) -> None:
-    """As many rows as the limit come whole; one more is told and left out."""
+async def test_rows_beyond_the_limit_are_reported_and_not_read(rows: int, shown: int, more: bool) -> None:
+    """As many rows as the limit come whole; one more is reported and left out."""
     stream = Stream([HEAD, *(b"[1]\n" for _ in range(rows)), *(b"[1]\n" * 1_000 for _ in range(50))][: rows + 1])
 
     found = await table(LOGIN, "SELECT 1", {}, transport=answering(stream))
@@ -119,7 +119,7 @@ def failing(error: type[httpx.HTTPError]) -> Callable[[httpx.Request], httpx.Res
     return fail
 
 
-async def test_an_absent_server_is_told_as_such() -> None:
+async def test_an_absent_server_is_reported_as_such() -> None:
     """No answer is no refusal: it may pass."""
     with pytest.raises(UnavailableError, match="ClickHouse does not answer"):
         await table(LOGIN, "SELECT 1", {}, transport=httpx.MockTransport(failing(httpx.ConnectError)))
@@ -151,7 +151,7 @@ def test_a_statement_has_a_greatest_length() -> None:
 
 def test_a_long_error_is_cut() -> None:
     """Four thousand characters of it are enough."""
-    assert told("x" * 5_000) == "x" * 4_000 + "…"
+    assert error_text("x" * 5_000) == "x" * 4_000 + "…"
 
 
 def test_values_cannot_name_settings() -> None:

@@ -39,14 +39,14 @@ def test_a_topic_that_is_not_there_has_no_row() -> None:
 async def test_without_an_answer_of_kafka_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a sentence for people; equal questions within a few seconds share it."""
     found = LagOfGroups(KafkaConfig())
-    asked: list[int] = []
+    queries: list[int] = []
 
     async def away() -> list[Lag]:
-        asked.append(1)
+        queries.append(1)
         raise KafkaConnectionError("no route")
 
     monkeypatch.setattr(found, "_found", away)
     for _ in range(2):
         with pytest.raises(UnavailableError, match="fleetpulse doctor"):
             await found.ask()
-    assert len(asked) == 1
+    assert len(queries) == 1

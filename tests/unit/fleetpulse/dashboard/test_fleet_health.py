@@ -6,38 +6,42 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.dashboard.fleet_health import HELD_SHARE, HOT_C, MISSING_MS, health_of
+from fleetpulse.dashboard.fleet_health import HOT_C, MISSING_MS, THROTTLED_SHARE, health_of
 
 TO_MS = 1_000_000
 
 
-def a_gpu(uuid: str = "g", **told: Any) -> dict[str, Any]:
+def a_gpu(uuid: str = "g", **readings: Any) -> dict[str, Any]:
     usual = {"host": "h", "gpu_uuid": uuid, "value": 50.0, "temperature_max_c": 60, "throttled_us": 0}
-    return {**usual, "covered_ms": 60_000, "heard_ms": TO_MS, **told}
+    return {**usual, "covered_ms": 60_000, "heard_ms": TO_MS, **readings}
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("readings", "verdict"),
     [
         pytest.param({}, "fine", id="all is well"),
         pytest.param({"heard_ms": TO_MS - MISSING_MS}, "missing", id="silent for so long"),
         pytest.param({"heard_ms": TO_MS - MISSING_MS + 1}, "fine", id="silent for a moment less"),
-        pytest.param({"throttled_us": 60_000_000 * HELD_SHARE + 1}, "held", id="throttled a moment more than allowed"),
-        pytest.param({"throttled_us": 60_000_000 * HELD_SHARE}, "fine", id="throttled as long as allowed"),
+        pytest.param(
+            {"throttled_us": 60_000_000 * THROTTLED_SHARE + 1}, "throttled", id="throttled a moment more than allowed"
+        ),
+        pytest.param({"throttled_us": 60_000_000 * THROTTLED_SHARE}, "fine", id="throttled as long as allowed"),
         pytest.param({"temperature_max_c": HOT_C}, "hot", id="hot"),
-        pytest.param({"temperature_max_c": None, "throttled_us": None}, "fine", id="what is not told is not judged"),
+        pytest.param(
+            {"temperature_max_c": None, "throttled_us": None}, "fine", id="what is not reported is not judged"
+        ),
         pytest.param({"covered_ms": None, "throttled_us": 10}, "fine", id="no time to compare with"),
     ],
 )
-def test_the_verdict_follows_what_was_told(told: dict[str, Any], verdict: str) -> None:
-    """Beside another GPU that is heard of now."""
-    rows = [a_gpu("other"), a_gpu(**told)]
+def test_the_verdict_follows_the_readings(readings: dict[str, Any], verdict: str) -> None:
+    """Beside another GPU that reports now."""
+    rows = [a_gpu("other"), a_gpu(**readings)]
 
     assert [one["verdict"] for one in health_of(rows, rows, TO_MS, 1).gpus] == ["fine", verdict]
 
 
 def test_a_late_pipeline_makes_no_gpu_missing() -> None:
-    """Silence is judged by the newest reading of all, and the delay is told apart."""
+    """Silence is judged by the newest reading of all, and the delay is reported apart."""
     rows = [a_gpu("a", heard_ms=TO_MS - 300_000), a_gpu("b", heard_ms=TO_MS - 310_000)]
 
     health = health_of(rows, rows, TO_MS, 1)
@@ -60,16 +64,16 @@ def test_the_worst_come_first() -> None:
     rows = [
         a_gpu("fine"),
         a_gpu("hot", temperature_max_c=99),
-        a_gpu("held", throttled_us=30_000_000),
+        a_gpu("throttled", throttled_us=30_000_000),
         a_gpu("worse", throttled_us=50_000_000),
         a_gpu("gone", heard_ms=0),
     ]
 
     health = health_of(rows, rows, TO_MS, 1)
 
-    assert [one["gpu_uuid"] for one in health.worst(9)] == ["gone", "worse", "held", "hot"]
+    assert [one["gpu_uuid"] for one in health.worst(9)] == ["gone", "worse", "throttled", "hot"]
     assert [one["gpu_uuid"] for one in health.worst(1)] == ["gone"]
-    assert health.held == 2
+    assert health.throttled == 2
 
 
 def test_an_empty_fleet_is_healthy() -> None:

@@ -93,8 +93,8 @@ async def test_the_form_escapes_where_it_leads() -> None:
     assert "<script" not in answer.text
 
 
-async def test_programs_are_told_how_to_log_in() -> None:
-    """And health is asked by who has no token."""
+async def test_programs_learn_how_to_log_in() -> None:
+    """And health is open to who has no token."""
     async with client(Access(TOKEN)) as program:
         refused = await program.get("/fleet")
         passed = await program.get("/fleet", headers={"authorization": f"Bearer {TOKEN}"})
@@ -124,13 +124,13 @@ async def test_an_endless_address_is_refused() -> None:
 
 async def socket(access: Access, headers: dict[str, str]) -> list[str]:
     """What a web socket is answered; ``accepted`` when it reached the application."""
-    told: list[str] = []
+    sent: list[str] = []
 
     async def app(_scope: object, _receive: object, _send: object) -> None:
-        told.append("accepted")
+        sent.append("accepted")
 
     async def send(message: dict[str, object]) -> None:
-        told.append(str(message["type"]))
+        sent.append(str(message["type"]))
 
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {
@@ -141,7 +141,7 @@ async def socket(access: Access, headers: dict[str, str]) -> list[str]:
         "client": ("10.0.0.1", 1),
     }
     await Guard(app, access)(scope, None, send)  # type: ignore[arg-type]
-    return told
+    return sent
 
 
 async def test_web_sockets_need_the_cookie_and_our_own_origin() -> None:

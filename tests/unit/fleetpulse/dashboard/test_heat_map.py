@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
-from fleetpulse.dashboard.heat_map import SHADES, heat_map, level, shades, told
+from fleetpulse.dashboard.heat_map import SHADES, description, heat_map, level, shades
 from fleetpulse.dashboard.theme import DARK, LIGHT
 
 BUSY, POWER = GPU_METRICS["busy"], GPU_METRICS["power_w"]
@@ -22,7 +22,7 @@ def gpu(host: str = "h", value: float | None = 0.5, verdict: str = "fine", **oth
 def test_a_cell_is_a_letter_for_its_colour_and_one_for_its_state() -> None:
     """In the order of the GPUs, at places that count row by row."""
     found = heat_map(
-        [gpu("a", 0.0), gpu("a", 1.0, "hot"), gpu("b", None, "held"), gpu("b", 0.5, "missing")], BUSY, LIGHT
+        [gpu("a", 0.0), gpu("a", 1.0, "hot"), gpu("b", None, "throttled"), gpu("b", 0.5, "missing")], BUSY, LIGHT
     )
 
     assert (found["levels"], found["states"], found["places"]) == ("0o P", ".wwm", "0 2 1 3")
@@ -56,15 +56,15 @@ def test_a_measure_without_an_upper_end_reaches_to_its_greatest_value() -> None:
 
 
 def test_ten_thousand_gpus_are_a_few_short_texts() -> None:
-    """Names and links are asked for when somebody looks."""
+    """Names and links are fetched when somebody looks."""
     found = heat_map([gpu(f"host-{number // 8}") for number in range(10_000)], BUSY, LIGHT)
 
     assert sum(len(str(value)) for value in found.values()) < 80_000
 
 
 @pytest.mark.parametrize(("value", "said"), [(0.25, "throttled · 25.0 %"), (None, "throttled · not known")])
-def test_a_gpu_is_told_of_in_lines(value: float | None, said: str) -> None:
+def test_a_gpu_is_described_in_lines(value: float | None, said: str) -> None:
     """Its host and the beginning of its UUID, how it is, its engine; what turns text about is shown as its code."""
-    found = told(gpu("h\u202e", value, "held", gpu_uuid="GPU-0123456789abcdef"), BUSY)
+    found = description(gpu("h\u202e", value, "throttled", gpu_uuid="GPU-0123456789abcdef"), BUSY)
 
     assert found == ["h\\u202e · GPU-0123456789ab", said, "engine e"]

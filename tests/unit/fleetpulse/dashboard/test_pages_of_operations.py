@@ -11,8 +11,8 @@ from fleetpulse.dashboard.consumer_lag import Lag
 from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
 from fleetpulse.dashboard.pages.cost import stacked, standings
-from fleetpulse.dashboard.pages.fleet import last_heard
-from fleetpulse.dashboard.pages.pipeline import dump, joined, place_of, place_text, waiting_first
+from fleetpulse.dashboard.pages.fleet import last_reported
+from fleetpulse.dashboard.pages.pipeline import dump, joined, most_lag_first, place_of, place_text
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import dollars, rates
 from fleetpulse.dashboard.time_range import TimeRange
@@ -46,7 +46,7 @@ def test_a_mute_names_the_alert_and_its_end() -> None:
 
 
 def test_a_mute_that_the_job_would_refuse_is_refused_here() -> None:
-    """Longer than ninety days, or with a reason that is too long: told before anything is sent."""
+    """Longer than ninety days, or with a reason that is too long: rejected before anything is sent."""
     with pytest.raises(ConfigError, match="90 days"):
         silence_of("f", NOW_MS, 91 * DAY_MS, "")
     with pytest.raises(ConfigError, match="at most 256"):
@@ -71,18 +71,18 @@ def test_bars_are_wide_enough_to_be_seen(span_ms: int, width_ms: int) -> None:
 
 def test_facts_leave_out_what_has_a_table_of_its_own() -> None:
     """Evidence and members have tables; the summary is the title."""
-    told = dict(facts(alert(members=(Member("m", "info", {}, 0, None),), evidence={"touched": {}}, note="n")))
+    found = dict(facts(alert(members=(Member("m", "info", {}, 0, None),), evidence={"touched": {}}, note="n")))
 
-    assert told.keys() == {"alert", "state", "likely cause", "rule", "where", "since"}
+    assert found.keys() == {"alert", "state", "likely cause", "rule", "where", "since"}
 
 
 def test_members_and_transitions_are_rows() -> None:
-    """What goes on has no end; the newest transition stands first, as the query gave it."""
+    """What ongoing has no end; the newest transition stands first, as the query gave it."""
     found = members(alert(members=(Member("m", "info", {}, NOW_MS, None), Member("n", "info", {}, 0, 0, 1.0, "x"))))
     row = {"at_ms": NOW_MS, "transition": "opened", "severity": "info", "summary": "s"}
 
     assert [cells[1:] for cells in found.rows] == [
-        ("m", "m", "2027-01-15 08:00:00", "goes on"),
+        ("m", "m", "2027-01-15 08:00:00", "ongoing"),
         ("x", "n", "1970-01-01 00:00:00", "1970-01-01 00:00:00"),
     ]
     assert transitions([row]).rows == (("2027-01-15 08:00:00", "opened", "info", "s"),)
@@ -109,9 +109,9 @@ def test_topics_are_joined_and_what_is_not_known_stays_unknown() -> None:
 @pytest.mark.parametrize("row", [None, 0, 7])
 def test_a_refused_row_is_found_again_by_its_address(row: int | None) -> None:
     """The whole record is row -1 in the address."""
-    told = place_text({"topic": "llm.requests", "partition": 3, "offset": 12, "row": row})
+    found = place_text({"topic": "llm.requests", "partition": 3, "offset": 12, "row": row})
 
-    assert place_of(told) == {"topic": "llm.requests", "partition": 3, "offset": 12, "row": -1 if row is None else row}
+    assert place_of(found) == {"topic": "llm.requests", "partition": 3, "offset": 12, "row": -1 if row is None else row}
 
 
 @pytest.mark.parametrize("text", ["", "x", "../../1/1/1", "a/1/1", "a/1/1/1/1", "a/-1/1/1", "a/1/1/-2", "A'/1/1/1"])
@@ -207,7 +207,7 @@ def test_who_is_furthest_behind_stands_first_and_who_never_ran_last() -> None:
     """Jobs that are equally far behind keep the order in which data flows."""
     found = [Lag("windows", "a", 0, 4), Lag("costs", "p", None, 4), Lag("sink", "b", 7, 1), Lag("finals", "p", 0, 4)]
 
-    assert [row["job"] for row in waiting_first(found)] == ["sink", "windows", "finals", "costs"]
+    assert [row["job"] for row in most_lag_first(found)] == ["sink", "windows", "finals", "costs"]
 
 
 # fleet
@@ -215,7 +215,7 @@ def test_who_is_furthest_behind_stands_first_and_who_never_ran_last() -> None:
 
 @pytest.mark.parametrize(("heard_ms", "to_ms"), [(119_999, 120_000), (120_000, 180_000), (10**9, 600_000)])
 def test_a_pipeline_that_is_behind_shows_the_last_minute_that_was_heard_of(heard_ms: int, to_ms: int) -> None:
-    """By whole minutes, as tables have them, and never later than what was asked for."""
+    """By whole minutes, as tables have them, and never later than the range."""
     known = [{"heard_ms": 5}, {"heard_ms": heard_ms}]
 
-    assert last_heard(known, TimeRange(540_000, 600_000)) == TimeRange(to_ms - 60_000, to_ms)
+    assert last_reported(known, TimeRange(540_000, 600_000)) == TimeRange(to_ms - 60_000, to_ms)

@@ -15,16 +15,16 @@ from fleetpulse.dashboard.theme import LIGHT
 TIMES = ("ttft_us", "e2e_us", "queue_us", "prefill_us", "decode_us")
 
 
-def a_request(**told: int | None) -> dict[str, Any]:
-    return {"at_ms": 1_000_000, **dict.fromkeys(TIMES), **told}
+def a_request(**times: int | None) -> dict[str, Any]:
+    return {"at_ms": 1_000_000, **dict.fromkeys(TIMES), **times}
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("times", "expected"),
     [
-        pytest.param({}, [], id="nothing told"),
-        pytest.param({"ttft_us": 5}, [], id="no end told"),
-        pytest.param({"e2e_us": 9_000}, [Phase("rest", 0, 9_000)], id="only the end told"),
+        pytest.param({}, [], id="nothing reported"),
+        pytest.param({"ttft_us": 5}, [], id="no end reported"),
+        pytest.param({"e2e_us": 9_000}, [Phase("rest", 0, 9_000)], id="only the end reported"),
         pytest.param(
             {"e2e_us": 9_000, "ttft_us": 4_000},
             [Phase("to first token", 0, 4_000), Phase("rest", 4_000, 9_000)],
@@ -33,24 +33,24 @@ def a_request(**told: int | None) -> dict[str, Any]:
         pytest.param(
             {"e2e_us": 9_000, "ttft_us": 4_000, "queue_us": 1_000, "prefill_us": 3_000, "decode_us": 5_000},
             [Phase("queue", 0, 1_000), Phase("prefill", 1_000, 4_000), Phase("decode", 4_000, 9_000)],
-            id="told by the engine",
+            id="reported by the engine",
         ),
         pytest.param(
             {"e2e_us": 9_000, "queue_us": 20_000}, [Phase("queue", 0, 9_000)], id="a queue longer than the request"
         ),
     ],
 )
-def test_phases_are_what_was_told(told: dict[str, int], expected: list[Phase]) -> None:
+def test_phases_are_what_was_reported(times: dict[str, int], expected: list[Phase]) -> None:
     """In order, without inventing any."""
-    assert phases(a_request(**told)) == expected
+    assert phases(a_request(**times)) == expected
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(TIMES, st.none() | st.integers(0, 2**32 - 1))))
-def test_phases_follow_one_another_within_the_request(told: dict[str, int | None]) -> None:
-    """Whatever nonsense a sender tells."""
-    found = phases(a_request(**told))
+def test_phases_follow_one_another_within_the_request(times: dict[str, int | None]) -> None:
+    """Whatever nonsense a sender reports."""
+    found = phases(a_request(**times))
 
-    assert all(one.from_us < one.to_us <= (told["e2e_us"] or 0) for one in found)
+    assert all(one.from_us < one.to_us <= (times["e2e_us"] or 0) for one in found)
     assert all(before.to_us == after.from_us for before, after in pairwise(found))
 
 

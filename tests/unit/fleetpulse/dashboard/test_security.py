@@ -110,7 +110,7 @@ def test_web_sockets_come_from_our_own_pages(headers: dict[str, str], ours: bool
     assert Access().origin_is_ours(headers) is ours
 
 
-def test_browsers_are_told_to_frame_load_and_tell_nothing() -> None:
+def test_headers_forbid_browsers_to_frame_load_and_send_anything() -> None:
     """Nothing from anywhere else is loaded, and nobody frames a page."""
     assert HEADERS["X-Frame-Options"] == "DENY"
     assert HEADERS["Referrer-Policy"] == "no-referrer"

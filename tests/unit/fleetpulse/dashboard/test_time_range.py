@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fleetpulse.dashboard.time_range import (
     POINTS_MAX,
     SPAN_MAX_MS,
-    Asked,
+    RangeSpec,
     TimeRange,
     fixed,
     iso,
@@ -53,8 +53,8 @@ def test_any_other_text_is_no_moment(text: str) -> None:
 
 def test_a_moving_range_ends_at_the_next_window() -> None:
     """So that equal questions within ten seconds are equal."""
-    assert Asked("1h").at(10_000_001) == TimeRange(10_010_000 - HOUR_MS, 10_010_000)
-    assert Asked("1h").at(10_000_000) == TimeRange(10_000_000 - HOUR_MS, 10_000_000)
+    assert RangeSpec("1h").at(10_000_001) == TimeRange(10_010_000 - HOUR_MS, 10_010_000)
+    assert RangeSpec("1h").at(10_000_000) == TimeRange(10_000_000 - HOUR_MS, 10_000_000)
 
 
 def test_fixed_ends_stay_where_they_are() -> None:
@@ -64,7 +64,7 @@ def test_fixed_ends_stay_where_they_are() -> None:
 
 def test_a_range_is_never_shorter_than_a_window() -> None:
     """A mark of a millisecond becomes ten seconds."""
-    assert fixed(5_000, 5_001) == Asked(None, 5_000, 15_000)
+    assert fixed(5_000, 5_001) == RangeSpec(None, 5_000, 15_000)
 
 
 @pytest.mark.parametrize(("from_ms", "to_ms"), [(5, 5), (6, 5), (0, SPAN_MAX_MS + 1)])
@@ -97,7 +97,7 @@ def test_a_moment_reads_back_as_it_was_written(at_ms: int) -> None:
         (1_767_315_600_000, "Jan 01 00:00 – Jan 02 01:00 UTC"),
     ],
 )
-def test_a_fixed_range_is_told_in_few_characters(to_ms: int, text: str) -> None:
+def test_a_fixed_range_is_written_in_few_characters(to_ms: int, text: str) -> None:
     """Beside the buttons there is little room."""
     assert label(1_767_225_600_000, to_ms) == text
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetpulse.dashboard.time_range import Asked
+from fleetpulse.dashboard.time_range import RangeSpec
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX, UrlState, parse
 
 FILTERS = ("model", "tenant")
@@ -18,7 +18,7 @@ NAMES = st.text(max_size=VALUE_CHARS_MAX)
 
 def test_an_empty_address_is_the_last_hour_of_everything() -> None:
     """Defaults stand where nothing is said."""
-    assert parse({}, FILTERS, OPTIONS) == (UrlState(Asked("1h"), False, {"model": "", "tenant": ""}, OPTIONS), ())
+    assert parse({}, FILTERS, OPTIONS) == (UrlState(RangeSpec("1h"), False, {"model": "", "tenant": ""}, OPTIONS), ())
 
 
 def test_defaults_are_left_out_of_an_address() -> None:
@@ -31,8 +31,8 @@ def test_defaults_are_left_out_of_an_address() -> None:
 @given(model=NAMES, tenant=NAMES, metric=NAMES, last=st.sampled_from(["15m", "1h", "7d", None]), live=st.booleans())
 def test_a_link_brings_everything_back(model: str, tenant: str, metric: str, last: str | None, live: bool) -> None:
     """Whatever the names hold."""
-    asked = Asked(last) if last else Asked(None, 1_000_000, 9_000_000)
-    state = UrlState(asked, live, {"model": model, "tenant": tenant}, {"metric": metric, "q": ""})
+    spec = RangeSpec(last) if last else RangeSpec(None, 1_000_000, 9_000_000)
+    state = UrlState(spec, live, {"model": model, "tenant": tenant}, {"metric": metric, "q": ""})
 
     address = dict(parse_qsl(state.query({"q": ""}), keep_blank_values=True))
 
@@ -45,19 +45,19 @@ def test_a_link_brings_everything_back(model: str, tenant: str, metric: str, las
 )
 def test_a_range_that_cannot_be_read_is_the_last_hour_and_said(query: dict[str, str]) -> None:
     """A bad link never fails a page."""
-    state, told = parse(query)
+    state, notices = parse(query)
 
-    assert state.asked == Asked("1h")
-    assert len(told) == 1
-    assert "can't be read" in told[0]
+    assert state.range_spec == RangeSpec("1h")
+    assert len(notices) == 1
+    assert "can't be read" in notices[0]
 
 
 def test_a_value_that_is_too_long_is_left_out_and_said() -> None:
     """One character more than any name may have."""
-    state, told = parse({"model": "m" * (VALUE_CHARS_MAX + 1), "tenant": "t" * VALUE_CHARS_MAX}, FILTERS)
+    state, notices = parse({"model": "m" * (VALUE_CHARS_MAX + 1), "tenant": "t" * VALUE_CHARS_MAX}, FILTERS)
 
     assert state.filters == {"model": "", "tenant": "t" * VALUE_CHARS_MAX}
-    assert told == (f"model was left out: longer than {VALUE_CHARS_MAX} characters",)
+    assert notices == (f"model was left out: longer than {VALUE_CHARS_MAX} characters",)
 
 
 def test_what_a_page_does_not_know_is_ignored() -> None:
