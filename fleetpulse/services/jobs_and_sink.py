@@ -157,7 +157,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
 
     Ready while every partition that the group gave this worker is live. ``files`` are those of ``OPTIONS``.
     """
-    from stream_jobs.runner.partitions import READINESS
+    from stream_jobs.runner.partitions import worker_readiness
     from stream_jobs.runner.process import run_process
 
     logs.configure(f"jobs-{job}")
@@ -166,7 +166,8 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
     bound_fetches(config.limits)
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
     threading.Thread(target=setup.warm, name="warm", daemon=True).start()
-    with _health(health_port, READINESS.why), tracing(config.tracing, f"jobs-{job}") as tracer:
+    readiness = worker_readiness()
+    with _health(health_port, readiness.why), tracing(config.tracing, f"jobs-{job}") as tracer:
         code = run_process(
             shell,
             setup.steps,
@@ -177,6 +178,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
             transactional_sources=setup.transactional,
             outputs=setup.outputs,
             tracer=tracer,
+            readiness=readiness,
         )
     sys.exit(code)
 

@@ -11,6 +11,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
+from runtime.health import Readiness
 from runtime.kafka_clients import make_consumer
 from runtime.tracing import Tracer
 from stream_jobs.runner.checks import check_topics
@@ -57,6 +58,7 @@ async def run_bare(
     outputs: Mapping[str, int] | None = None,
     clock: Clock = _SYSTEM_CLOCK,
     tracer: Tracer | None = None,
+    readiness: Readiness | None = None,
 ) -> None:
     """Run a job until ``stop`` is set; then commit and return. Raises the fatal error that ends the process.
 
@@ -70,7 +72,7 @@ async def run_bare(
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
-        partitions = Partitions(job, broker, names, policy, clock, tracer=tracer)
+        partitions = Partitions(job, broker, names, policy, clock, readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         consumer = _consumer(kafka, names.group, policy, worker)
         partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))

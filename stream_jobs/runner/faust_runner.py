@@ -29,6 +29,7 @@ from faust.types import TP, ConsumerMessage
 
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
+from runtime.health import Readiness
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
@@ -273,6 +274,7 @@ def run_faust(
     transactional_sources: Sequence[str] = (),
     outputs: Mapping[str, int] | None = None,
     tracer: Tracer | None = None,
+    readiness: Readiness | None = None,
 ) -> None:
     """Run a job in a Faust worker until SIGTERM or SIGINT; then commit and return. Raises the fatal error that ends the
     process. Faust's threads may outlive the return, so the caller has to end the process for good. Arguments as those
@@ -282,7 +284,7 @@ def run_faust(
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
         await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
-        await _serve(job, kafka, policy, worker, stop, tracer)
+        await _serve(job, kafka, policy, worker, stop, tracer, readiness)
 
     with asyncio.Runner() as loop:
         loop.run(body())
@@ -295,6 +297,7 @@ async def _serve(
     worker: str | None,
     stop: asyncio.Event,
     tracer: Tracer | None,
+    readiness: Readiness | None,
 ) -> None:
     async with contextlib.AsyncExitStack() as open_:
         folder = tempfile.mkdtemp(prefix="fleetpulse-faust-")  # Faust insists on one; nothing is kept there
@@ -302,7 +305,8 @@ async def _serve(
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
-        partitions = Partitions(job, broker, job.names(kafka.deployment), policy, SystemClock(), tracer=tracer)
+        names = job.names(kafka.deployment)
+        partitions = Partitions(job, broker, names, policy, SystemClock(), readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
         app = make_app(job, kafka, policy, Runner(partitions, watchdog, policy), worker, folder)
         partitions.end_known = lambda topic, partition: app.consumer.highwater(TP(topic, partition))

@@ -39,8 +39,10 @@ _log = logging.getLogger(__name__)
 STOP_AFTER_FATAL_MS = 500
 """After a fatal error the process ends soon, whether or not its producers can be stopped."""
 
-READINESS = Readiness(partitions="the worker has not joined its group yet")
-"""Whether this process's partitions are live."""
+
+def worker_readiness() -> Readiness:
+    """Whether the partitions of a worker are live; none is before it has joined its group."""
+    return Readiness(partitions="the worker has not joined its group yet")
 
 
 EndKnown = Callable[[str, int], int | None]
@@ -71,7 +73,7 @@ class Partitions:
         policy: CommitPolicy,
         clock: Clock,
         counters: Counters = COUNTERS,
-        readiness: Readiness = READINESS,
+        readiness: Readiness | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         self._job = job
@@ -80,7 +82,7 @@ class Partitions:
         self._policy = policy
         self._clock = clock
         self._counters = counters
-        self._readiness = readiness
+        self._readiness = readiness or worker_readiness()
         self._tracer = tracer
         self._live: dict[TopicPartition, PartitionOwner] = {}
         self._ready: dict[TopicPartition, PartitionOwner] = {}

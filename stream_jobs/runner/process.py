@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
 from runtime.garbage import RARELY, settle
+from runtime.health import Readiness
 from runtime.memory import keep_freed
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import Tracer
@@ -31,9 +32,11 @@ def run_process(
     transactional_sources: Sequence[str] = (),
     outputs: Mapping[str, int] | None = None,
     tracer: Tracer | None = None,
+    readiness: Readiness | None = None,
 ) -> int:
     """Run a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 after a fatal error (then
-    restart it after 2 s). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
+    restart it after 2 s). Call from the main thread. ``readiness`` follows the partitions. Raises ``ConfigError`` on
+    wrong arguments.
     """
     run = _shell(shell)
     settle(RARELY)
@@ -48,6 +51,7 @@ def run_process(
             transactional_sources=transactional_sources,
             outputs=outputs,
             tracer=tracer,
+            readiness=readiness,
         )
     except ConfigError:
         raise
@@ -83,6 +87,7 @@ def _run_bare(
     transactional_sources: Sequence[str],
     outputs: Mapping[str, int] | None,
     tracer: Tracer | None,
+    readiness: Readiness | None,
 ) -> None:
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
@@ -96,6 +101,7 @@ def _run_bare(
             transactional_sources=transactional_sources,
             outputs=outputs,
             tracer=tracer,
+            readiness=readiness,
         )
 
     asyncio.run(body())

@@ -14,7 +14,7 @@ from runtime.health import Readiness
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.job import Job
-from stream_jobs.runner.partitions import READINESS, Partitions, TopicPartition, slices
+from stream_jobs.runner.partitions import Partitions, TopicPartition, slices, worker_readiness
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from tests.simulator.counting import CountingStep
 
@@ -91,8 +91,11 @@ def partitions_of(
 
 
 def test_a_process_that_owns_nothing_yet_is_not_ready() -> None:
-    """Before there are partitions at all."""
-    assert READINESS.why() is not None
+    """Before there are partitions at all; what another worker of this process does is another's."""
+    other = worker_readiness()
+    other.release("partitions")
+
+    assert worker_readiness().why() == "the worker has not joined its group yet"
 
 
 async def test_ready_is_who_owns_live_partitions_until_they_are_revoked() -> None:

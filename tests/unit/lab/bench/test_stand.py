@@ -1,0 +1,61 @@
+"""The bench's own stack: where it lies, what it is told to make, what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.bench.stand import FILLED_FOLDER, OUTPUTS, Stand, all_partitions, filled_stand, fresh_stand, partitions_of
+from runtime.config import load
+from runtime.local_stack import read_state
+from schemas.contract.topics import BY_NAME
+from schemas.errors import FleetpulseError
+
+
+def test_children_find_the_stack_of_the_bench(tmp_path: Path) -> None:
+    """Their logs lie beside it."""
+    stand = Stand(load({"data_dir": tmp_path}), tmp_path, 1, 2)
+
+    assert stand.environment == {"FLEETPULSE_DATA_DIR": str(tmp_path)}
+    assert stand.log_dir == tmp_path / "bench-log"
+    assert stand.log_dir.is_dir()
+
+
+def test_a_job_has_its_sources_their_state_and_its_outputs() -> None:
+    """With the partitions that the contract gives them."""
+    found = partitions_of(("gpu.samples",))
+
+    assert found.keys() == {"gpu.samples", "state.windows.gpu.samples", *OUTPUTS}
+    assert found == {name: BY_NAME[name].partitions for name in found}
+    assert found.items() <= all_partitions().items()
+
+
+def test_tables_that_nobody_kept_are_refused_and_nothing_starts(tmp_path: Path) -> None:
+    """The advice is how to fill them."""
+    with (
+        pytest.raises(FleetpulseError, match="fill it with --keep first"),
+        filled_stand(tmp_path, lambda _text: None, keep=False, kept=True),
+    ):
+        pytest.fail("there is nothing to measure")
+
+    assert read_state(tmp_path / FILLED_FOLDER) is None
+
+
+def test_a_fresh_stack_is_removed_when_it_could_not_be_brought_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is told as it is."""
+    folders = []
+
+    def failing(folder: Path, _say: object) -> None:
+        folder.mkdir(parents=True)
+        folders.append(folder)
+        raise FleetpulseError("no port is free")
+
+    monkeypatch.setattr("lab.bench.stand.bring_up", failing)
+
+    with pytest.raises(FleetpulseError, match="no port is free"), fresh_stand(tmp_path, lambda _text: None):
+        pytest.fail("it did not start")
+
+    assert [folder.exists() for folder in folders] == [False]
