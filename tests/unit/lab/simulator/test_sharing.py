@@ -16,7 +16,7 @@ from lab.simulator.gpus import gpus_of
 from lab.simulator.plan import FleetPlan, mixed_plan, side_by_side
 from lab.simulator.sharing import groups_of
 from schemas.errors import ConfigError
-from tests.unit.lab.simulator.conftest import CHAT, CODE, START_MS
+from tests.unit.lab.conftest import CHAT, CODE, START_MS
 
 MODELS = ((CHAT, "llama@3", "fp8"), (CODE, "qwen@2", "fp8"))
 Plan = Callable[..., FleetPlan]

@@ -1,0 +1,163 @@
+"""The judge of a chaos run: it finds what is lost, doubled or changed in the tables, and nothing in whole ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from fleetpulse.reconcile.compare import Report
+from fleetpulse.sql.database import Answer, Database
+from lab.chaos.compare import Comparison, compare
+from lab.chaos.run import ChaosReport
+from lab.simulator.fleet import Step
+from lab.simulator.plan import FleetPlan
+from lab.simulator.truth import Truth, TruthTable, part_of
+from schemas.events.event_types import BY_TOPIC
+from schemas.events.grouping import GROUPING_SETS
+from schemas.fields import Role
+from schemas.sketch import bin_of
+
+TOPICS = ("gpu.samples", "llm.requests")
+
+
+class Tables:
+    """In the database's place: per grouping set what whole tables would answer, changed as a test wants it."""
+
+    def __init__(self, truth: Truth, change: Callable[[str, list[dict[str, Any]]], None]) -> None:
+        self._truth, self._change = truth, change
+
+    def sql(self, text: str, parameters: Mapping[str, str]) -> Answer:
+        """The rows of one grouping set, brute force from the truth's raw values."""
+        (grouping,) = (one for one in GROUPING_SETS if one.name == parameters["grouping"])
+        columns = ("window_ms", *grouping.dimensions)
+        rows = [
+            {**dict(zip(columns, key, strict=True)), **self._row(self._truth[grouping.topic], of)}
+            for key, of in _members(self._truth[grouping.topic], grouping.dimensions).items()
+        ]
+        self._change(grouping.name, rows)
+        return Answer(tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+
+    def _row(self, table: TruthTable, of: list[int]) -> dict[str, Any]:
+        event, row = BY_TOPIC[table.topic], {"events": len(of)}
+        for field in event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE):
+            values, known = table.values(field.name)
+            mine = [int(values[at]) for at in of if known[at]]
+            if field.role is Role.DIFFERENCE:
+                row |= {f"{field.name}.sum": sum(mine) if mine else None}
+                continue
+            row |= {f"{field.name}.{name}": take(mine) for name, take in (("count", len), ("sum", sum))}
+            row |= {f"{field.name}.{name}": take(mine, default=None) for name, take in (("min", min), ("max", max))}
+            if field.role is Role.SKETCH:
+                row |= {f"{field.name}.bins": dict(Counter(bin_of(np.array(mine, np.int64)).tolist()))}
+        for field in event.of(Role.SKETCH_BINS):
+            row |= {f"{field.name}.bins": _ready_made(table, field.name, of)}
+        return row
+
+
+def _members(table: TruthTable, dimensions: tuple[str, ...]) -> dict[tuple[Any, ...], list[int]]:
+    at_ms, _ = table.values("at_ms")
+    labels = [table.labels(name) for name in dimensions]
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for at, ms in enumerate(at_ms.tolist()):
+        key = (ms // 10_000 * 10_000, *(words[codes[at]] for codes, words in labels))
+        found.setdefault(key, []).append(at)
+    return found
+
+
+def _ready_made(table: TruthTable, name: str, of: list[int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    first, mine = 0, set(of)
+    for part in table._parts:
+        column = part.bins[name]
+        for row, (begin, end) in enumerate(zip([0, *column.ends[:-1].tolist()], column.ends.tolist(), strict=True)):
+            for at in range(begin, end) if first + row in mine else ():
+                found[int(column.keys[at])] = found.get(int(column.keys[at]), 0) + int(column.counts[at])
+        first += len(column.ends)
+    return found
+
+
+@pytest.fixture
+def judged(
+    small_plan: Callable[..., FleetPlan], steps_of: Callable[[FleetPlan, int, int], list[Step]]
+) -> Callable[..., Comparison]:
+    """The comparison of twelve seconds of a small fleet with tables changed as told."""
+    steps = steps_of(small_plan(), 2, 12)
+    truth = Truth(part_of(wide, 7) for step in steps for wide in step.wides if wide.topic in TOPICS)
+
+    def judge(change: Callable[[str, list[dict[str, Any]]], None] = lambda _name, _rows: None) -> Comparison:
+        return compare(cast("Database", Tables(truth, change)), truth)
+
+    return judge
+
+
+def test_whole_tables_are_exact(judged: Callable[..., Comparison]) -> None:
+    """Every window, series and measure is compared."""
+    found = judged()
+
+    assert (found.exact, found.lost, found.doubled, found.differences) == (True, 0, 0, ())
+    assert found.cells > 100
+    assert found.percentiles > 100
+
+
+def test_what_is_missing_is_lost_and_what_is_too_much_is_doubled(judged: Callable[..., Comparison]) -> None:
+    """A series that is gone counts with all its events."""
+
+    def change(name: str, rows: list[dict[str, Any]]) -> None:
+        if name == "gpu":
+            rows.sort(key=lambda row: str(row["gpu_uuid"]))
+            missing.append(rows.pop(0)["events"])
+            rows[0]["events"] += 2
+
+    missing: list[int] = []
+
+    found = judged(change)
+
+    assert (found.exact, found.lost, found.doubled) == (False, missing[0], 2)
+    assert [one.measure for one in found.differences] == ["events", "events"]
+
+
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [("power_mw.sum", "power_mw"), ("power_mw.max", "power_mw"), ("energy_mj.sum", "energy_mj")],
+)
+def test_a_measure_that_differs_by_one_is_found(column: str, named: str, judged: Callable[..., Comparison]) -> None:
+    """Nothing is lost then, and nothing is exact."""
+
+    def change(name: str, rows: list[dict[str, Any]]) -> None:
+        if name == "gpu":
+            rows[0][column] += 1
+
+    found = judged(change)
+
+    assert (found.exact, found.lost, found.doubled) == (False, 0, 0)
+    assert [(one.grouping, one.measure) for one in found.differences] == [("gpu", named)]
+
+
+def test_a_sketch_beyond_its_promise_is_found(judged: Callable[..., Comparison]) -> None:
+    """Bins that are all five higher: ten per cent above the exact percentile."""
+
+    def change(name: str, rows: list[dict[str, Any]]) -> None:
+        if name == "engine":
+            (row,) = [row for row in rows if row["engine_id"] == "h-1/1" and row["status"] == "ok"][:1]
+            row["e2e_us.bins"] = {bin_ + 5: count for bin_, count in row["e2e_us.bins"].items()}
+
+    found = judged(change)
+
+    assert {(one.grouping, one.measure) for one in found.differences} == {
+        ("engine", f"e2e_us p{q}") for q in (50, 95, 99)
+    }
+
+
+def test_a_run_is_exact_when_books_and_truth_agree(judged: Callable[..., Comparison]) -> None:
+    """Its report says how much was compared, also as JSON."""
+    report = ChaosReport(4, {"kill sink": 2}, 61.04, Report((), 3, ()), judged())
+
+    assert report.exact
+    assert report.as_dict()["seconds"] == 61.0
+    assert report.as_dict()["cells_compared"] == report.comparison.cells
+    assert report.text().splitlines()[0] == "kill sink: 2"
+    assert report.text().splitlines()[-1] == "exact"

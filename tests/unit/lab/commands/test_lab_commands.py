@@ -1,0 +1,102 @@
+"""The lab's commands hand over what people ask for, and end with 1 where the proof fails.
+
+Covers lab.commands.proof, lab.commands.simulator, lab.simulator.replay_service, lab.audit.run and lab.demo.run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from fleetpulse.cli import app
+from fleetpulse.reconcile.compare import Report
+from lab.chaos.compare import Comparison
+from lab.chaos.run import ChaosReport
+from lab.simulator import replay_service, service
+from schemas.errors import ConfigError
+
+
+class Recording:
+    """In a function's place: what it was called with; returns ``answer``."""
+
+    def __init__(self, answer: object = None) -> None:
+        self.answer = answer
+        self.called: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def __call__(self, *given: Any, **named: Any) -> object:
+        self.called.append((given, named))
+        return self.answer
+
+
+def asked(*words: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, list(words))
+    return found.exit_code, found.output
+
+
+@pytest.mark.parametrize(("exact", "code"), [(True, 0), (False, 1)])
+def test_the_demo_ends_with_one_when_books_are_not_exact(
+    exact: bool, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Options go on as they are."""
+    demo = Recording(exact)
+    monkeypatch.setattr("lab.demo.run.run_demo", demo)
+
+    ended, _ = asked("demo", "--seconds", "7", "--seed", "3", "--keep", "--data-dir", str(tmp_path))
+
+    assert ended == code
+    assert demo.called == [((), {"seconds": 7, "seed": 3, "keep": True, "svg": None, "data_dir": tmp_path})]
+
+
+@pytest.mark.parametrize(("cells", "code"), [(9, 0), (0, 1)])
+def test_chaos_ends_with_one_unless_everything_is_exact(cells: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in which nothing was compared is not exact."""
+    report = ChaosReport(5, {"kill sink": 3}, 1.0, Report((), 1, ()), Comparison(cells, 2, 0, 0, ()))
+    chaos = Recording(report)
+    monkeypatch.setattr("lab.chaos.run.run_chaos", chaos)
+
+    ended, output = asked("chaos", "--kills", "3", "--seed", "5", "--gpus", "16", "--json")
+
+    assert ended == code
+    assert orjson.loads(output)["cells_compared"] == cells
+    assert {name: chaos.called[0][1][name] for name in ("kills", "seed", "gpus")} == {"kills": 3, "seed": 5, "gpus": 16}
+
+
+def test_a_trace_that_is_not_there_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    """So is a speed that is none."""
+    missing, trace = tmp_path / "trace.csv", tmp_path / "there.csv"
+    trace.touch()
+
+    with pytest.raises(ConfigError, match=r"FILE = .*must be a readable file"):
+        replay_service.run_replay(missing, "azure", "1", "m", None)
+    with pytest.raises(ConfigError, match="speed"):
+        replay_service.run_replay(trace, "azure", "-1", "m", None)
+
+
+def test_a_replay_gets_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The format by its name."""
+    replayed = Recording()
+    monkeypatch.setattr(replay_service, "run_replay", replayed)
+    file = tmp_path / "t.jsonl"
+
+    assert asked("replay", str(file), "--format", "jsonl", "--speed", "max", "--model", "m")[0] == 0
+
+    assert replayed.called == [((file, "jsonl", "max", "m", None), {})]
+
+
+def test_a_simulation_gets_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every option in its field."""
+    simulated = Recording()
+    monkeypatch.setattr(service, "run_simulate", simulated)
+
+    code, _ = asked(
+        *("simulate", "--gpus", "8", "--load", "bulk", "--speed", "2", "--rate", "3", "--seed", "4", "--seconds", "5"),
+        *("--truth", str(tmp_path / "truth"), "--shared-gpu", "--spool", str(tmp_path / "spool")),
+    )
+
+    options = service.SimulateOptions(8, "bulk", 2.0, 3.0, 4, 5.0, None, tmp_path / "truth", True)
+    assert code == 0
+    assert simulated.called == [((options, tmp_path / "spool"), {})]
