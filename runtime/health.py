@@ -11,23 +11,22 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 
 from runtime.config import load
 from runtime.counters import CONTENT_TYPE, COUNTERS, Counters
+from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""None when well, else a sentence that says what is wrong."""
+"""None when well, else a sentence that says what is wrong. Asked in the server's thread: must not wait."""
 
 REQUEST_WITHIN_S = 5.0
 CONNECTIONS_MAX = 16
-"""At a time, each in a thread; a connection more is closed at once."""
+"""At a time; a connection more is answered with 503 and closed."""
 BEAT_EVERY_S = 1.0
 STILL_MAX_S = 60.0
 """A loop that stood still for longer will not turn again. Far above what holds a loop up and ends: loading a state when
@@ -109,7 +108,7 @@ class _MainFollowed(asyncio.DefaultEventLoopPolicy):
             self._heartbeat.follow(loop)
 
 
-class HealthServer:
+class HealthServer(HttpThread):
     """Serves until closed. Port 0 takes a free one; ``port`` tells which; ``host`` None: as configured
     (``health_host``). ``note``: what is wrong and yet no reason to be taken out of service; ``/readyz`` says it beside
     its verdict. Use as a context manager."""
@@ -125,92 +124,38 @@ class HealthServer:
         port_file: Path | None = None,
         counters: Counters = COUNTERS,
     ) -> None:
-        checks = {"/healthz": alive, "/readyz": ready}
-        handler = type("Handler", (_Handler,), {"checks": checks, "notes": {"/readyz": note}, "counters": counters})
+        async def metrics(_request: Request) -> Response:
+            return Response(200, counters.render(), CONTENT_TYPE, close=True)
+
+        routes = {
+            "/healthz": Route("GET", _verdict(alive, fine)),
+            "/readyz": Route("GET", _verdict(ready, note)),
+            "/metrics": Route("GET", metrics),
+        }
+        app = App(routes, _refuse, connections_max=CONNECTIONS_MAX, within_s=REQUEST_WITHIN_S)
         host = load().health_host if host is None else host
         try:
-            self._server = _Server((host, port), handler)
+            super().__init__("health", host, port, app)
         except (OSError, OverflowError) as error:
             raise ConfigError(
                 "health.port", f"{host}:{port}", f"must be free to listen on ({error}); 0 takes any"
             ) from error
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="health", daemon=True)
-        self._thread.start()
         if port_file is not None:
             _write_whole(port_file, f"{self.port}\n")
         _log.info("health endpoints are up", extra={"host": host, "port": self.port})
 
-    def __enter__(self) -> HealthServer:
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+def _verdict(check: Check, note: Check) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_request: Request) -> Response:
+        wrong, noted = _ask(check), _ask(note)
+        verdict = {"ok": wrong is None, "why": wrong} | ({} if noted is None else {"note": noted})
+        return Response(200 if wrong is None else 503, json.dumps(verdict).encode() + b"\n", close=True)
 
-    def close(self) -> None:
-        """Stop answering and give the port back."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    return answer
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
-        super().__init__(address, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._free.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    checks: ClassVar[dict[str, Check]]
-    notes: ClassVar[dict[str, Check]]
-    counters: ClassVar[Counters]
-    timeout = REQUEST_WITHIN_S
-    server_version = "fleetpulse"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path == "/metrics":
-            self._answer(200, CONTENT_TYPE, self.counters.render())
-        elif path in self.checks:
-            wrong = _ask(self.checks[path])
-            note = _ask(self.notes.get(path, fine))
-            verdict = {"ok": wrong is None, "why": wrong} | ({} if note is None else {"note": note})
-            body = json.dumps(verdict).encode() + b"\n"
-            self._answer(200 if wrong is None else 503, "application/json", body)
-        else:
-            self._answer(404, "text/plain; charset=utf-8", b"/healthz /readyz /metrics\n")
-
-    do_HEAD = do_GET
-
-    def _answer(self, status: int, content_type: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        _log.debug("health request", extra={"line": format % args})
+def _refuse(refused: Refused, _request: Request) -> Response:
+    return Response(refused.status, f"{refused}\n".encode(), "text/plain; charset=utf-8", close=True)
 
 
 def _ask(check: Check) -> str | None:

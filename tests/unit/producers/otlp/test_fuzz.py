@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.agent.publishing import Parcel
-from producers.otlp.http_server import Refused, unpacked
+from producers.otlp.http_server import unpacked
 from producers.otlp.intake import Intake
 from producers.otlp.json_signals import Unreadable, points_of_json, spans_of_json
 from producers.otlp.proto_signals import points_of_proto, spans_of_proto
 from producers.otlp.semconv import KNOWN
+from runtime.http_server import Refused
 
 NAMES = st.sampled_from(
     [

@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from producers.receiver.client_fields import Where
-from producers.receiver.http import HEADER_BYTES_MAX, Connection, Taker
+from producers.receiver.http import Taker, application
 from runtime.clock import VirtualClock
+from runtime.http_server import HEAD_BYTES_MAX, Connection
 from runtime.receiver_config import ReceiverConfig
 from tests.unit.producers.receiver import spooled
 
@@ -53,7 +54,7 @@ class Caller:
         self.counters = spooled.RecordingCounters()
         self.wire = Wire()
         taker = Taker(self.publisher, Where("h-1"), VirtualClock(1_000))
-        self.connection = Connection(taker, SETTINGS, self.counters, set() if crowd is None else crowd)
+        self.connection = Connection(application(taker, SETTINGS, self.counters), set() if crowd is None else crowd)
         self.connection.connection_made(self.wire)
 
     async def send(self, data: bytes, size: int = 1 << 20) -> bytes:
@@ -133,7 +134,7 @@ async def test_bad_lines_are_refused_with_their_reasons(tmp_path: Path) -> None:
         pytest.param(b"GET /v1/requests HTTP/1.1\r\n\r\n", 405, id="another method"),
         pytest.param(post(GOOD, kind="text/plain"), 415, id="a content type that a web page may send"),
         pytest.param(post(b"x" * 1_025), 413, id="a body one byte too large"),
-        pytest.param(b"POST /v1/requests HTTP/1.1\r\nx: " + b"y" * HEADER_BYTES_MAX, 431, id="a header without end"),
+        pytest.param(b"POST /v1/requests HTTP/1.1\r\nx: " + b"y" * HEAD_BYTES_MAX, 431, id="a header without end"),
         pytest.param(b"\x16\x03\x01\x00\xa5 nonsense\r\n\r\n", 400, id="no HTTP at all"),
         pytest.param(b"POST /v1/requests HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400, id="a negative length"),
     ],
@@ -188,7 +189,9 @@ async def test_a_client_that_hangs_up_anywhere_harms_nobody(tmp_path: Path) -> N
     data = post(GOOD)
     caller = Caller(tmp_path)
     for end in range(0, len(data), 7):
-        caller.connection = Connection(Taker(caller.publisher, Where("h")), SETTINGS, caller.counters, set())
+        caller.connection = Connection(
+            application(Taker(caller.publisher, Where("h")), SETTINGS, caller.counters), set()
+        )
         caller.connection.connection_made(Wire())
         caller.connection.data_received(data[:end])
         caller.connection.connection_lost(None)
