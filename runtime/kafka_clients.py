@@ -36,6 +36,8 @@ from schemas.errors import ConfigError, ContractError, FleetpulseError, Unavaila
 SESSION_TIMEOUT_MS = 10_000
 """After so long without a heartbeat a member of a group is dead and its partitions are assigned to others."""
 HEARTBEAT_MS = 2_000
+METADATA_MAX_AGE_MS = 30_000
+"""So soon a client finds the partitions that a topic has gained."""
 CONNECT_WITHIN_S = 5.0
 """For each address, where the cause of a failure is looked for."""
 FAILED = "does not answer as it should"
@@ -65,14 +67,30 @@ def make_consumer(kafka: KafkaConfig, *topics: str, group: str | None = None, **
         "auto_offset_reset": "earliest",
         "session_timeout_ms": SESSION_TIMEOUT_MS,
         "heartbeat_interval_ms": HEARTBEAT_MS,
+        "metadata_max_age_ms": METADATA_MAX_AGE_MS,
     }
     return AIOKafkaConsumer(*topics, group_id=group, **(kafka.client_settings() | settings | differing))
 
 
 def make_producer(kafka: KafkaConfig, **differing: Any) -> AIOKafkaProducer:
     """An idempotent producer that waits for all replicas. Arguments and errors as ``make_consumer``."""
-    settings = {"client_id": _client_id(kafka), "acks": "all", "enable_idempotence": True}
+    settings = {
+        "client_id": _client_id(kafka),
+        "acks": "all",
+        "enable_idempotence": True,
+        "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+    }
     return AIOKafkaProducer(**(kafka.client_settings() | settings | differing))
+
+
+def static_member(worker: str | None, partitions: int) -> str | None:
+    """The name under which a worker joins its group (static membership), which changes as its topics grow.
+
+    A member that returns under its name within its session keeps its partitions, and the brokers ask nobody for a new
+    assignment: where it led the group, partitions gained meanwhile would have no reader until the next rebalance
+    (KIP-814, which aiokafka does not have). ``partitions``: of all topics that the group reads. None: any name.
+    """
+    return None if worker is None else f"{worker}.{partitions}"
 
 
 def make_admin(kafka: KafkaConfig) -> AIOKafkaAdminClient:

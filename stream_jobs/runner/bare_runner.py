@@ -12,7 +12,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from runtime.clock import Clock, SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
-from runtime.kafka_clients import make_consumer
+from runtime.kafka_clients import make_consumer, static_member
 from runtime.tracing import Tracer
 from stream_jobs.runner.checks import check_topics
 from stream_jobs.runner.job import AnyStep, Job
@@ -67,14 +67,14 @@ async def run_bare(
     """
     job = Job.of(step, source_topics, transactional_sources)
     names, stop = job.names(kafka.deployment), stop or asyncio.Event()
-    await check_topics(kafka, job, names, outputs or {})
+    read = await check_topics(kafka, job, names, outputs or {})
     async with contextlib.AsyncExitStack() as open_:
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
         partitions = Partitions(job, broker, names, policy, clock, readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
-        consumer = _consumer(kafka, names.group, policy, worker)
+        consumer = _consumer(kafka, names.group, policy, static_member(worker, read))
         partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
         open_.push_async_callback(stop_client, consumer.stop)
@@ -85,11 +85,11 @@ async def run_bare(
         await _until(_read(consumer, partitions, policy, stop), partitions.fatal)
 
 
-def _consumer(kafka: KafkaConfig, group: str, policy: CommitPolicy, worker: str | None) -> Any:
+def _consumer(kafka: KafkaConfig, group: str, policy: CommitPolicy, member: str | None) -> Any:
     return make_consumer(  # its auto_offset_reset has no effect: every position is set by us, a gap is fatal
         kafka,
         group=group,
-        group_instance_id=worker,
+        group_instance_id=member,
         max_poll_records=policy.fetch_records_max,
         max_partition_fetch_bytes=policy.fetch_bytes_max,
         fetch_max_wait_ms=policy.fetch_wait_ms,

@@ -17,8 +17,9 @@ from stream_jobs.runner.names import Names
 _HINT = "run `fleetpulse migrate`"
 
 
-async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapping[str, int]) -> None:
-    """Raise ``ContractError`` for the first topic that is missing or not as the job needs it.
+async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapping[str, int]) -> int:
+    """Partitions of all source topics. Raises ``ContractError`` for the first topic that is missing or not as the job
+    needs it.
 
     Every source topic has LogAppendTime (but those written by jobs) and a compacted state topic with at least as
     many partitions; every one of ``outputs`` has at least that many partitions.
@@ -27,6 +28,7 @@ async def check_topics(kafka: KafkaConfig, job: Job, names: Names, outputs: Mapp
         counts = await _partition_counts(kafka, admin, job, names, outputs)
         _check_counts(counts, job, names, outputs)
         await _check_settings(admin, job, names)
+        return sum(counts[topic] for topic in job.topics)
 
 
 async def _partition_counts(

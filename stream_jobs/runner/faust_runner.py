@@ -30,6 +30,7 @@ from faust.types import TP, ConsumerMessage
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
+from runtime.kafka_clients import METADATA_MAX_AGE_MS, static_member
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
@@ -203,7 +204,7 @@ class Runner:
 
 
 def make_app(
-    job: Job, kafka: KafkaConfig, policy: CommitPolicy, runner: Runner, worker: str | None, folder: str
+    job: Job, kafka: KafkaConfig, policy: CommitPolicy, runner: Runner, member: str | None, folder: str
 ) -> Any:
     """The app, with one agent per source topic. Call inside a running event loop."""
     app = RunnerApp(
@@ -216,7 +217,8 @@ def make_app(
         broker_rebalance_timeout=policy.rebalance_timeout_ms / 1_000,
         broker_request_timeout=kafka.request_timeout_ms / 1_000,
         broker_commit_interval=1e6,
-        consumer_group_instance_id=worker,
+        consumer_group_instance_id=member,
+        consumer_metadata_max_age_ms=METADATA_MAX_AGE_MS,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=policy.fetch_bytes_max,
         stream_buffer_maxsize=STREAM_BUFFER,
@@ -283,8 +285,8 @@ def run_faust(
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
-        await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
-        await _serve(job, kafka, policy, worker, stop, tracer, readiness)
+        read = await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
+        await _serve(job, kafka, policy, static_member(worker, read), stop, tracer, readiness)
 
     with asyncio.Runner() as loop:
         loop.run(body())
@@ -294,7 +296,7 @@ async def _serve(
     job: Job,
     kafka: KafkaConfig,
     policy: CommitPolicy,
-    worker: str | None,
+    member: str | None,
     stop: asyncio.Event,
     tracer: Tracer | None,
     readiness: Readiness | None,
@@ -308,7 +310,7 @@ async def _serve(
         names = job.names(kafka.deployment)
         partitions = Partitions(job, broker, names, policy, SystemClock(), readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
-        app = make_app(job, kafka, policy, Runner(partitions, watchdog, policy), worker, folder)
+        app = make_app(job, kafka, policy, Runner(partitions, watchdog, policy), member, folder)
         partitions.end_known = lambda topic, partition: app.consumer.highwater(TP(topic, partition))
         open_.push_async_callback(_stop_app, app)
         open_.push_async_callback(partitions.shut_down)

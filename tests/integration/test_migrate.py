@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 
 from fleetpulse.migrate import tables as tables_module
 from fleetpulse.migrate import topics
@@ -26,6 +26,8 @@ from schemas.contract.topics import BY_NAME, TOPICS, WINDOW_PARTIALS
 from schemas.ddl.files import Names, migrations
 from schemas.errors import ConfigError, ContractError, UnavailableError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
+from tests.integration.sink_rig import send
+from tests.unit.sinks.landing_cases import NOW_MS, partials
 
 pytestmark = pytest.mark.integration
 
@@ -193,8 +195,7 @@ async def test_partitions_of_partials_are_not_added_while_a_job_runs(
     await asyncio.to_thread(migrate, stack.kafka, clickhouse_config)
     kafka = stack.kafka.model_copy(update={"deployment": f"t{secrets.token_hex(6)}"})
     more = {WINDOW_PARTIALS: 99}
-    async with AIOKafkaProducer(**kafka.client_settings()) as producer:
-        await producer.send_and_wait(WINDOW_PARTIALS, b"", partition=0)
+    await send(kafka, [partials([{"window_ms": NOW_MS - NOW_MS % 10_000, "grouping": "service"}], 0)])
     job = AIOKafkaConsumer(WINDOW_PARTIALS, **kafka.client_settings(), group_id=f"{kafka.deployment}-finals")
     await job.start()
     try:

@@ -37,7 +37,7 @@ async def test_topics_as_they_should_be_pass(kafka_bootstrap: str, topic_name: T
     topic_name("source.state", 2, COMPACTED)
     out = topic_name("out", 3)
 
-    await check_topics(KafkaConfig(bootstrap=kafka_bootstrap), job, job.names("here"), {out: 3})
+    assert await check_topics(KafkaConfig(bootstrap=kafka_bootstrap), job, job.names("here"), {out: 3}) == 2
 
 
 async def test_a_missing_topic_is_named(kafka_bootstrap: str, job: Job) -> None:

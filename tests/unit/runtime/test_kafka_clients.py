@@ -30,6 +30,7 @@ from runtime.kafka_clients import (
     make_producer,
     open_consumer,
     started,
+    static_member,
     why_rejected,
 )
 from schemas.errors import ConfigError, UnavailableError
@@ -199,3 +200,11 @@ async def test_files_that_are_gone_are_what_to_change(tmp_path: Path) -> None:
     assert isinstance(why := await why_rejected(gone), ConfigError)
     assert "kafka.ssl_*" in str(why)
     assert "ca.pem" in str(why)
+
+
+def test_a_member_comes_back_under_its_name_until_its_topics_grow() -> None:
+    """The brokers keep the assignment of a name that comes back, so a grown topic needs a name of its own."""
+    assert static_member("worker-0", 16) == static_member("worker-0", 16)
+    assert static_member("worker-0", 16) != static_member("worker-0", 20)
+    assert static_member("worker-1", 16) != static_member("worker-0", 16)
+    assert static_member(None, 16) is None
