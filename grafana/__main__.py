@@ -1,4 +1,4 @@
-"""Write the dashboards anew: ``python -m grafana``."""
+"""Write the dashboards: ``python -m grafana``."""
 
 from __future__ import annotations
 

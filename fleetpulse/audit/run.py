@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetpulse.audit.ask import audit
 from fleetpulse.audit.report import Audit
-from fleetpulse.report.ask import span
+from fleetpulse.report.gather import span
 from fleetpulse.sql.database import Database
 from runtime.clock import SystemClock
 from runtime.config import load

@@ -49,7 +49,7 @@ def report_cost(
 
     Example: [bold]fleetpulse report cost --last 24h --html cost.html[/bold]
     """
-    from fleetpulse.report import ask
+    from fleetpulse.report import gather
     from fleetpulse.report.compose import page
     from fleetpulse.report.html import html as html_of
     from fleetpulse.report.terminal import rendered
@@ -57,8 +57,8 @@ def report_cost(
     from runtime.config import load
 
     now_ms = SystemClock().now_ms()
-    bounds = ask.span(duration_ms(last), from_, to, now_ms)
-    report = ask.figures_of(load().reading, ask.asked(bounds, now_ms, prices, slo, budgets))
+    bounds = gather.span(duration_ms(last), from_, to, now_ms)
+    report = gather.cost_report(load().reading, gather.report_query(bounds, now_ms, prices, slo, budgets))
     if html is None:
         return Result(report, lambda: print_whole(*rendered(page(report))))
     html.write_text(html_of(page(report)), encoding="utf-8")
@@ -142,7 +142,7 @@ def rerate(
 
     from fleetpulse.commands.progress import Progress
     from fleetpulse.report.amounts import usd
-    from fleetpulse.report.ask import span
+    from fleetpulse.report.gather import span
     from fleetpulse.rerate.store import check_range
     from fleetpulse.rerate.store import rerate as run_rerate
     from runtime.clock import SystemClock

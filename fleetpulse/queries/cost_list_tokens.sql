@@ -3,7 +3,7 @@ SELECT
     model,
     toInt64(arrayMax(arrayFilter(bound -> bound < r.input_tokens, arrayConcat([-1], {bounds:Array(Int64)})))) AS above,
     count() AS requests,
-    countIf(r.input_tokens IS NULL OR r.output_tokens IS NULL) AS untold,
+    countIf(r.input_tokens IS NULL OR r.output_tokens IS NULL) AS unreported,
     toInt64(ifNull(sum(r.input_tokens), 0)) AS input_tokens,
     toInt64(ifNull(sum(least(r.cached_tokens, r.input_tokens)), 0)) AS cached_tokens,
     toInt64(ifNull(sum(r.output_tokens), 0)) AS output_tokens

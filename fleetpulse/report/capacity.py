@@ -51,7 +51,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A model as its ``config.json`` tells; ``cache_values`` are numbers kept for each token, all layers."""
+    """A model as its ``config.json`` describes it; ``cache_values`` are numbers kept for each token, all layers."""
 
     name: str
     parameters: float

@@ -1,4 +1,4 @@
-"""Figures as a page for people: which words, which order, which digits. Pure."""
+"""The report as a page for people: which words, which order, which digits. Pure."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from fleetpulse.report import tables
 from fleetpulse.report.amounts import ratio
 from fleetpulse.report.page import Headline, Page, Section
 
-Figures = Mapping[str, Any]
+Report = Mapping[str, Any]
 
 
-def page(figures: Figures) -> Page:
+def page(report: Report) -> Page:
     """The whole report."""
-    bill = figures["bill"]
+    bill = report["bill"]
     return Page(
         title="What the fleet cost",
-        subtitle=f"{a.instant(figures['from_ms'])} to {a.instant(figures['to_ms'])} UTC",
-        headlines=list(_headlines(figures)),
-        sections=[section for section in _sections(figures) if section.tables or section.empty],
+        subtitle=f"{a.instant(report['from_ms'])} to {a.instant(report['to_ms'])} UTC",
+        headlines=list(_headlines(report)),
+        sections=[section for section in _sections(report) if section.tables or section.empty],
         warnings=list(_warnings(bill)),
-        foot=list(_foot(figures)),
+        foot=list(_foot(report)),
     )
 
 
-def _headlines(figures: Figures) -> Iterator[Headline]:
-    bill, split = figures["bill"], figures["split"]
+def _headlines(report: Report) -> Iterator[Headline]:
+    bill, split = report["bill"], report["split"]
     total = bill["total_nusd"]
     spent = {row["part"]: (row["cost_nusd"] or 0) for row in split}
     unused = spent.get("__idle__", 0) + spent.get("__wasted__", 0)
-    tokens = sum((row["prompt_tokens"] or 0) + (row["decode_tokens"] or 0) for row in figures["models"])
-    requests = sum(row["requests"] for row in figures["models"])
+    tokens = sum((row["prompt_tokens"] or 0) + (row["decode_tokens"] or 0) for row in report["models"])
+    requests = sum(row["requests"] for row in report["models"])
     yield Headline("Bill", a.usd(total), f"{a.gpu_hours(bill['gpu_ms'])} of GPU time")
     yield Headline("For requests", a.share(ratio(spent.get("request", 0), total)), a.usd(spent.get("request")))
     yield Headline("Idle or waiting", a.share(ratio(unused, total)), a.usd(unused))
@@ -41,7 +41,7 @@ def _headlines(figures: Figures) -> Iterator[Headline]:
         "A million tokens", a.dollars(_each(total, tokens, a.MILLION)), f"of {a.count(tokens)}, all costs in"
     )
     yield Headline("A request", a.dollars(_each(total, requests, 1)), f"of {a.count(requests)}, all in")
-    emitted = [row["co2e_ug"] for row in figures["energy"]]
+    emitted = [row["co2e_ug"] for row in report["energy"]]
     carbon = None if None in emitted or not emitted else sum(emitted) / 1e9
     yield Headline("Energy", a.energy(bill["energy_mj"]), f"{a.decimal(carbon, 'kg')} CO2e")
 
@@ -67,71 +67,71 @@ def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
         yield f"Rated with {len(bill['prices_versions'])} versions of prices; `fleetpulse rerate` makes it one."
 
 
-def _sections(figures: Figures) -> Iterator[Section]:
-    total = figures["bill"]["total_nusd"]
+def _sections(report: Report) -> Iterator[Section]:
+    total = report["bill"]["total_nusd"]
     yield Section(
         "Where the money went",
         "Every minute's bill is split to the nano-dollar: these lines add up to the bill.",
-        [tables.split(figures["split"], total), tables.components(figures["bill"])],
-        tables.hours(figures["hours"]),
+        [tables.split(report["split"], total), tables.components(report["bill"])],
+        tables.hours(report["hours"]),
     )
     yield Section(
         "Forecast",
         "The week repeated along its trend, learnt from up to eight weeks; the interval holds four times in five.",
-        [tables.months(figures["months"])],
+        [tables.months(report["months"])],
         empty="Nothing was spent this month.",
     )
     yield Section(
         "What a token costs, by model",
         "In full: a model's engines with their waiting, start-up and failed work. Prompt: computing it. Generated: "
         "computing answers and keeping the cache meanwhile.",
-        [tables.models(figures["models"])],
+        [tables.MODELS.table(report["models"])],
         empty="No request ran.",
     )
     yield Section(
         "Self-hosted beside hosted",
         "The same tokens at the list price of a hosted model. Break-even: how busy the GPUs would have to be for both "
         "to cost the same, if more requests cost nothing more here.",
-        [tables.list_prices(figures["models"])],
+        [tables.LIST_PRICES.table(report["models"])],
         empty="No model has a list price; add aliases to the price file.",
     )
     yield Section(
         "Who used it",
         "Costs of the tenant's own requests, failed ones among them.",
-        [tables.tenants(figures["tenants"])],
+        [tables.TENANTS.table(report["tenants"])],
     )
     yield Section(
         "Good requests",
         "Good: ended well and met every objective of its class. All costs of the class are carried by its good ones.",
-        [tables.goodput(figures["goodput"])],
+        [tables.goodput(report["goodput"])],
         empty="No service classes are defined; give a file with `slo_classes` (--slo).",
     )
-    yield Section("Engines", "", [tables.engines(figures["engines"])], empty="No engine had a GPU.")
-    yield Section("GPUs by type", "", [tables.gpu_models(figures["gpu_models"])])
-    unused = figures["idle"]
+    yield Section("Engines", "", [tables.ENGINES.table(report["engines"])], empty="No engine had a GPU.")
+    yield Section("GPUs by type", "", [tables.GPU_MODELS.table(report["gpu_models"])])
+    unused = report["idle"]
     yield Section("Idle GPUs", "No model was loaded.", [tables.idle(unused)], tables.idle_hours(unused), empty="None.")
     nothing = "Nobody got an answer for this."
-    yield Section("Failed requests", nothing, [tables.failed(figures["failed"])], empty="None.")
+    yield Section("Failed requests", nothing, [tables.FAILED.table(report["failed"])], empty="None.")
     meter = "At the meter: times PUE. CO2e by the grid's intensity."
-    yield Section("Energy and emissions", meter, [tables.energy(figures["energy"])])
-    caps = figures["power_caps"]
+    yield Section("Energy and emissions", meter, [tables.ENERGY.table(report["energy"])])
+    caps = report["power_caps"]
     yield Section(
         "Power limits",
         f"Measured, not modelled: minutes of computing, by the limit of the GPUs. {tables.cap_said(caps)}",
-        [tables.power_caps(caps)],
+        [tables.POWER_CAPS.table(caps)],
         empty="No minute in which tokens were computed has a power limit beside it.",
     )
-    yield Section("Budgets", "", [tables.budgets(figures["budgets"])], empty="No budgets are set (--budgets).")
+    yield Section("Budgets", "", [tables.budgets(report["budgets"])], empty="No budgets are set (--budgets).")
     yield Section(
         "Where each price is written",
-        f"{Path(figures['prices']['file']).name}, version {figures['prices']['version'][:12]}",
-        [tables.prices(figures["prices"]["used"])],
+        f"{Path(report['prices']['file']).name}, version {report['prices']['version'][:12]}",
+        [tables.PRICES.table(report["prices"]["used"])],
         empty="No GPU was measured in this range.",
     )
 
 
-def _foot(figures: Figures) -> Iterator[str]:
-    bill = figures["bill"]
+def _foot(report: Report) -> Iterator[str]:
+    bill = report["bill"]
 
     def versions(name: str) -> str:
         return ", ".join(str(one)[:12] for one in bill[name])

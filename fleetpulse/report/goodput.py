@@ -27,7 +27,7 @@ def slo_parameters(classes: Sequence[SloClass]) -> dict[str, Any]:
 def goodput_rows(
     counted: Sequence[Mapping[str, Any]], costs: Sequence[Mapping[str, Any]], classes: Sequence[SloClass]
 ) -> list[dict[str, Any]]:
-    """A row for each class that is defined and was asked for."""
+    """A row for each class that is defined and has requests."""
     by_class = {row["slo_class"]: row for row in counted}
     spent = {row["slo_class"]: row["cost_nusd"] for row in costs}
     return [_row(slo, by_class[slo.name], spent.get(slo.name)) for slo in classes if slo.name in by_class]

@@ -8,7 +8,7 @@ from itertools import accumulate
 from fleetpulse.report.page import Bars, Headline, Page, Section, Table
 
 COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6", "c7")
-"""Classes of the style sheet; palette of Okabe and Ito, told apart by colour-blind people too."""
+"""Classes of the style sheet; palette of Okabe and Ito, distinct for colour-blind people too."""
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 960, 220, 56, 22
 _LABELS_MAX = 12
 

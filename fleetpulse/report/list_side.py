@@ -41,7 +41,7 @@ def bounds_of(entries: Mapping[str, Model | None]) -> list[int]:
 
 
 def list_sides(entries: Mapping[str, Model | None], rows: Sequence[Mapping[str, Any]]) -> list[ListSide]:
-    """The list cost of every model, from rows of ``cost_list_tokens`` asked with ``bounds_of`` these entries."""
+    """The list cost of every model, from rows of ``cost_list_tokens`` for ``bounds_of`` these entries."""
     return [_side(name, entry, [row for row in rows if row["model"] == name]) for name, entry in entries.items()]
 
 
@@ -50,8 +50,8 @@ def _side(name: str, entry: Model | None, rows: Sequence[Mapping[str, Any]]) -> 
         return ListSide(name, None, None, "no list price; add an alias to the price file")
     if not any(field.kind in TOKEN_KINDS and rate.pusd for field, rate in entry.rates.items()):
         return ListSide(name, entry.key, None, "the hosted model is not priced by the token")
-    if untold := sum(row["untold"] for row in rows):
-        return ListSide(name, entry.key, None, f"{untold} requests did not tell their tokens")
+    if unreported := sum(row["unreported"] for row in rows):
+        return ListSide(name, entry.key, None, f"{unreported} requests did not report their tokens")
     cached = any(field.kind == "cache_read" for field in entry.rates)
     total = 0
     for row in rows:

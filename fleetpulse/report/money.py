@@ -1,4 +1,4 @@
-"""Unit costs from sums of money and tokens. Pure; see ``figures`` for what full cost means. None where not known."""
+"""Unit costs from sums of money and tokens. Pure; see ``gather`` for what full cost means. None where not known."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def model_costs(row: Mapping[str, Any], full_nusd: int | None) -> Row:
 
 
 def full_costs(engines: Sequence[Mapping[str, Any]], served: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Each model's share of the bills of the engines that served it; see ``figures``. Engines without a model stay
+    """Each model's share of the bills of the engines that served it; see ``gather``. Engines without a model stay
     with nobody."""
     found: dict[str, int] = defaultdict(int)
     models = _by_engine(served)

@@ -1,4 +1,4 @@
-"""A page of figures for people: what a terminal and a browser both show. Made of text; how it looks is not its matter.
+"""A page for people: what a terminal and a browser both show. Made of text; how it looks is not its matter.
 
 Values are text already, so that both show the same digits. ``Bars`` are drawn, each with the table of its numbers
 beside it or in the page: a picture alone says nothing to whoever cannot see it.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A figure that stands at the top: what it is, how much, and one line of explanation."""
+    """A number that stands at the top: what it is, how much, and one line of explanation."""
 
     label: str
     value: str
@@ -55,7 +55,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All of it. ``warnings`` are what must be known before any figure is believed."""
+    """All of it. ``warnings`` are what must be known before any number is believed."""
 
     title: str
     subtitle: str

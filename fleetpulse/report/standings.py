@@ -49,8 +49,8 @@ def months(days: Rows, now_ms: int) -> list[dict[str, Any]]:
         if row["tenant"] and row["day"] >= begin:
             spent[row["tenant"]] = spent.get(row["tenant"], 0) + (row["cost_nusd"] or 0)
     most = sorted(spent, key=lambda tenant: (-spent[tenant], tenant))[:TENANTS_MAX]
-    asked = [everybody, *(Budget("", _NO_LIMIT, "tenant", tenant) for tenant in most)]
-    return [{"tenant": one.of, **_month(standing(one, _spend(one, {}, days), now_ms))} for one in asked]
+    listed = [everybody, *(Budget("", _NO_LIMIT, "tenant", tenant) for tenant in most)]
+    return [{"tenant": one.of, **_month(standing(one, _spend(one, {}, days), now_ms))} for one in listed]
 
 
 def _month(stands: Standing) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Tables and bars of the report, each from its figures. Pure."""
+"""Tables and bars of the report, each from rows of its data. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +16,78 @@ from schemas.limits import HOUR_MS
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 TOP = 10
-NOBODY = "(not told)"
+NOBODY = "(not reported)"
 
 PARTS = {
     "request": "requests that ended well",
     "__overhead__ failed": "requests that failed",
     "__overhead__ start-up": "start-up of engines",
     "__wasted__": "model loaded, no tokens",
-    "__unattributed__": "tokens not told",
+    "__unattributed__": "tokens not reported",
     "__idle__": "idle GPUs",
     "__training__": "training",
     "__unpriced__": "without a price",
 }
 """What a part is called for people, in the order of bars."""
-_STACK = ("request", "__overhead__", "__wasted__", "__idle__", "__training__", "__unattributed__", "__unpriced__")
-_STACK_WORDS = ("requests", "failed, start-up", "loaded, no tokens", "idle", "training", "tokens not told", "unpriced")
+_STACK = {
+    "request": "requests",
+    "__overhead__": "failed, start-up",
+    "__wasted__": "loaded, no tokens",
+    "__idle__": "idle",
+    "__training__": "training",
+    "__unattributed__": "tokens not reported",
+    "__unpriced__": "unpriced",
+}
+"""Parts of a bar over time and their names in its legend."""
 
 
-def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1,
-           shares: Sequence[float] = (), least: Sequence[str] = ()) -> Table:  # fmt: skip
-    """The first ``left`` columns are words, the others numbers."""
-    cells = tuple(tuple(row) for row in rows)
-    return Table(caption, tuple(columns), cells, frozenset(columns[left:]), tuple(shares), tuple(least))
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A table before its rows. The first ``words`` columns are words, the others numbers, but for those in ``also``;
+    ``least`` are left out first in a narrow terminal; ``share`` is a sum that is drawn as a bar of the whole."""
+
+    caption: str
+    columns: Mapping[str, Callable[[Row], str]]
+    words: int = 1
+    least: tuple[str, ...] = ()
+    also: frozenset[str] = frozenset()
+    top: int | None = None
+    share: str = ""
+
+    def table(self, rows: Rows) -> Table:
+        """The table of these rows; of the first ``top`` where there are more."""
+        shown = rows[: self.top]
+        caption = self.caption.format(shown=len(shown), all=len(rows))
+        cells = tuple(tuple(write(row) for write in self.columns.values()) for row in shown)
+        whole = sum(row[self.share] or 0 for row in rows) if self.share else 0
+        shares = tuple(ratio(row[self.share], whole) or 0.0 for row in shown) if self.share else ()
+        right = frozenset([*self.columns][self.words :]) - self.also
+        return Table(caption, tuple(self.columns), cells, right, shares, self.least)
 
 
-def _name(row: Row) -> str:
+def _cell(key: str, write: Callable[[Any], str]) -> Callable[[Row], str]:
+    return lambda row: write(row[key])
+
+
+def _word(value: str | None) -> str:
+    return value or NOBODY
+
+
+def _joules(value: float | None) -> str:
+    return a.decimal(value, "J")
+
+
+def _part(row: Row) -> str:
     return f"{row['part']} {row['what']}".strip()
 
 
 def split(rows: Rows, total: int | None) -> Table:
     """Parts of the bill with their shares."""
-    order = list(PARTS)
-    listed = sorted(rows, key=lambda row: order.index(_name(row)))
+    listed = sorted(rows, key=lambda row: [*PARTS].index(_part(row)))
     shares = [ratio(row["cost_nusd"], total) for row in listed]
     cells = [
         (
-            PARTS[_name(row)],
+            PARTS[_part(row)],
             a.usd(row["cost_nusd"]),
             a.share(part),
             a.gpu_hours(row["gpu_ms"]),
@@ -60,247 +97,74 @@ def split(rows: Rows, total: int | None) -> Table:
     ]
     cells.append(("all", a.usd(total), a.share(ratio(total, total)), "", ""))
     columns = ("what for", "cost", "of the bill", "GPU time", "energy")
-    return _table("The bill, split", columns, cells, shares=[*(part or 0.0 for part in shares), 0.0])
+    bars = (*(part or 0.0 for part in shares), 0.0)
+    return Table("The bill, split", columns, tuple(cells), frozenset(columns[1:]), bars)
 
 
 def components(bill: Row) -> Table:
     """What the bill is made of."""
     names = {"gpu_nusd": "GPU time", "host_nusd": "hosts beside their GPUs", "energy_nusd": "energy with PUE"}
     rows = [(said, a.usd(bill[name]), a.share(ratio(bill[name], bill["total_nusd"]))) for name, said in names.items()]
-    return _table("What it is made of", ("component", "cost", "of the bill"), rows)
+    columns = ("component", "cost", "of the bill")
+    return Table("What it is made of", columns, tuple(rows), frozenset(columns[1:]))
 
 
 def hours(rows: Rows) -> Bars:
     """The bill by hour."""
-    return Bars("Cost by hour (UTC)", "$", _STACK_WORDS, _bars(rows, "part", _STACK))
+    return Bars("Cost by hour (UTC)", "$", tuple(_STACK.values()), _bars(rows, "part", tuple(_STACK)))
 
 
 def _bars(rows: Rows, name: str, stack: Sequence[str]) -> tuple[tuple[str, tuple[float, ...]], ...]:
-    found: dict[int, dict[str, float]] = defaultdict(dict)
+    found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
-        found[row["hour_ms"]][row[name]] = (row["cost_nusd"] or 0) / a.USD_NUSD
+        found[row["hour_ms"]][row[name]] += row["cost_nusd"] or 0
     if not found:
         return ()
     every = range(min(found), max(found) + 1, HOUR_MS)
-    return tuple((a.instant(hour)[-5:], tuple(found.get(hour, {}).get(part, 0.0) for part in stack)) for hour in every)
+    return tuple((a.instant(hour)[-5:], tuple(found[hour][part] / a.USD_NUSD for part in stack)) for hour in every)
 
 
-def models(rows: Rows) -> Table:
-    """Unit costs by model."""
-    cells = [
-        (
-            row["model"] or NOBODY,
-            a.count(row["requests"]),
-            a.count(row["prompt_tokens"]),
-            a.count(row["decode_tokens"]),
-            a.usd(row["full_nusd"]),
-            a.dollars(row["full_usd_per_request"]),
-            a.dollars(row["usd_per_million_prompt"]),
-            a.dollars(row["usd_per_million_generated"]),
-            a.decimal(row["j_per_token"], "J"),
-        )
-        for row in rows
-    ]
-    columns = ("model", "requests", "prompt tokens", "generated", "full cost", "a request", "1M prompt", "1M generated",
-               "a token")  # fmt: skip
-    least = ("prompt tokens", "generated", "requests")
-    return _table("Unit costs by model, full cost", columns, cells, least=least)
-
-
-def list_prices(rows: Rows) -> Table:
-    """List price beside self-hosted cost."""
-    cells = [
-        (
-            row["model"],
-            row["list_key"] or "",
-            a.usd(row["full_nusd"]),
-            a.usd(row["list_nusd"]),
-            a.decimal(row["break_even_traffic"], "x"),
-            a.share(row["busy"]),
-            _reachable(row["break_even_busy"]),
-            row["list_note"],
-        )
-        for row in rows
-        if row["list_key"]
-    ]
-    columns = ("model", "hosted as", "self-hosted", "list price", "ratio", "GPUs busy", "break-even busy", "note")
-    numbers = frozenset(columns[2:7])
-    least = ("note", "GPUs busy", "self-hosted")
-    return Table("The same tokens at list price", columns, tuple(cells), numbers, least=least)
-
-
-def _reachable(busy: float | None) -> str:
-    return a.share(busy) if busy is None or busy <= 1 else f"{a.share(busy)}, not reachable"
-
-
-def tenants(rows: Rows) -> Table:
-    """The tenants that cost most."""
-    whole = sum(row["cost_nusd"] or 0 for row in rows)
-    shown = rows[:TOP]
-    cells = [
-        (
-            row["tenant"] or NOBODY,
-            a.count(row["requests"]),
-            a.count(row["failed"]),
-            a.count(row["prompt_tokens"]),
-            a.count(row["decode_tokens"]),
-            a.usd(row["cost_nusd"]),
-            a.dollars(row["usd_per_request"]),
-            a.dollars(row["usd_per_million_tokens"]),
-        )
-        for row in shown
-    ]
-    columns = ("tenant", "requests", "failed", "prompt tokens", "generated", "cost", "a request", "1M tokens")
-    caption = f"Top {len(shown)} of {len(rows)} tenants"
-    shares = [ratio(row["cost_nusd"], whole) or 0.0 for row in shown]
-    return _table(caption, columns, cells, shares=shares, least=("prompt tokens", "generated"))
-
-
-def goodput(rows: Rows) -> Table:
-    """Attainment and cost of good work by class."""
-    cells = [
-        (
-            row["slo_class"],
-            f"{a.share(row['attainment'])} of {a.share(row['share'])}",
-            a.count(row["good"]),
-            a.count(row["missed"]),
-            a.count(row["failed"]),
-            _left(row["error_budget_left"]),
-            a.usd(row["cost_nusd"]),
-            a.dollars(row["missed_usd"]),
-            a.dollars(row["usd_per_good_request"]),
-            a.dollars(row["usd_per_million_good_tokens"]),
-        )
-        for row in rows
-    ]
-    version = rows[0]["definition_version"] if rows else ""
-    columns = (
-        *("class", "attained, of", "good", "missed", "failed", "error budget left"),
-        *("cost", "of it for misses", "a good request", "1M good tokens"),
-    )
-    least = ("good", "missed", "failed", "of it for misses")
-    return _table(f"Goodput, definition version {version}", columns, cells, least=least)
-
-
-def _left(share: float | None) -> str:
-    """What is left of an error budget, or how many times it was spent."""
-    return a.share(share) if share is None or share >= 0 else f"spent {1 - share:,.1f} times"
-
-
-def engines(rows: Rows) -> Table:
-    """The engines that cost most."""
-    shown = rows[:TOP]
-    cells = [
-        (
-            row["engine_id"],
-            ", ".join(row["models"]) or NOBODY,
-            row["gpu_model"] or "several",
-            a.gpu_hours(row["gpu_ms"]),
-            a.usd(row["total_nusd"]),
-            a.share(row["used"]),
-            a.usd(row["unused_nusd"]),
-            a.dollars(row["usd_per_million_tokens"]),
-        )
-        for row in shown
-    ]
-    columns = ("engine", "models", "GPUs", "GPU time", "bill", "for requests", "waiting", "1M tokens")
-    return _table(f"Top {len(shown)} of {len(rows)} engines", columns, cells, left=3, least=("GPUs", "GPU time"))
-
-
-def gpu_models(rows: Rows) -> Table:
-    """Types of GPU."""
-    cells = [
-        (
-            row["gpu_model"],
-            a.gpu_hours(row["gpu_ms"]),
-            a.usd(row["total_nusd"]),
-            a.dollars(row["usd_per_gpu_hour"]),
-            a.usd(row["idle_nusd"]),
-            a.dollars(row["usd_per_million_tokens"]),
-            a.decimal(row["j_per_token"], "J"),
-        )
-        for row in rows
-    ]
-    columns = ("GPU", "GPU time", "cost", "an hour, all in", "of it idle", "1M tokens", "a token")
-    return _table("By type of GPU, idle time included", columns, cells)
+def _by_host(rows: Rows) -> list[Row]:
+    """Cost and GPU time of each host, the most expensive first."""
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        host = found.setdefault(row["host"], {"cost_nusd": 0, "gpu_ms": 0})
+        host["cost_nusd"] += row["cost_nusd"] or 0
+        host["gpu_ms"] += row["gpu_ms"]
+    order = sorted(found, key=lambda host: (-found[host]["cost_nusd"], host))
+    return [{"host": host, **found[host]} for host in order]
 
 
 def idle(rows: Rows) -> Table:
     """Hosts by the cost of their idle GPUs."""
-    cost: dict[str, int] = defaultdict(int)
-    time: dict[str, int] = defaultdict(int)
-    for row in rows:
-        cost[row["host"]] += row["cost_nusd"] or 0
-        time[row["host"]] += row["gpu_ms"]
-    shown = sorted(cost, key=lambda host: (-cost[host], host))[:TOP]
-    whole = sum(cost.values())
-    cells = [(host, a.gpu_hours(time[host]), a.usd(cost[host])) for host in shown]
-    shares = [ratio(cost[host], whole) or 0.0 for host in shown]
-    return _table(f"Top {len(shown)} of {len(cost)} hosts", ("host", "GPU time", "cost"), cells, shares=shares)
+    return _IDLE.table(_by_host(rows))
 
 
 def idle_hours(rows: Rows) -> Bars:
     """Idle cost by hour, the most expensive hosts apart."""
-    cost: dict[str, int] = defaultdict(int)
-    for row in rows:
-        cost[row["host"]] += row["cost_nusd"] or 0
-    most = sorted(cost, key=lambda host: (-cost[host], host))[:6]
+    most = tuple(row["host"] for row in _by_host(rows)[:6])
     named = [{**row, "host": row["host"] if row["host"] in most else "others"} for row in rows]
-    summed: dict[tuple[int, str], int] = defaultdict(int)
-    for row in named:
-        summed[row["hour_ms"], row["host"]] += row["cost_nusd"] or 0
-    joined = [{"hour_ms": hour, "host": host, "cost_nusd": nusd} for (hour, host), nusd in summed.items()]
     stack = (*most, "others")
-    return Bars("Cost of idle GPUs by host and hour (UTC)", "$", stack, _bars(joined, "host", stack))
+    return Bars("Cost of idle GPUs by host and hour (UTC)", "$", stack, _bars(named, "host", stack))
 
 
-def failed(rows: Rows) -> Table:
-    """Failed requests by how they ended."""
-    shown = rows[:TOP]
-    cells = [
-        (
-            row["status"],
-            row["model"] or NOBODY,
-            row["tenant"] or NOBODY,
-            a.usd(row["cost_nusd"]),
-            a.energy(row["energy_mj"]),
-        )
-        for row in shown
-    ]
-    columns = ("ended", "model", "tenant", "cost", "energy")
-    return _table("The most expensive", columns, cells, left=3)
+def goodput(rows: Rows) -> Table:
+    """Attainment and cost of good work by class."""
+    version = rows[0]["definition_version"] if rows else ""
+    return replace(_GOODPUT.table(rows), caption=f"Goodput, definition version {version}")
 
 
-def energy(rows: Rows) -> Table:
-    """Energy by region."""
-    cells = [
-        (
-            row["region"] or NOBODY,
-            a.gpu_hours(row["gpu_ms"]),
-            a.energy(row["energy_mj"]),
-            a.energy(row["meter_mj"]),
-            a.decimal(None if row["co2e_ug"] is None else row["co2e_ug"] / 1e9, "kg"),
-        )
-        for row in rows
-    ]
-    return _table("By region", ("region", "GPU time", "GPUs", "at the meter", "CO2e"), cells)
+def months(rows: Rows) -> Table:
+    """What this month will have cost."""
+    listed = [row for row in rows if row["spent_nusd"] or row["tenant"] is None]
+    name = f"Calendar month from {a.instant(rows[0]['start_ms'])[:10]} (UTC)" if rows else ""
+    return replace(_MONTHS.table(listed), caption=name)
 
 
-def power_caps(rows: Rows) -> Table:
-    """Energy per token by power limit."""
-    cells = [
-        (
-            row["model"] or NOBODY,
-            row["gpu_model"] or NOBODY,
-            a.decimal(row["limit_w"], "W"),
-            a.count(row["minutes"]),
-            a.decimal(row["j_per_token"], "J"),
-            a.decimal(row["generated_tokens_per_gpu_s"]),
-        )
-        for row in rows
-    ]
-    columns = ("model", "GPU", "limit", "minutes", "a token", "generated/s a GPU")
-    return _table("By power limit", columns, cells, left=2)
+def budgets(rows: Rows) -> Table:
+    """Where budgets stand."""
+    shares = tuple(min(1.0, row["spent_nusd"] / row["amount_nusd"]) for row in rows)
+    return replace(_BUDGETS.table(rows), shares=shares)
 
 
 def cap_said(rows: Rows) -> str:
@@ -318,37 +182,13 @@ def cap_said(rows: Rows) -> str:
     return " ".join(said)
 
 
-def months(rows: Rows) -> Table:
-    """What this month will have cost."""
-    cells = [
-        (row["tenant"] or "all costs", a.usd(row["spent_nusd"]), _forecast(row))
-        for row in rows
-        if row["spent_nusd"] or row["tenant"] is None
-    ]
-    columns = ("whose", "so far", "whole month, forecast (4 in 5)")
-    name = f"Calendar month from {a.instant(rows[0]['start_ms'])[:10]} (UTC)" if rows else ""
-    return Table(name, columns, tuple(cells), frozenset(columns[1:]))
+def _reachable(share: float | None) -> str:
+    return a.share(share) if share is None or share <= 1 else f"{a.share(share)}, not reachable"
 
 
-def budgets(rows: Rows) -> Table:
-    """Where budgets stand."""
-    cells = [
-        (
-            row["budget"],
-            f"{row['scope']} {row['of'] or ''}".strip(),
-            f"{a.instant(row['start_ms'])[:10]} to {a.instant(row['end_ms'])[:10]}",
-            a.usd(row["spent_nusd"]),
-            a.usd(row["amount_nusd"]),
-            _forecast(row),
-            a.instant(row["exhausted_ms"]),
-            _crossed(row["crossed"]),
-        )
-        for row in rows
-    ]
-    columns = ("budget", "for", "period", "spent", "of", "forecast (4 in 5)", "used up", "levels crossed")
-    shares = [min(1.0, row["spent_nusd"] / row["amount_nusd"]) for row in rows]
-    caption, least = "Budgets of the periods that run now", ("levels crossed", "period")
-    return Table(caption, columns, tuple(cells), frozenset(columns[3:6]), tuple(shares), least)
+def _left(share: float | None) -> str:
+    """What is left of an error budget, or how many times it was spent."""
+    return a.share(share) if share is None or share >= 0 else f"spent {1 - share:,.1f} times"
 
 
 def _forecast(row: Row) -> str:
@@ -363,23 +203,175 @@ def _crossed(levels: Rows) -> str:
     )
 
 
-def prices(rows: Rows) -> Table:
-    """Prices in force and the line each stands in."""
-    cells = [
-        (
-            row["section"],
-            row["gpu_model"] or "any",
-            row["region"] or "any",
-            row["text"] or "no price",
-            row["source"] or "",
-            _place(row["at"]),
-        )
-        for row in rows
-    ]
-    columns = ("what", "GPU", "region", "price", "source", "written in")
-    return Table("Prices in force in this range", columns, tuple(cells))
+_MODEL, _TENANT, _REQUESTS = _cell("model", _word), _cell("tenant", _word), _cell("requests", a.count)
+_PROMPT, _GENERATED = _cell("prompt_tokens", a.count), _cell("decode_tokens", a.count)
+_GPU_TIME, _COST, _BILL = _cell("gpu_ms", a.gpu_hours), _cell("cost_nusd", a.usd), _cell("total_nusd", a.usd)
+_TOKENS, _TOKEN = _cell("usd_per_million_tokens", a.dollars), _cell("j_per_token", lambda j: a.decimal(j, "J"))
 
-
-def _place(at: str | None) -> str:
-    """File and line without the folder, which says something of the machine alone."""
-    return Path(at).name if at else ""
+MODELS = Layout(
+    "Unit costs by model, full cost",
+    {
+        "model": _MODEL,
+        "requests": _REQUESTS,
+        "prompt tokens": _PROMPT,
+        "generated": _GENERATED,
+        "full cost": _cell("full_nusd", a.usd),
+        "a request": _cell("full_usd_per_request", a.dollars),
+        "1M prompt": _cell("usd_per_million_prompt", a.dollars),
+        "1M generated": _cell("usd_per_million_generated", a.dollars),
+        "a token": _TOKEN,
+    },
+    least=("prompt tokens", "generated", "requests"),
+)
+LIST_PRICES = Layout(
+    "The same tokens at list price",
+    {
+        "model": _MODEL,
+        "hosted as": _cell("list_key", str),
+        "self-hosted": _cell("full_nusd", a.usd),
+        "list price": _cell("list_nusd", a.usd),
+        "ratio": _cell("break_even_traffic", lambda times: a.decimal(times, "x")),
+        "utilization": _cell("busy", a.share),
+        "break-even": _cell("break_even_busy", _reachable),
+        "note": _cell("list_note", str),
+    },
+    words=2,
+    least=("note", "utilization", "self-hosted"),
+    also=frozenset({"note"}),
+)
+TENANTS = Layout(
+    "Top {shown} of {all} tenants",
+    {
+        "tenant": _TENANT,
+        "requests": _REQUESTS,
+        "failed": _cell("failed", a.count),
+        "prompt tokens": _PROMPT,
+        "generated": _GENERATED,
+        "cost": _COST,
+        "a request": _cell("usd_per_request", a.dollars),
+        "1M tokens": _TOKENS,
+    },
+    least=("prompt tokens", "generated"),
+    top=TOP,
+    share="cost_nusd",
+)
+_GOODPUT = Layout(
+    "Goodput",
+    {
+        "class": _cell("slo_class", str),
+        "attained, of": lambda row: f"{a.share(row['attainment'])} of {a.share(row['share'])}",
+        "good": _cell("good", a.count),
+        "missed": _cell("missed", a.count),
+        "failed": _cell("failed", a.count),
+        "error budget left": _cell("error_budget_left", _left),
+        "cost": _COST,
+        "of it for misses": _cell("missed_usd", a.dollars),
+        "a good request": _cell("usd_per_good_request", a.dollars),
+        "1M good tokens": _cell("usd_per_million_good_tokens", a.dollars),
+    },
+    least=("good", "missed", "failed", "of it for misses"),
+)
+ENGINES = Layout(
+    "Top {shown} of {all} engines",
+    {
+        "engine": _cell("engine_id", str),
+        "models": lambda row: ", ".join(row["models"]) or NOBODY,
+        "GPUs": lambda row: row["gpu_model"] or "several",
+        "GPU time": _GPU_TIME,
+        "bill": _BILL,
+        "for requests": _cell("used", a.share),
+        "waiting": _cell("unused_nusd", a.usd),
+        "1M tokens": _TOKENS,
+    },
+    words=3,
+    least=("GPUs", "GPU time"),
+    top=TOP,
+)
+GPU_MODELS = Layout(
+    "By type of GPU, idle time included",
+    {
+        "GPU": _cell("gpu_model", str),
+        "GPU time": _GPU_TIME,
+        "cost": _BILL,
+        "an hour, all in": _cell("usd_per_gpu_hour", a.dollars),
+        "of it idle": _cell("idle_nusd", a.usd),
+        "1M tokens": _TOKENS,
+        "a token": _TOKEN,
+    },
+)
+_IDLE = Layout(
+    "Top {shown} of {all} hosts",
+    {"host": _cell("host", str), "GPU time": _GPU_TIME, "cost": _COST},
+    top=TOP,
+    share="cost_nusd",
+)
+FAILED = Layout(
+    "The most expensive",
+    {
+        "ended": _cell("status", str),
+        "model": _MODEL,
+        "tenant": _TENANT,
+        "cost": _COST,
+        "energy": _cell("energy_mj", a.energy),
+    },
+    words=3,
+    top=TOP,
+)
+ENERGY = Layout(
+    "By region",
+    {
+        "region": _cell("region", _word),
+        "GPU time": _GPU_TIME,
+        "GPUs": _cell("energy_mj", a.energy),
+        "at the meter": _cell("meter_mj", a.energy),
+        "CO2e": _cell("co2e_ug", lambda ug: a.decimal(None if ug is None else ug / 1e9, "kg")),
+    },
+)
+POWER_CAPS = Layout(
+    "By power limit",
+    {
+        "model": _MODEL,
+        "GPU": _cell("gpu_model", _word),
+        "limit": _cell("limit_w", lambda watts: a.decimal(watts, "W")),
+        "minutes": _cell("minutes", a.count),
+        "a token": _TOKEN,
+        "generated/s a GPU": _cell("generated_tokens_per_gpu_s", a.decimal),
+    },
+    words=2,
+)
+_MONTHS = Layout(
+    "Calendar month",
+    {
+        "whose": lambda row: row["tenant"] or "all costs",
+        "so far": _cell("spent_nusd", a.usd),
+        "whole month, forecast (4 in 5)": _forecast,
+    },
+)
+_BUDGETS = Layout(
+    "Budgets of the periods that run now",
+    {
+        "budget": _cell("budget", str),
+        "for": lambda row: f"{row['scope']} {row['of'] or ''}".strip(),
+        "period": lambda row: f"{a.instant(row['start_ms'])[:10]} to {a.instant(row['end_ms'])[:10]}",
+        "spent": _cell("spent_nusd", a.usd),
+        "of": _cell("amount_nusd", a.usd),
+        "forecast (4 in 5)": _forecast,
+        "used up": _cell("exhausted_ms", a.instant),
+        "levels crossed": _cell("crossed", _crossed),
+    },
+    words=3,
+    least=("levels crossed", "period"),
+    also=frozenset({"used up", "levels crossed"}),
+)
+PRICES = Layout(
+    "Prices in force in this range",
+    {
+        "what": _cell("section", str),
+        "GPU": lambda row: row["gpu_model"] or "any",
+        "region": lambda row: row["region"] or "any",
+        "price": lambda row: row["text"] or "no price",
+        "source": lambda row: row["source"] or "",
+        "written in": lambda row: Path(row["at"]).name if row["at"] else "",
+    },
+    words=6,
+)

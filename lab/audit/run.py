@@ -8,8 +8,8 @@ from pathlib import Path
 from fleetpulse import stack
 from fleetpulse.commands.progress import Progress
 from fleetpulse.migrate.bring_up import bring_up
-from fleetpulse.report.ask import asked, figures_of
 from fleetpulse.report.compose import page
+from fleetpulse.report.gather import cost_report, report_query
 from fleetpulse.report.html import html as html_of
 from lab.audit.day import day_of
 from lab.audit.simulated import SimulatedAudit, audit_day, own_database
@@ -36,6 +36,6 @@ def simulated(seed: int, hours: float, prices: Path, data_dir: Path | None, html
             day = day_of(seed, begin_ms, hours)
             found = audit_day(inside, day, known, on_progress)
         if html is not None:
-            figures = figures_of(inside, asked((day.begin_ms, day.end_ms), day.end_ms, prices))
-            html.write_text(html_of(page(figures)), encoding="utf-8")
+            report = cost_report(inside, report_query((day.begin_ms, day.end_ms), day.end_ms, prices))
+            html.write_text(html_of(page(report)), encoding="utf-8")
         return found

@@ -1,4 +1,4 @@
-"""The report of money on a real ClickHouse: every query runs, and figures are those made by hand."""
+"""The report of money on a real ClickHouse: every query runs, and numbers are those made by hand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from fleetpulse import queries
-from fleetpulse.report import ask
 from fleetpulse.report.compose import page
-from fleetpulse.report.figures import Asked, gather
+from fleetpulse.report.gather import ReportQuery, cost_report, gather, report_query
 from fleetpulse.report.goodput import slo_parameters
 from fleetpulse.report.html import html
 from fleetpulse.sql.database import Database
@@ -66,15 +65,15 @@ def land(database: SinkDatabase, records: Any) -> None:
     database.insert(land_derived(records, log_ids(), BEGIN_MS, DEFAULT_LIMITS).inserts)
 
 
-def question(**given: Any) -> Asked:
-    return replace(ask.asked((BEGIN_MS, END_MS), END_MS, PRICES), **given)
+def question(**given: Any) -> ReportQuery:
+    return replace(report_query((BEGIN_MS, END_MS), END_MS, PRICES), **given)
 
 
-def test_figures_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase, config: ClickHouseConfig) -> None:
+def test_numbers_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase, config: ClickHouseConfig) -> None:
     """Bill, split, unit costs, goodput, emissions, power limits: each as counted on paper."""
     land_fleet(database, lambda records: land(database, records))
 
-    found = ask.figures_of(config, question(slo_classes=CLASSES))
+    found = cost_report(config, question(slo_classes=CLASSES))
 
     assert [(row["part"], row["what"], row["cost_nusd"]) for row in found["split"]] == [
         ("__idle__", "", 40_000_000),
@@ -139,7 +138,7 @@ def test_sums_of_every_query_are_the_bill(database: SinkDatabase, config: ClickH
     """Parts, hours, days, engines with idle GPUs and types of GPU each add up to it."""
     land_fleet(database, lambda records: land(database, records))
 
-    found = ask.figures_of(config, question())
+    found = cost_report(config, question())
 
     total = found["bill"]["total_nusd"]
     idle = sum(row["cost_nusd"] for row in found["idle"])
@@ -154,7 +153,7 @@ def test_the_page_is_made_of_what_the_database_says(database: SinkDatabase, conf
     """The bill stands in the file, and nothing in it leaves the machine."""
     land_fleet(database, lambda records: land(database, records))
 
-    text = html(page(ask.figures_of(config, question(slo_classes=CLASSES))))
+    text = html(page(cost_report(config, question(slo_classes=CLASSES))))
 
     assert "<dd>$0.09</dd>" in text
     assert "http" not in text
@@ -164,7 +163,7 @@ def test_the_page_is_made_of_what_the_database_says(database: SinkDatabase, conf
 def test_a_range_without_bills_is_told(database: SinkDatabase, config: ClickHouseConfig) -> None:
     """Nothing is not a report of zeros."""
     with pytest.raises(FleetpulseError, match=r"no bill between 2026-11-22 00:00 .* does the cost job run\?"):
-        ask.figures_of(config, question())
+        cost_report(config, question())
 
 
 def test_only_the_last_revision_of_a_bill_counts(database: SinkDatabase, config: ClickHouseConfig) -> None:
@@ -173,7 +172,7 @@ def test_only_the_last_revision_of_a_bill_counts(database: SinkDatabase, config:
     older = {**ROWS[2], "version": 0, "part_cost_nusd": [99], "total_nusd": 99}
     land(database, [costs_record([older], 9)])
 
-    assert ask.figures_of(config, question())["bill"]["total_nusd"] == 90_000_000
+    assert cost_report(config, question())["bill"]["total_nusd"] == 90_000_000
 
 
 def test_verdicts_of_the_database_are_those_of_the_definition(database: SinkDatabase, config: ClickHouseConfig) -> None:
@@ -238,13 +237,13 @@ def served_of(rows: list[dict[str, Any]], names: list[str]) -> Served:
 
 def test_no_query_of_costs_is_forgotten() -> None:
     """The report asks every one of them."""
-    asked: list[str] = []
+    queried: list[str] = []
 
     def noting(name: str, parameters: Any) -> list[dict[str, Any]]:
-        asked.append(name)
+        queried.append(name)
         return [{"total_nusd": 1}] if name == "cost_bill" else []
 
     example = PRICES.parents[1] / "budgets" / "example.yaml"
-    gather(noting, ask.asked((BEGIN_MS, END_MS), END_MS, PRICES, None, example))
+    gather(noting, report_query((BEGIN_MS, END_MS), END_MS, PRICES, None, example))
 
-    assert set(asked) == {name for name in queries.names() if name.startswith("cost_")} - {"cost_rerated"}
+    assert set(queried) == {name for name in queries.names() if name.startswith("cost_")} - {"cost_rerated"}

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.report.ask import asked, span
+from fleetpulse.report.gather import report_query, span
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, MINUTE_MS
 
@@ -75,7 +75,7 @@ def test_a_question_reads_its_files(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text("include: defaults\nslo_classes:\n  gold: {ttft: 800ms, share: 99%}\n")
 
-    full, bare = asked((0, 1), 1, PRICES, rules, EXAMPLE), asked((0, 1), 1, PRICES)
+    full, bare = report_query((0, 1), 1, PRICES, rules, EXAMPLE), report_query((0, 1), 1, PRICES)
 
     assert [slo.name for slo in full.slo_classes] == ["gold"]
     assert len(full.budgets.budgets) == 4

@@ -1,4 +1,4 @@
-"""Capacity: figures that a person can check, and the command that shows them."""
+"""Capacity: numbers that a person can check, and the command that shows them."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ def test_every_figure_names_its_source() -> None:
 
 def test_the_command_as_json() -> None:
     """Need, fits and utilisation in one document; a path of a repository is taken for the model's name."""
-    asked = ["vram", "Meta/Llama-3.1-8B-Instruct", "--gpu", "h100", "--tokens-per-s", "20000", "--json"]
+    command = ["vram", "Meta/Llama-3.1-8B-Instruct", "--gpu", "h100", "--tokens-per-s", "20000", "--json"]
 
-    told = json.loads(RUNNER.invoke(app, asked).stdout)
+    answer = json.loads(RUNNER.invoke(app, command).stdout)
 
-    assert told["need"]["weights_bytes"] == 16_060_000_000
-    assert [(one["gpu"], one["gpus"]) for one in told["fits"]] == [("H100", 1)]
-    assert told["utilisation"][0]["utilisation"] == pytest.approx(321.2 / 989)
+    assert answer["need"]["weights_bytes"] == 16_060_000_000
+    assert [(one["gpu"], one["gpus"]) for one in answer["fits"]] == [("H100", 1)]
+    assert answer["utilisation"][0]["utilisation"] == pytest.approx(321.2 / 989)
 
 
 def test_the_command_for_people() -> None:
@@ -141,15 +141,15 @@ def test_a_model_of_ones_own() -> None:
     """Given by its shape; all of it must be there."""
     shape = ["--parameters", "1000", "--layers", "2", "--kv-heads", "2", "--hidden-size", "8", "--head-size", "4"]
 
-    told = json.loads(RUNNER.invoke(app, ["vram", *shape, "--json"]).stdout)
+    answer = json.loads(RUNNER.invoke(app, ["vram", *shape, "--json"]).stdout)
 
-    assert told["need"]["cache_bytes_per_token"] == 64
+    assert answer["need"]["cache_bytes_per_token"] == 64
     with pytest.raises(ConfigError, match="needs --layers, --kv-heads and --hidden-size"):
         vram(parameters=7e9)
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("options", "error"),
     [
         ({"model": "gpt-9"}, "model = 'gpt-9': must be one of llama-3.1-8b-instruct"),
         ({"model": "deepseek-v3", "gpu": "H900"}, "--gpu = 'H900': must be one of H100"),
@@ -157,7 +157,7 @@ def test_a_model_of_ones_own() -> None:
         ({"model": "deepseek-v3", "kv_precision": "int4"}, "--kv-precision = 'int4': must be one of bf16"),
     ],
 )
-def test_what_is_not_known_is_told(asked: dict[str, str], told: str) -> None:
+def test_what_is_not_known_is_an_error(options: dict[str, str], error: str) -> None:
     """With what there is instead."""
-    with pytest.raises(ConfigError, match=told):
-        vram(**asked)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=error):
+        vram(**options)  # type: ignore[arg-type]

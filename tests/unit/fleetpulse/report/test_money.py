@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetpulse.report import money
-from fleetpulse.report.emissions import emissions
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import NO_CACHE, ListSide, bounds_of, entries_of, list_sides
-from fleetpulse.report.sources import sources
+from fleetpulse.report.places import emissions, sources
 from fleetpulse.report.standings import HISTORY_MS, look_back_ms, months, standings
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.model import Budget, Budgets
@@ -91,7 +90,7 @@ MAP = b"""{
 def listed(model: str, *rows: Row) -> ListSide:
     """The list cost of one model."""
     entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), [model])
-    return list_sides(entries, [{"model": model, "untold": 0, "requests": 1, **row} for row in rows])[0]
+    return list_sides(entries, [{"model": model, "unreported": 0, "requests": 1, **row} for row in rows])[0]
 
 
 def tokens(above: int, prompt: int, cached: int, answer: int) -> Row:
@@ -108,10 +107,10 @@ def tokens(above: int, prompt: int, cached: int, answer: int) -> Row:
         ("half", [tokens(128_000, 200_000, 0, 10)], None, "no price for prompts above 128,000 tokens"),
         ("seconds", [tokens(0, 1, 0, 1)], None, "the hosted model is not priced by the token"),
         ("none", [tokens(0, 1, 0, 1)], None, "no list price; add an alias to the price file"),
-        ("flat", [tokens(0, 1, 0, 1) | {"untold": 2}], None, "2 requests did not tell their tokens"),
+        ("flat", [tokens(0, 1, 0, 1) | {"unreported": 2}], None, "2 requests did not report their tokens"),
     ],
     ids=["no cache price", "cache price", "two steps", "no prompt", "step without price", "by seconds", "unknown",
-         "untold"],
+         "unreported"],
 )  # fmt: skip
 def test_list_costs_are_exact_or_unknown(model: str, rows: list[Row], nusd: int | None, note: str) -> None:
     """By hand: dollars of a million tokens times tokens; nothing is borrowed, nothing guessed."""
@@ -121,7 +120,7 @@ def test_list_costs_are_exact_or_unknown(model: str, rows: list[Row], nusd: int 
 
 
 def test_bounds_are_those_of_all_models_together() -> None:
-    """The database is asked once, for every threshold that some model has."""
+    """The database is queried once, for every threshold that some model has."""
     entries = entries_of(Prices(list_map=read_map(MAP, "map.json")), ["flat", "cached", "none"])
 
     assert bounds_of(entries) == [0, 128_000]
@@ -219,7 +218,7 @@ def test_a_month_goes_on_as_its_weeks_went() -> None:
 
 
 def test_a_class_pays_for_its_good_requests_alone() -> None:
-    """All of its cost over the good ones; a class nobody asked for has no row."""
+    """All of its cost over the good ones; a class without requests has no row."""
     classes = (SloClass("gold", 0.9, ttft_us=1), SloClass("unused", 0.9, e2e_us=2))
     row = {
         "slo_class": "gold", "good": 8, "missed": 1, "failed": 1, "left_out": 5, "missed_ttft": 1, "missed_tpot": 0,

@@ -1,4 +1,4 @@
-"""The page: the same figures in a terminal and a browser, and nothing of anybody's labels is obeyed."""
+"""The page: the same numbers in a terminal and a browser, and nothing of anybody's labels is obeyed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tags(HTMLParser):
             assert self.open.pop() == tag
 
 
-def figures(**given: Any) -> dict[str, Any]:
+def report(**given: Any) -> dict[str, Any]:
     """The least that a report may have."""
     bill = {
         "bills": 3, "total_nusd": 5_000_000_000, "gpu_nusd": 5_000_000_000, "host_nusd": None, "energy_nusd": 0,
@@ -63,7 +63,7 @@ def shown(what: Page) -> str:
 
 def test_the_least_report_says_what_is_missing() -> None:
     """No models, no budgets, no energy: sentences and dashes, no zeros."""
-    made = page(figures())
+    made = page(report())
 
     assert [one.value for one in made.headlines] == ["$5.00", "0.0 %", "100.0 %", "–", "–", "–"]
     assert list(made.warnings) == [
@@ -79,7 +79,7 @@ def test_the_least_report_says_what_is_missing() -> None:
 
 def test_terminal_and_file_show_the_same_digits() -> None:
     """Every cell of every table stands in both."""
-    made = page(figures())
+    made = page(report())
     text, file = shown(made), html(made)
 
     cells = [cell for section in made.sections for table in section.tables for row in table.rows for cell in row]
@@ -104,7 +104,7 @@ def test_labels_of_anybody_are_text() -> None:
 def test_the_file_is_whole_and_asks_for_nothing() -> None:
     """Well-formed, without scripts and links; dark and print styles are in it."""
     hours = [{"hour_ms": hour * HOUR_MS, "part": "request", "cost_nusd": hour * 10**9} for hour in range(3)]
-    file = html(page(figures(hours=hours)))
+    file = html(page(report(hours=hours)))
     tags = Tags()
     tags.feed(file)
 
