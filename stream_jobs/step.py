@@ -116,7 +116,7 @@ class Step(ABC, Generic[State, Changes]):
         return position
 
     def pass_over(self, state: State, offset: int) -> bool:
-        """Go on without the records before ``offset``: retention deleted some that ``replay_from`` asked for. They had
+        """Go on without the records before ``offset``: retention deleted some that ``replay_from`` needs. They had
         been read and committed; the state must never emit as complete what they were a part of. False when the step
         cannot do without them: then the partition is not started."""
         return False

@@ -15,7 +15,7 @@ import numpy as np
 from fleetpulse.backtest.series_file import Point
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.firing import Firing
-from stream_jobs.insight.frame import Frame, Judgement
+from stream_jobs.insight.frame import Detection, Frame
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 
@@ -62,15 +62,15 @@ def judged(rule: Rule, points: Iterable[Point]) -> Iterator[Judged]:
     last_ms: int | None = None
     for point in points:
         frame = Frame(point.at_ms, rule.window_ms, slots, {"value": np.array([point.value])}, counts, firing.firing[:1])
-        judgement = detector.judge(frame)
+        detection = detector.detect(frame)
         elapsed = 1 if last_ms is None else max(1, round((point.at_ms - last_ms) / rule.window_ms))
         last_ms = point.at_ms
-        firing.drop(firing.step(frame, judgement, elapsed))
-        yield _told(point, judgement, bool(firing.firing[0]))
+        firing.drop(firing.step(frame, detection, elapsed))
+        yield _told(point, detection, bool(firing.firing[0]))
 
 
-def _told(point: Point, judgement: Judgement, fires: bool) -> Judged:
-    baseline, low, high = float(judgement.baseline[0]), float(judgement.low[0]), float(judgement.high[0])
+def _told(point: Point, detection: Detection, fires: bool) -> Judged:
+    baseline, low, high = float(detection.baseline[0]), float(detection.low[0]), float(detection.high[0])
     return Judged(point, baseline, low, high, score(point.value, baseline, low, high), fires)
 
 

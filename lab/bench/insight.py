@@ -21,7 +21,7 @@ from schemas.fields import Field, Kind
 from schemas.limits import HOUR_MS, WINDOW_MS
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.detectors.against_baseline import AgainstBaseline
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.project import project
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.kinds import KINDS
@@ -163,11 +163,11 @@ class _Finals:
 
 def _rate(case: _Case, rules: Sequence[Rule], series: int, windows: int, seed: int) -> dict[str, Any]:
     """The first windows are left out: they compile, and give every series its slot."""
-    judge, finals, spent, begin = Judge(rules, max(series, 1)), _Finals(case, series, seed), 0.0, 4
+    detector, finals, spent, begin = FleetDetector(rules, max(series, 1)), _Finals(case, series, seed), 0.0, 4
     for number in range(begin + windows):
         window = finals.window(_BASE_MS + number * WINDOW_MS)
         before = time.process_time()
-        judge.judge(window)
+        detector.detect(window)
         spent += time.process_time() - before if number >= begin else 0.0
     done = series * windows * len(rules)
     return {"series_windows": done, "cpu_s": spent, "per_s": done / spent}
@@ -175,8 +175,8 @@ def _rate(case: _Case, rules: Sequence[Rule], series: int, windows: int, seed: i
 
 def _projection(case: _Case, series: int, seed: int, times: int = 5) -> float:
     """Rows per second through all views of the case."""
-    judge, finals = Judge(case.rules, series), _Finals(case, series, seed)
-    views = {query.view for one in judge.judges.values() for query in one.asked}
+    detector, finals = FleetDetector(case.rules, series), _Finals(case, series, seed)
+    views = {query.view for one in detector.detectors.values() for query in one.needed}
     block = finals.window(_BASE_MS).tables[case.topic]
     before = time.process_time()
     for _ in range(times):
@@ -189,12 +189,12 @@ def _memory(case: _Case, rule: Rule, series: int, seed: int) -> dict[str, float]
     """What is allocated when all series are known and an hour has passed (a season begins then), per series."""
     finals = _Finals(case, series, seed)
     tracemalloc.start()
-    judge = Judge([rule], series)
+    detector = FleetDetector([rule], series)
     before = tracemalloc.get_traced_memory()[0]
     for number in range(2):
-        judge.judge(finals.window(_BASE_MS + number * WINDOW_MS))
+        detector.detect(finals.window(_BASE_MS + number * WINDOW_MS))
     early = tracemalloc.get_traced_memory()[0]
-    judge.judge(finals.window(_BASE_MS + HOUR_MS))
+    detector.detect(finals.window(_BASE_MS + HOUR_MS))
     late = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return {"bytes": (early - before) / series, "bytes_after_an_hour": (late - before) / series}
@@ -204,16 +204,16 @@ def _snapshot(season: bool, seed: int) -> dict[str, float]:
     """With a season: all hours of all series known, as different as chance makes them (compression finds nothing)."""
     case = _cases()[0]
     rule = case.rules[-1 if season else -2]
-    judge, finals = Judge([rule], SNAPSHOT_SERIES), _Finals(case, SNAPSHOT_SERIES, seed)
+    detector, finals = FleetDetector([rule], SNAPSHOT_SERIES), _Finals(case, SNAPSHOT_SERIES, seed)
     for number in range(3):
-        judge.judge(finals.window(_BASE_MS + number * HOUR_MS))
-    detector = judge.judges[rule.name].detector
-    if season and isinstance(detector, AgainstBaseline):
-        places = detector.baseline.pool.places
+        detector.detect(finals.window(_BASE_MS + number * HOUR_MS))
+    deviation = detector.detectors[rule.name].detector
+    if season and isinstance(deviation, AgainstBaseline):
+        places = deviation.baseline.pool.places
         places[:] = np.random.default_rng(seed).integers(-1_000, 1_000, places.shape)
     started = time.process_time()
-    parts = judge.dump()
+    parts = detector.dump()
     dumped = time.process_time()
-    Judge([rule], SNAPSHOT_SERIES).load(parts)
+    FleetDetector([rule], SNAPSHOT_SERIES).load(parts)
     loaded = time.process_time()
     return {"bytes": sum(map(len, parts)), "dump_s": dumped - started, "load_s": loaded - dumped}

@@ -9,7 +9,7 @@ from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.finals.forward import ForwardStep
 from stream_jobs.finals.step import FinalsStep
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.rules.model import RuleSet
 
 
@@ -25,4 +25,4 @@ def forward_stage() -> Stage:
 
 def budget_stage(budgets: Budgets) -> Stage:
     """The alert job with budgets and no rules."""
-    return Stage(AlertStep(1, RuleSet(()), Judge, Evidence, budgets=budgets))
+    return Stage(AlertStep(1, RuleSet(()), FleetDetector, Evidence, budgets=budgets))

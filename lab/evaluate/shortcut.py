@@ -27,7 +27,7 @@ from schemas.rows.finals import PASSED_ON_TOPICS
 from schemas.rows.tables import GROUPED, PARTIALS
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.life import Life
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.load import load_set
 from stream_jobs.windows.changes import State
@@ -45,7 +45,7 @@ class Shortcut:
         self._log = Log()
         self._windows = WindowsStep(DEFAULT_LIMITS, ONE_EACH)
         self._states: dict[str, State] = {topic: self._windows.new(topic, 0) for topic in TOPICS}
-        self._judge = Judge(ruleset.rules)
+        self._detector = FleetDetector(ruleset.rules)
         self._evidence = Evidence(ruleset.rules)
         self._life = Life(ruleset, self._evidence.of)
         self._spent = spent
@@ -103,7 +103,7 @@ class Shortcut:
             if mine:
                 tables[topic] = mine[0] if len(mine) == 1 else native.concat(PARTIALS[topic].fields, mine)
         window = Window(window_ms, tables)
-        findings = self._judge.judge(window)
+        findings = self._detector.detect(window)
         self._evidence.remember(window, findings)
         return self._life.window(window, findings)
 

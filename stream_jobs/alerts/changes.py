@@ -15,8 +15,8 @@ from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 
 
-class JudgeLike(Protocol):
-    """``stream_jobs.insight.judge.Judge``, as far as it is needed here."""
+class DetectorLike(Protocol):
+    """``stream_jobs.insight.fleet_detector.FleetDetector``, as far as it is needed here."""
 
     @property
     def stats(self) -> Counter[str]: ...
@@ -24,7 +24,7 @@ class JudgeLike(Protocol):
     @property
     def series(self) -> Mapping[str, int]: ...
 
-    def judge(self, window: Window) -> list[Finding]: ...
+    def detect(self, window: Window) -> list[Finding]: ...
 
     def dump(self) -> list[bytes]: ...
 
@@ -50,7 +50,7 @@ class State:
     topic: str
     partition: int
     gather: Gather
-    judge: JudgeLike
+    detector: DetectorLike
     evidence: EvidenceLike
     life: Life
     ended: Ended
@@ -72,4 +72,4 @@ class Changes:
     failed: int = 0
     """Windows that a defect of ours kept from being judged."""
     series: Counter[str] = field(default_factory=Counter)
-    """What the judge did since: windows of series judged, and by reason not judged."""
+    """What the detector did since: windows of series judged, and by reason not judged."""

@@ -33,11 +33,11 @@ def stats_of(state: State, changes: Changes) -> Iterator[Stat]:
 
 
 def _insight(state: State, changes: Changes) -> Iterator[Stat]:
-    """What the rules' judge did."""
+    """What the rules' detector did."""
     yield Stat("insight_judged", changes.series["judged"])
     for reason in UNJUDGED:
         yield Stat("insight_unjudged", changes.series[reason], {"reason": reason})
     yield Stat("insight_ignored", changes.series["ignored"])
     yield Stat("insight_series_forgotten", changes.series["forgotten"])
-    for rule, series in state.judge.series.items():
+    for rule, series in state.detector.series.items():
         yield Stat("insight_series", series, {"rule": rule})

@@ -1,11 +1,11 @@
 """The alert job as a step: one fold over ``window.finals``, nothing else. See ``stream_jobs.step`` for its rules.
 
-Finals wait at the barrier (``gather``); a window that is ready goes through the judge (rules), the evidence (what is
+Finals wait at the barrier (``gather``); a window that is ready goes through the detector (rules), the evidence (what is
 worth remembering of it) and the life of alerts, whose transitions are the output. GPU events, engine events and
 silences act at once, where they stand in the log; spend is added up there, and budgets are judged with the next window.
 Nothing that can be read makes the fold raise: what cannot be read is counted.
 
-Should a defect of ours make a window raise, ``fold`` raises: judge, evidence and life may be spoilt half way, and to
+Should a defect of ours make a window raise, ``fold`` raises: detector, evidence and life may be spoilt half way, and to
 keep a copy of them before every window would cost more than judging. The runner rebuilds the state up to that record
 and hands it to ``reject``: there, and only there, a copy is taken before each window that is ready. The window that
 raises again is left out and logged, the state before it is restored, and time goes on behind it.
@@ -30,7 +30,7 @@ from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
 from schemas.rows.spend import SPEND
 from stream_jobs.alerts import snapshot
-from stream_jobs.alerts.changes import Changes, EvidenceLike, JudgeLike, State
+from stream_jobs.alerts.changes import Changes, DetectorLike, EvidenceLike, State
 from stream_jobs.alerts.ended import Ended
 from stream_jobs.alerts.gather import Gather, Ready
 from stream_jobs.alerts.life import Life
@@ -56,7 +56,7 @@ class AlertStep(Step[State, Changes]):
         self,
         upstreams: int,
         ruleset: RuleSet,
-        judge: Callable[[tuple[Rule, ...]], JudgeLike],
+        detector: Callable[[tuple[Rule, ...]], DetectorLike],
         evidence: Callable[[tuple[Rule, ...]], EvidenceLike],
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
@@ -65,7 +65,7 @@ class AlertStep(Step[State, Changes]):
         assert upstreams > 0
         self._upstreams = upstreams
         self._ruleset = ruleset
-        self._judge = judge
+        self._detector = detector
         self._evidence = evidence
         self._policy = policy
         self._topic = topic
@@ -74,8 +74,12 @@ class AlertStep(Step[State, Changes]):
     def new(self, topic: str, partition: int) -> State:
         evidence = self._evidence(self._ruleset.rules)
         life = Life(with_builtin(self._ruleset), evidence.of, self._policy, self._budgets)
-        gather, judge, ended = Gather([0] * self._upstreams), self._judge(self._ruleset.rules), Ended(self._policy)
-        return State(topic, partition, gather, judge, evidence, life, ended)
+        gather, detector, ended = (
+            Gather([0] * self._upstreams),
+            self._detector(self._ruleset.rules),
+            Ended(self._policy),
+        )
+        return State(topic, partition, gather, detector, evidence, life, ended)
 
     def changes(self) -> Changes:
         return Changes()
@@ -101,8 +105,8 @@ class AlertStep(Step[State, Changes]):
 
     def _judge_window(self, state: State, ready: Ready, changes: Changes) -> None:
         window, unread = window_of(ready)
-        before, findings = state.judge.stats, state.judge.judge(window)
-        changes.series += state.judge.stats - before
+        before, findings = state.detector.stats, state.detector.detect(window)
+        changes.series += state.detector.stats - before
         state.evidence.remember(window, findings)
         self._emit(state, state.life.window(window, findings), changes)
         changes.gone += [(len(changes.alerts), name) for name in state.ended.take_off(state.life.now_ms)]
@@ -132,7 +136,7 @@ class AlertStep(Step[State, Changes]):
             self._judge_or_leave(state, ready, changes)
 
     def _judge_or_leave(self, state: State, ready: Ready, changes: Changes) -> None:
-        judge, evidence, topology = state.judge.dump(), state.evidence.dump(), state.life.topology.dump()
+        detector, evidence, topology = state.detector.dump(), state.evidence.dump(), state.life.topology.dump()
         life, skipped = orjson.dumps(state.life.dump()), state.skipped
         try:
             self._judge_window(state, ready, changes)
@@ -144,8 +148,13 @@ class AlertStep(Step[State, Changes]):
             _log.error("judging a window failed, please report it; the window is skipped", extra=facts)
             changes.failed += 1
             fresh = self.new(state.topic, state.partition)
-            state.judge, state.evidence, state.life, state.skipped = fresh.judge, fresh.evidence, fresh.life, skipped
-            state.judge.load(judge)
+            state.detector, state.evidence, state.life, state.skipped = (
+                fresh.detector,
+                fresh.evidence,
+                fresh.life,
+                skipped,
+            )
+            state.detector.load(detector)
             state.evidence.load(evidence)
             state.life.load(orjson.loads(life))
             state.life.topology.load(topology)
@@ -167,7 +176,7 @@ class AlertStep(Step[State, Changes]):
         head["ended"] = state.ended.dump()
         sections = {
             "gather": state.gather.values(),
-            "judge": state.judge.dump(),
+            "judge": state.detector.dump(),
             "evidence": state.evidence.dump(),
             "topology": state.life.topology.dump(),
         }
@@ -177,7 +186,7 @@ class AlertStep(Step[State, Changes]):
         state = self.new(topic, partition)
         head, sections = snapshot.load(parts)
         state.gather.load(head["gather"], b"".join(sections["gather"]))
-        state.judge.load(sections["judge"])
+        state.detector.load(sections["judge"])
         state.evidence.load(sections["evidence"])
         state.life.load(head["life"])
         state.life.topology.load(sections["topology"])

@@ -3,7 +3,7 @@
 A request that ends at ``at_ms`` began ``e2e_us`` before. Its prompt is computed in [start + queue, start + TTFT], its
 tokens are generated in (first token, end], evenly: token k of n at the k-th n-th of that span, so that a window gets
 every token whose moment is in it, a moment on the bound between two windows counts for the earlier one, and the rows of
-a request add up to its tokens. Its context lies in the KV cache from the beginning of prefill to the end: the whole
+a request add up to its tokens. Its context is in the KV cache from the beginning of prefill to the end: the whole
 prompt from the first moment (engines reserve it), generated tokens growing along a straight line. Occupancy is the
 integral of that, in token-milliseconds, at every bound of a window rounded down, prompt and generated part apart: rows
 add up to the request's total and each is off its exact integral by less than two token-milliseconds.
@@ -119,7 +119,7 @@ class UsageSums:
         return sum(array.nbytes for array in (self._heads, self._cells, self._nexts, self._windows, self._keys))
 
     def add(self, requests: Requests, key_of: Ints, keys: int, start: int, stop: int) -> None:
-        """Add requests ``[start, stop)``; ``key_of`` tells the key of each, below ``keys``, or -1: leave it out."""
+        """Add requests ``[start, stop)``; ``key_of`` is the key of each, below ``keys``, or -1: leave it out."""
         columns = [getattr(requests, name) for name in Requests.__slots__]
         if len(self._heads) < keys:
             self._heads = _longer(self._heads, keys)

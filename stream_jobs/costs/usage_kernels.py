@@ -106,7 +106,7 @@ def _plus(held: Any, amount: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def add_usage(
-    at: Any, e2e: Any, queue: Any, ttft: Any, prefill: Any, decode: Any, asked: Any, cached: Any, answered: Any,
+    at: Any, e2e: Any, queue: Any, ttft: Any, prefill: Any, decode: Any, prompts: Any, cached: Any, answered: Any,
     key_of: Any, start: Any, stop: Any, window_us: Any, windows_max: Any,
     cells: Any, heads: Any, nexts: Any, windows: Any, keys: Any, used: Any, assumptions: Any,
 ) -> int:  # fmt: skip
@@ -127,26 +127,26 @@ def add_usage(
         if used[0] + last - first >= cells.shape[0]:
             return i
         prefill_to, decode_from, known, disordered = _phases(at[i], e2e[i], queue[i], ttft[i], prefill[i], decode[i])
-        asked_known, cached_known, answered_known = asked[i] != UNKNOWN, cached[i] != UNKNOWN, answered[i] != UNKNOWN
-        prompt, answer = asked[i] if asked_known else np.int64(0), answered[i] if answered_known else np.int64(0)
+        prompt_known, cached_known, answered_known = prompts[i] != UNKNOWN, cached[i] != UNKNOWN, answered[i] != UNKNOWN
+        prompt, answer = prompts[i] if prompt_known else np.int64(0), answered[i] if answered_known else np.int64(0)
         found = cached[i] if cached_known else np.int64(0)
         computed = max(prompt - found, np.int64(0))
-        kept_known = e2e[i] >= 0 and asked_known and answered_known
+        kept_known = e2e[i] >= 0 and prompt_known and answered_known
         assumptions[SEEN] += 1
-        if not (known and asked_known and cached_known and answered_known) or disordered or begin < oldest * window_us:
+        if not (known and prompt_known and cached_known and answered_known) or disordered or begin < oldest * window_us:
             assumptions[UNTIMED] += e2e[i] < 0
             assumptions[NO_FIRST_TOKEN] += e2e[i] >= 0 and not known
-            assumptions[CACHED_UNKNOWN] += asked_known and not cached_known
-            assumptions[TOKENS_UNKNOWN] += not (asked_known and answered_known)
+            assumptions[CACHED_UNKNOWN] += prompt_known and not cached_known
+            assumptions[TOKENS_UNKNOWN] += not (prompt_known and answered_known)
             assumptions[DISORDERED] += disordered
             assumptions[CLIPPED] += begin < oldest * window_us
-        done, seen, told, kept = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        done, seen, output, kept = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for window in range(first, last + 1):
             is_last = window == last
             moment = (window + 1) * window_us
             by_done = computed if is_last else _evenly(computed, begin, prefill_to, moment)
             by_seen = found if is_last else _evenly(found, begin, prefill_to, moment)
-            by_told = answer if is_last else _evenly(answer, decode_from, end, moment)
+            by_output = answer if is_last else _evenly(answer, decode_from, end, moment)
             by_kept = _occupancy(prompt, answer, begin, decode_from, end, end if is_last else moment)
             row = heads[key]
             while row != EMPTY and windows[row] != window * window_ms:
@@ -160,13 +160,13 @@ def add_usage(
                 for amount in range(PREFILL, AMOUNTS):
                     cells[row, amount] = UNKNOWN
             cells[row, REQUESTS] += is_last
-            if asked_known:
+            if prompt_known:
                 cells[row, PREFILL] = _plus(cells[row, PREFILL], by_done - done)
             if cached_known:
                 cells[row, CACHED] = _plus(cells[row, CACHED], by_seen - seen)
             if answered_known:
-                cells[row, DECODE] = _plus(cells[row, DECODE], by_told - told)
+                cells[row, DECODE] = _plus(cells[row, DECODE], by_output - output)
             if kept_known:
                 cells[row, KV] = _plus(cells[row, KV], by_kept - kept)
-            done, seen, told, kept = by_done, by_seen, by_told, by_kept
+            done, seen, output, kept = by_done, by_seen, by_output, by_kept
     return stop

@@ -1,4 +1,4 @@
-"""Rules that are not in any file: what the judge says of its own work."""
+"""Rules that are not in any file: what detection says of its own work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schemas.limits import MINUTE_MS
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 
 PATIENCE_MS = 5 * MINUTE_MS
-"""When windows have been incomplete for longer in a row, it is told, and rules go by what there is."""
+"""When windows have been incomplete for longer in a row, a finding says so, and rules go by what there is."""
 JUDGING_INCOMPLETE = Rule(
     "judging_incomplete",
     "builtin",

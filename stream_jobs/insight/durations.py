@@ -1,4 +1,4 @@
-"""Spans of time as people say them, in steps: a text that changes every ten seconds tells nothing more."""
+"""Spans of time as people say them, in steps: a text that changes every ten seconds says nothing more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From judgements to findings: m of the last n windows to begin, so many calm ones in a row to end.
+"""From detections to findings: m of the last n windows to begin, so many calm ones in a row to end.
 
 The last 64 windows of each series are bits, the newest lowest; a window in which a series was not judged is not beyond.
 Calm windows count in a row; one that was not judged neither adds to them nor breaks the row. A series that was not
@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.limits import MINUTE_MS
-from stream_jobs.insight.frame import Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 
 BITS = 64
 SILENT_MS = 5 * MINUTE_MS
 SILENT = "no data for some time"
 
-TOLD = ("value", "baseline", "low", "high")
+VALUES = ("value", "baseline", "low", "high")
 _ONE = np.uint64(1)
 
 COLUMNS = (
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("since_ms", "i8"),
     Column("heard_ms", "i8"),
     Column("count", "i8"),
-    *(Column(name, "f8", np.nan) for name in TOLD),
+    *(Column(name, "f8", np.nan) for name in VALUES),
 )
 
 
@@ -51,20 +51,20 @@ class Firing(Slotted):
         """Per slot."""
         return self.state["firing"]
 
-    def step(self, frame: Frame, judgement: Judgement, elapsed: int) -> Whole:
+    def step(self, frame: Frame, detection: Detection, elapsed: int) -> Whole:
         """Takes in a window, ``elapsed`` windows after the last; returns the slots that have cleared in it."""
-        state, slots = self.state, judgement.slots
+        state, slots = self.state, detection.slots
         state["bits"][:] = state["bits"] << np.uint64(elapsed) if elapsed < BITS else 0
-        state["bits"][slots[judgement.beyond]] |= _ONE
-        state["calm"][slots[judgement.within]] += 1
-        state["calm"][slots[~judgement.within & ~np.isnan(judgement.value)]] = 0
-        self._remember(frame, judgement)
-        self._begin(frame.window_ms, slots[judgement.beyond])
-        self._note(judgement)
+        state["bits"][slots[detection.beyond]] |= _ONE
+        state["calm"][slots[detection.within]] += 1
+        state["calm"][slots[~detection.within & ~np.isnan(detection.value)]] = 0
+        self._remember(frame, detection)
+        self._begin(frame.window_ms, slots[detection.beyond])
+        self._note(detection)
         return self._end(frame.end_ms)
 
     def drop(self, slots: Whole) -> None:
-        """These have been told as cleared: they begin anew."""
+        """These have been emitted as cleared: they start over."""
         for slot in slots.tolist():
             self.notes.pop(slot, None)
         for name in ("bits", "calm", "firing", "since_ms"):
@@ -78,14 +78,14 @@ class Firing(Slotted):
         """Arrays; ``notes`` are set by the caller."""
         super().load(arrays)
 
-    def _remember(self, frame: Frame, judgement: Judgement) -> None:
-        heard = judgement.beyond | judgement.within | ~np.isnan(judgement.value)
-        slots = judgement.slots[heard]
+    def _remember(self, frame: Frame, detection: Detection) -> None:
+        heard = detection.beyond | detection.within | ~np.isnan(detection.value)
+        slots = detection.slots[heard]
         self.state["heard_ms"][slots] = frame.end_ms
         self.state["count"][slots] = 0
         self.state["count"][frame.slots] = frame.counts
-        for name in TOLD:
-            self.state[name][slots] = getattr(judgement, name)[heard]
+        for name in VALUES:
+            self.state[name][slots] = getattr(detection, name)[heard]
 
     def _begin(self, window_ms: int, beyond: Whole) -> None:
         state = self.state
@@ -97,13 +97,13 @@ class Firing(Slotted):
         state["firing"][candidates[begins]] = True
         state["calm"][candidates[begins]] = 0
 
-    def _note(self, judgement: Judgement) -> None:
+    def _note(self, detection: Detection) -> None:
         """Keep the latest note of each series that fires."""
-        if judgement.note is None:
+        if detection.note is None:
             return
-        told = np.flatnonzero((judgement.note > 0) & self.state["firing"][judgement.slots])
-        for place in told.tolist():
-            self.notes[int(judgement.slots[place])] = judgement.notes[int(judgement.note[place])]
+        noted = np.flatnonzero((detection.note > 0) & self.state["firing"][detection.slots])
+        for place in noted.tolist():
+            self.notes[int(detection.slots[place])] = detection.notes[int(detection.note[place])]
 
     def _end(self, end_ms: int) -> Whole:
         state = self.state
@@ -115,6 +115,6 @@ class Firing(Slotted):
             self.notes[slot] = SILENT
         return firing[calm | silent]
 
-    def told(self, name: str, slots: Whole) -> list[float | None]:
-        """One of ``TOLD`` as last judged; None where there is none."""
+    def values(self, name: str, slots: Whole) -> list[float | None]:
+        """One of ``VALUES`` as last judged; None where there is none."""
         return [None if one != one else one for one in self.state[name][slots].tolist()]

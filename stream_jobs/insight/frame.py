@@ -20,7 +20,7 @@ Labels = tuple[tuple[str, str], ...]
 class Frame:
     """``slots`` are the series present in this window: small whole numbers, each a row of every state array of the
     rule, kept as long as the series lives. ``values[name]`` is the measure of that name per present series, NaN where
-    it is unknown; ``counts`` the events behind the first measure. ``firing`` tells which of them fire already."""
+    it is unknown; ``counts`` the events behind the first measure. ``firing`` says which of them fire already."""
 
     window_ms: int
     length_ms: int
@@ -36,7 +36,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Detection:
     """What a detector thinks of series ``slots`` (not only those present: silence can be judged).
 
     ``beyond``: past the entering level. ``within``: back within the leaving level; neither where it is between or not
@@ -64,7 +64,7 @@ class Detector(Protocol):
 
     def grow(self, slots: int) -> None: ...
 
-    def judge(self, frame: Frame) -> Judgement: ...
+    def detect(self, frame: Frame) -> Detection: ...
 
     def forget(self, slots: Whole) -> None: ...
 
@@ -75,7 +75,7 @@ class Detector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A series of a rule that fires, told for every window in which it does and once (``firing`` False) when it has
+    """A series of a rule that fires, emitted for every window in which it does and once (``firing`` False) when it has
     cleared. ``since_ms`` is the start of the first window of the run that was beyond."""
 
     rule: str

@@ -11,7 +11,7 @@ from schemas.codec.block import Block, Labels
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Frame, Mask, Whole
 from stream_jobs.insight.measures import counts_of, fills_with_zero, value_of
-from stream_jobs.insight.plan import Asked
+from stream_jobs.insight.plan import Needed
 from stream_jobs.insight.project import View, an_index
 from stream_jobs.insight.series import Registry
 
@@ -37,7 +37,7 @@ class Present:
 
 
 def make(
-    asked: Sequence[Asked],
+    needed: Sequence[Needed],
     rows_of: Rows,
     registry: Registry,
     grow: Callable[[int], Mask],
@@ -52,7 +52,7 @@ def make(
     without a row stand in it with 0 if they fire, or always if ``min_count`` is 0: else such a count could not come
     down again.
     """
-    first, (window_ms, length_ms) = asked[0], window
+    first, (window_ms, length_ms) = needed[0], window
     rows = rows_of(first.view)
     found, taken = registry.slots_of(_labels(first.view, rows), rows.rows, window_ms + length_ms)
     firing = grow(registry.room)
@@ -66,7 +66,7 @@ def make(
     slots = np.concatenate([present.slots, absent])
     values = {
         one.measure.name: np.concatenate([_joined(one, first, rows_of, registry, present, length_ms), rest])
-        for one in asked
+        for one in needed
         for rest in [np.full(len(absent), 0.0 if one is first else np.nan)]
     }
     shown = np.concatenate([counts[chosen], np.zeros(len(absent), np.int64)])
@@ -84,7 +84,7 @@ def _absent(registry: Registry, found: Whole, firing: Mask, min_count: int) -> W
     return np.flatnonzero(missing if min_count == 0 else missing & firing)
 
 
-def _joined(one: Asked, first: Asked, rows_of: Rows, registry: Registry, present: Present, length_ms: int) -> Floats:
+def _joined(one: Needed, first: Needed, rows_of: Rows, registry: Registry, present: Present, length_ms: int) -> Floats:
     """A measure per present series: of the row with the same labels, as far as its topic knows them."""
     rows = rows_of(one.view)
     values = value_of(one.measure, rows, length_ms)

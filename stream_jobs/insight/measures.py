@@ -1,7 +1,7 @@
 """From projected columns to numbers: what a measure asks for, and its value per row.
 
 Everything is float64, NaN where it is unknown: a share of nothing, a mean of no values, the least of what was never
-told. Times in a ratio are brought to one unit, so that a share of time is a share.
+reported. Times in a ratio are brought to one unit, so that a share of time is a share.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from stream_jobs.rules.model import Measure, Rule, Where
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Needed:
     """A measure, and the view that holds its columns (those of all measures that share it).
 
     ``by`` of the view are the labels of the rule that the measure's topic knows: a measure that knows fewer than the
@@ -24,15 +24,15 @@ class Asked:
     view: View
 
 
-def plan(rules: Sequence[Rule]) -> dict[str, tuple[Asked, ...]]:
+def plan(rules: Sequence[Rule]) -> dict[str, tuple[Needed, ...]]:
     """What each rule asks for, by its name; views with the same key are one.
 
     Raises ``ConfigError`` for a rule whose first measure has no grouping set that keeps all its labels, and for a
     field that is not kept as the function needs it.
     """
-    asked = {rule.name: [(measure, _view(rule, measure)) for measure in rule.measures] for rule in rules}
-    shared = _united(view for pairs in asked.values() for _, view in pairs)
-    return {name: tuple(Asked(measure, shared[view.key]) for measure, view in pairs) for name, pairs in asked.items()}
+    needed = {rule.name: [(measure, _view(rule, measure)) for measure in rule.measures] for rule in rules}
+    shared = _united(view for pairs in needed.values() for _, view in pairs)
+    return {name: tuple(Needed(measure, shared[view.key]) for measure, view in pairs) for name, pairs in needed.items()}
 
 
 def _united(views: Iterable[View]) -> dict[object, View]:

@@ -1,6 +1,6 @@
 """From rows of finals to rows per series of a rule: one grouping set, some rows of it, merged by some of its labels.
 
-What comes out has the columns it was asked for and the same rules of merging (``schemas.ddl.merging``), so that it can
+What comes out has the columns of the view and the same rules of merging (``schemas.ddl.merging``), so that it can
 be merged again: the 10 s parts of a longer window are projected one by one and brought together at its end. Whole
 numbers and bins alone: the order of rows and of parts changes nothing but the order of rows.
 """
@@ -39,7 +39,7 @@ def match_name(match: Where) -> str:
 
 @dataclass(frozen=True)
 class View:
-    """What is asked of a topic: rows of ``grouping`` where all of ``where`` hold, by ``by``.
+    """What is needed of a topic: rows of ``grouping`` where all of ``where`` hold, by ``by``.
 
     ``columns`` are names of its partials columns, ``matches`` conditions whose events are counted apart. Slots are
     left out because the table of fields is kept.

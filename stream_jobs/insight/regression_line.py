@@ -25,7 +25,7 @@ class Line:
     mean: Floats
 
     def t(self, slope: Floats | None = None) -> Floats:
-        """Slope (or another one, told apart from this noise) in standard errors; 0 when both are 0."""
+        """Slope (or another one, against this noise) in standard errors; 0 when both are 0."""
         top = self.slope if slope is None else slope
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nan_to_num(top / self.error, nan=0.0, posinf=np.inf, neginf=-np.inf)

@@ -30,7 +30,7 @@ def medians(values: Floats, starts: Whole, sizes: Whole) -> Floats:
 
 
 def grouped(groups: Whole, values: Floats) -> tuple[Whole, Whole, Whole, Floats, Floats]:
-    """``(order, starts, sizes, median, sigma)``: rows sorted by group, where each group lies in them, and per group the
+    """``(order, starts, sizes, median, sigma)``: rows sorted by group, where each group begins, and per group the
     median and the robust standard deviation (1.4826 x median deviation, corrected for small groups). All finite."""
     order = np.lexsort((values, groups))
     sorted_groups, sorted_values = groups[order], values[order]

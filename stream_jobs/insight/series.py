@@ -73,7 +73,7 @@ class Registry:
         return len(self.alive)
 
     def slots_of(self, labels: Sequence[Labels], rows: int, end_ms: int) -> tuple[Whole, Whole]:
-        """The slot of each row, -1 where there is no place; and those that were given out anew. Rows are distinct."""
+        """The slot of each row, -1 where there is no place; and those that were given out now. Rows are distinct."""
         slots = np.full(rows, kernels.NOWHERE, np.int64)
         kernels.find_lines(self.known_codes(labels, rows, range(len(labels))), self.lines, self._index, slots)
         strangers = np.flatnonzero(slots < 0)
@@ -170,7 +170,7 @@ class Registry:
         kernels.enter_lines(self.lines, np.flatnonzero(self.alive), self._index)
 
     def _pack(self) -> None:
-        """Keep only words in use, in rising order, and count them anew."""
+        """Keep only words in use, in rising order, and number them again."""
         if self._is_packed:
             return
         for place, words in enumerate(self.words):

@@ -67,7 +67,7 @@ class Span:
             self.parts[view].add(view, block)
 
     def heard_all(self, view: View) -> bool:
-        """True where the view has heard every part that was told: it is not newer than the window."""
+        """True where the view has heard every part that came: it is not newer than the window."""
         return self.complete and self.parts[view].heard == self.heard
 
     def heard_whole(self, view: View) -> bool:

@@ -10,7 +10,7 @@ from schemas.codec.build import block_from_rows
 from schemas.fields import Field, Kind
 from schemas.limits import WINDOW_MS
 from schemas.rows.tables import PARTIALS
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.project import View
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule, Where
@@ -24,18 +24,18 @@ _MANY = 100
 
 
 def warm(rules: Sequence[Rule]) -> None:
-    """Judge some tiny windows by all ``rules``, over a restart: loads every detector they need and compiles what is
+    """Detect in some tiny windows by all ``rules``, over a restart: loads every detector they need and compiles what is
     not in the cache."""
-    judge = Judge(rules)
-    tables = _tables(judge)
+    detector = FleetDetector(rules)
+    tables = _tables(detector)
     for number in range(_WINDOWS):
-        judge.judge(Window(_WINDOW_MS + number * WINDOW_MS, tables))
-    Judge(rules).load(judge.dump())
+        detector.detect(Window(_WINDOW_MS + number * WINDOW_MS, tables))
+    FleetDetector(rules).load(detector.dump())
 
 
-def _tables(judge: Judge) -> dict[str, Block]:
+def _tables(detector: FleetDetector) -> dict[str, Block]:
     """A row for every view, with the labels it asks for; as two records brought together, as they come from a log."""
-    views = dict.fromkeys(one.view for each in judge.judges.values() for one in each.asked)
+    views = dict.fromkeys(one.view for each in detector.detectors.values() for one in each.needed)
     rows: dict[str, list[dict[str, object]]] = {}
     for view in views:
         rows.setdefault(view.topic, []).append(_a_row(view))

@@ -105,7 +105,7 @@ class Rule:
     where_read: str = ""
     """``file:line``."""
     only_while: tuple[While, ...] = ()
-    """All must hold; kept by the Judge for every kind, not by detectors."""
+    """All must hold; kept by ``insight.rule_detector`` for every kind, not by detectors."""
 
     @property
     def value(self) -> Measure:

@@ -1,1 +1,1 @@
-"""Files of people, in YAML: read within limits, every mistake told with its line."""
+"""Files of people, in YAML: read within limits, every mistake reported with its line."""

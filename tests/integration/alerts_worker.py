@@ -10,10 +10,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from stream_jobs.alerts.step import AlertStep
 from tests.integration.job_worker import work
 from tests.unit.stream_jobs.alerts.cases import RULESET
-from tests.unit.stream_jobs.alerts.log import QUICK, Evidence, Judge
+from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence
 from tests.unit.stream_jobs.budgets.spend_cases import BUDGETS
 
 UPSTREAMS = 2
 
 if __name__ == "__main__":
-    sys.exit(work(lambda out: AlertStep(UPSTREAMS, RULESET, Judge, Evidence, QUICK, out, budgets=BUDGETS)))
+    sys.exit(work(lambda out: AlertStep(UPSTREAMS, RULESET, Detector, Evidence, QUICK, out, budgets=BUDGETS)))

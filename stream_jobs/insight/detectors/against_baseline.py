@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream_jobs.insight.baseline import Baseline, Expected, Seen
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
 
 ACCEPTED = "new normal accepted"
 
@@ -42,7 +42,7 @@ class AgainstBaseline:
         """Makes room."""
         self.baseline.grow(slots)
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """All series of the frame; what is unknown stays so."""
         every = self.baseline.scale.of(frame.values[self._measure])
         rows = np.flatnonzero(~np.isnan(every))
@@ -54,7 +54,7 @@ class AgainstBaseline:
         firing = frame.firing[rows]
         seen = Seen(slots, values, beyond, within, firing, expected, limit, frame.window_ms, frame.length_ms)
         accepted = self.baseline.learn(seen)
-        return self._told(frame, rows, seen, widths, accepted)
+        return self._result(frame, rows, seen, widths, accepted)
 
     def forget(self, slots: Whole) -> None:
         """Empties these slots."""
@@ -75,14 +75,14 @@ class AgainstBaseline:
         beyond = warm & (high | low)
         return beyond, warm & calm & ~beyond
 
-    def _told(self, frame: Frame, rows: Whole, seen: Seen, widths: Widths, accepted: Mask) -> Judgement:
+    def _result(self, frame: Frame, rows: Whole, seen: Seen, widths: Widths, accepted: Mask) -> Detection:
         level, warm, back = seen.expected.level, seen.expected.warm, self.baseline.scale.back
         count = len(frame.slots)
 
         def spread(found: Floats) -> Floats:
             return _spread(np.where(warm, back(found), np.nan), rows, count)
 
-        return Judgement(
+        return Detection(
             frame.slots,
             _marked(seen.beyond & ~accepted, rows, count),
             _marked(seen.within | accepted, rows, count),
@@ -96,7 +96,7 @@ class AgainstBaseline:
 
 
 def _spread(found: Floats, rows: Whole, count: int) -> Floats:
-    """Figures of some rows among all; NaN for the others."""
+    """Values of some rows among all; NaN for the others."""
     out = np.full(count, np.nan)
     out[rows] = found
     return out

@@ -13,7 +13,7 @@ failing at 99.9 % pages after 52 s, an error in the first minute does not.
 
 **It ends** when the short range burns slower than the rate, or earlier: when the short range of the next faster pair
 has so few bad ones that the pace cannot have gone on (once in a thousand by chance; without any request: against the
-traffic before). Ten minutes of failing would else be told for six hours.
+traffic before). Ten minutes of failing would else fire for six hours.
 
 Each pair has its own ring whose buckets are a fifth of the short range: 60 for a ratio of twelve, three rings of 480
 bytes. Ranges end with the bucket that is being filled, so they are up to one bucket shorter than they say.
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_jobs.insight.durations import WORDS, exact, nearest
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
 from stream_jobs.insight.rings import NEVER, in_order, passed
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
@@ -35,7 +35,7 @@ BUCKETS_PER_SHORT = 5
 BUDGET_S = 30 * 86_400.0
 """Length of time that an error budget is for."""
 _FIRES_FIRST = 1e12
-"""Of several pairs the one that fires is told, then the one with the highest burn for its rate."""
+"""Of several pairs the one that fires is shown, then the one with the highest burn for its rate."""
 _CHANCE = 13.8
 """-ln of one in a million."""
 _GONE = "error budget of 30 days gone in"
@@ -89,7 +89,7 @@ class BurnRate(Slotted):
         self._budget = 1.0 - float(rule.options["objective"])
         self._events = float(rule.options["min_events"])
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Counts the window, then judges all series with history."""
         self._count(frame)
         slots = np.flatnonzero(self.state["first_ms"] != NEVER)
@@ -109,7 +109,7 @@ class BurnRate(Slotted):
             note = np.where(worse & fires, code, note).astype(np.int16)
             beyond |= fires
         level, unknown = np.full(count, self._budget), np.full(count, np.nan)
-        return Judgement(slots, beyond, within & ~beyond, value, level, unknown, level, note, self._notes)
+        return Detection(slots, beyond, within & ~beyond, value, level, unknown, level, note, self._notes)
 
     def budget_left(self, slots: Whole, end_ms: int) -> Floats:
         """Share of the error budget of the longest range that is left (below 0: overdrawn); 1 without history."""

@@ -1,7 +1,7 @@
 """Far from the series' own baseline, in standard deviations and in percent at once.
 
 The second keeps a series that hardly varies from being an alarm when it does; it is part of the entering level, and in
-proportion of the leaving level, so that what is told as the expected range is what is judged by.
+proportion of the leaving level, so that the expected range that is shown is the one that decides.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -89,7 +89,7 @@ class LoadAdjusted(Slotted):
         self._relearn_ms = float(options["relearn_after_s"]) * 1_000
         self._step = 1.0 - 0.5 ** (rule.window_ms / 1_000 / float(options["half_life_s"]))
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Judges, then learns."""
         value = frame.values[self._name]
         count = len(frame.slots)
@@ -99,7 +99,7 @@ class LoadAdjusted(Slotted):
         y, x = self._scaled(value), _log_load(frame.values["load"])
         rows = np.flatnonzero(np.isfinite(y) & ~np.isnan(x))
         if not len(rows):
-            return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
+            return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
         slots, y, x = frame.slots[rows], y[rows], x[rows]
         bins, x = self._place(slots, x)
         expected = self._expect(slots, bins, x)
@@ -117,7 +117,7 @@ class LoadAdjusted(Slotted):
         free = ~beyond[rows] & ~frame.firing[rows]
         limit = self._leave * self._floored(expected.sigma, expected.middle)
         self._learn(slots[free], bins[free], x[free], y[free], limit[free])
-        return Judgement(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
+        return Detection(frame.slots, beyond, within, value, middle, low, high, note, NOTES)
 
     def _scaled(self, value: Floats) -> Floats:
         known = np.isfinite(value) & ((value > 0) | (not self._log)) & (np.abs(value) < 1e100)

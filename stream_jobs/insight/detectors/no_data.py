@@ -1,6 +1,6 @@
 """Nothing comes any more from a series that was there.
 
-Silence is the time of the windows in which it was missing while others were told; a gap in the windows themselves, or
+Silence is the time of the windows in which it was missing while others reported; a gap in the windows themselves, or
 one that nobody heard of in full, is not held against a series. After ``forget_after_s`` it counts as taken away on
 purpose.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Frame, Judgement, Whole
+from stream_jobs.insight.frame import Detection, Frame, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -34,7 +34,7 @@ class NoData:
         """Makes room."""
         self._kept.grow(slots)
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """All series ever seen, present or not."""
         silent_ms = self._kept.state["silent_ms"]
         silent_ms[silent_ms != NEVER_SEEN] += frame.length_ms
@@ -45,7 +45,7 @@ class NoData:
         beyond = (silent_s >= self._after_s) & ~gone
         unknown = np.full(len(slots), np.nan)
         high = np.full(len(slots), self._after_s)
-        return Judgement(
+        return Detection(
             slots, beyond, (silent_s == 0) | gone, silent_s, unknown, unknown, high, gone.astype(np.int16), ("", GONE)
         )
 

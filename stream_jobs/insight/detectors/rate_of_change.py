@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream_jobs.insight import rings
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Whole
 from stream_jobs.insight.regression_line import fit
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
@@ -46,7 +46,7 @@ class RateOfChange:
         """Makes room."""
         self._kept.grow(slots)
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """All series of the frame; rates are in the unit of the rule."""
         every = frame.values[self._name]
         rows = np.flatnonzero(np.isfinite(every))
@@ -59,7 +59,7 @@ class RateOfChange:
         within = (self._sign * rate <= self._sign * self._leave) & ~beyond
         unknown, level = np.full(len(rate), np.nan), np.full(len(rate), self._enter)
         low, high = (unknown, level) if self._sign > 0 else (level, unknown)
-        return Judgement(frame.slots, beyond, within, rate, unknown, low, high)
+        return Detection(frame.slots, beyond, within, rate, unknown, low, high)
 
     def forget(self, slots: Whole) -> None:
         """Empties these slots."""

@@ -1,12 +1,12 @@
 """A model version is worse than the one before it: a deployment made the service slower.
 
 Options: ``version`` model_version, ``direction`` above, ``min_relative`` 0.1, ``min_count`` 200, ``half_life_s`` 3600,
-``relearn_after_s`` 7200. Measure ``hosts`` is optional and only told.
+``relearn_after_s`` 7200. Measure ``hosts`` is optional and only shown.
 
 Series that are alike but for their version are versions of one thing. The newest (first seen last) is held against its
 predecessor: the youngest version that was seen for 30 windows before it came, with ``min_count`` requests. Beyond when
 its mean of the last twelve windows is worse than the predecessor's baseline by ``min_relative`` *and* by four standard
-errors (from the spread of the predecessor's windows, six of which are taken to tell as much as one free one).
+errors (from the spread of the predecessor's windows, six of which are taken to count as one independent one).
 
 - A version without predecessor, which is all there are at the beginning, is never judged.
 - The predecessor's baseline is of its own windows and stands still when it is gone. It is good for ``relearn_after_s``
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream_jobs.insight.detectors.straggler import group_of
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Labels, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Labels, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -34,7 +34,7 @@ _WINDOWS_MIN = 2
 _ERRORS = 4.0
 _SIGMA_FLOOR = float(np.log1p(0.02))
 _ALIKE = 6.0
-"""Neighbouring windows are alike: so many of them tell as much as one free one."""
+"""Neighbouring windows are alike: so many of them count as one independent one."""
 _NEVER = -1
 
 
@@ -90,7 +90,7 @@ class Regression(Slotted):
         for slot in slots.tolist():
             self._names.pop(slot, None)
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Learns the window, then holds each newest version against the one before it."""
         self._learn(frame)
         pairs = self._pairs(frame)
@@ -107,7 +107,7 @@ class Regression(Slotted):
         low = baseline * np.exp(-self._relative) if -1.0 in self._signs else unknown
         note, notes = self._told(newest, beyond, frame)
         value = np.exp(state["recent"][newest])
-        return Judgement(newest, beyond, within, value, baseline, low, high, note, notes)
+        return Detection(newest, beyond, within, value, baseline, low, high, note, notes)
 
     def _learn(self, frame: Frame) -> None:
         value = frame.values[self._name]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
 from stream_jobs.insight.regression_line import fit, slopes, steps_up
 from stream_jobs.insight.rings import NEVER, in_order, passed
 from stream_jobs.insight.slotted import Column, Slotted
@@ -52,7 +52,7 @@ class Saturation(Slotted):
         self._t = float(rule.options["min_t"])
         self._rise = float(np.log1p(float(rule.options["min_rise"])))
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Looks at all series of the window."""
         value, load = _log(frame.values[self._name]), _log1p(frame.values["load"])
         self._add(frame, value, load)
@@ -69,7 +69,7 @@ class Saturation(Slotted):
         unknown = np.full(len(slots), np.nan)
         note = beyond.astype(np.int16)
         within = ~beyond & np.isfinite(value)
-        return Judgement(slots, beyond, within, frame.values[self._name], base, unknown, unknown, note, NOTES)
+        return Detection(slots, beyond, within, frame.values[self._name], base, unknown, unknown, note, NOTES)
 
     def _add(self, frame: Frame, value: Floats, load: Floats) -> None:
         bucket = frame.window_ms // self._bucket_ms

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
 from stream_jobs.rules.model import Rule
 
 NOTES = (
@@ -21,7 +21,7 @@ NOTES = (
     "likely cause: batching (neither CPU nor PCIe is busy)",
     "requests wait while the GPU idles",
 )
-CPU, PCIE, BATCHING, UNTOLD = 1, 2, 3, 4
+CPU, PCIE, BATCHING, UNKNOWN_CAUSE = 1, 2, 3, 4
 
 
 class Starved:
@@ -41,7 +41,7 @@ class Starved:
     def grow(self, slots: int) -> None:
         """Nothing is kept per series."""
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Beyond while idle and waiting; within when busy again, or nobody waits."""
         value, waiting = frame.values[self._name], frame.values["waiting"]
         beyond = (value < self._below) & (waiting > self._waiting)
@@ -49,18 +49,18 @@ class Starved:
         unknown = np.full(len(value), np.nan)
         low = np.full(len(value), self._below)
         note = np.where(beyond, self._cause(frame), 0).astype(np.int16)
-        return Judgement(frame.slots, beyond, within, value, unknown, low, unknown, note, NOTES)
+        return Detection(frame.slots, beyond, within, value, unknown, low, unknown, note, NOTES)
 
     def _cause(self, frame: Frame) -> npt.NDArray[np.int16]:
-        cause = np.full(len(frame.slots), UNTOLD, np.int16)
-        told: Mask = np.zeros(len(frame.slots), np.bool_)
+        cause = np.full(len(frame.slots), UNKNOWN_CAUSE, np.int16)
+        known: Mask = np.zeros(len(frame.slots), np.bool_)
         for name, level, code in reversed(self._causes):
             found: Floats | None = frame.values.get(name)
             if found is None or level is None:
                 continue
-            told |= np.isfinite(found)
+            known |= np.isfinite(found)
             cause[found > float(level)] = code
-        cause[told & (cause == UNTOLD)] = BATCHING
+        cause[known & (cause == UNKNOWN_CAUSE)] = BATCHING
         return cause
 
     def forget(self, slots: Whole) -> None:

@@ -6,7 +6,7 @@ robust deviations (at least ``floor_absolute`` each); within again at half of th
 one (up to half wider when it is wider now): among three or four values it is small by chance every few windows.
 
 - Groups of two have no spread: the other one is the peer and ``min_relative`` alone decides. With direction ``both``
-  nobody can tell which of the two is off; both are named and the note says so.
+  nobody knows which of the two is off; both are named and the note says so.
 - Where the peers' median is 0 and ``floor_absolute`` too, nothing is judged: any value would be infinitely far away.
 - When half of a group or more is off, the median is off: that is no straggler.
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Labels, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Labels, Mask, Whole
 from stream_jobs.insight.robust import grouped
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
@@ -27,7 +27,7 @@ from stream_jobs.rules.model import Rule
 NOTES = (
     "",
     "one of a group of two: compared with the other one alone",
-    "one of a group of two: which of them is off cannot be told",
+    "one of a group of two: which of them is off is not known",
 )
 WARM_UP_WINDOWS = 6
 HALF_LIFE_S = 900.0
@@ -70,7 +70,7 @@ class Straggler(Slotted):
             self.grow(int(slot) + 1)
             self.state["group"][slot] = group_of(dict(one).get(self._group))
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Judges what is known and has peers."""
         value = frame.values[self._name]
         groups = self.state["group"][frame.slots]
@@ -90,7 +90,7 @@ class Straggler(Slotted):
         unknown = np.full(count, np.nan)
         low = unknown if self._direction == "above" else median - needed
         high = unknown if self._direction == "below" else median + needed
-        return Judgement(frame.slots, beyond, within, value, median, low, high, np.where(beyond, note, 0), NOTES)
+        return Detection(frame.slots, beyond, within, value, median, low, high, np.where(beyond, note, 0), NOTES)
 
     def _needed(self, peers: _Peers, slots: Whole, firing: Mask) -> Floats:
         """Distance from the median that is too far; NaN where not judged."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Frame, Judgement, Whole
+from stream_jobs.insight.frame import Detection, Frame, Whole
 from stream_jobs.rules.model import Rule
 
 
@@ -28,7 +28,7 @@ class Threshold:
     def grow(self, slots: int) -> None:
         """Nothing is kept per series."""
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Compares what is known; NaN is neither beyond nor within."""
         value = frame.values[self._name]
         beyond = self._sign * value > self._sign * self._enter
@@ -36,7 +36,7 @@ class Threshold:
         unknown = np.full(len(value), np.nan)
         level = np.full(len(value), self._enter)
         low, high = (unknown, level) if self._sign > 0 else (level, unknown)
-        return Judgement(frame.slots, beyond, within, value, unknown, low, high)
+        return Detection(frame.slots, beyond, within, value, unknown, low, high)
 
     def forget(self, slots: Whole) -> None:
         """Nothing is kept per series."""

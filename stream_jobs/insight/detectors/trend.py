@@ -1,10 +1,10 @@
-"""Rises steadily over hours while nothing explains it: a leak, told long before memory is full.
+"""Rises steadily over hours while nothing explains it: a leak, found long before memory is full.
 
 Options: ``horizon_s`` 7200, ``min_r2`` 0.5, ``min_slope_per_hour`` 0.01 (share of the headroom ``limit - value`` with
 a measure ``limit``, else in the value's unit), ``leave`` (None: half of it). ``limit`` and ``load`` are optional.
 
 The value is kept as 64 means over the horizon. Each time one is complete, the last 12, 16, 20, 32 and 64 of them are
-looked at; a leak is told when in one of these stretches all of this holds:
+looked at; a leak is found when in one of these stretches all of this holds:
 
 - the line through it is significant (t that chance exceeds once in 1e8 looks, noise that wanders counted as fewer
   points), explains ``min_r2`` and rises by ``min_slope_per_hour``, after taking off what load explains;
@@ -23,8 +23,8 @@ Load counts as rising as the whole horizon says, and a standard
 error faster, or as the stretch says where that is significant. Memory that does not follow load is thus judged on the
 morning's rise too, after some hours of getting to know it.
 
-A leak told goes on until the value has fallen back by half of its rise, or a stretch says with certainty that it rises
-by less than ``leave``; the series is then learned anew, but for its high. The first judgement comes after two
+A leak goes on until the value has fallen back by half of its rise, or a stretch says with certainty that it rises
+by less than ``leave``; the series is then learned again, but for its high. The first detection comes after two
 thirds of a horizon.
 """
 
@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_jobs.insight.durations import WORDS, nearest
-from stream_jobs.insight.frame import Floats, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
 from stream_jobs.insight.regression_line import Line, fit, slopes, steps_up
 from stream_jobs.insight.rings import NEVER, in_order, passed, storable
 from stream_jobs.insight.robust import t_needed
@@ -72,15 +72,15 @@ _VARIED = 4.0
 """Load has varied when its variance is so many times that of its noise."""
 _GAIN_MARGIN = 1.5
 _GAIN_ERRORS = 12.0
-"""Standard errors on top: the regression's points are neighbours in time and tell less than as many free ones."""
+"""Standard errors on top: the regression's points are neighbours in time and count as fewer independent ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """Per row: ``told`` a leak; ``slope`` per point after load; ``top`` level at its end, ``fall`` by how much it must
+    """Per row: ``leaks``; ``slope`` per point after load; ``top`` level at its end, ``fall`` by how much it must
     fall to be over; ``over`` that it rises no longer."""
 
-    told: Mask
+    leaks: Mask
     slope: Floats
     top: Floats
     fall: Floats
@@ -116,7 +116,7 @@ class Trend(Slotted):
         self._enter = float(options["min_slope_per_hour"])
         self._leave = self._enter / 2 if options.get("leave") is None else float(options["leave"])
 
-    def judge(self, frame: Frame) -> Judgement:
+    def detect(self, frame: Frame) -> Detection:
         """Adds the window; at the end of a point looks for leaks in all series."""
         limit = frame.values.get("limit")
         bucket = frame.window_ms // self._bucket_ms
@@ -135,7 +135,7 @@ class Trend(Slotted):
             self.state["sum"][slots, at] += found[known]
             self.state["count"][slots, at] += 1
 
-    def _say(self, frame: Frame, limit: Floats | None) -> Judgement:
+    def _say(self, frame: Frame, limit: Floats | None) -> Detection:
         value, slots = frame.values[self._name], frame.slots
         state = self.state
         held, top, fall = state["held"][slots], state["top"][slots], state["fall"][slots]
@@ -151,9 +151,9 @@ class Trend(Slotted):
             note = np.where(np.isfinite(limit), 1 + nearest(left_s), note)
         unknown = np.full(len(slots), np.nan)
         expected = np.where(beyond, top - fall, np.nan)
-        told = np.where(beyond, note, 0).astype(np.int16)
+        notes = np.where(beyond, note, 0).astype(np.int16)
         within = ~beyond & np.isfinite(value)
-        return Judgement(slots, beyond, within, value, expected, unknown, unknown, told, NOTES)
+        return Detection(slots, beyond, within, value, expected, unknown, unknown, notes, NOTES)
 
     def _complete(self, bucket: int, frame: Frame, limit: Floats | None) -> None:
         """Stores the point that has ended and judges."""
@@ -245,9 +245,9 @@ class Trend(Slotted):
                 self._take(slots[rows], found, held[rows], length)
 
     def _take(self, slots: Whole, found: _Rise, held: Mask, length: int) -> None:
-        """Begins to hold what is told, follows what was held before, and lets go of what is over."""
+        """Begins to hold what leaks, follows what was held before, and lets go of what is over."""
         state = self.state
-        fresh = found.told & ~held
+        fresh = found.leaks & ~held
         goes_on = held & (found.slope > 0) & (length == _PACE_STRETCH)
         state["slope"][slots[fresh | goes_on]] = found.slope[fresh | goes_on]
         state["top"][slots[fresh]], state["fall"][slots[fresh]] = found.top[fresh], found.fall[fresh]
@@ -273,16 +273,16 @@ class Trend(Slotted):
             rise, half = slope * length, line.slope * length / 2
             top = line.mean + half
             high = np.fmax(self.state["high"][slots], _highest(points[:, :-length]))
-            told = enough & many & (t >= t_needed(line.n - 2)) & (t * t / (t * t + line.n - 2) >= self._r2)
-            told &= even & (top > high + _NEW_HIGH * rise) & (slope > 0) & (slope >= self._enter * room)
-            told &= rise >= self._enter * room * POINTS
+            leaks = enough & many & (t >= t_needed(line.n - 2)) & (t * t / (t * t + line.n - 2) >= self._r2)
+            leaks &= even & (top > high + _NEW_HIGH * rise) & (slope > 0) & (slope >= self._enter * room)
+            leaks &= rise >= self._enter * room * POINTS
             sigma = line.error * np.sqrt(_sum_of_squares(line.n))
             fall = np.fmax(_FALLEN * rise, _FALLEN_SIGMAS * sigma)
             over = many & (line.slope + _SURE * line.error < self._leave * room)
-        return _Rise(told, slope, top, fall, over)
+        return _Rise(leaks, slope, top, fall, over)
 
     def _release(self, slots: Whole) -> None:
-        """A leak is over: learned anew, but for the high before it and what load explains."""
+        """A leak is over: learned again, but for the high before it and what load explains."""
         for name in ("slope", "top", "fall", "points", "loads"):
             self.state[name][slots] = np.nan
         self.state["held"][slots] = False

@@ -31,7 +31,7 @@ HOT_MS = 800
 """``engine_kv`` fires where the ``waiting_sum`` of an engine is above this."""
 
 
-class Judge:
+class Detector:
     """One finding per engine whose queue is long, and one when it is no longer; counts the windows it saw."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
@@ -40,7 +40,7 @@ class Judge:
         self.stats: Counter[str] = Counter()
         self.series: dict[str, int] = {}
 
-    def judge(self, window: Window) -> list[Finding]:
+    def detect(self, window: Window) -> list[Finding]:
         self.seen.append((window.window_ms, window.complete))
         block = window.tables.get("engine.samples")
         rows = rows_of(PARTIALS["engine.samples"].fields, block) if block else []
@@ -86,7 +86,7 @@ QUICK = AlertPolicy(hold_ms=2 * WINDOW, flap_ms=5 * WINDOW)
 
 
 def a_step(upstreams: int = 2, budgets: Budgets = NO_BUDGETS) -> AlertStep:
-    return AlertStep(upstreams, RULESET, Judge, Evidence, QUICK, budgets=budgets)
+    return AlertStep(upstreams, RULESET, Detector, Evidence, QUICK, budgets=budgets)
 
 
 class Log:

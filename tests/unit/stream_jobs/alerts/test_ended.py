@@ -15,7 +15,7 @@ from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts.cases import RULESET, T0, at
-from tests.unit.stream_jobs.alerts.log import QUICK, Evidence, Judge, Log
+from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence, Log
 
 KEPT_MS = 100
 POLICY = AlertPolicy(resolved_kept_ms=KEPT_MS, resolved_max=3)
@@ -90,7 +90,7 @@ def a_story() -> Log:
 def test_the_job_takes_an_alert_off_the_topic() -> None:
     """A record without value, after the one that resolved it; however the log is cut and whoever takes over."""
     policy = AlertPolicy(hold_ms=QUICK.hold_ms, flap_ms=QUICK.flap_ms, resolved_kept_ms=60_000)
-    step, records = AlertStep(1, RULESET, Judge, Evidence, policy), a_story().records
+    step, records = AlertStep(1, RULESET, Detector, Evidence, policy), a_story().records
 
     def written(cuts: list[int]) -> list[tuple[bytes | None, bool]]:
         state, found = step.new("window.finals", 0), []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.contract.record import Record
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.rules.model import Function, Measure, RuleSet
 from tests.unit.stream_jobs.alerts.cases import T0, at
 from tests.unit.stream_jobs.alerts.log import Log, a_step
@@ -46,8 +46,8 @@ def test_what_is_open_by_severity_and_transitions_by_kind() -> None:
 
 
 def test_each_commit_counts_what_came_since_the_one_before() -> None:
-    """Also of the judge, whose own numbers only grow."""
-    step = AlertStep(1, RULES, Judge, Evidence)
+    """Also of the detector, whose own numbers only grow."""
+    step = AlertStep(1, RULES, FleetDetector, Evidence)
     state, found = step.new(FINALS, 0), []
     for records in (*two_windows(), []):
         changes = step.changes()
@@ -75,7 +75,7 @@ def test_each_commit_counts_what_came_since_the_one_before() -> None:
 
 def test_windows_left_out_and_spend_without_a_name_are_counted() -> None:
     """So that whoever adds a budget knows why it misses something."""
-    step = AlertStep(1, RULES, Judge, Evidence)
+    step = AlertStep(1, RULES, FleetDetector, Evidence)
     state, changes = step.new(FINALS, 0), step.changes()
     state.life.spending.spend.unnamed, changes.failed = 3, 2
 

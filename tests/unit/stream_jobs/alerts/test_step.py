@@ -25,7 +25,7 @@ from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts.cases import RULESET, T0, at, short
-from tests.unit.stream_jobs.alerts.log import QUICK, Evidence, Judge, Log, a_step
+from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence, Log, a_step
 
 COMMIT = Commit("window.finals", 0, 0, 1, 0, T0, False)
 
@@ -39,8 +39,8 @@ def fold(records: list[Record], step: AlertStep | None = None) -> tuple[State, C
 
 def seen(state: State) -> list[tuple[int, bool]]:
     """Windows judged, by number, and whether they were complete."""
-    assert isinstance(state.judge, Judge)
-    return [((window_ms - T0) // 10_000, complete) for window_ms, complete in state.judge.seen]
+    assert isinstance(state.detector, Detector)
+    return [((window_ms - T0) // 10_000, complete) for window_ms, complete in state.detector.seen]
 
 
 def test_a_window_is_judged_once_all_upstreams_are_through_with_it() -> None:
@@ -232,11 +232,11 @@ def test_transitions_go_out_at_once_keyed_by_fingerprint() -> None:
 FAILING = 3
 
 
-class FailingJudge(Judge):
+class FailingDetector(Detector):
     """Has changed already when it raises."""
 
-    def judge(self, window: Window) -> list[Finding]:
-        found = super().judge(window)
+    def detect(self, window: Window) -> list[Finding]:
+        found = super().detect(window)
         if window.window_ms == at(FAILING):
             raise ZeroDivisionError("a defect on one window")
         return found
@@ -279,14 +279,14 @@ def as_the_runner_does(step: AlertStep, records: Sequence[Record]) -> tuple[Stat
 @pytest.mark.parametrize(
     ("judge", "evidence", "error"),
     [
-        (FailingJudge, Evidence, "ZeroDivisionError: a defect on one window"),
-        (Judge, FailingEvidence, "KeyError: 'gone'"),
-        (Judge, FailingAsked, "ValueError: never again"),
+        (FailingDetector, Evidence, "ZeroDivisionError: a defect on one window"),
+        (Detector, FailingEvidence, "KeyError: 'gone'"),
+        (Detector, FailingAsked, "ValueError: never again"),
     ],
     ids=["judge", "evidence", "life"],
 )
 def test_a_window_that_raises_is_left_out_and_time_goes_on(
-    judge: type[Judge], evidence: type[Evidence], error: str, caplog: pytest.LogCaptureFixture
+    judge: type[Detector], evidence: type[Evidence], error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As if it had not been: judge, evidence and alerts are those of the others, the alert that goes on is told."""
     log = Log()
@@ -311,7 +311,7 @@ def test_of_many_windows_at_once_only_the_one_that_raises_is_left_out() -> None:
     log.rows(0, 0, {"e-0": 1}, through=1)
     log.progress(0, 6)
 
-    state, changes = as_the_runner_does(AlertStep(1, RULESET, FailingJudge, Evidence, QUICK), log.records)
+    state, changes = as_the_runner_does(AlertStep(1, RULESET, FailingDetector, Evidence, QUICK), log.records)
 
     assert [window for window, _ in seen(state)] == [0, 1, 2, 4, 5]
     assert (changes.judged, changes.failed) == (5, 1)

@@ -14,19 +14,19 @@ from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule, RuleSet
 from tests.unit.stream_jobs.alerts.cases import RULESET
-from tests.unit.stream_jobs.alerts.log import QUICK, Evidence, Judge, Log
+from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence, Log
 from tests.unit.stream_jobs.runner.memory_broker import Scene
 
 
-class Obedient(Judge):
+class Obedient(Detector):
     """Says nothing where there is no rule for it."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         super().__init__(rules)
         self._is_ruled = bool(rules)
 
-    def judge(self, window: Window) -> list[Finding]:
-        return super().judge(window) if self._is_ruled else []
+    def detect(self, window: Window) -> list[Finding]:
+        return super().detect(window) if self._is_ruled else []
 
 
 WITH = AlertStep(1, RULESET, Obedient, Evidence, QUICK)

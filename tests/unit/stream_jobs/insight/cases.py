@@ -9,8 +9,8 @@ from schemas.codec.block import Block
 from schemas.codec.build import block_from_rows
 from schemas.fields import Kind
 from schemas.rows.tables import PARTIALS
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.judge import Judge
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
@@ -78,5 +78,5 @@ def told(findings: Sequence[Finding]) -> list[tuple[str, bool, float | None]]:
     return [(one.labels[-1][1] if one.labels else "", one.firing, one.value) for one in findings]
 
 
-def run(judge: Judge, windows: Sequence[Window]) -> list[Finding]:
-    return [finding for window in windows for finding in judge.judge(window)]
+def run(detector: FleetDetector, windows: Sequence[Window]) -> list[Finding]:
+    return [finding for window in windows for finding in detector.detect(window)]

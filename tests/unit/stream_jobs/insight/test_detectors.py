@@ -16,7 +16,7 @@ from stream_jobs.insight.detectors.moving_average import MovingAverage
 from stream_jobs.insight.detectors.no_data import GONE, NoData
 from stream_jobs.insight.detectors.rate_of_change import RateOfChange
 from stream_jobs.insight.detectors.threshold import Threshold
-from stream_jobs.insight.frame import Detector, Frame, Judgement
+from stream_jobs.insight.frame import Detection, Detector, Frame
 from tests.unit.stream_jobs.insight.cases import BASE_MS, GRAIN_MS, a_rule
 
 NAN = math.nan
@@ -36,7 +36,7 @@ def a_detector(kind: str, slots: int = 1, **options: Any) -> Detector:
     return detector
 
 
-def judge(detector: Detector, number: int, values: Sequence[float], firing: bool = False) -> Judgement:
+def detect(detector: Detector, number: int, values: Sequence[float], firing: bool = False) -> Detection:
     """A window in which slots 0, 1, ... have these values."""
     slots = np.arange(len(values))
     measures = {"value": np.array(values, np.float64)}
@@ -48,19 +48,19 @@ def judge(detector: Detector, number: int, values: Sequence[float], firing: bool
         np.ones(len(values), np.int64),
         np.full(len(values), firing),
     )
-    return detector.judge(frame)
+    return detector.detect(frame)
 
 
-def shown(judgement: Judgement, slot: int = 0) -> str:
+def shown(detection: Detection, slot: int = 0) -> str:
     """``x`` beyond, ``o`` within, ``-`` neither, ``.`` not judged."""
-    rows = np.flatnonzero(judgement.slots == slot)
-    if not len(rows) or np.isnan(judgement.value[rows[0]]):
+    rows = np.flatnonzero(detection.slots == slot)
+    if not len(rows) or np.isnan(detection.value[rows[0]]):
         return "."
-    return "x" if judgement.beyond[rows[0]] else "o" if judgement.within[rows[0]] else "-"
+    return "x" if detection.beyond[rows[0]] else "o" if detection.within[rows[0]] else "-"
 
 
 def run(detector: Detector, values: Sequence[float], start: int = 0) -> str:
-    return "".join(shown(judge(detector, start + number, [value])) for number, value in enumerate(values))
+    return "".join(shown(detect(detector, start + number, [value])) for number, value in enumerate(values))
 
 
 def test_ours_are_registered() -> None:
@@ -83,7 +83,7 @@ def test_a_level_is_passed_not_reached(options: dict[str, float], values: list[f
 
 def test_a_threshold_tells_its_level_as_the_end_of_the_range() -> None:
     """On the side where it lies."""
-    above, below = (judge(a_detector("threshold", **{side: 10.0}), 0, [1.0]) for side in ("above", "below"))
+    above, below = (detect(a_detector("threshold", **{side: 10.0}), 0, [1.0]) for side in ("above", "below"))
 
     assert ([*above.low, *above.high][1:], [*below.low, *below.high][:1]) == ([10.0], [10.0])
     assert np.isnan([above.low[0], below.high[0]]).all()
@@ -153,7 +153,7 @@ def test_what_is_told_as_the_range_is_what_is_judged_by() -> None:
     for sign in (-1, 1):
         detector = a_detector("deviation", direction="both", **WARM)
         run(detector, values)
-        found = judge(detector, 60, [1e9])
+        found = detect(detector, 60, [1e9])
         edge = (found.low if sign < 0 else found.high)[0]
 
         assert run(detector, [edge * (1 - sign * 1e-6)], 61) == "-"
@@ -177,7 +177,7 @@ def test_bursts_do_not_teach_the_baseline() -> None:
     seen = run(detector, ([1_000.0] * 10 + [100.0] * 10) * 5, 30)
 
     assert seen == ("x" * 10 + "o" * 10) * 5
-    assert judge(detector, 130, [100.0]).baseline.tolist() == [pytest.approx(100.0)]
+    assert detect(detector, 130, [100.0]).baseline.tolist() == [pytest.approx(100.0)]
 
 
 def test_a_far_value_on_the_side_that_is_not_judged_trains_as_if_at_the_limit() -> None:
@@ -185,7 +185,7 @@ def test_a_far_value_on_the_side_that_is_not_judged_trains_as_if_at_the_limit() 
     detector = a_detector("deviation", direction="above", floor_relative=0.01, min_relative=0.0, **WARM)
     run(detector, [100.0] * 100 + [0.001])
 
-    found = judge(detector, 101, [100.0])
+    found = detect(detector, 101, [100.0])
 
     assert 100.0 < found.high[0] < 106.0
 
@@ -195,7 +195,7 @@ def test_a_new_normal_is_accepted_and_says_so(kind: str) -> None:
     """After ``relearn_after_s`` the new level is the baseline."""
     detector = a_detector(kind, relearn_after_s=200.0, **WARM)
     run(detector, [100.0] * 20)
-    found = [judge(detector, number, [200.0], firing=number > 20) for number in range(20, 42)]
+    found = [detect(detector, number, [200.0], firing=number > 20) for number in range(20, 42)]
 
     assert "".join(map(shown, found)) == "x" * 19 + "ooo"
     notes = [one.notes[int(one.note[0])] for one in found if one.note is not None]
@@ -230,7 +230,7 @@ def test_a_slope_is_told_per_hour_or_minute(
     detector = a_detector("rate_of_change", over_s=over_s, **options)
     values = [1_000.0 + slope * number for number in range(100)]
 
-    found = judge(detector, 100, [values[-1] + slope]) if run(detector, values) else None
+    found = detect(detector, 100, [values[-1] + slope]) if run(detector, values) else None
 
     assert found is not None
     assert shown(found) == expected
@@ -242,14 +242,14 @@ def test_a_rate_needs_three_in_four_points() -> None:
     detector = a_detector("rate_of_change", above=1.0, over_s=40.0)
 
     assert run(detector, [1.0, 2.0, 3.0, NAN, 5.0]) == "....x"
-    assert shown(judge(detector, 1_000, [9.0])) == "."
+    assert shown(detect(detector, 1_000, [9.0])) == "."
 
 
 def test_silence_is_judged_although_nothing_is_there() -> None:
     """Of series seen before, in windows that were told; the gap before the third window is not held against any."""
     detector = a_detector("no_data", 3, after_s=30.0)
-    found = [judge(detector, number, values) for number, values in ((0, [1.0, NAN]), (1, [1.0]), (500, [1.0]))]
-    found += [judge(detector, 501, []), judge(detector, 502, [1.0])]
+    found = [detect(detector, number, values) for number, values in ((0, [1.0, NAN]), (1, [1.0]), (500, [1.0]))]
+    found += [detect(detector, 501, []), detect(detector, 502, [1.0])]
 
     assert ["".join(shown(one, slot) for slot in range(3)) for one in found] == ["oo.", "o-.", "o-.", "-x.", "ox."]
     assert [one.value.tolist() for one in found[2:]] == [[0.0, 20.0], [10.0, 30.0], [0.0, 40.0]]
@@ -259,8 +259,8 @@ def test_silence_is_judged_although_nothing_is_there() -> None:
 def test_what_is_silent_for_long_was_taken_away() -> None:
     """After ``forget_after_s`` it counts as well again, with a note."""
     detector = a_detector("no_data", after_s=30.0, forget_after_s=60.0)
-    judge(detector, 0, [1.0])
-    found = [judge(detector, number, []) for number in range(1, 8)]
+    detect(detector, 0, [1.0])
+    found = [detect(detector, number, []) for number in range(1, 8)]
 
     assert "".join(map(shown, found)) == "--xxxoo"
     assert [one.notes[int(one.note[0])] for one in found if one.note is not None] == [*[""] * 5, GONE, GONE]
@@ -274,13 +274,13 @@ def test_a_dumped_detector_goes_on_as_the_one_before_and_forgotten_slots_are_new
     one, two = a_detector(kind, 3, **options), a_detector(kind, 3, **options)
     windows = rng.lognormal(5.0, 0.3, (60, 2)).tolist()
     for number, values in enumerate(windows[:40]):
-        judge(one, number, values)
+        detect(one, number, values)
         if number == 20:
             one.forget(np.array([1]))
     two.load({name: array.copy() for name, array in one.dump().items()})
 
     for number, values in enumerate(windows[40:], 40):
-        left, right = judge(one, number, values), judge(two, number, values)
+        left, right = detect(one, number, values), detect(two, number, values)
         np.testing.assert_array_equal([left.value, left.low, left.high], [right.value, right.low, right.high])
         assert (left.beyond.tolist(), left.within.tolist()) == (right.beyond.tolist(), right.within.tolist())
     assert {n: a.tobytes() for n, a in one.dump().items()} == {n: a.tobytes() for n, a in two.dump().items()}

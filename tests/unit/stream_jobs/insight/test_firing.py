@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_jobs.insight.firing import SILENT, SILENT_MS, Firing
-from stream_jobs.insight.frame import Frame, Judgement
+from stream_jobs.insight.frame import Detection, Frame
 
 LENGTH_MS = 10_000
 NONE = np.empty(0, np.int64)
@@ -26,7 +26,7 @@ def step(firing: Firing, number: int, verdict: str, elapsed: int = 1, note: int 
     codes = np.full(len(slots), note, np.int16)
     notes = ("", "a note")
     cleared = firing.step(
-        frame, Judgement(slots, beyond, within, value, unknown, unknown, unknown, codes, notes), elapsed
+        frame, Detection(slots, beyond, within, value, unknown, unknown, unknown, codes, notes), elapsed
     )
     firing.drop(cleared)
     return bool(len(cleared))

@@ -11,7 +11,7 @@ import pytest
 from schemas.codec.block import Block
 from stream_jobs.insight.frame import Mask
 from stream_jobs.insight.frames import Made, make
-from stream_jobs.insight.plan import Asked, plan
+from stream_jobs.insight.plan import Needed, plan
 from stream_jobs.insight.project import View, project
 from stream_jobs.insight.series import Registry
 from stream_jobs.rules.model import Function, Measure
@@ -36,7 +36,7 @@ class Frames:
     """One rule's frames, window after window. ``firing`` are the slots that fire before a window."""
 
     def __init__(self, *measures: Measure, by: tuple[str, ...] = ("gpu_uuid",), series_max: int = 100) -> None:
-        self.asked: tuple[Asked, ...] = plan([a_rule(measures=measures, by=by)])["threshold"]
+        self.needed: tuple[Needed, ...] = plan([a_rule(measures=measures, by=by)])["threshold"]
         self.registry = Registry(by, series_max)
         self.firing: Mask = np.zeros(0, np.bool_)
 
@@ -46,7 +46,7 @@ class Frames:
         def rows_of(view: View) -> Block:
             return project(view, blocks.get(view.topic, a_block(view.topic, [])))
 
-        return make(self.asked, rows_of, self.registry, self._grow, (BASE_MS, GRAIN_MS), min_count, fill=fill)
+        return make(self.needed, rows_of, self.registry, self._grow, (BASE_MS, GRAIN_MS), min_count, fill=fill)
 
     def fire(self, *slots: int) -> None:
         self.firing[list(slots)] = True

@@ -9,7 +9,7 @@ from schemas.codec.block import Block
 from schemas.events.grouping import sets_of
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight import group_kernels
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.warm import warm
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.load import load
@@ -65,15 +65,15 @@ def test_nothing_is_compiled_after_warming() -> None:
     """By the shipped rules, over a minute and a restart: the first alert does not wait for the compiler."""
     warm(DEFAULTS)
     before = compiled()
-    judge = Judge(DEFAULTS)
+    detector = FleetDetector(DEFAULTS)
     for number in range(12):
-        judge.judge(window(number))
-    again = Judge(DEFAULTS)
-    again.load(judge.dump())
-    again.judge(window(12))
+        detector.detect(window(number))
+    again = FleetDetector(DEFAULTS)
+    again.load(detector.dump())
+    again.detect(window(12))
 
     assert compiled() == before
-    assert {judge.judges[name].stats.below_count for name in PERCENTILES} == {0}
+    assert {detector.detectors[name].stats.below_count for name in PERCENTILES} == {0}
     used = ("group_rows", "enter_lines", "find_lines", "add_up", "least", "spread", "quantiles", "merge_ready")
     assert min(before[name] for name in used) > 0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_jobs.insight.frame import Floats, Frame, Judgement
-from stream_jobs.insight.rule_judge import apply_while, judged_while
+from stream_jobs.insight.frame import Detection, Floats, Frame
+from stream_jobs.insight.rule_detector import apply_while, judged_while
 from stream_jobs.rules.load import parse_set
 from stream_jobs.rules.model import Rule
 
@@ -52,13 +52,13 @@ def test_without_conditions_the_frame_is_as_it_was() -> None:
 
 
 def test_series_out_of_reach_are_well() -> None:
-    """By slot, whatever the order of the judgement; others stay as they were judged."""
+    """By slot, whatever the order of the detection; others stay as they were judged."""
     before = frame([80.0, 50.0, 80.0, 50.0])
     _, off = apply_while(rule("{heat: {below: 75C}}"), before)
     slots = np.array([6, 4, 2, 0, 9])
     flags = np.array([True, True, False, False, True])
     five = np.full(5, NAN)
-    found = judged_while(Judgement(slots, flags, ~flags, five, five, five, five), before, off)
+    found = judged_while(Detection(slots, flags, ~flags, five, five, five, five), before, off)
 
     assert found.beyond.tolist() == [True, False, False, False, True]
     assert found.within.tolist() == [False, True, True, True, False]
@@ -68,6 +68,6 @@ def test_a_judgement_within_reach_is_as_it_was() -> None:
     """Nothing is copied."""
     before = frame([50.0, 50.0, 50.0, 50.0])
     flags = np.array([True, False, True, False])
-    judgement = Judgement(before.slots, flags, ~flags, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+    detection = Detection(before.slots, flags, ~flags, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
-    assert judged_while(judgement, before, np.zeros(4, np.bool_)) is judgement
+    assert judged_while(detection, before, np.zeros(4, np.bool_)) is detection

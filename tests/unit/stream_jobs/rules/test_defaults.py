@@ -10,7 +10,7 @@ from lab.simulator.plan import Habits
 from producers.gpu.faults import RECOVERY_ACTIONS, XIDS
 from schemas.events.event_fields import GPU_EVENT_KINDS
 from schemas.events.event_types import ERROR_KINDS
-from stream_jobs.insight.judge import Judge
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.rules.load import load, load_set
 from stream_jobs.rules.model import Rule
 
@@ -19,7 +19,7 @@ RULES = {rule.name: rule for rule in (*load_set().rules, *load_set().disabled)}
 
 def test_the_judge_takes_them() -> None:
     """Measures, views and detectors of all of them are there."""
-    Judge(load())
+    FleetDetector(load())
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Detector, Floats, Frame, Judgement, Labels, Mask
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Labels, Mask
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 
@@ -49,7 +49,7 @@ def judged(
     counts: npt.NDArray[np.int64] | None = None,
     window_ms: int = WINDOW_MS,
     first: int = 0,
-) -> Iterator[tuple[int, Judgement]]:
+) -> Iterator[tuple[int, Detection]]:
     """Runs windows x series through a detector; a series fires from its first window beyond to its first within."""
     windows, series = next(iter(values.values())).shape
     detector.grow(series)
@@ -57,7 +57,7 @@ def judged(
     for number in range(windows):
         row = {name: value[number] for name, value in values.items()}
         seen = frame(first + number, row, None if counts is None else counts[number], firing, window_ms)
-        said = detector.judge(seen)
+        said = detector.detect(seen)
         firing = firing.copy()
         firing[said.slots[said.beyond]] = True
         firing[said.slots[said.within]] = False
@@ -103,7 +103,7 @@ def day(windows: int, window_ms: int = WINDOW_MS, depth: float = 0.6) -> Floats:
     return (1 + depth * np.sin(2 * np.pi * (at - 0.3)))[:, None]
 
 
-def same(left: Judgement, right: Judgement) -> bool:
+def same(left: Detection, right: Detection) -> bool:
     """Equal in every array, NaN equal to NaN."""
     names = ("slots", "beyond", "within", "value", "baseline", "low", "high", "note")
     return left.notes == right.notes and all(_equal(getattr(left, name), getattr(right, name)) for name in names)

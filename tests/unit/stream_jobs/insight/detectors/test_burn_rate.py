@@ -97,7 +97,7 @@ def test_odd_input_is_no_alarm_in_the_first_window(share: float, count: int) -> 
     detector = BurnRate(rule("burn_rate"))
     detector.grow(1)
 
-    said = detector.judge(frame(0, {"value": [share]}, count))
+    said = detector.detect(frame(0, {"value": [share]}, count))
 
     assert not said.beyond.any()
 
@@ -124,7 +124,7 @@ def test_a_forgotten_slot_knows_nothing() -> None:
 
     detector.forget(np.array([0]))
 
-    assert detector.judge(frame(500, {"value": [np.nan]})).slots.tolist() == []
+    assert detector.detect(frame(500, {"value": [np.nan]})).slots.tolist() == []
 
 
 def test_three_days_fit_into_two_kibibytes() -> None:

@@ -27,7 +27,7 @@ RULE = rule("starved", "waiting", "cpu", "pcie", below=0.3, leave=0.5, waiting_a
 )
 def test_fires_when_idle_and_requests_wait(value: float, waiting: float, beyond: bool, within: bool) -> None:
     """Both must be known; nobody waiting is well whatever the GPU does."""
-    said = Starved(RULE).judge(frame(0, {"value": [value], "waiting": [waiting], "cpu": [0.5], "pcie": [0]}))
+    said = Starved(RULE).detect(frame(0, {"value": [value], "waiting": [waiting], "cpu": [0.5], "pcie": [0]}))
 
     assert (said.beyond.tolist(), said.within.tolist()) == ([beyond], [within])
 
@@ -44,7 +44,7 @@ def test_fires_when_idle_and_requests_wait(value: float, waiting: float, beyond:
 )
 def test_names_the_likely_cause(cpu: float, pcie: float, note: str) -> None:
     """Processors first, then PCIe, then batching; nothing where nothing is known."""
-    said = Starved(RULE).judge(frame(0, {"value": [0.1], "waiting": [9], "cpu": [cpu], "pcie": [pcie]}))
+    said = Starved(RULE).detect(frame(0, {"value": [0.1], "waiting": [9], "cpu": [cpu], "pcie": [pcie]}))
 
     assert said.note is not None
     assert said.notes[said.note[0]] == note
@@ -54,7 +54,7 @@ def test_works_without_further_measures() -> None:
     """Measures and levels of causes are optional; the leaving level is the entering one."""
     detector = Starved(rule("starved", "waiting", below=0.3))
 
-    said = detector.judge(frame(0, {"value": [0.1, 0.31], "waiting": [2, 2]}))
+    said = detector.detect(frame(0, {"value": [0.1, 0.31], "waiting": [2, 2]}))
 
     assert (said.beyond.tolist(), said.within.tolist()) == ([True, False], [False, True])
     assert said.note is not None

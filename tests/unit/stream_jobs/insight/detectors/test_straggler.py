@@ -44,7 +44,7 @@ def test_a_slow_one_is_found_in_its_first_window(size: int) -> None:
 @pytest.mark.parametrize(("direction", "found"), [("below", [0]), ("above", [1]), ("both", [0, 1])])
 def test_of_two_the_rule_must_say_which_side_is_bad(direction: str, found: list[int]) -> None:
     """Two have no spread: the least difference alone decides; the note says so."""
-    said = straggler(2, direction=direction).judge(frame(0, {"value": [1_400, 1_700]}))
+    said = straggler(2, direction=direction).detect(frame(0, {"value": [1_400, 1_700]}))
 
     assert np.flatnonzero(said.beyond).tolist() == found
     assert said.note is not None
@@ -85,7 +85,7 @@ def test_without_the_label_nothing_is_judged() -> None:
     detector = Straggler(rule("straggler"))
     detector.named([0, 1, 2], [(), (("host", "h"),), (("gpu_uuid", "g"),)])
 
-    said = detector.judge(frame(0, {"value": [1, 1, 9]}))
+    said = detector.detect(frame(0, {"value": [1, 1, 9]}))
 
     assert (said.beyond | said.within).tolist() == [False] * 3
     assert group_of("e0") == group_of("e0") != group_of("e1")

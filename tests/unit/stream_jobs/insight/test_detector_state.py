@@ -1,4 +1,4 @@
-"""``stream_jobs.insight.judge_state``: a judge that was kept and loaded judges as the one that was not."""
+"""``stream_jobs.insight.detector_state``: a detector that was kept and loaded judges as the one that was not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ContractError
-from stream_jobs.insight.judge import Judge
-from stream_jobs.insight.rule_judge import CHANGED
+from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.rule_detector import CHANGED
 from stream_jobs.insight.window import Window
 from tests.unit.stream_jobs.insight.cases import a_rule, run, temperatures, told
 
@@ -41,7 +41,7 @@ def run_of(seen: list[dict[str, int | None] | None]) -> list[Window]:
 def test_a_judge_split_at_any_window_is_the_undisturbed_one(seen: list[dict[str, int | None] | None], cut: int) -> None:
     """The same findings, and at the end the same bytes; a loaded one dumps what it was loaded from."""
     windows = run_of(seen)
-    whole, first, second = (Judge(RULES, series_max=3) for _ in range(3))
+    whole, first, second = (FleetDetector(RULES, series_max=3) for _ in range(3))
     expected = run(whole, windows)
 
     found = run(first, windows[:cut])
@@ -63,13 +63,13 @@ def test_a_judge_split_at_any_window_is_the_undisturbed_one(seen: list[dict[str,
 )
 def test_dumps_in_between_do_not_show_in_a_later_one(seen: list[dict[str, int | None] | None]) -> None:
     """What is packed once for several dumps is what it would be if it were packed anew, whatever came meanwhile."""
-    dumped, whole = Judge(RULES, series_max=3), Judge(RULES, series_max=3)
+    dumped, whole = FleetDetector(RULES, series_max=3), FleetDetector(RULES, series_max=3)
     for window in run_of(seen):
-        dumped.judge(window)
-        whole.judge(window)
-        fresh = Judge(RULES, series_max=3)
+        dumped.detect(window)
+        whole.detect(window)
+        fresh = FleetDetector(RULES, series_max=3)
         fresh.load(dumped.dump())
-        for one in fresh.judges.values():
+        for one in fresh.detectors.values():
             one.packed = None  # nor is it what it was loaded from
 
         assert fresh.dump() == dumped.dump()
@@ -80,11 +80,11 @@ def test_dumps_in_between_do_not_show_in_a_later_one(seen: list[dict[str, int | 
 def test_a_judge_split_while_windows_are_incomplete_is_the_undisturbed_one() -> None:
     """How long it has been so is state, and so is whether a longer window was heard from its beginning."""
     windows = [temperatures(n, {"a": 90 - n % 3, "b": 40 + n}, n < 4 or n > 44) for n in range(3, 50)]
-    whole = Judge(RULES)
+    whole = FleetDetector(RULES)
     expected = run(whole, windows)
 
     for cut in range(1, len(windows), 5):
-        first, second = Judge(RULES), Judge(RULES)
+        first, second = FleetDetector(RULES), FleetDetector(RULES)
         found = run(first, windows[:cut])
         second.load(first.dump())
         assert found + run(second, windows[cut:]) == expected
@@ -96,13 +96,15 @@ HOT = a_rule(options={"above": 80.0}, clear_after=1)
 
 def test_thresholds_may_change_without_losing_what_was_learned() -> None:
     """What the state does not depend on: levels, m of n, words."""
-    one = Judge([a_rule("deviation", options=WARM)])
+    one = FleetDetector([a_rule("deviation", options=WARM)])
     run(one, [temperatures(n, {"a": 50}) for n in range(10)])
-    two = Judge([replace(a_rule("deviation", options={**WARM, "enter_sigmas": 2.0}), severity="critical", m=1, n=2)])
+    two = FleetDetector(
+        [replace(a_rule("deviation", options={**WARM, "enter_sigmas": 2.0}), severity="critical", m=1, n=2)]
+    )
 
     two.load(one.dump())
 
-    assert told(two.judge(temperatures(10, {"a": 60}))) == [("a", True, 60.0)]
+    assert told(two.detect(temperatures(10, {"a": 60}))) == [("a", True, 60.0)]
 
 
 @pytest.mark.parametrize(
@@ -118,25 +120,25 @@ def test_thresholds_may_change_without_losing_what_was_learned() -> None:
 )
 def test_what_a_lost_rule_had_firing_is_told_as_cleared(changed: list[object]) -> None:
     """Once, with a note, also when it is kept in between; a new rule begins anew."""
-    one = Judge([HOT])
-    one.judge(temperatures(0, {"a": 90, "b": 70}))
-    two, three = Judge(changed), Judge(changed)  # type: ignore[arg-type]
+    one = FleetDetector([HOT])
+    one.detect(temperatures(0, {"a": 90, "b": 70}))
+    two, three = FleetDetector(changed), FleetDetector(changed)  # type: ignore[arg-type]
     two.load(one.dump())
     three.load(two.dump())
 
-    found = [finding for judge in (two, three) for finding in judge.judge(temperatures(1, {"a": 50}))]
+    found = [finding for detector in (two, three) for finding in detector.detect(temperatures(1, {"a": 50}))]
 
     assert [(one.rule, one.labels, one.firing, one.note) for one in found] == [
         ("threshold", (("gpu_uuid", "a"),), False, CHANGED)
     ] * 2
-    assert two.judge(temperatures(2, {"a": 50})) == []
+    assert two.detect(temperatures(2, {"a": 50})) == []
 
 
 def test_a_rule_added_within_a_window_waits_for_the_next() -> None:
     """Its first window was not heard in full; the other rules' is judged."""
     old, new = (a_rule(name=name, options={"above": 80.0}, window_ms=60_000) for name in ("old", "new"))
     new = replace(new, by=("host",))
-    one, two = Judge([old]), Judge([old, new])
+    one, two = FleetDetector([old]), FleetDetector([old, new])
     run(one, [temperatures(n, {"a": 90}) for n in range(3)])
     two.load(one.dump())
 
@@ -157,8 +159,8 @@ def test_a_rule_added_within_a_window_waits_for_the_next() -> None:
 )
 def test_parts_that_are_not_a_state_are_refused(harm: object) -> None:
     """With a ``ContractError``."""
-    judge = Judge([HOT])
-    judge.judge(temperatures(0, {"a": 90}))
+    detector = FleetDetector([HOT])
+    detector.detect(temperatures(0, {"a": 90}))
 
     with pytest.raises(ContractError):
-        Judge([HOT]).load(harm(judge.dump()))  # type: ignore[operator]
+        FleetDetector([HOT]).load(harm(detector.dump()))  # type: ignore[operator]

@@ -14,15 +14,15 @@ import numpy.typing as npt
 from schemas.errors import ConfigError
 from schemas.limits import MINUTE_MS
 from stream_jobs.insight.detectors import DETECTORS
-from stream_jobs.insight.firing import BITS, TOLD, Firing
-from stream_jobs.insight.frame import Detector, Finding, Frame, Judgement, Mask, Whole
+from stream_jobs.insight.firing import BITS, VALUES, Firing
+from stream_jobs.insight.frame import Detection, Detector, Finding, Frame, Mask, Whole
 from stream_jobs.insight.frames import Made, Rows, make
-from stream_jobs.insight.plan import Asked
+from stream_jobs.insight.plan import Needed
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
 from stream_jobs.rules.model import Function, Measure, Rule
 
 VERSION = 1
-"""Of what is kept; another one begins anew."""
+"""Of what is kept; another one starts over."""
 SWEEP_MS = MINUTE_MS
 """How often series that were long not seen are looked for."""
 _ADDITIVE = frozenset({Function.COUNT, Function.RATE, Function.SUM})
@@ -32,7 +32,7 @@ CHANGED = "the rule was changed or removed"
 
 @dataclass(slots=True)
 class RuleStats:
-    """Of windows of series, since the process started. ``unknown``: the value could not be told, or not yet."""
+    """Of windows of series, since the process started. ``unknown``: the value is not known, or not yet."""
 
     judged: int = 0
     unknown: int = 0
@@ -42,13 +42,13 @@ class RuleStats:
     forgotten: int = 0
 
 
-class RuleJudge:
+class RuleDetector:
     """State of a rule. ``judge`` is called once per window of the rule, in order of time."""
 
-    def __init__(self, rule: Rule, asked: Sequence[Asked], series_max: int) -> None:
+    def __init__(self, rule: Rule, needed: Sequence[Needed], series_max: int) -> None:
         if not 1 <= rule.m <= rule.n <= BITS:
             raise ConfigError(f"rule {rule.name}", f"{rule.m} of {rule.n}", f"must be 1 <= m <= n <= {BITS}")
-        self.rule, self.asked = rule, asked
+        self.rule, self.needed = rule, needed
         self.detector: Detector = DETECTORS[rule.kind](rule)
         self.registry = Registry(rule.by, series_max)
         self.firing = Firing(rule.m, rule.n, rule.clear_after, rule.window_ms)
@@ -69,33 +69,33 @@ class RuleJudge:
     def _judges_absence(self) -> bool:
         return getattr(self.detector, "JUDGES_ABSENCE", False)
 
-    def judge(self, window_ms: int, rows_of: Rows, *, learn: bool = True) -> list[Finding]:
+    def detect(self, window_ms: int, rows_of: Rows, *, learn: bool = True) -> list[Finding]:
         """Findings of a window that is complete. Without ``learn`` of one that is not: nothing is trained, and series
         that are missing are not taken for empty."""
         rule, self.packed = self.rule, None
         self._sweep(window_ms)
         window, fill = (window_ms, rule.window_ms), learn and not self._judges_absence
-        made = make(self.asked, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
+        made = make(self.needed, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
         self._name(made.taken)
         frame, off = apply_while(rule, made.frame)
-        judgement = judged_while(self._detected(frame, learn=learn), frame, off)
+        detection = judged_while(self._detected(frame, learn=learn), frame, off)
         elapsed = 1 if self.last_ms is None else (window_ms - self.last_ms) // rule.window_ms
         self.last_ms = window_ms
-        cleared = self.firing.step(made.frame, judgement, elapsed)
-        self._count(made, judgement.value, len(judgement.slots))
+        cleared = self.firing.step(made.frame, detection, elapsed)
+        self._count(made, detection.value, len(detection.slots))
         findings = self._findings(window_ms, cleared)
         self.firing.drop(cleared)
         return findings
 
-    def _detected(self, frame: Frame, *, learn: bool) -> Judgement:
+    def _detected(self, frame: Frame, *, learn: bool) -> Detection:
         """What the detector says; one that ``LEARNS`` is as it was before, unless it is to ``learn``."""
         if learn or not getattr(self.detector, "LEARNS", False):
-            return self.detector.judge(frame)
+            return self.detector.detect(frame)
         kept = {name: array.copy() for name, array in self.detector.dump().items()}
-        judgement = self.detector.judge(frame)
+        detection = self.detector.detect(frame)
         self.detector.load(kept)
         self.detector.grow(self.registry.room)
-        return judgement
+        return detection
 
     def pass_by(self, window_ms: int, series: int) -> list[Finding]:
         """Findings of a window that is not complete: what fires goes on, nothing is learned, begins or ends."""
@@ -170,11 +170,11 @@ class RuleJudge:
         slots = np.flatnonzero(self.firing.firing)
         if not len(slots):
             return []
-        told = [self.firing.told(name, slots) for name in TOLD]
+        values = [self.firing.values(name, slots) for name in VALUES]
         since, counts = (self.firing.state[name][slots].tolist() for name in ("since_ms", "count"))
         fires = (~np.isin(slots, cleared)).tolist()
         labels, notes = self.registry.labels_of(slots), self.firing.notes
-        rows = zip(slots.tolist(), labels, fires, since, zip(*told, strict=True), counts, strict=True)
+        rows = zip(slots.tolist(), labels, fires, since, zip(*values, strict=True), counts, strict=True)
         name, length_ms = self.rule.name, self.rule.window_ms
         found = [
             Finding(
@@ -220,9 +220,9 @@ def apply_while(rule: Rule, frame: Frame) -> tuple[Frame, Mask]:
     return replace(frame, values={**frame.values, name: value}), known & ~holds
 
 
-def judged_while(judgement: Judgement, frame: Frame, off: Mask) -> Judgement:
-    """The judgement with series whose condition does not hold as within: what the rule describes is not there."""
+def judged_while(detection: Detection, frame: Frame, off: Mask) -> Detection:
+    """The detection with series whose condition does not hold as within: what the rule describes is not there."""
     if not off.any():
-        return judgement
-    well = np.isin(judgement.slots, frame.slots[off])
-    return replace(judgement, beyond=judgement.beyond & ~well, within=judgement.within | well)
+        return detection
+    well = np.isin(detection.slots, frame.slots[off])
+    return replace(detection, beyond=detection.beyond & ~well, within=detection.within | well)

@@ -1,4 +1,4 @@
-"""``stream_jobs.insight.judge``: windows in, findings out."""
+"""``stream_jobs.insight.fleet_detector``: windows in, findings out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from schemas.errors import ConfigError
 from stream_jobs.insight.detectors.against_baseline import ACCEPTED
 from stream_jobs.insight.firing import SILENT
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.judge import Judge
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS
 from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Function, Measure, Where, While
@@ -35,9 +35,9 @@ HOT = a_rule(options={"above": 80.0, "leave": 75.0}, clear_after=2)
 
 def test_a_finding_says_what_where_and_since_when() -> None:
     """With the level it passed; told while it fires and once when it has cleared."""
-    judge = Judge([a_rule(options={"above": 80.0}, m=2, n=3, clear_after=1)])
+    detector = FleetDetector([a_rule(options={"above": 80.0}, m=2, n=3, clear_after=1)])
 
-    found = [judge.judge(temperatures(n, {"a": value})) for n, value in enumerate((90, 60, 91, 92, 70, 60))]
+    found = [detector.detect(temperatures(n, {"a": value})) for n, value in enumerate((90, 60, 91, 92, 70, 60))]
 
     base: dict[str, Any] = {"rule": "threshold", "labels": (("gpu_uuid", "a"),), "length_ms": GRAIN_MS, "count": 1}
     base |= {"since_ms": BASE_MS, "baseline": None, "low": None, "high": 80.0}
@@ -53,42 +53,42 @@ def test_a_finding_says_what_where_and_since_when() -> None:
 
 def test_findings_stand_in_order_of_rule_and_labels() -> None:
     """Whatever the order of rules and rows."""
-    judge = Judge([a_rule(name=name, options={"above": 80.0}) for name in ("b", "a")])
+    detector = FleetDetector([a_rule(name=name, options={"above": 80.0}) for name in ("b", "a")])
 
-    found = judge.judge(temperatures(0, {"z": 90, "x": 90}))
+    found = detector.detect(temperatures(0, {"z": 90, "x": 90}))
 
     assert [(one.rule, one.labels[0][1]) for one in found] == [("a", "x"), ("a", "z"), ("b", "x"), ("b", "z")]
 
 
 def test_nothing_and_unknown_values_are_no_alarm() -> None:
     """Empty windows and rows of nulls."""
-    judge = Judge([HOT])
+    detector = FleetDetector([HOT])
 
-    assert run(judge, [a_window(0), temperatures(1, {"a": None}), a_window(2)]) == []
-    assert +judge.stats == {"below_count": 1}
+    assert run(detector, [a_window(0), temperatures(1, {"a": None}), a_window(2)]) == []
+    assert +detector.stats == {"below_count": 1}
 
 
 def test_a_window_that_is_not_newer_is_ignored_and_counted() -> None:
     """The clock of the fleet never goes back."""
-    judge = Judge([HOT])
-    judge.judge(temperatures(5, {"a": 60}))
+    detector = FleetDetector([HOT])
+    detector.detect(temperatures(5, {"a": 60}))
 
-    assert judge.judge(temperatures(5, {"a": 90})) == []
-    assert judge.judge(temperatures(3, {"a": 90})) == []
-    assert (+judge.stats, judge.series) == ({"judged": 1, "ignored": 2}, {"threshold": 1})
+    assert detector.detect(temperatures(5, {"a": 90})) == []
+    assert detector.detect(temperatures(3, {"a": 90})) == []
+    assert (+detector.stats, detector.series) == ({"judged": 1, "ignored": 2}, {"threshold": 1})
 
 
 def test_an_incomplete_window_trains_begins_and_ends_nothing() -> None:
     """What fires is told as it was."""
-    judge = Judge([HOT, a_rule("deviation", options={"warm_up_windows": 3})])
+    detector = FleetDetector([HOT, a_rule("deviation", options={"warm_up_windows": 3})])
 
-    before = run(judge, [temperatures(0, {"a": 90}, complete=False)])
-    begun = told(judge.judge(temperatures(1, {"a": 90})))
-    on = [told(judge.judge(temperatures(n, {"a": 10}, complete=False))) for n in range(2, 8)]
+    before = run(detector, [temperatures(0, {"a": 90}, complete=False)])
+    begun = told(detector.detect(temperatures(1, {"a": 90})))
+    on = [told(detector.detect(temperatures(n, {"a": 10}, complete=False))) for n in range(2, 8)]
 
     assert (before, begun, on) == ([], [("a", True, 90.0)], [[("a", True, 90.0)]] * 6)
-    assert judge.judges["deviation"].detector.dump()["samples"].max() == 1
-    assert judge.stats["incomplete"] == 2 * 7
+    assert detector.detectors["deviation"].detector.dump()["samples"].max() == 1
+    assert detector.stats["incomplete"] == 2 * 7
 
 
 def told_of(findings: list[Finding], rule: str) -> list[tuple[str, bool, float | None]]:
@@ -97,11 +97,11 @@ def told_of(findings: list[Finding], rule: str) -> list[tuple[str, bool, float |
 
 def test_incomplete_windows_for_minutes_are_told_and_rules_go_by_what_there_is() -> None:
     """One source that is stuck must not blind all rules for ever; after five minutes they begin and end findings."""
-    judge = Judge([HOT])
-    judge.judge(temperatures(0, {"a": 90, "b": 60}))
+    detector = FleetDetector([HOT])
+    detector.detect(temperatures(0, {"a": 90, "b": 60}))
 
-    seen = [judge.judge(temperatures(n, {"a": 60, "b": 90}, complete=False)) for n in range(1, 33)]
-    over = judge.judge(temperatures(33, {"a": 60, "b": 90}))
+    seen = [detector.detect(temperatures(n, {"a": 60, "b": 90}, complete=False)) for n in range(1, 33)]
+    over = detector.detect(temperatures(33, {"a": 60, "b": 90}))
 
     assert [told_of(found, "threshold") for found in seen[:30]] == [[("a", True, 90.0)]] * 30
     assert [told_of(found, "threshold") for found in seen[30:]] == [
@@ -119,18 +119,18 @@ def test_incomplete_windows_for_minutes_are_told_and_rules_go_by_what_there_is()
 
 def test_a_complete_window_between_begins_the_patience_anew() -> None:
     """Minutes in a row; nothing is told that was not."""
-    judge = Judge([HOT])
+    detector = FleetDetector([HOT])
 
-    assert run(judge, [temperatures(n, {"a": 90}, complete=n % 31 == 30) for n in range(30)]) == []
-    assert told(judge.judge(temperatures(30, {"a": 60}))) == []
-    assert run(judge, [temperatures(n, {"a": 90}, complete=False) for n in range(31, 61)]) == []
+    assert run(detector, [temperatures(n, {"a": 90}, complete=n % 31 == 30) for n in range(30)]) == []
+    assert told(detector.detect(temperatures(30, {"a": 60}))) == []
+    assert run(detector, [temperatures(n, {"a": 90}, complete=False) for n in range(31, 61)]) == []
 
 
 def test_what_a_missing_source_would_mislead_waits_and_nothing_is_trained() -> None:
     """Silence, and sums over the fleet; a machine's own sum is whole. What was learned stays to the bit."""
     events = Measure("value", GPU, Function.COUNT, text="count()")
     below = {"options": {"below": 5.0}, "measures": (events,)}
-    judge = Judge(
+    detector = FleetDetector(
         [
             a_rule("no_data"),
             a_rule(name="fleet", by=(), **below),
@@ -139,60 +139,64 @@ def test_what_a_missing_source_would_mislead_waits_and_nothing_is_trained() -> N
             a_rule("straggler", by=("gpu_uuid", "engine_id")),
         ]
     )
-    run(judge, [a_window(n, [a_gpu(gpu, 60 + n % 2, count=9, engine_id="e") for gpu in "abcd"]) for n in range(20)])
-    learned = {name: one.detector.dump() for name, one in judge.judges.items() if name in ("deviation", "straggler")}
+    run(detector, [a_window(n, [a_gpu(gpu, 60 + n % 2, count=9, engine_id="e") for gpu in "abcd"]) for n in range(20)])
+    learned = {
+        name: one.detector.dump() for name, one in detector.detectors.items() if name in ("deviation", "straggler")
+    }
     learned = {name: {key: array.copy() for key, array in found.items()} for name, found in learned.items()}
 
-    found = run(judge, [a_window(n, [a_gpu("a", 99, count=2, engine_id="e")], complete=False) for n in range(20, 60)])
+    found = run(
+        detector, [a_window(n, [a_gpu("a", 99, count=2, engine_id="e")], complete=False) for n in range(20, 60)]
+    )
 
     assert {one.rule for one in found} == {"own", "deviation", "judging_incomplete"}
     for name, arrays in learned.items():
-        now = judge.judges[name].detector.dump()
+        now = detector.detectors[name].detector.dump()
         assert {key: array.tobytes() for key, array in now.items()} == {k: a.tobytes() for k, a in arrays.items()}
 
 
 def test_too_few_events_are_not_judged() -> None:
     """Below ``min_count`` of the values behind the first measure."""
-    judge = Judge([a_rule(options={"above": 80.0}, min_count=5)])
+    detector = FleetDetector([a_rule(options={"above": 80.0}, min_count=5)])
     rows = [a_gpu("a", 90, count=4), a_gpu("b", 90, count=5)]
 
-    assert told(judge.judge(a_window(0, rows))) == [("b", True, 90.0)]
-    assert judge.stats["below_count"] == 1
+    assert told(detector.detect(a_window(0, rows))) == [("b", True, 90.0)]
+    assert detector.stats["below_count"] == 1
 
 
 def test_series_beyond_the_limit_are_counted_not_judged() -> None:
     """Those with a place are, and keep it."""
-    judge = Judge([HOT], series_max=2)
+    detector = FleetDetector([HOT], series_max=2)
 
-    found = run(judge, [temperatures(0, {"b": 90, "c": 90, "a": 90}), temperatures(1, {"c": 90, "b": 70, "a": 70})])
+    found = run(detector, [temperatures(0, {"b": 90, "c": 90, "a": 90}), temperatures(1, {"c": 90, "b": 70, "a": 70})])
 
     assert told(found) == [("a", True, 90.0), ("b", True, 90.0), ("a", True, 70.0), ("b", True, 70.0)]
-    assert judge.stats["beyond_limit"] == 2
-    assert judge.series == {"threshold": 2}
+    assert detector.stats["beyond_limit"] == 2
+    assert detector.series == {"threshold": 2}
 
 
 @pytest.mark.parametrize(("idle_ms", "series_max"), [(IDLE_MS, 100), (PRESSED_IDLE_MS, 2)], ids=["idle", "no room"])
 def test_idle_series_give_their_place_away(idle_ms: int, series_max: int) -> None:
     """After days, or an hour where there is no room; one that comes again begins anew."""
-    judge = Judge([a_rule(options={"above": 80.0}, m=2, n=2)], series_max)
+    detector = FleetDetector([a_rule(options={"above": 80.0}, m=2, n=2)], series_max)
     last = idle_ms // GRAIN_MS
-    judge.judge(temperatures(0, {"a": 90, "b": 70}))
-    judge.judge(temperatures(last, {"b": 70}))
-    kept = judge.series
+    detector.detect(temperatures(0, {"a": 90, "b": 70}))
+    detector.detect(temperatures(last, {"b": 70}))
+    kept = detector.series
 
-    judge.judge(temperatures(last + 7, {"b": 70, "c": 90}))
+    detector.detect(temperatures(last + 7, {"b": 70, "c": 90}))
 
-    assert (kept, judge.series) == ({"threshold": 2}, {"threshold": 2})
-    assert judge.stats["forgotten"] == 1
-    assert told(judge.judge(temperatures(last + 8, {"a": 90, "c": 90}))) == [("c", True, 90.0)]
+    assert (kept, detector.series) == ({"threshold": 2}, {"threshold": 2})
+    assert detector.stats["forgotten"] == 1
+    assert told(detector.detect(temperatures(last + 8, {"a": 90, "c": 90}))) == [("c", True, 90.0)]
 
 
 def test_what_fires_is_cleared_after_silence_not_forgotten() -> None:
     """With a note."""
-    judge = Judge([HOT])
-    judge.judge(temperatures(0, {"a": 90, "b": 60}))
+    detector = FleetDetector([HOT])
+    detector.detect(temperatures(0, {"a": 90, "b": 60}))
 
-    found = run(judge, [temperatures(n, {"b": 60}) for n in range(1, 40)])
+    found = run(detector, [temperatures(n, {"b": 60}) for n in range(1, 40)])
 
     assert [(one.firing, one.note) for one in found] == [(True, "")] * 29 + [(False, SILENT)]
 
@@ -200,9 +204,9 @@ def test_what_fires_is_cleared_after_silence_not_forgotten() -> None:
 def test_a_new_normal_clears_and_says_so() -> None:
     """The note stays on the finding until it has cleared."""
     options = {"warm_up_windows": 3, "relearn_after_s": 100.0}
-    judge = Judge([a_rule("deviation", options=options, clear_after=3)])
+    detector = FleetDetector([a_rule("deviation", options=options, clear_after=3)])
 
-    found = run(judge, [temperatures(n, {"a": 50 if n < 10 else 90}) for n in range(30)])
+    found = run(detector, [temperatures(n, {"a": 50 if n < 10 else 90}) for n in range(30)])
 
     assert [(one.firing, one.note) for one in found] == [(True, "")] * 9 + [(True, ACCEPTED)] * 2 + [(False, ACCEPTED)]
 
@@ -212,9 +216,9 @@ MINUTE = a_rule(name="minute", options={"above": 80.0}, window_ms=60_000)
 
 def test_a_longer_window_is_judged_when_its_last_part_has_come() -> None:
     """Its parts merged: a mean over the minute."""
-    judge = Judge([MINUTE])
+    detector = FleetDetector([MINUTE])
 
-    found = [judge.judge(temperatures(n, {"a": 60 if n % 2 else 120})) for n in range(6)]
+    found = [detector.detect(temperatures(n, {"a": 60 if n % 2 else 120})) for n in range(6)]
 
     assert found[:5] == [[]] * 5
     assert [(one.value, one.count, one.window_ms, one.length_ms) for one in found[5]] == [(90.0, 6, BASE_MS, 60_000)]
@@ -222,11 +226,11 @@ def test_a_longer_window_is_judged_when_its_last_part_has_come() -> None:
 
 def test_a_missing_part_stalls_nothing() -> None:
     """Missing in the middle; at the end: judged with the first part after it; many parts are brought together."""
-    judge = Judge([MINUTE, a_rule(name="long", options={"above": 80.0}, window_ms=300_000)])
+    detector = FleetDetector([MINUTE, a_rule(name="long", options={"above": 80.0}, window_ms=300_000)])
 
-    first = run(judge, [temperatures(n, {"a": 90}) for n in (0, 2, 3)])
-    second = run(judge, [temperatures(n, {"a": 90}) for n in (6, 7, 8)])
-    rest = run(judge, [temperatures(n, {"a": 90}) for n in range(9, 30)])
+    first = run(detector, [temperatures(n, {"a": 90}) for n in (0, 2, 3)])
+    second = run(detector, [temperatures(n, {"a": 90}) for n in (6, 7, 8)])
+    rest = run(detector, [temperatures(n, {"a": 90}) for n in range(9, 30)])
 
     assert (first, [(one.window_ms, one.count) for one in second]) == ([], [(BASE_MS, 3)])
     assert [(one.rule, one.count) for one in rest] == [("minute", 6)] * 3 + [("long", 27), ("minute", 6)]
@@ -234,13 +238,13 @@ def test_a_missing_part_stalls_nothing() -> None:
 
 def test_a_long_window_whose_beginning_was_not_heard_is_incomplete() -> None:
     """A start in its middle, or an incomplete part, judges nothing."""
-    judge = Judge([MINUTE])
+    detector = FleetDetector([MINUTE])
 
-    found = run(judge, [temperatures(n, {"a": 90}) for n in range(1, 6)])
-    found += run(judge, [temperatures(n, {"a": 90}, complete=n != 8) for n in range(6, 12)])
+    found = run(detector, [temperatures(n, {"a": 90}) for n in range(1, 6)])
+    found += run(detector, [temperatures(n, {"a": 90}, complete=n != 8) for n in range(6, 12)])
 
-    assert (found, judge.stats["incomplete"]) == ([], 2)
-    assert len(run(judge, [temperatures(n, {"a": 90}) for n in range(12, 18)])) == 1
+    assert (found, detector.stats["incomplete"]) == ([], 2)
+    assert len(run(detector, [temperatures(n, {"a": 90}) for n in range(12, 18)])) == 1
 
 
 def requests(number: int, *counts: tuple[str, str, int]) -> Window:
@@ -253,7 +257,7 @@ def test_a_count_comes_down_by_itself() -> None:
     """No row is no event: a burst that ended is within, and with ``min_count`` 0 a break is beyond."""
     errors = Measure("value", REQUESTS, Function.COUNT, where=(Where("status", ("error",)),), text="count()")
     every = Measure("value", REQUESTS, Function.RATE, text="rate()")
-    judge = Judge(
+    detector = FleetDetector(
         [
             a_rule(name="burst", measures=(errors,), by=("model",), options={"above": 5.0}, clear_after=1),
             a_rule(name="break", measures=(every,), by=("model",), options={"below": 0.5}, min_count=0),
@@ -265,7 +269,7 @@ def test_a_count_comes_down_by_itself() -> None:
         requests(2, ("n", "ok", 10)),
     ]
 
-    found = [[(one.rule, one.firing, one.value) for one in judge.judge(window)] for window in windows]
+    found = [[(one.rule, one.firing, one.value) for one in detector.detect(window)] for window in windows]
 
     assert found == [[("burst", True, 9.0)], [("burst", False, 0.0)], [("break", True, 0.0)]]
 
@@ -277,10 +281,12 @@ def test_measures_of_other_topics_are_joined_by_the_labels_they_know() -> None:
     cpu = Measure("cpu", "host.samples", Function.MAX, "cpu_busy_ppm")
     fleet = Measure("fleet", REQUESTS, Function.COUNT, where=(Where("tenant", ("t",)),))
     other = Measure("events", GPU, Function.COUNT, where=(Where("workload", ("training",)),))
-    judge = Judge([a_rule(measures=(heat, cpu, fleet, other), by=("host", "gpu_uuid"), options={"above": 999.0})])
-    detector: Any = judge.judges["threshold"].detector
-    inner = detector.judge
-    detector.judge = lambda frame: (frames.append(frame), inner(frame))[1]
+    detector = FleetDetector(
+        [a_rule(measures=(heat, cpu, fleet, other), by=("host", "gpu_uuid"), options={"above": 999.0})]
+    )
+    threshold: Any = detector.detectors["threshold"].detector
+    inner = threshold.detect
+    threshold.detect = lambda frame: (frames.append(frame), inner(frame))[1]
     gpus = [
         a_gpu("c", 3, host="h2"),
         a_gpu("a", 1, host="h1", workload="training"),
@@ -294,7 +300,7 @@ def test_measures_of_other_topics_are_joined_by_the_labels_they_know() -> None:
         REQUESTS: a_block(REQUESTS, [a_row(REQUESTS, "service", tenant="t", event_count=n) for n in (3, 4)]),
     }
 
-    judge.judge(Window(BASE_MS, tables))
+    detector.detect(Window(BASE_MS, tables))
 
     found = {name: values.tolist() for name, values in frames[0].values.items()}
     assert str(found) == str(
@@ -310,9 +316,9 @@ def test_measures_of_other_topics_are_joined_by_the_labels_they_know() -> None:
 def test_rules_that_cannot_be_judged_are_refused() -> None:
     """More windows than are kept; kinds without a detector are left to others."""
     with pytest.raises(ConfigError, match="64"):
-        Judge([a_rule(options={"above": 1.0}, m=1, n=65)])
+        FleetDetector([a_rule(options={"above": 1.0}, m=1, n=65)])
 
-    assert Judge([a_rule(kind="threshold", name="x")]).rules[0].name == "x"
+    assert FleetDetector([a_rule(kind="threshold", name="x")]).rules[0].name == "x"
 
 
 @pytest.mark.parametrize("kind", ["threshold", "deviation", "moving_average", "rate_of_change"])
@@ -322,11 +328,11 @@ def test_what_is_judged_only_under_a_condition_is_well_without_it(kind: str) -> 
     options = {"threshold": {"above": 80.0}, "rate_of_change": {"above": -1.0, "over_s": 20.0}}
     given = options.get(kind, {"warm_up_windows": 3})
     rule = a_rule(kind, measures=(MEAN, load), only_while=(While("load", low=2.0),), options=given, clear_after=2)
-    judge = Judge([rule])
+    detector = FleetDetector([rule])
     for n in range(5):
-        judge.judge(a_window(n, [a_gpu("a", 50, count=2)]))
+        detector.detect(a_window(n, [a_gpu("a", 50, count=2)]))
 
-    found = [judge.judge(a_window(n, [a_gpu("a", 99, count=2 if n < 7 else 1)])) for n in range(5, 10)]
+    found = [detector.detect(a_window(n, [a_gpu("a", 99, count=2 if n < 7 else 1)])) for n in range(5, 10)]
 
     assert [[one.firing for one in some] for some in found] == [[True], [True], [True], [False], []]
 
@@ -334,10 +340,10 @@ def test_what_is_judged_only_under_a_condition_is_well_without_it(kind: str) -> 
 @pytest.mark.parametrize("measure", [MEAN, Measure("value", GPU, Function.COUNT)], ids=["a mean", "a count"])
 def test_silence_of_a_series_is_judged(measure: Measure) -> None:
     """Although it is absent; it clears when it comes again."""
-    judge = Judge([a_rule("no_data", measures=(measure,), clear_after=2)])
+    detector = FleetDetector([a_rule("no_data", measures=(measure,), clear_after=2)])
     windows = [temperatures(0, {"a": 1, "b": 1}), *(temperatures(n, {"b": 1}) for n in range(1, 4))]
     windows += [temperatures(n, {"a": 1, "b": 1}) for n in range(4, 6)]
 
-    found = [told(judge.judge(window)) for window in windows]
+    found = [told(detector.detect(window)) for window in windows]
 
     assert found == [[], [], [], [("a", True, 30.0)], [("a", True, 0.0)], [("a", False, 0.0)]]

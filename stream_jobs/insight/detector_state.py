@@ -1,4 +1,4 @@
-"""The state of a judge, and its form as bytes: a head, one part per rule, one per view of a window that runs.
+"""The state of a detector, and its form as bytes: a head, one part per rule, one per view of a window that runs.
 
 A part is a JSON head and arrays as they are, compressed together. Equal states give equal bytes.
 """
@@ -18,7 +18,7 @@ from schemas.codec import native
 from schemas.errors import ContractError
 from stream_jobs.insight.frame import Finding
 from stream_jobs.insight.project import View
-from stream_jobs.insight.rule_judge import RuleJudge, state_hash
+from stream_jobs.insight.rule_detector import RuleDetector, state_hash
 from stream_jobs.insight.spans import Parts, Span
 from stream_jobs.rules.model import Function, Measure, Rule
 
@@ -30,46 +30,46 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass
-class JudgeState:
+class FleetDetectorState:
     """Judges by name of their rule, spans by the length of their windows. ``incomplete_since_ms`` is the start of the
     first of the incomplete windows in a row. ``given_up`` are findings of rules that were changed or removed while they
     fired, to be resolved with the next window."""
 
-    judges: dict[str, RuleJudge]
+    detectors: dict[str, RuleDetector]
     spans: dict[int, Span]
     last_ms: int | None = None
     incomplete_since_ms: int | None = None
     given_up: list[Finding] = field(default_factory=list)
 
 
-def dump(judge: JudgeState) -> list[bytes]:
+def dump(detector: FleetDetectorState) -> list[bytes]:
     """All parts; the first says how many there are."""
-    parts = [_rule_part(one) for _, one in sorted(judge.judges.items())]
-    parts += [_view_part(span, view) for span in judge.spans.values() for view in span.parts]
+    parts = [_rule_part(one) for _, one in sorted(detector.detectors.items())]
+    parts += [_view_part(span, view) for span in detector.spans.values() for view in span.parts]
     head = {
         "version": VERSION,
         "parts": len(parts),
-        "last_ms": judge.last_ms,
-        "incomplete_since_ms": judge.incomplete_since_ms,
-        "given_up": [asdict(finding) for finding in judge.given_up],
+        "last_ms": detector.last_ms,
+        "incomplete_since_ms": detector.incomplete_since_ms,
+        "given_up": [asdict(finding) for finding in detector.given_up],
     }
     return [_packed(head, b""), *parts]
 
 
-def load(judge: JudgeState, parts: Sequence[bytes]) -> None:
-    """Fills a judge that has not judged yet."""
+def load(detector: FleetDetectorState, parts: Sequence[bytes]) -> None:
+    """Fills a detector that has not judged yet."""
     opened = [_unpacked(part) for part in parts]
     if not opened or opened[0][0].get("version") != VERSION or opened[0][0].get("parts") != len(parts) - 1:
-        raise ContractError("the parts of the judge's state do not belong together, or are of another version")
+        raise ContractError("the parts of the detector's state do not belong together, or are of another version")
     head = opened[0][0]
-    judge.last_ms = head["last_ms"]
-    judge.incomplete_since_ms = head.get("incomplete_since_ms")
-    judge.given_up = [_finding(found) for found in head["given_up"]]
+    detector.last_ms = head["last_ms"]
+    detector.incomplete_since_ms = head.get("incomplete_since_ms")
+    detector.given_up = [_finding(found) for found in head["given_up"]]
     for one, data in opened[1:]:
         if "rule" in one:
-            _load_rule(judge, one, data)
+            _load_rule(detector, one, data)
         else:
-            _load_view(judge, one, data)
+            _load_view(detector, one, data)
 
 
 def _packed(head: Mapping[str, Any], data: bytes) -> bytes:
@@ -80,22 +80,22 @@ def _packed(head: Mapping[str, Any], data: bytes) -> bytes:
 
 def _unpacked(part: bytes) -> tuple[dict[str, Any], memoryview]:
     if part[:4] != _MAGIC:
-        raise ContractError("a part of the judge's state does not begin as one")
+        raise ContractError("a part of the detector's state does not begin as one")
     try:
         whole = zstandard.ZstdDecompressor().decompress(part[4:])
     except zstandard.ZstdError as error:
-        raise ContractError("a part of the judge's state is damaged") from error
+        raise ContractError("a part of the detector's state is damaged") from error
     stop = 4 + int.from_bytes(whole[:4], "little")
     head: dict[str, Any] = json.loads(whole[4:stop])
     return head, memoryview(whole)[stop:]
 
 
-def _rule_part(judge: RuleJudge) -> bytes:
-    if judge.packed is None:
-        head, arrays = judge.dump()
+def _rule_part(detector: RuleDetector) -> bytes:
+    if detector.packed is None:
+        head, arrays = detector.dump()
         shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-        judge.packed = _packed({**head, "arrays": shapes}, b"".join(array.tobytes() for array in arrays.values()))
-    return judge.packed
+        detector.packed = _packed({**head, "arrays": shapes}, b"".join(array.tobytes() for array in arrays.values()))
+    return detector.packed
 
 
 def _arrays(head: Mapping[str, Any], data: memoryview) -> dict[str, npt.NDArray[Any]]:
@@ -108,14 +108,14 @@ def _arrays(head: Mapping[str, Any], data: memoryview) -> dict[str, npt.NDArray[
     return found
 
 
-def _load_rule(judge: JudgeState, head: Mapping[str, Any], data: memoryview) -> None:
-    ours = judge.judges.get(head["rule"])
+def _load_rule(detector: FleetDetectorState, head: Mapping[str, Any], data: memoryview) -> None:
+    ours = detector.detectors.get(head["rule"])
     if ours is not None and state_hash(ours.rule) == head["hash"]:
         ours.load(head, _arrays(head, data))
         return
-    lost = RuleJudge(_a_rule(head), (), 1)
+    lost = RuleDetector(_a_rule(head), (), 1)
     lost.load(head, _arrays(head, data), learned=False)
-    judge.given_up += lost.ended()
+    detector.given_up += lost.ended()
 
 
 def _a_rule(head: Mapping[str, Any]) -> Rule:
@@ -141,8 +141,8 @@ def _view_part(span: Span, view: View) -> bytes:
     return _packed(head, native.encode(view.fields, parts.whole(view)))
 
 
-def _load_view(judge: JudgeState, head: Mapping[str, Any], data: memoryview) -> None:
-    span = judge.spans.get(head["span_ms"])
+def _load_view(detector: FleetDetectorState, head: Mapping[str, Any], data: memoryview) -> None:
+    span = detector.spans.get(head["span_ms"])
     if span is None:
         return
     if span.start_ms is None:
