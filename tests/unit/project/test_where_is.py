@@ -66,7 +66,7 @@ QUESTIONS = (
     Question(
         "a series, judged against its baseline",
         "stream_jobs/insight/detectors/against_baseline.py",
-        "AgainstBaseline.judge",
+        "AgainstBaseline.detect",
     ),
     Question("the burn rate of an SLO", "stream_jobs/insight/detectors/burn_rate.py", "BurnRate"),
     Question("the configuration, read from file and environment", "runtime/config.py", "load"),
