@@ -33,7 +33,7 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
 demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, cost of nothing, exact books
 	$(PY) -m fleetpulse demo --seconds $(SECONDS_OF_DEMO)
 
-test: $(VENV)/.dev ## lint, types, floors of the house, unit and integration tests
+test: $(VENV)/.dev ## lint, types, import rules, unit and integration tests
 	$(MAKE) --no-print-directory -j 2 lint compiled
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger"
 
@@ -88,7 +88,7 @@ migration: $(VENV)/.run ## write the SQL file that brings databases to what sche
 site: $(VENV)/.dev ## the pages of docs/ as a site below .fleetpulse/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
-lock: $(PY) ## resolve dependencies anew and pin them with hashes
+lock: $(PY) ## resolve dependencies again and pin them with hashes
 	$(PY) -m pip install --quiet uv
 	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra tracing --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/run.lock

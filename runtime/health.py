@@ -1,6 +1,6 @@
-"""What a long-running process tells over HTTP: ``/healthz`` alive, ``/readyz`` doing its work, ``/metrics`` figures.
+"""Health over HTTP: ``/healthz`` alive, ``/readyz`` doing its work, ``/metrics`` in Prometheus' text format.
 
-It answers from a thread of its own, so that a busy event loop still answers, and a stuck one is told by its check.
+Served from a thread of its own, so that a busy event loop still responds, and a stuck one shows in its check.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONNECTIONS_MAX = 16
 BEAT_EVERY_S = 1.0
 STILL_MAX_S = 60.0
 """A loop that stood still for longer will not turn again. Far above what holds a loop up and ends: loading a state when
-a partition is taken over (20 s at most), a machine that swaps."""
+a partition is assigned (20 s at most), a machine that swaps."""
 
 
 def fine() -> None:
@@ -38,7 +38,7 @@ def fine() -> None:
 
 
 class Readiness:
-    """What keeps a process from doing its work, by part. Held by the process, asked by ``/readyz`` in another thread.
+    """What keeps a process from doing its work, by part. Set by the process, read by ``/readyz`` in another thread.
 
     ``parts`` are those that have to begin before the process is ready, each with what it waits for.
     """
@@ -61,7 +61,7 @@ class Readiness:
 
 
 class Heartbeat:
-    """Whether an event loop turns: noted by the loop every second, asked by ``/healthz`` in another thread."""
+    """Whether an event loop turns: noted by the loop every second, read by ``/healthz`` in another thread."""
 
     def __init__(self, still_max_s: float = STILL_MAX_S, now_s: Callable[[], float] = time.monotonic) -> None:
         self._still_max_s = still_max_s
@@ -109,7 +109,7 @@ class _MainFollowed(asyncio.DefaultEventLoopPolicy):
 
 
 class HealthServer(HttpThread):
-    """Serves until closed. Port 0 takes a free one; ``port`` tells which; ``host`` None: as configured
+    """Serves until closed. Port 0 takes a free one; ``port`` is the one taken; ``host`` None: as configured
     (``health_host``). ``note``: what is wrong and yet no reason to be taken out of service; ``/readyz`` says it beside
     its verdict. Use as a context manager."""
 

@@ -39,7 +39,7 @@ from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.database import SinkDatabase
-from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
+from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
 from sinks.spans import end_landed
@@ -111,7 +111,7 @@ class _Group:
     landed: dict[TopicPartition, int] = field(default_factory=dict)
     """Offset up to which this process committed, by partition."""
     lags: set[TopicPartition] = field(default_factory=set)
-    """Partitions whose lag was told."""
+    """Partitions whose consumer lag was set."""
 
     def not_joined(self, why: str) -> None:
         """Nothing is read, because of this."""
@@ -132,25 +132,25 @@ async def run_sink(
     progress: Progress | None = None,
     tracer: Tracer | None = None,
 ) -> None:
-    """Run until ``stop``; raises for what trying again cannot mend (a record that is not ours, a missing topic)."""
+    """Run until ``stop``; raises for what a retry cannot mend (a record that is not ours, a missing topic)."""
     bound_fetches(limits)
-    told = progress or Progress()
-    log_ids = await _retried("Kafka", lambda: read_log_ids(kafka), stop, told.readiness)
+    progress = progress or Progress()
+    log_ids = await _retried("Kafka", lambda: read_log_ids(kafka), stop, progress.readiness)
     if log_ids is None:
         return
-    groups = [_derived_group(kafka, clickhouse, settings, log_ids, limits, told)]
+    groups = [_derived_group(kafka, clickhouse, settings, log_ids, limits, progress)]
     if settings.raw:
-        groups.append(_raw_group(kafka, clickhouse, settings, log_ids, limits, told))
+        groups.append(_raw_group(kafka, clickhouse, settings, log_ids, limits, progress))
     for group in groups:
         group.tracer = tracer
         group.not_joined("joins its group")
-    told.readiness.release("groups")
+    progress.readiness.release("groups")
     try:
         async with asyncio.TaskGroup() as tasks:
             for group in groups:
                 tasks.create_task(_run_group(kafka, group, settings, stop))
             if settings.roll:
-                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, told.readiness))
+                tasks.create_task(_run_rollups(clickhouse, settings.rollups, limits, stop, progress.readiness))
     except ExceptionGroup as errors:
         ours = errors.subgroup(FleetpulseError)
         if ours is None:
@@ -312,17 +312,17 @@ async def _gather(
             break
     group.gathered_s = loop.time()
     count_read(records)
-    await tell_lag(consumer, group.lags)
+    await set_lag(consumer, group.lags)
     return records, offsets
 
 
 def _check_log(group: _Group, partition: TopicPartition, offset: int) -> None:
-    """A log that begins again was made anew: under the old log id its rows would replace those of the old log."""
+    """A log whose offsets go back was recreated: under the old log id its rows would replace those of the old log."""
     landed = group.landed.get(partition, 0)
     if offset < landed:
         raise ContractError(
-            f"{partition.topic}[{partition.partition}] goes back from offset {landed} to {offset}: was the topic made"
-            " anew, or the group's offset set back? Start the sink again"
+            f"{partition.topic}[{partition.partition}] goes back from offset {landed} to {offset}: was the topic"
+            " recreated, or the group's offset set back? Restart the sink"
         )
 
 

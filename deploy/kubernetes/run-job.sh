@@ -8,7 +8,7 @@ trap 'stopping=1; [ -z "$pid" ] || kill -TERM "$pid"' TERM INT
 while [ -z "$stopping" ]; do
   fleetpulse jobs "$@" &
   pid=$!
-  [ -z "$stopping" ] || kill -TERM "$pid" # told to stop before the job had an id to pass it on to
+  [ -z "$stopping" ] || kill -TERM "$pid" # SIGTERM came before the job had a process id
   wait "$pid"
   code=$?
   if [ -n "$stopping" ]; then

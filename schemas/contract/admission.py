@@ -216,8 +216,8 @@ class _Intake:
         assert isinstance(at_ms, Numbers)
         appended = np.fromiter((record.timestamp_ms for record in self.records), np.int64, len(self.records))
         verdicts = np.empty(filled.block.rows, dtype=np.uint8)
-        lateness_ms, skew_ms = self.limits.allowed_lateness_ms, self.limits.future_skew_ms
-        native_fill.judge_times(at_ms.values, record_of, appended, fault, lateness_ms, skew_ms, verdicts)
+        late_ms, future_ms = self.limits.allowed_lateness_ms, self.limits.future_skew_ms
+        native_fill.judge_times(at_ms.values, record_of, appended, fault, late_ms, future_ms, verdicts)
         for row in np.flatnonzero(fault >= 0).tolist():
             self.refuse_row(int(record_of[row]), int(row_of[row]), int(fault[row]), problems.get(row))
         return Admitted(filled.block, record_of, row_of, verdicts, self.in_order())

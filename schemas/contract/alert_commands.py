@@ -23,7 +23,7 @@ COMMANDS = ("mute", "unmute")
 MUTE_MS_MAX = 90 * DAY_MS
 """Longest time from a mute's beginning to its end: nobody remembers a mute for ever."""
 AHEAD_MS_MAX = 90 * DAY_MS
-"""How long before it begins a mute may be told."""
+"""How long before it begins a silence may be sent."""
 LABELS_MAX = 16
 LABEL_BYTES_MAX = 256
 TEXT_CHARS_MAX = 256

@@ -129,7 +129,7 @@ def rollup_insert(event: Event, level: Level, buckets: tuple[int, ...]) -> str:
 
 
 def ranges(column: str, level: Level, buckets: Sequence[int]) -> str:
-    """The condition that a moment lies in one of these buckets; those that touch one another become one range."""
+    """The condition that a moment is in one of these buckets; those that touch one another become one range."""
     found: list[list[int]] = []
     for bucket in sorted(set(buckets)):
         if found and found[-1][1] == bucket:

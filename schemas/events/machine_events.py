@@ -87,7 +87,7 @@ GPU_SAMPLES = Event(
         byte_level("memory_total_bytes", "physical memory", "nvmlDeviceGetMemoryInfo v2"),
         INTERVAL,
         difference("energy_mj", "mJ", "energy since the previous reading", "nvmlDeviceGetTotalEnergyConsumption"),
-        difference("throttled_us", "us", "time clocks were held down by power or heat", "NVML fields 74, 75, 77, 79"),
+        difference("throttled_us", "us", "time clocks were throttled by power or heat", "NVML fields 74, 75, 77, 79"),
         difference("pcie_tx_bytes", "bytes", "sent over PCIe", "NVML field 197"),
         difference("pcie_rx_bytes", "bytes", "received over PCIe", "NVML field 198"),
         difference("nvlink_tx_bytes", "bytes", "sent over NVLink", "NVML field 138"),

@@ -48,15 +48,15 @@ def _labels(name: str, meaning: str) -> Field:
 
 
 LINES = (
-    _labels("line_tenant", "of each line who asked"),
+    _labels("line_tenant", "of each line who sent the request"),
     _labels("line_model", "of each line the model as served"),
     _labels("line_slo_class", "of each line the service class"),
     _labels("line_status", "of each line how its requests ended"),
     Field("line_requests", Kind.LIST_INT64, Role.ATTRIBUTE, "", "of each line requests that ended in this minute"),
-    _numbers("line_prefill_tokens", "tokens", "of each line prompt tokens computed; null: not told"),
-    _numbers("line_cached_tokens", "tokens", "of each line prompt tokens from the prefix cache; null: not told"),
-    _numbers("line_decode_tokens", "tokens", "of each line generated tokens; null: not told"),
-    _numbers("line_kv_token_ms", "token-ms", "of each line tokens in the KV cache times how long; null: not told"),
+    _numbers("line_prefill_tokens", "tokens", "of each line prompt tokens computed; null: not reported"),
+    _numbers("line_cached_tokens", "tokens", "of each line prompt tokens from the prefix cache; null: not reported"),
+    _numbers("line_decode_tokens", "tokens", "of each line generated tokens; null: not reported"),
+    _numbers("line_kv_token_ms", "token-ms", "of each line tokens in the KV cache times how long; null: not reported"),
 )
 """Usage of the minute by (tenant, model, class, status), sorted by these, null first."""
 

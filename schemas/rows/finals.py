@@ -4,7 +4,7 @@ Four kinds stand in its one partition, each written in the transaction of the so
 
 - *finals*, schema ``llm_requests_finals/1`` and so on: one Native block with the fields of ``tables.PARTIALS``,
   rows of one window, one per grouping set and series, merged over all that one partition of ``window.partials`` (the
-  *upstream*) told. Exemplars, schema ``exemplars/1``, have the same headers. A value-less record of schema
+  *upstream*) held. Exemplars, schema ``exemplars/1``, have the same headers. A value-less record of schema
   ``finals_progress/1`` only carries ``through``;
 - *passed on*, schema ``gpu.events/1`` or ``engine.events/1``: one Native block of the accepted events of one source
   record, re-sends left out;
@@ -20,7 +20,7 @@ header                meaning
 ``window``            finals: start of the window in ms; 0 where there are no rows
 ``revision``          finals: source offset of the last change of the window; a later one replaces a row
 ``complete``          finals: 1 when every source has passed the window, 0 when it was closed without some
-``through``           finals: ms; this upstream has told all windows that end at or before it. Never falls;
+``through``           finals: ms; this upstream has emitted all windows that end at or before it. Never falls;
                       0 (nothing new) on every record of a commit but the last
 ``rows``              rows in the value
 ``at``                passed on, commands, spend: append time of the source record in ms
@@ -44,7 +44,7 @@ from schemas.rows.tables import EXEMPLARS, PARTIALS, Table
 
 JSON = "application/json"
 AHEAD_MS = 10 * MINUTE_MS
-"""What a record tells of is no later than its append time by more; else somebody's clock is wrong."""
+"""Times in a record are no later than its append time by more; else somebody's clock is wrong."""
 PROGRESS_SCHEMA = "finals_progress/1"
 """Of a record without rows: it carries ``through`` alone."""
 COMMANDS_SCHEMA = f"{ALERT_COMMANDS}/1"

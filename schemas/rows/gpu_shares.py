@@ -2,8 +2,8 @@
 
 Made from readings of the processes on a GPU whose engines share a placement group; rows of one key and commit are added
 up. They travel on ``window.partials`` as usage does, in the partition of their ``placement_group``, where the GPU
-samples of that group are too. All columns but the minute and the key add; null and a number make the number. A figure
-that some reading did not tell shows in its count being below ``readings``. They are no part of the books.
+samples of that group are too. All columns but the minute and the key add; null and a number make the number. A value
+that some reading lacked shows in its count being below ``readings``. They are no part of the books.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SHARES = Table(
     (
         Field("window_ms", Kind.INT64, Role.TIME, "ms", "start of the minute, event time, UTC"),
         _count("readings", "readings of processes of the engine on the GPU"),
-        _count("memory_readings", "those that told how much memory the process holds"),
-        _sum("memory_bytes", "bytes", "sum of the memory told; null: none was"),
-        _count("sm_readings", "those that told how busy the process kept the GPU"),
-        _sum("sm_util_pct", "%", "sum of the shares of time told; null: none was"),
+        _count("memory_readings", "those that reported how much memory the process holds"),
+        _sum("memory_bytes", "bytes", "sum of the memory reported; null: none was"),
+        _count("sm_readings", "those that reported the utilization by the process"),
+        _sum("sm_util_pct", "%", "sum of the utilization reported; null: none was"),
         Field("definition_version", Kind.UINT32, Role.ATTRIBUTE, "", "version of the metric definitions"),
         *(GPU_PROCESSES.field(name) for name in SHARES_KEY),
     ),

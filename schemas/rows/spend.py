@@ -1,6 +1,6 @@
 """Changes of spend: by how much the bills of a day changed, for whoever adds up what was spent.
 
-A bill is told again and again until it is final; a row says only the difference. Rows travel on ``window.finals``, each
+A bill is emitted again at each change until it is final; a row holds only the difference. Rows travel on ``window.finals``, each
 in the transaction that moves the place in ``costs``, so that they are there once: added up they are what the newest
 bills say, to the nano-dollar.
 """

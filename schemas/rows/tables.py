@@ -214,7 +214,7 @@ EXEMPLARS = Table(
 ALERT_HISTORY = Table(
     "alerts",
     "alert_history/1",
-    "every transition of every alert, as told on topic alerts",
+    "every transition of every alert, as published on topic alerts",
     (
         Field("at_ms", Kind.INT64, Role.TIME, "ms", "when the transition happened, event time, UTC"),
         Field("opened_ms", Kind.INT64, Role.ATTRIBUTE, "ms", "when the alert was opened"),

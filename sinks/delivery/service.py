@@ -68,7 +68,7 @@ def delivery_readiness() -> Readiness:
 
 @dataclass(slots=True)
 class Delivery:
-    """What the service works with. ``readiness`` may be asked from another thread."""
+    """What the service works with. ``readiness`` may be read from another thread."""
 
     kafka: KafkaConfig
     config: DeliveryConfig

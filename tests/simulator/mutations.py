@@ -255,7 +255,7 @@ class _ForgetfulEdge(Edge):
 
 
 _CONTIGUITY = "the check that offsets are contiguous"
-_REFUSAL = "refusing to begin anew when there is a snapshot"
+_REFUSAL = "refusing to start over when there is a snapshot"
 
 
 def _with(rules: Rules, **changed: Any) -> Rules:
@@ -319,14 +319,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "absent means none",
-        "an answer without an offset is asked for again; only -1 means none (`kafka_ports`)",
-        "a restarted coordinator's empty answer is believed",
+        "a response without an offset is requested again; only -1 means none (`kafka_ports`)",
+        "a restarted coordinator's empty response is believed",
         _owner(_BeginsAnew, broker=_AbsentBroker),
         _REFUSAL,
     ),
     Mutation(
         "beginning anew",
-        "a job whose offset is gone while its snapshot exists refuses to begin anew",
+        "a job whose offset is gone while its snapshot exists refuses to start over",
         "it begins at the beginning",
         _with(_owner(_BeginsAnew), offsets_may_vanish=True),
     ),
@@ -356,7 +356,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "offsets of a source must be contiguous",
         "a gap left by retention is not noticed",
         _with(_owner(_NoLogChecks), log_may_be_cut=True),
-        "the check at take-over that the log still holds what the snapshot needs",
+        "the check at assignment that the log still holds what the snapshot needs",
     ),
     Mutation(
         "read uncommitted",
@@ -384,7 +384,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "poison without snapshot",
-        "the commit that rejects a poisoned record carries a whole snapshot",
+        "the commit that rejects an unreadable record carries a whole snapshot",
         "it does not, and a later release reads the record in another way",
         _owner(_PoisonWithoutSnapshot),
     ),
@@ -402,7 +402,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "idle unasked",
-        "only who has asked for the end, and has read up to it, tells that time has passed",
+        "only an owner that has looked up the end, and has read up to it, reports that time has passed",
         "a partition that brought nothing for a while is taken for read",
         _owner(_IdleUnasked),
     ),

@@ -1,4 +1,4 @@
-"""The sink's figures: what was read, what waits, what was inserted and how long that took, by topic and table."""
+"""The sink's counters: what was read, what waits, what was inserted and how long that took, by topic and table."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ def insert_counted(
         counters.set("sink_waiting_rows", 0, table=one.table)
 
 
-async def tell_lag(
-    consumer: Any, told: set[TopicPartition], counters: Counters = COUNTERS, within_s: float = _POSITIONS_WITHIN_S
+async def set_lag(
+    consumer: Any, known: set[TopicPartition], counters: Counters = COUNTERS, within_s: float = _POSITIONS_WITHIN_S
 ) -> None:
-    """Records between the consumer's positions and the ends that the last fetches named. ``told`` are the partitions
-    told before, changed in place: those that went to another sink are told as 0 once more.
+    """Consumer lag: records between the consumer's positions and the ends that the last fetches named. ``known`` are the
+    partitions whose lag was set before, changed in place: those revoked since are set to 0 once.
 
     A position that is being looked up (the log was cut below it) is waited for no longer than ``within_s`` in all.
     """
-    for gone in told - consumer.assignment():
+    for gone in known - consumer.assignment():
         counters.set("sink_lag_records", 0, topic=gone.topic, partition=gone.partition)
-        told.discard(gone)
-    with contextlib.suppress(TimeoutError, IllegalStateError):  # the latter: taken away meanwhile
+        known.discard(gone)
+    with contextlib.suppress(TimeoutError, IllegalStateError):  # the latter: revoked meanwhile
         async with asyncio.timeout(within_s):
-            for place in sorted(consumer.assignment()):
-                end = consumer.highwater(place)
+            for tp in sorted(consumer.assignment()):
+                end = consumer.highwater(tp)
                 if end is None:  # nothing was fetched yet: unknown
                     continue
-                lag = max(0, end - await consumer.position(place))
-                counters.set("sink_lag_records", lag, topic=place.topic, partition=place.partition)
-                told.add(place)
+                lag = max(0, end - await consumer.position(tp))
+                counters.set("sink_lag_records", lag, topic=tp.topic, partition=tp.partition)
+                known.add(tp)

@@ -10,7 +10,7 @@ from aiokafka.errors import IllegalStateError
 from runtime.counters import Counters
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
-from sinks.figures import count_landed, count_planned, count_read, insert_counted, tell_lag
+from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.landing import Insert, Landing
 
 TOTALS = ("sink_inserts", "sink_rows", "sink_bytes", "sink_insert_ms", "sink_waiting_rows")
@@ -97,10 +97,10 @@ def test_rows_past_their_time_are_counted() -> None:
 async def test_the_lag_is_told_where_it_is_known_and_taken_back_where_it_is_lost() -> None:
     """A partition of which nothing was fetched is not told; one that went away lags no more, and is told once."""
     counters, consumer, told = Counters(), Consumer(), set[TopicPartition]()
-    await tell_lag(consumer, told, counters)
+    await set_lag(consumer, told, counters)
     before = counters.value("sink_lag_records", topic="t", partition=0), set(told)
     consumer.assigned = set()
-    await tell_lag(consumer, told, counters)
+    await set_lag(consumer, told, counters)
 
     assert before == (3, {consumer.first})
     assert (counters.value("sink_lag_records", topic="t", partition=0), told) == (0, set())
@@ -111,7 +111,7 @@ async def test_a_position_beyond_the_end_known_is_no_lag() -> None:
     """The end is that of the last fetch, the position may be newer."""
     counters, consumer = Counters(), Consumer()
     consumer.end = 5
-    await tell_lag(consumer, set(), counters)
+    await set_lag(consumer, set(), counters)
 
     assert counters.value("sink_lag_records", topic="t", partition=0) == 0
 
@@ -128,8 +128,8 @@ async def test_a_position_that_is_not_to_be_had_holds_nothing_up(lost: Exception
             return 0
 
     counters, told = Counters(), set[TopicPartition]()
-    await tell_lag(Consumer(), told, counters)
-    await tell_lag(Without(), told, counters, within_s=0.01)
+    await set_lag(Consumer(), told, counters)
+    await set_lag(Without(), told, counters, within_s=0.01)
 
     assert counters.value("sink_lag_records", topic="t", partition=0) == 3
     assert told == {TopicPartition("t", 0)}
