@@ -39,9 +39,9 @@ from schemas.ddl.merging import LEVELS
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 from schemas.limits import DEFAULT_LIMITS, Limits
 from sinks.database import SinkDatabase
-from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.landing import Landing, land_derived, land_raw, together
 from sinks.rollup import Notebook, Rollups, RollupSettings
+from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.spans import end_landed
 
 _log = logging.getLogger(__name__)

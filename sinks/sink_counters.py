@@ -62,8 +62,8 @@ def insert_counted(
 async def set_lag(
     consumer: Any, known: set[TopicPartition], counters: Counters = COUNTERS, within_s: float = _POSITIONS_WITHIN_S
 ) -> None:
-    """Consumer lag: records between the consumer's positions and the ends that the last fetches named. ``known`` are the
-    partitions whose lag was set before, changed in place: those revoked since are set to 0 once.
+    """Consumer lag: records between the consumer's positions and the ends that the last fetches named. ``known`` are
+    the partitions whose lag was set before, changed in place: those revoked since are set to 0 once.
 
     A position that is being looked up (the log was cut below it) is waited for no longer than ``within_s`` in all.
     """

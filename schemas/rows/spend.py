@@ -1,8 +1,8 @@
 """Changes of spend: by how much the bills of a day changed, for whoever adds up what was spent.
 
-A bill is emitted again at each change until it is final; a row holds only the difference. Rows travel on ``window.finals``, each
-in the transaction that moves the place in ``costs``, so that they are there once: added up they are what the newest
-bills say, to the nano-dollar.
+A bill is emitted again at each change until it is final; a row holds only the difference. Rows travel on
+``window.finals``, each in the transaction that moves the position in ``costs``, so that they are there once: added up
+they are what the newest bills say, to the nano-dollar.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from aiokafka.errors import IllegalStateError
 from runtime.counters import Counters
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
-from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 from sinks.landing import Insert, Landing
+from sinks.sink_counters import count_landed, count_planned, count_read, insert_counted, set_lag
 
 TOTALS = ("sink_inserts", "sink_rows", "sink_bytes", "sink_insert_ms", "sink_waiting_rows")
 FIRST, SECOND = Insert("a", (), (b"123", memoryview(b"45")), 3), Insert("b", (), (b"1",), 1)
