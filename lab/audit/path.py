@@ -14,11 +14,9 @@ from lab.audit.day import STEP_MS, Day
 from lab.audit.delays import USUAL, Delayed, Lateness
 from lab.audit.disturbed import Disturbed
 from lab.audit.shapes import Shaped
-from lab.evaluate.batches import records_of
-from lab.evaluate.log import Log
-from lab.evaluate.pipeline import ONE_EACH
+from lab.evaluate.pipeline import ONE_EACH, Arrivals, Log
 from lab.simulator.wide import Wide
-from schemas.contract.record import Output, Record
+from schemas.contract.record import Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.events.event_types import EVENTS, LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
@@ -59,28 +57,22 @@ class CostPath:
         self._shaped = Shaped(day.shapes)
         self._delayed = Delayed(streams[0], lateness)
         self._log = Log()
-        windows = WindowsStep(DEFAULT_LIMITS, ONE_EACH)
-        self._windows = Disturbed(windows, streams[1], share / len(EVENTS))
-        self._costs = Disturbed(self._cost_step(prices), streams[2], share)
-        self._calm = Stage(self._cost_step(prices))
-        self._waiting: dict[str, list[Wide]] = {event.topic: [] for event in EVENTS}
+        self._windows = Disturbed(WindowsStep(DEFAULT_LIMITS, ONE_EACH), streams[1], share / len(EVENTS))
+        costs, calm = (CostStep(DEFAULT_LIMITS, ONE_EACH, Pricing(prices), prices.version) for _ in range(2))
+        self._costs, self._calm = Disturbed(costs, streams[2], share), Stage(calm)
+        self._arrivals = Arrivals(self._log)
         self._land = land
-
-    def _cost_step(self, prices: Prices) -> CostStep:
-        return CostStep(DEFAULT_LIMITS, ONE_EACH, Pricing(prices), prices.version)
 
     def take(self, wides: Sequence[Wide], to_ms: int) -> None:
         """What a step of the fleet emitted."""
         shaped = [one for wide in wides for one in self._shaped.apply(wide, to_ms)]
-        for wide in self._delayed.pass_on(shaped, to_ms):
-            self._waiting[wide.topic].append(wide)
+        self._arrivals.add(self._delayed.pass_on(shaped, to_ms))
         if to_ms % WINDOW_MS == 0:
             self._commit(to_ms)
 
     def finish(self, to_ms: int) -> Ran:
         """Hand over what waits, and let time pass in which nothing comes, so that every minute becomes final."""
-        for wide in self._delayed.rest():
-            self._waiting[wide.topic].append(wide)
+        self._arrivals.add(self._delayed.rest())
         for now_ms in range(to_ms + WINDOW_MS, to_ms + SETTLES_MS, WINDOW_MS):
             self._commit(now_ms)
         self.ran.delayed_batches = self._delayed.delayed
@@ -89,25 +81,20 @@ class CostPath:
         return self.ran
 
     def _commit(self, now_ms: int) -> None:
-        partials = [record for topic in self._waiting for record in self._windows_of(topic, now_ms)]
+        partials = [record for event in EVENTS for record in self._windows_of(event.topic, now_ms)]
         outputs = self._costs.take(WINDOW_PARTIALS, 0, partials, now_ms)
         self.ran.commits += 1
         self.ran.differing += outputs != self._calm.take(WINDOW_PARTIALS, 0, partials, now_ms)
-        self._land([*partials, *self._log.append_all(_of_costs(outputs), now_ms)])
+        bills = [out for out in outputs if out.topic == COSTS_TOPIC]
+        self._land([*partials, *self._log.append_all(bills, now_ms)])
 
     def _windows_of(self, topic: str, now_ms: int) -> Iterator[Record]:
-        waiting, self._waiting[topic] = self._waiting[topic], []
-        pairs = records_of(topic, waiting) if waiting else ()
-        records = [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
+        records = self._arrivals.records(topic, now_ms)
         if topic == LLM_REQUESTS.topic:
             self._land(records)
         for record in self._log.append_all(self._windows.take(topic, 0, records, now_ms), now_ms):
             if record.topic == WINDOW_PARTIALS:
                 yield record
-
-
-def _of_costs(outputs: Sequence[Output]) -> list[Output]:
-    return [out for out in outputs if out.topic == COSTS_TOPIC]
 
 
 def run(

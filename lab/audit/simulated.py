@@ -5,21 +5,31 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
+from fleetpulse import stack
 from fleetpulse.audit.ask import audit
 from fleetpulse.audit.report import Audit
+from fleetpulse.commands.progress import Progress
+from fleetpulse.migrate.bring_up import bring_up
+from fleetpulse.report.compose import page
+from fleetpulse.report.gather import cost_report, report_query
+from fleetpulse.report.html import html as html_of
 from fleetpulse.sql.database import Database
-from lab.audit.day import Day
+from lab.audit.day import Day, day_of
 from lab.audit.delays import USUAL, Lateness
 from lab.audit.path import Ran, run
-from runtime.config import ClickHouseConfig
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig, load
 from schemas.contract.record import Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.ddl.fresh import fresh
-from schemas.limits import DEFAULT_LIMITS
+from schemas.limits import DEFAULT_LIMITS, HOUR_MS
 from sinks.database import SinkDatabase
 from sinks.landing import land_derived, land_raw
+from stream_jobs.prices.load import load as load_prices
 from stream_jobs.prices.model import Prices
 
 REQUESTS = "llm.requests"
@@ -122,3 +132,25 @@ def _said(ran: Ran) -> dict[str, int]:
         "kills_of_costs": ran.kills["costs"],
         "commits_unlike_undisturbed": ran.differing,
     }
+
+
+def simulated(seed: int, hours: float, prices: Path, data_dir: Path | None, html: Path | None = None) -> SimulatedAudit:
+    """A day that ended an hour ago, in a database of its own; a stack that was not running is stopped again.
+
+    ``html``: where the day's report is written.
+    """
+    known = load_prices(prices)
+    begin_ms = (SystemClock().now_ms() - round((hours + 1) * HOUR_MS)) // HOUR_MS * HOUR_MS
+    with ExitStack() as ending, Progress() as progress:
+        folder = load({"data_dir": data_dir}).data_dir
+        if not stack.status(folder).running:
+            ending.callback(stack.down, folder)
+        config = bring_up(folder, lambda _text: None).clickhouse
+        inside = ending.enter_context(own_database(config))
+        with progress.task(f"{hours:g} simulated hours") as on_progress:
+            day = day_of(seed, begin_ms, hours)
+            found = audit_day(inside, day, known, on_progress)
+        if html is not None:
+            report = cost_report(inside, report_query((day.begin_ms, day.end_ms), day.end_ms, prices))
+            html.write_text(html_of(page(report)), encoding="utf-8")
+        return found

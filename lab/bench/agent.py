@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lab.bench.cpu import memory_bytes, stop
 from lab.bench.nvml_compiled import CompiledNvml, compiled, installed
 from schemas.errors import FleetpulseError
 
@@ -44,14 +45,9 @@ def measure(seconds: int, say: Say, kafka: str | None = None, gpus: int = GPUS) 
             time.sleep(WARM_UP_S)
             say(f"watching the agent for {seconds} s")
             spent_s = [_second(process) for _ in range(seconds)]
-            memory = _memory(process.pid)
+            memory = memory_bytes(process.pid)
         finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process, 30)
         reported = json.loads(report.read_bytes()) if report.exists() else {}
         log = (Path(folder) / "agent.log").read_text(errors="replace")
     if process.returncode != 0 or not reported:
@@ -109,12 +105,6 @@ def _second(process: subprocess.Popen[bytes]) -> float:
     begun_s, before_s = time.monotonic(), time.clock_gettime(clock)
     time.sleep(1.0)
     return (time.clock_gettime(clock) - before_s) / (time.monotonic() - begun_s)
-
-
-def _memory(pid: int) -> dict[str, int]:
-    from lab.bench.cpu import memory_bytes
-
-    return memory_bytes(pid)
 
 
 def child(folder: str, report: str, library: str, gpus: int, seconds: float) -> None:

@@ -18,8 +18,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +32,18 @@ from fleetpulse.commands.progress import Progress
 from fleetpulse.services.edge import publishing
 from fleetpulse.services.processes import Command, Processes
 from lab.bench import live
-from lab.bench.alerting_legs import Trail
 from lab.bench.stand import fresh_stand
 from producers.agent.publishing import publish_rows
 from runtime.clock import SystemClock
 from runtime.config import Config
 from runtime.kafka_clients import make_consumer, started
+from schemas.codec import native
+from schemas.codec.build import rows_of
 from schemas.contract.alerts import Alert, decode
 from schemas.contract.topics import ALERTS_TOPIC, BY_NAME, WINDOW_FINALS, WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
 from schemas.events.event_types import GPU_EVENTS
-from schemas.rows.finals import FinalsHeaders
+from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
 from schemas.rows.finals import decode as headers_of
 from stream_jobs.rules.load import load_set
 
@@ -55,6 +58,49 @@ SLOWEST = 5
 """Events whose way is listed leg by leg."""
 _READY_WITHIN_S = 90.0
 _LOOK_EVERY_S = 0.1
+
+
+LEGS = ("edge", "finals_take", "finals_commit", "alerts_take", "alerts_commit")
+"""From the event's own time over the append time of its record, when the finals job sends it on, when the observer can
+read that, and when the alert job sends the alert, to when the observer can read the alert."""
+
+
+@dataclass(slots=True)
+class Trail:
+    """When each event came where, ms, by its GPU; an event whose trail has a hole is left out."""
+
+    passed: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    """Its own time, its append time, sent on, could be read."""
+    alerts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Alert sent, could be read."""
+
+    def pass_on(self, headers: PassedOnHeaders, value: bytes, sent_ms: int, now_ms: int, prefix: str) -> None:
+        """A record of window.finals that passes events on."""
+        if headers.schema != GPU_EVENTS.schema:
+            return
+        for row in rows_of(GPU_EVENTS.fields, native.decode(value, GPU_EVENTS.fields)):
+            uuid = str(row["gpu_uuid"])
+            if uuid.startswith(prefix):
+                self.passed.setdefault(uuid, (int(row["at_ms"]), headers.at_ms, sent_ms, now_ms))
+
+    def alerted(self, uuid: str, sent_ms: int, now_ms: int) -> None:
+        """The alert that it opened."""
+        self.alerts.setdefault(uuid, (sent_ms, now_ms))
+
+    def legs_s(self) -> Mapping[str, list[float]]:
+        """Seconds by leg, in the order of the alerts."""
+        whole = [(*self.passed[uuid], *alert) for uuid, alert in self.alerts.items() if uuid in self.passed]
+        steps = [[(after - before) / 1_000 for before, after in pairwise(times)] for times in whole]
+        return {leg: [one[number] for one in steps] for number, leg in enumerate(LEGS)}
+
+    def slowest(self, count: int) -> list[dict[str, float]]:
+        """The events that took longest, leg by leg, with the second of its window in which each happened."""
+        found = self.legs_s()
+        each = [dict(zip(LEGS, legs, strict=True)) for legs in zip(*found.values(), strict=True)]
+        starts = [self.passed[uuid][0] for uuid in self.alerts if uuid in self.passed]
+        for legs, at_ms in zip(each, starts, strict=True):
+            legs["of_window"] = at_ms % 10_000 / 1_000
+        return sorted(each, key=lambda legs: -sum(legs[leg] for leg in LEGS))[:count]
 
 
 @dataclass(slots=True)
@@ -149,6 +195,7 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
     events, judged = delays_s(seen, frozenset(rule.name for rule in load_set(None).rules))
     found = {"events": _quantiles(events), "rules": _quantiles(judged)}
     while_it_ran = finals_s(seen, seen.begun_ms + SETTLE_S * 1_000, seen.begun_ms + seconds * 1_000)
+    by_rule = Counter(alert.rule for _, alert in seen.opened)
     p99 = {f"{name}_p99_s": quantiles["p99_s"] for name, quantiles in found.items()}
     return {
         "gpus": hosts * live.GPUS_PER_HOST,
@@ -156,7 +203,7 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
         "faults": faults,
         "alerts_opened": len(seen.opened),
         "alerts_resolved": seen.resolved,
-        "by_rule": {name: sum(a.rule == name for _, a in seen.opened) for name in sorted(_rules(seen))},
+        "by_rule": dict(sorted(by_rule.items())),
         **found,
         "finals": _quantiles(while_it_ran),
         "legs": {leg: _quantiles(delays) for leg, delays in seen.trail.legs_s().items()},
@@ -164,17 +211,8 @@ def _report(seen: Seen, hosts: int, seconds: int, faults: int, cores: Mapping[st
         **p99,
         "cores": dict(cores),
         "targets": TARGETS,
-        "within": {name: _at_most(p99[name], bound) for name, bound in TARGETS.items()},
+        "within": {name: (value := p99[name]) is not None and value <= bound for name, bound in TARGETS.items()},
     }
-
-
-def _at_most(value: float | None, bound: float) -> bool:
-    """What was never measured keeps no bound."""
-    return value is not None and value <= bound
-
-
-def _rules(seen: Seen) -> set[str]:
-    return {alert.rule for _, alert in seen.opened}
 
 
 def _quantiles(delays: list[float]) -> dict[str, float | None]:
@@ -197,8 +235,7 @@ async def _observe(config: Config, processes: Processes, on_progress: Any) -> Se
                 if task.done():
                     task.result()
             processes.tend()
-            if ended_s is None and processes.exit_code("simulate") is not None:
-                _check_ended(processes)
+            if ended_s is None and live.ended_well(processes, "simulate"):
                 ended_s = time.monotonic()
             if not seen.through and time.monotonic() - begun_s > _READY_WITHIN_S:
                 raise FleetpulseError(f"no final came in {_READY_WITHIN_S:.0f} s:\n{processes.tail('finals')}")
@@ -250,8 +287,3 @@ def _take_alert(seen: Seen, now_ms: int, sent_ms: int, alert: Alert) -> None:
     uuid = alert.labels.get("gpu_uuid", "")
     if alert.transition == "opened" and uuid.startswith(PREFIX):
         seen.trail.alerted(uuid, sent_ms, now_ms)
-
-
-def _check_ended(processes: Processes) -> None:
-    if processes.exit_code("simulate") != 0:
-        raise FleetpulseError(f"the simulator failed:\n{processes.tail('simulate')}")

@@ -20,7 +20,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from fleetpulse.commands.progress import Progress
 from fleetpulse.sql.database import Database
 from lab.bench.counterparts_metrics import METRICS, QUANTILES, Ours, compare, percentiles_of_rows, read_export
 from lab.bench.live import pipeline
-from lab.bench.stand import Stand, free_port, fresh_stand
+from lab.bench.stand import Stand, free_port, fresh_stand, until
 from producers.spool.spool import Spool
 from schemas.codec import wire
 from schemas.codec.build import rows_of
@@ -116,16 +115,20 @@ def child(
 
 def await_port(port: int, process: subprocess.Popen[bytes], path: str = "") -> None:
     """Wait until somebody answers there: with 200 to GET of ``path`` if there is one."""
-    deadline_s = time.monotonic() + READY_WITHIN_S
-    while time.monotonic() < deadline_s and process.poll() is None:
+    failure = f"{process.args!r} does not serve port {port}; see its log"
+
+    def answers() -> bool:
+        if process.poll() is not None:
+            raise FleetpulseError(failure)
         with contextlib.suppress(OSError):
             if path:
                 urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=2).close()
             else:
                 socket.create_connection((HOST, port), timeout=1).close()
-            return
-        time.sleep(0.2)
-    raise FleetpulseError(f"{process.args!r} does not serve port {port}; see its log")
+            return True
+        return False
+
+    until(answers, READY_WITHIN_S, lambda: failure)
 
 
 @contextlib.contextmanager
@@ -134,14 +137,8 @@ def engine(run: Run) -> Iterator[int]:
     port, bin_dir = free_port(), run.environment(run.engine)
     if run.engine == "mock":
         timing = [f"--{name}={value}" for name, value in {**MOCK_TIMES, **MOCK_TOKENS}.items()]
-        command = [
-            str(bin_dir / "guidellm"),
-            "mock-server",
-            f"--host={HOST}",
-            f"--port={port}",
-            "--model=peer",
-            *timing,
-        ]
+        command = [*run.options.before, str(bin_dir / "guidellm"), "mock-server", f"--host={HOST}", f"--port={port}"]
+        command += ["--model=peer", *timing]
     else:
         command = [
             str(bin_dir / "python"),
@@ -149,8 +146,7 @@ def engine(run: Run) -> Iterator[int]:
             str(run.folder / "tiny.gguf"),
             str(port),
         ]
-    before = run.options.before if run.engine == "mock" else []
-    with child([*before, *command], run.folder / "engine.log") as process:
+    with child(command, run.folder / "engine.log") as process:
         await_port(port, process, "/v1/models")
         yield port
 
@@ -220,33 +216,24 @@ def spooled_rows(folder: Path) -> list[dict[str, Any]]:
     return [row for each in records for row in rows_of(fields, wire.decode(each.content_type, each.value, fields))]
 
 
-@contextlib.contextmanager
-def stack(run: Run) -> Iterator[Stand]:
-    """Kafka, ClickHouse, the windows job and the sink of this run alone."""
-    with fresh_stand(run.folder, run.progress.say) as stand, pipeline(stand, run.progress):
-        yield stand
-
-
 def landed(run: Run, stand: Stand) -> Ours:
     """What the tables and the view say, once the view counts every request."""
     with contextlib.closing(Database(stand.config.reading)) as database:
-        deadline_s = time.monotonic() + LANDED_WITHIN_S
-        while (database.sql("SELECT sum(event_count) FROM request_windows").rows[0][0] or 0) < run.options.requests:
-            if time.monotonic() > deadline_s:
-                raise FleetpulseError(f"not all requests landed within {LANDED_WITHIN_S:.0f} s")
-            time.sleep(2)
-        return _landed(database)
-
-
-def _landed(database: Database) -> Ours:
-    bins = {"ttft_us": "ttft_us_bins", "itl_us": "itl_bins", "e2e_us": "e2e_us_bins"}
-    columns = [
-        f"fp_quantile({q}, sumMap({bins[name]})) AS {name}_{i}" for name in METRICS for i, q in enumerate(QUANTILES)
-    ]
-    (found,) = database.sql(f"SELECT {', '.join(columns)} FROM request_windows").records()
-    percentiles = {name: {q: found[f"{name}_{i}"] for i, q in enumerate(QUANTILES)} for name in METRICS}
-    wanted = "request_id, ttft_us, e2e_us, input_tokens, output_tokens, chunks, status, itl_bins"
-    return Ours(tuple(database.sql(f"SELECT {wanted} FROM llm_requests").records()), percentiles)
+        counted = "SELECT sum(event_count) FROM request_windows"
+        until(
+            lambda: (database.sql(counted).rows[0][0] or 0) >= run.options.requests,
+            LANDED_WITHIN_S,
+            lambda: f"not all requests landed within {LANDED_WITHIN_S:.0f} s",
+            every_s=2.0,
+        )
+        bins = {"ttft_us": "ttft_us_bins", "itl_us": "itl_bins", "e2e_us": "e2e_us_bins"}
+        columns = [
+            f"fp_quantile({q}, sumMap({bins[name]})) AS {name}_{i}" for name in METRICS for i, q in enumerate(QUANTILES)
+        ]
+        (found,) = database.sql(f"SELECT {', '.join(columns)} FROM request_windows").records()
+        percentiles = {name: {q: found[f"{name}_{i}"] for i, q in enumerate(QUANTILES)} for name in METRICS}
+        wanted = "request_id, ttft_us, e2e_us, input_tokens, output_tokens, chunks, status, itl_bins"
+        return Ours(tuple(database.sql(f"SELECT {wanted} FROM llm_requests").records()), percentiles)
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -259,7 +246,7 @@ def measure(run: Run) -> dict[str, Any]:
         rows = tuple(spooled_rows(run.folder / "spool"))
         ours = Ours(rows, percentiles_of_rows(rows))
     else:
-        with stack(run) as stand:
+        with fresh_stand(run.folder, run.progress.say) as stand, pipeline(stand, run.progress):
             with engine(run) as upstream, proxy(run, upstream, stand.data_dir) as port:
                 load(run, port)
             ours = landed(run, stand)

@@ -1,11 +1,13 @@
-"""CPU-seconds of whole processes (user and system, all threads, ended ones included), and pinning to one core."""
+"""Processes that are measured: CPU-seconds (user and system, all threads, ended ones included), memory, cores."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -25,6 +27,16 @@ def memory_bytes(pid: int) -> dict[str, int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     pairs = dict(line.split(":", 1) for line in lines if ":" in line)
     return {"resident_bytes": _kib(pairs["VmRSS"]), "resident_peak_bytes": _kib(pairs["VmHWM"])}
+
+
+def stop(process: subprocess.Popen[Any], within_s: float = 15.0) -> None:
+    """SIGTERM, and SIGKILL after a while."""
+    process.terminate()
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _kib(text: str) -> int:

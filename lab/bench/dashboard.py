@@ -22,15 +22,14 @@ from fleetpulse.commands.progress import Progress
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.services.processes import Command, Processes
 from lab.bench.dashboard_alerts import fill_alerts
-from lab.bench.dashboard_fill import draw, fill_requests
 from lab.bench.dashboard_fleet import GPUS_PER_HOST, Fleet
 from lab.bench.dashboard_queries import RANGES_MS, Examples, examples_of, ranges_of, tables_of, values_of
-from lab.bench.dashboard_raw import more_requests, raw
+from lab.bench.dashboard_raw import draw, fill_requests, more_requests, raw
 from lab.bench.dashboard_sums import sums
 from lab.bench.dashboard_windows import Span, windows
-from lab.bench.stand import Stand, filled_stand, free_port
+from lab.bench.stand import Stand, free_port, fresh_stand, until
+from runtime.clickhouse_clients import connect
 from runtime.clock import SystemClock
-from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
 from schemas.limits import HOUR_MS, MINUTE_MS
 from sinks.database import SinkDatabase
@@ -65,11 +64,11 @@ class Options:
 def measure(data_dir: Path | None, options: Options, progress: Progress) -> dict[str, Any]:
     """Fill, ask, load; percentiles in ms."""
     keep = options.keep or options.kept
-    with filled_stand(data_dir, progress.say, keep=keep, kept=options.kept) as stand:
+    with fresh_stand(data_dir, progress.say, folder="bench-filled", keep=keep, kept=options.kept) as stand:
         filling = _kept(stand, options) if options.kept else _filled(stand, options, progress)
         _merged(stand, progress)
         empty = _empty_tables(stand, options.hours * HOUR_MS)
-        with _reader(stand.config.reading) as client:
+        with contextlib.closing(connect(stand.config.reading)) as client:
             examples = examples_of(client, filling.span.to_ms)
             queries = _queries(client, filling.span, examples, options.times, progress) if options.ask else {}
         pages = _pages(stand, filling.span, examples, options.times, progress) if options.ask else None
@@ -103,11 +102,8 @@ def _filled(stand: Stand, options: Options, progress: Progress) -> Filling:
     now_ms = SystemClock().now_ms()
     to_ms = now_ms - now_ms % MINUTE_MS
     span = Span(to_ms - options.hours * HOUR_MS, to_ms)
-    database = SinkDatabase(stand.config.clickhouse)
-    try:
+    with contextlib.closing(SinkDatabase(stand.config.clickhouse)) as database:
         rows = _fill(database, Fleet(options.gpus // GPUS_PER_HOST, options.seed), span, progress)
-    finally:
-        database.close()
     note = {"gpus": options.gpus, "hours": options.hours, "seed": options.seed}
     note |= {"from_ms": span.from_ms, "to_ms": span.to_ms, "rows": rows}
     (stand.data_dir / NOTE).write_bytes(orjson.dumps(note))
@@ -124,14 +120,13 @@ def _fill(database: SinkDatabase, fleet: Fleet, span: Span, progress: Progress) 
 
 def _merged(stand: Stand, progress: Progress) -> None:
     """Wait until the server has put together what was inserted at once: no fleet sends hours of history in minutes."""
-    database = SinkDatabase(stand.config.clickhouse)
-    until_s = time.monotonic() + _MERGED_WITHIN_S
-    try:
-        with progress.task("waiting for merges"):
-            while database.rows("SELECT count() FROM system.merges") != [(0,)] and time.monotonic() < until_s:
-                time.sleep(1)
-    finally:
-        database.close()
+    merging = "SELECT count() FROM system.merges"
+    with (
+        contextlib.closing(SinkDatabase(stand.config.clickhouse)) as database,
+        progress.task("waiting for merges"),
+        contextlib.suppress(FleetpulseError),
+    ):
+        until(lambda: database.rows(merging) == [(0,)], _MERGED_WITHIN_S, str, every_s=1.0)
 
 
 def percentiles(took_ms: list[float]) -> dict[str, float | None]:
@@ -145,11 +140,8 @@ def _empty_tables(stand: Stand, history_ms: int) -> list[str]:
     """Tables that a query of the catalogue reads and that hold nothing: queries of them prove nothing."""
     every = map(catalogue.query, catalogue.names())
     read = {table for query in every for one in ranges_of(query, history_ms) for table in tables_of(query, one)}
-    database = SinkDatabase(stand.config.clickhouse)
-    try:
+    with contextlib.closing(SinkDatabase(stand.config.clickhouse)) as database:
         filled = database.rows("SELECT name FROM system.tables WHERE database = currentDatabase() AND total_rows > 0")
-    finally:
-        database.close()
     return sorted(read - {name for (name,) in filled})
 
 
@@ -160,14 +152,6 @@ def found_nothing(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
         name = key.partition("/")[0]
         rows[name] = rows.get(name, 0) + (one.get("rows") or 0)
     return [name for name, count in rows.items() if not count]
-
-
-@contextlib.contextmanager
-def _reader(login: ClickHouseConfig) -> Iterator[Any]:
-    from runtime.clickhouse_clients import connect
-
-    with contextlib.closing(connect(login)) as client:
-        yield client
 
 
 def _queries(client: Any, span: Span, examples: Examples, times: int, progress: Progress) -> dict[str, dict[str, Any]]:
@@ -197,6 +181,8 @@ def _pages(
     stand: Stand, span: Span, examples: Examples, times: int, progress: Progress
 ) -> Mapping[str, dict[str, float | None]] | None:
     """By path: how long a page takes to show its numbers; None without a browser."""
+    from fleetpulse.dashboard.registry import PAGES
+
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     try:
         from playwright.sync_api import sync_playwright
@@ -208,14 +194,8 @@ def _pages(
     with _served(stand) as address, sync_playwright() as playwright, progress.task("loading pages"):
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
         context = browser.new_context(viewport={"width": 1_280, "height": 900})
-        return {path: percentiles(_loads(context, address + path, span, times)) for path in _paths(examples)}
-
-
-def _paths(examples: Examples) -> list[str]:
-    """All pages of the menu, and those of one thing."""
-    from fleetpulse.dashboard.registry import PAGES
-
-    return [*(page.path for page in PAGES if page.in_menu), *examples.addresses()]
+        paths = (*(page.path for page in PAGES if page.in_menu), *examples.addresses())
+        return {path: percentiles(_loads(context, address + path, span, times)) for path in paths}
 
 
 @contextlib.contextmanager
@@ -227,14 +207,14 @@ def _served(stand: Stand) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     with Processes(stand.log_dir) as processes:
         processes.start(Command("dashboard", ("dashboard", "--port", str(port)), stand.environment))
-        until_s = time.monotonic() + _READY_WITHIN_S
-        while time.monotonic() < until_s:
+
+        def ready() -> bool:
             with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{address}/healthz", timeout=2).is_success:
-                    yield address
-                    return
-            time.sleep(0.2)
-        raise FleetpulseError(f"the dashboard did not start:\n{processes.tail('dashboard')}")
+                return httpx.get(f"{address}/healthz", timeout=2).is_success
+            return False
+
+        until(ready, _READY_WITHIN_S, lambda: f"the dashboard did not start:\n{processes.tail('dashboard')}")
+        yield address
 
 
 def _loads(context: Any, address: str, span: Span, times: int) -> list[float]:

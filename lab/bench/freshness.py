@@ -8,7 +8,8 @@ window held what it holds in the end is its freshness. Windows that the run cove
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,36 +65,34 @@ def measure(data_dir: Path | None, hosts: int, seconds: int, seed: int, progress
             seen, from_ms, to_ms = _observe(stand, processes, seconds, lambda done: on_progress(done, seconds))
         spent_s = cpu.cpu_s(stand.clickhouse_pid) - spent_s
     found = seen.delays_ms(from_ms, to_ms, DEFAULT_LIMITS.out_of_orderness_ms)
-    delays_s = np.array(sorted(found.values())) / 1_000
+    by_grouping: dict[str, list[int]] = {}
+    for (grouping, _), delay_ms in sorted(found.items()):
+        by_grouping.setdefault(grouping, []).append(delay_ms)
     return {
         "gpus": hosts * live.GPUS_PER_HOST,
         "seconds": seconds,
-        "windows": len(delays_s),
-        "p50_s": _at(delays_s, 0.5),
-        "p99_s": _at(delays_s, 0.99),
-        "max_s": _at(delays_s, 1.0),
+        **_summary(found.values(), p50_s=0.5, p99_s=0.99, max_s=1.0),
         "queried_every_s": QUERY_EVERY_S,
         "clickhouse_cpu_s": spent_s,
-        "by_grouping": {name: _summary(found, name) for name in sorted({key[0] for key in found})},
+        "by_grouping": {name: _summary(own, p50_s=0.5, max_s=1.0) for name, own in by_grouping.items()},
     }
 
 
-def _at(delays_s: Any, q: float) -> float | None:
-    return float(np.quantile(delays_s, q, method="higher")) if len(delays_s) else None
-
-
-def _summary(found: dict[Key, int], name: str) -> dict[str, float | None]:
-    own = np.array(sorted(delay for key, delay in found.items() if key[0] == name)) / 1_000
-    return {"windows": len(own), "p50_s": _at(own, 0.5), "max_s": _at(own, 1.0)}
+def _summary(delays_ms: Collection[int], **quantiles: float) -> dict[str, float | None]:
+    """How many windows, and quantiles of their delays in seconds; None without any."""
+    delays_s = np.array(list(delays_ms)) / 1_000
+    at = {name: float(np.quantile(delays_s, q, method="higher")) for name, q in quantiles.items() if len(delays_s)}
+    return {"windows": len(delays_s), **dict.fromkeys(quantiles), **at}
 
 
 def _observe(
     stand: Stand, processes: Processes, seconds: int, on_progress: Callable[[int], None]
 ) -> tuple[Seen, int, int]:
     """What was seen until the tail is over, and the time that the fleet covers wholly."""
-    clock, seen, database = SystemClock(), Seen(), Database(stand.config.reading)
+    clock, seen = SystemClock(), Seen()
     ended_s: float | None = None
-    try:
+    starts: list[int] = []
+    with closing(Database(stand.config.reading)) as database:
         while ended_s is None or time.monotonic() - ended_s < TAIL_S:
             begun_s = time.monotonic()
             for row in database.sql(_question(clock.now_ms() - _LOOK_BACK_MS)).rows:
@@ -104,11 +103,7 @@ def _observe(
             on_progress(int((max(starts) - min(starts)) / 1_000) if starts else 0)
             processes.tend()
             time.sleep(max(0.0, QUERY_EVERY_S - (time.monotonic() - begun_s)))
-    finally:
-        database.close()
-    starts = [key[1] for key in seen.steps]
-    first, last = min(starts), max(starts)
-    return seen, first + WINDOW_MS, last  # the first and the last window are only partly covered
+    return seen, min(starts) + WINDOW_MS, max(starts)  # the first and the last window are only partly covered
 
 
 def _question(from_ms: int) -> str:

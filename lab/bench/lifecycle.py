@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 import urllib.request
@@ -25,7 +26,7 @@ from typing import Any
 from fleetpulse.commands.progress import Progress
 from fleetpulse.services.processes import Command, Processes
 from lab.bench import live
-from lab.bench.stand import Stand, free_port, fresh_stand
+from lab.bench.stand import Stand, free_port, fresh_stand, until
 from schemas.errors import FleetpulseError
 
 MEASURED = {
@@ -93,74 +94,63 @@ def _started(stand: Stand, processes: Processes, shell: str) -> float:
 
 def _killed(stand: Stand, processes: Processes, name: str, *, tend: bool = True) -> float:
     """Seconds from kill -9 until every partition with load has been committed by a successor."""
-    before = asyncio.run(_committed(stand))
+    before = _committed(stand)
     pid = processes.pid(name)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     begun_s = time.monotonic()
-    before = {place: max(offset, before.get(place, 0)) for place, offset in asyncio.run(_committed(stand)).items()}
+    before = {place: max(offset, before.get(place, 0)) for place, offset in _committed(stand).items()}
     loaded = {place for place in before if place[0] in ("llm.requests", "gpu.samples")}
-    while True:
+
+    def taken_over() -> bool:
         if tend:
             processes.tend()
-        now = asyncio.run(_committed(stand))
-        if all(now[place] > before[place] for place in loaded):
-            return time.monotonic() - begun_s
-        if time.monotonic() - begun_s > _WITHIN_S:
-            raise FleetpulseError(f"nobody took over within {_WITHIN_S:.0f} s")
-        time.sleep(0.05)
+        now = _committed(stand)
+        return all(now[place] > before[place] for place in loaded)
+
+    until(taken_over, _WITHIN_S, lambda: f"no failover within {_WITHIN_S:.0f} s", every_s=0.05)
+    return time.monotonic() - begun_s
 
 
 def _until_committing(stand: Stand, processes: Processes) -> None:
-    before = asyncio.run(_committed(stand))
-    _until(lambda: sum(asyncio.run(_committed(stand)).values()) > sum(before.values()), processes, "worker-0")
+    before = sum(_committed(stand).values())
+    _until(lambda: sum(_committed(stand).values()) > before, processes, "worker-0")
 
 
 def _until_members(stand: Stand, wanted: int) -> None:
     """Wait until the group has settled with so many members; with 0: until it is empty."""
 
     async def members() -> int | None:
-        watcher = live.Watcher(stand.config)
-        await watcher.start()
-        try:
+        async with live.Watcher(stand.config) as watcher:
             return await watcher.members("windows")
-        finally:
-            await watcher.close()
 
-    end_s = time.monotonic() + _WITHIN_S
-    while asyncio.run(members()) != wanted:
-        if time.monotonic() > end_s:
-            raise FleetpulseError(f"the group did not come to {wanted} members in {_WITHIN_S:.0f} s")
-        time.sleep(0.2)
+    failure = f"the group did not come to {wanted} members in {_WITHIN_S:.0f} s"
+    until(lambda: asyncio.run(members()) == wanted, _WITHIN_S, lambda: failure)
 
 
-async def _committed(stand: Stand) -> dict[tuple[str, int], int]:
-    watcher = live.Watcher(stand.config)
-    await watcher.start()
-    try:
-        return await watcher.committed("windows")
-    finally:
-        await watcher.close()
+def _committed(stand: Stand) -> dict[tuple[str, int], int]:
+    async def committed() -> dict[tuple[str, int], int]:
+        async with live.Watcher(stand.config) as watcher:
+            return await watcher.committed("windows")
+
+    return asyncio.run(committed())
 
 
 def _until(holds: Callable[[], bool], processes: Processes, name: str) -> None:
-    end_s = time.monotonic() + _WITHIN_S
-    while not holds():
+    def ready() -> bool:
         if processes.exit_code(name) is not None:
             raise FleetpulseError(f"{name} ended:\n{processes.tail(name)}")
-        if time.monotonic() > end_s:
-            raise FleetpulseError(f"{name} did not get ready in {_WITHIN_S:.0f} s:\n{processes.tail(name)}")
-        time.sleep(0.02)
+        return holds()
+
+    failure = f"{name} did not get ready in {_WITHIN_S:.0f} s"
+    until(ready, _WITHIN_S, lambda: f"{failure}:\n{processes.tail(name)}", every_s=0.02)
 
 
 def _metric(port: int, name: str) -> float:
     """Sum over labels of one metric of a process's /metrics; 0 while it does not answer."""
     with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1.0) as answer:
         lines = answer.read().decode().splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if _is(line, name))
+        return sum(
+            float(line.rpartition(" ")[2]) for line in lines if re.match(rf"fleetpulse_{name}(_total)?[{{ ]", line)
+        )
     return 0.0
-
-
-def _is(line: str, name: str) -> bool:
-    found = line.partition("{")[0].partition(" ")[0]
-    return found.removeprefix("fleetpulse_").removesuffix("_total") == name

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -22,10 +22,10 @@ from fleetpulse.commands.progress import Progress
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Command, Processes
 from lab.bench import cpu
-from lab.bench.stand import Stand, all_partitions, fresh_stand
+from lab.bench.stand import Stand, fresh_stand, until
 from runtime.config import Config
 from runtime.kafka_clients import make_admin, make_consumer
-from schemas.contract.topics import SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.contract.topics import SOURCE_TOPICS, TOPICS, WINDOW_PARTIALS
 from schemas.errors import FleetpulseError
 
 GPUS_PER_HOST = 8
@@ -90,7 +90,8 @@ def _run(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress) 
             asyncio.run(_watch(stand, processes, run, on_progress))
         run.wall_s = time.monotonic() - begun_s
         run.cpu_s = {name: spent - before.get(name, 0.0) for name, spent in run.cpu_s.items()}
-        run.memory_bytes = _memory(stand, processes)
+        pids = _pids(stand, processes)
+        run.memory_bytes = {name: cpu.memory_bytes(pid)["resident_peak_bytes"] for name, pid in pids.items()}
         run.simulator_late_s = _finish_simulator(processes, run)
         with progress.task("settling the books"):
             settle_s = time.monotonic()
@@ -126,10 +127,6 @@ def cpu_s(stand: Stand, processes: Processes) -> dict[str, float]:
     return {name: cpu.cpu_s(pid) for name, pid in _pids(stand, processes).items()}
 
 
-def _memory(stand: Stand, processes: Processes) -> dict[str, int]:
-    return {name: cpu.memory_bytes(pid)["resident_peak_bytes"] for name, pid in _pids(stand, processes).items()}
-
-
 def _pids(stand: Stand, processes: Processes) -> dict[str, int]:
     pids = {name: processes.pid(name) for name in processes.names()}
     pids |= {"kafka": stand.kafka_pid, "clickhouse": stand.clickhouse_pid}
@@ -138,23 +135,27 @@ def _pids(stand: Stand, processes: Processes) -> dict[str, int]:
 
 def _finish_simulator(processes: Processes, run: Run) -> float:
     """Wait until the fleet has sent everything; seconds that it took longer than its own time."""
-    end_s = time.monotonic() + 4 * run.seconds
     begun_s = time.monotonic()
-    while processes.exit_code("simulate") is None:
-        if time.monotonic() > end_s:
-            raise FleetpulseError(f"the simulator does not end:\n{processes.tail('simulate')}")
-        time.sleep(0.1)
-    if processes.exit_code("simulate") != 0:
-        raise FleetpulseError(f"the simulator failed:\n{processes.tail('simulate')}")
+    until(
+        lambda: ended_well(processes, "simulate"),
+        4 * run.seconds,
+        lambda: f"the simulator does not end:\n{processes.tail('simulate')}",
+    )
     return time.monotonic() - begun_s
+
+
+def ended_well(processes: Processes, name: str) -> bool:
+    """Whether a process has ended. Raises ``FleetpulseError`` where it failed."""
+    code = processes.exit_code(name)
+    if code:
+        raise FleetpulseError(f"{name} failed:\n{processes.tail(name)}")
+    return code == 0
 
 
 async def _until_ready(config: Config, processes: Processes) -> None:
     """All readers are members of their groups; idle commits of the job show that it is live."""
-    watcher = Watcher(config)
-    await watcher.start()
     end_s = time.monotonic() + _READY_WITHIN_S
-    try:
+    async with Watcher(config) as watcher:
         while not await watcher.all_stable():
             for name in ("jobs", "sink"):
                 if processes.exit_code(name) is not None:
@@ -162,16 +163,12 @@ async def _until_ready(config: Config, processes: Processes) -> None:
             if time.monotonic() > end_s:
                 raise FleetpulseError(f"job and sink are not ready after {_READY_WITHIN_S:.0f} s")
             await asyncio.sleep(0.3)
-    finally:
-        await watcher.close()
 
 
 async def _watch(stand: Stand, processes: Processes, run: Run, on_progress: Any) -> None:
-    watcher = Watcher(stand.config)
-    await watcher.start()
     begun_s = time.monotonic()
     first_s: float | None = None
-    try:
+    async with Watcher(stand.config) as watcher:
         while True:
             at_s = time.monotonic()
             reading = await watcher.read(at_s - begun_s)
@@ -185,8 +182,6 @@ async def _watch(stand: Stand, processes: Processes, run: Run, on_progress: Any)
             if over or processes.exit_code("simulate") is not None:
                 return
             await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - at_s)))
-    finally:
-        await watcher.close()
 
 
 class Watcher:
@@ -201,33 +196,28 @@ class Watcher:
             "raw sink": (f"{deployment}-raw", sources),
             "sink": (f"{deployment}-sink", (WINDOW_PARTIALS,)),
         }
-        self._places = [TopicPartition(t, p) for t, count in all_partitions().items() for p in range(count)]
+        self._places = [TopicPartition(t.name, p) for t in TOPICS for p in range(t.partitions)]
         self._consumer: Any = None
         self._admin: Any = None
 
-    async def start(self) -> None:
-        """Connect."""
+    async def __aenter__(self) -> Self:
         self._consumer = make_consumer(self._kafka)
         self._admin = make_admin(self._kafka)
         await self._consumer.start()
         await self._admin.start()
         self._consumer.assign(self._places)
+        return self
 
-    async def close(self) -> None:
-        """Disconnect."""
+    async def __aexit__(self, *exc: object) -> None:
         await self._consumer.stop()
         await self._admin.close()
 
     async def all_stable(self) -> bool:
-        """Whether every reader's group has settled."""
-        for group, _ in self.readers.values():
-            try:
-                answer = (await self._admin.describe_consumer_groups([group]))[0]
-            except KafkaError:
-                return False
-            if answer.groups[0][2] != "Stable":
-                return False
-        return True
+        """Whether every reader's group has members and has settled."""
+        try:
+            return all([await self.members(reader) for reader in self.readers])
+        except KafkaError:
+            return False
 
     async def members(self, reader: str) -> int | None:
         """How many members a reader's group has, None while it has not settled."""

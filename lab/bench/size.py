@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,14 @@ from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.sql.database import Database
 from lab.bench import live
 from lab.bench.feed import end_offsets, fill, fresh_topics, messages, value_bytes
-from lab.bench.job_run import run_job
-from lab.bench.job_worker import WorkerOptions
-from lab.bench.stand import OUTPUTS, Stand, fresh_stand
+from lab.bench.job import run_job
+from lab.bench.stand import Stand, fresh_stand, until
 from lab.bench.workload import SERIES, Workload
 from runtime.clock import SystemClock
 from schemas.contract.headers import NATIVE
-from schemas.contract.topics import BY_NAME, SOURCE_TOPICS, state_topic
+from schemas.contract.topics import SOURCE_TOPICS, state_topic
 from schemas.errors import FleetpulseError
+from schemas.rows.tables import GROUPED, PARTIALS
 
 _SETTLE_S = 60.0
 _QUIET_S = 4.0
@@ -43,8 +45,7 @@ def _sizes(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress
     with live.pipeline(stand, progress) as processes:
         processes.start(live.fleet(stand, hosts, seconds, seed))
         with progress.task(f"{hosts * live.GPUS_PER_HOST:,} GPUs for {seconds} s"):
-            while processes.exit_code("simulate") is None:
-                time.sleep(0.2)
+            until(lambda: live.ended_well(processes, "simulate"), inf, str)
         with progress.task("settling"):
             books = reconcile(stand.config.kafka, stand.config.clickhouse, wait_s=_SETTLE_S)
             time.sleep(_QUIET_S)  # background merges end
@@ -55,19 +56,16 @@ def _sizes(stand: Stand, hosts: int, seconds: int, seed: int, progress: Progress
 
 def _report(stand: Stand, books: Report, hosts: int, seconds: int) -> dict[str, Any]:
     events = {topic.topic: topic.produced for topic in books.topics if topic.produced}
-    database = Database(stand.config.clickhouse)
-    try:
-        tables = _tables(database)
-        wire = _wire(database)
-    finally:
-        database.close()
+    with closing(Database(stand.config.clickhouse)) as database:
+        tables, wire = _tables(database), _wire(database)
     kafka = _kafka_bytes(stand.data_dir / "kafka" / "log")
+    sources = tuple(topic.name for topic in SOURCE_TOPICS)
     total = sum(events.values())
     return {
         "gpus": hosts * live.GPUS_PER_HOST,
         "seconds": seconds,
         "events": events,
-        "value_bytes_per_event": _value_bytes(stand),
+        "value_bytes_per_event": asyncio.run(value_bytes(stand.config.kafka, sources)),
         "kafka_bytes_per_event": {topic: kafka.get(topic, 0) / count for topic, count in events.items()},
         "kafka_derived_bytes_per_event": {
             name: size / total
@@ -83,12 +81,6 @@ def _report(stand: Stand, books: Report, hosts: int, seconds: int) -> dict[str, 
     }
 
 
-def _value_bytes(stand: Stand) -> dict[str, float]:
-    """Values before compression, per event, by source topic."""
-    sources = tuple(topic.name for topic in SOURCE_TOPICS)
-    return asyncio.run(value_bytes(stand.config.kafka, sources))
-
-
 def _tables(database: Database) -> list[tuple[str, int, int, int]]:
     question = (
         "SELECT table, sum(rows), sum(bytes_on_disk), sum(data_uncompressed_bytes) FROM system.parts"
@@ -99,8 +91,6 @@ def _tables(database: Database) -> list[tuple[str, int, int, int]]:
 
 def _wire(database: Database) -> dict[str, float]:
     """Partial rows per event, by grouping set: what the job's emission weighs."""
-    from schemas.rows.tables import GROUPED, PARTIALS
-
     found: dict[str, float] = {}
     for event in GROUPED:
         name = PARTIALS[event.topic].name
@@ -132,15 +122,5 @@ def _memory(stand: Stand, seed: int) -> dict[str, Any]:
     )
     fed = asyncio.run(fill(kafka, source, 100, lambda _done: None))
     ends = asyncio.run(end_offsets(kafka, {topic: 1}))
-    worker = WorkerOptions(
-        shell="bare",
-        core=0,
-        data_dir=str(stand.data_dir),
-        deployment=f"bench{time.time_ns()}",
-        workload=SERIES.name,
-        topics=[topic],
-        partitions={name: BY_NAME[name].partitions for name in OUTPUTS},
-        note=str(stand.log_dir / "memory-begun"),
-    )
-    run = run_job(stand.config, worker, ends, stand.log_dir / "job-memory.log", lambda _done, _all: None)
+    run = run_job(stand, "bare", 0, SERIES.name, [topic], ends, lambda _done, _all: None)
     return {"series": fed[topic].events, **run.memory, "start_bytes": run.start_memory_bytes}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,11 @@ from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
 from runtime.config import Config, load
 from runtime.local_stack import read_state
-from schemas.contract.topics import BY_NAME, TOPICS, state_topic
+from schemas.contract.topics import BY_NAME, state_topic
 from schemas.errors import FleetpulseError
 
 Say = Callable[[str], None]
 FOLDER = "bench"
-FRESH_FOLDER = "bench-fresh"
-FILLED_FOLDER = "bench-filled"
 OUTPUTS = ("window.partials", "books", "rejected")
 
 
@@ -61,39 +60,25 @@ def stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[St
 
 
 @contextlib.contextmanager
-def fresh_stand(data_dir: Path | None, say: Say, *, keep: bool = False) -> Iterator[Stand]:
-    """A stack that never ran before, with topics and tables: nothing in it but what is measured. Removed at the end."""
-    folder = load({"data_dir": data_dir}).data_dir / FRESH_FOLDER
-    stack.down(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        bring_up(folder, say)
-        yield _found(folder)
-    finally:
-        if not keep:
-            say("stopping Kafka and ClickHouse")
-            stack.down(folder)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def filled_stand(data_dir: Path | None, say: Say, *, keep: bool, kept: bool) -> Iterator[Stand]:
-    """A stack whose tables take long to fill, by itself. ``keep`` leaves its files (its servers stop), ``kept`` begins
-    with those left before; ``FleetpulseError`` where there are none. Else it is empty at the start and removed."""
-    folder = load({"data_dir": data_dir}).data_dir / FILLED_FOLDER
-    stack.down(folder)
-    if kept and not folder.exists():
-        raise FleetpulseError(f"nothing was kept in {folder}: fill it with --keep first")
+def fresh_stand(
+    data_dir: Path | None, say: Say, *, folder: str = "bench-fresh", keep: bool = False, kept: bool = False
+) -> Iterator[Stand]:
+    """A stack with topics and tables that never ran before, removed at the end. ``keep`` leaves its files (its servers
+    stop), ``kept`` begins with those left before; ``FleetpulseError`` where there are none."""
+    own = load({"data_dir": data_dir}).data_dir / folder
+    stack.down(own)
+    if kept and not own.exists():
+        raise FleetpulseError(f"nothing was kept in {own}: fill it with --keep first")
     if not kept:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
     try:
-        bring_up(folder, say)
-        yield _found(folder)
+        bring_up(own, say)
+        yield _found(own)
     finally:
         say("stopping Kafka and ClickHouse")
-        stack.down(folder)
+        stack.down(own)
         if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def _found(folder: Path) -> Stand:
@@ -103,6 +88,15 @@ def _found(folder: Path) -> Stand:
     config = load({"data_dir": folder})
     clickhouse, kafka = state.processes[stack.CLICKHOUSE], state.processes[stack.KAFKA]
     return Stand(config, folder, clickhouse.pid, kafka.pid)
+
+
+def until(holds: Callable[[], object], within_s: float, failure: Callable[[], str], every_s: float = 0.2) -> None:
+    """Wait until it holds, and raise FleetpulseError with ``failure`` where that takes too long."""
+    end_s = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > end_s:
+            raise FleetpulseError(failure())
+        time.sleep(every_s)
 
 
 def free_port() -> int:
@@ -116,8 +110,3 @@ def partitions_of(sources: tuple[str, ...]) -> dict[str, int]:
     """Partitions of everything that the windows job of these source topics reads and writes."""
     names = [*sources, *(state_topic("windows", source) for source in sources), *OUTPUTS]
     return {name: BY_NAME[name].partitions for name in names}
-
-
-def all_partitions() -> dict[str, int]:
-    """Partitions of all topics of the contract."""
-    return {topic.name: topic.partitions for topic in TOPICS}

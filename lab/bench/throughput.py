@@ -8,24 +8,27 @@ the last one; the broker has the others. CPU-seconds count all threads, user and
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import orjson
+
 from fleetpulse.commands.progress import Progress
 from lab.bench import compare, cpu, peer
-from lab.bench.calibration import Calibration, calibrate, sample
 from lab.bench.feed import FORMATS, Fed, end_offsets, fill, fresh_topics, messages
-from lab.bench.job_run import JobRun, read_partials, run_job
-from lab.bench.job_worker import WorkerOptions
-from lab.bench.peer_run import Peer, PeerRun
-from lab.bench.stand import OUTPUTS, Stand, partitions_of
+from lab.bench.job import JobRun, read_partials, run_job
+from lab.bench.peer import Peer, PeerRun
+from lab.bench.stand import Stand, partitions_of
 from lab.bench.workload import PROFILES, Profile, Workload
 from runtime.clock import SystemClock
+from schemas.codec import wire
+from schemas.contract.headers import JSON_COLUMNS
 from schemas.contract.topics import BY_NAME
+from schemas.events.event_types import BY_TOPIC
 
 BLOCK_ROWS = (65_536, 262_144)
 """Block sizes that the engine is tried with; its best counts."""
@@ -70,8 +73,7 @@ def measure(stand: Stand, options: Options, progress: Progress) -> dict[str, Any
     fed = _fill(stand, profile, options, now_ms, progress)
     measured = Measured(fed, [], {}, {shell: [] for shell in options.shells}, [])
     ends = asyncio.run(end_offsets(stand.config.kafka, {t: BY_NAME[t].partitions for t in profile.topics}))
-    with_peer = options.against == "clickhouse"
-    engine = Peer(stand.config, stand.clickhouse_pid, profile.topics) if with_peer else None
+    engine = Peer(stand.config, stand.clickhouse_pid, profile.topics) if options.against else None
     try:
         for turn in range(options.times):
             measured.calibrations.append(calibrate(texts, events, cpu.job_core()))
@@ -79,7 +81,9 @@ def measure(stand: Stand, options: Options, progress: Progress) -> dict[str, Any
                 _run_peers(engine, measured, options, ends, progress, first=turn == 0)
             for shell in options.shells:
                 with progress.task(f"windows job, {shell} shell, run {turn + 1}") as on_progress:
-                    job = _run_job(stand, options, profile, shell, ends, on_progress)
+                    job = run_job(
+                        stand, shell, cpu.job_core(), profile.name, profile.topics, ends, on_progress, options.cprofile
+                    )
                 measured.jobs[shell].append(job)
         if engine is not None:
             with progress.task("comparing the results of both sides"):
@@ -113,23 +117,6 @@ def _run_peers(
             with progress.task(f"ClickHouse's Kafka engine, {work} work, blocks of {block_rows:,}") as on_progress:
                 run = engine.run(chosen, ends, core=cpu.job_core(), on_progress=on_progress)
             measured.peers.setdefault(work, []).append(run)
-
-
-def _run_job(
-    stand: Stand, options: Options, profile: Profile, shell: str, ends: Any, on_progress: Callable[[int, int], None]
-) -> JobRun:
-    worker = WorkerOptions(
-        shell=shell,
-        core=cpu.job_core(),
-        data_dir=str(stand.data_dir),
-        deployment=f"bench{time.time_ns()}",
-        workload=profile.name,
-        topics=list(profile.topics),
-        partitions={name: BY_NAME[name].partitions for name in OUTPUTS},
-        note=str(stand.log_dir / "job-begun"),
-        profile=None if options.cprofile is None else str(options.cprofile),
-    )
-    return run_job(stand.config, worker, ends, stand.log_dir / f"job-{shell}.log", on_progress)
 
 
 def _compare(
@@ -176,3 +163,48 @@ def _best(runs: list[PeerRun]) -> float:
     for run in runs:
         by_size.setdefault(run.options.block_rows, []).append(run.cpu_s)
     return min(median(costs) for costs in by_size.values())
+
+
+_EVENTS_MIN = 60_000
+_TIMES = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Events, records and bytes looped over, and the median CPU time per event."""
+
+    events: int
+    records: int
+    json_bytes: int
+    us_per_event: float
+
+
+def sample(workload: Workload, from_ms: int) -> tuple[list[bytes], int]:
+    """Records of the workload as columnar JSON, whole seconds of it, and how many events they hold."""
+    texts: list[bytes] = []
+    events = 0
+    for step in workload.steps(from_ms, workload.profile.seconds):
+        for emission in step:
+            texts.append(wire.encode(JSON_COLUMNS, BY_TOPIC[emission.topic].fields, emission.block))
+            events += emission.block.rows
+        if events >= _EVENTS_MIN:
+            break
+    return texts, events
+
+
+def calibrate(texts: list[bytes], events: int, core: int) -> Calibration:
+    """Loop over the records on one core, several times."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        taken_s = [_loop(texts) for _ in range(_TIMES)]
+    finally:
+        os.sched_setaffinity(0, before)
+    return Calibration(events, len(texts), sum(map(len, texts)), 1e6 * median(taken_s) / events)
+
+
+def _loop(texts: list[bytes]) -> float:
+    begun_s = time.thread_time()
+    for text in texts:
+        orjson.loads(text)
+    return time.thread_time() - begun_s

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from fleetpulse.services.processes import Processes
 from fleetpulse.sql.database import Database
 from lab.bench import cpu, live, peer
 from lab.bench.feed import Message, end_offsets, fill, fresh_topics, messages, until_committed
-from lab.bench.peer_run import Peer
+from lab.bench.peer import Peer
 from lab.bench.stand import Stand
 from lab.bench.workload import PROFILES, Profile, Workload
 from runtime.clock import SystemClock
@@ -58,11 +58,14 @@ def measure(
     """Both sides once, ours first; ``stand`` must be fresh."""
     profile = PROFILES[profile_name]
     span_s = seconds or profile.seconds
+    now_ms, events = SystemClock().now_ms(), span_s * profile.events_per_s
+    partitions = {topic: BY_NAME[topic].partitions for topic in profile.topics}
     with progress.task("making the events"):
-        filling = _Filling.of(stand, profile, span_s, records_per_batch, seed, SystemClock().now_ms())
+        from_ms = now_ms // 1_000 * 1_000 - span_s * 1_000
+        made = list(messages(Workload(profile, seed), from_ms, span_s, NATIVE, partitions, f"{now_ms}"))
+    filling = _Filling(stand, profile, partitions, records_per_batch, events, made)
     ours = _ours(stand, filling, progress)
     theirs = {work: _theirs(stand, filling, work, progress) for work in ("lean", "same")}
-    events = span_s * profile.events_per_s
     for side in (ours, *theirs.values()):
         _check(side, profile, events)
     return {
@@ -82,23 +85,10 @@ class _Filling:
 
     stand: Stand
     profile: Profile
+    partitions: dict[str, int]
     records_per_batch: int
     events: int
     made: Sequence[Message]
-
-    @classmethod
-    def of(
-        cls, stand: Stand, profile: Profile, seconds: int, records_per_batch: int, seed: int, now_ms: int
-    ) -> _Filling:
-        """The records of the ``seconds`` up to now."""
-        from_ms = now_ms // 1_000 * 1_000 - seconds * 1_000
-        partitions = {topic: BY_NAME[topic].partitions for topic in profile.topics}
-        made = list(messages(Workload(profile, seed), from_ms, seconds, NATIVE, partitions, f"{now_ms}"))
-        return cls(stand, profile, records_per_batch, seconds * profile.events_per_s, made)
-
-    @property
-    def partitions(self) -> dict[str, int]:
-        return {topic: BY_NAME[topic].partitions for topic in self.profile.topics}
 
     def write(self, progress: Progress, text: str) -> dict[tuple[str, int], int]:
         """Write all events; the end of every partition."""
@@ -157,29 +147,23 @@ def _until_landed(stand: Stand, processes: Processes, ends: dict[tuple[str, int]
 
 
 def _until_merged(stand: Stand) -> None:
-    database = Database(stand.config.clickhouse)
-    try:
-        quiet = 0
+    quiet = 0
+    with closing(Database(stand.config.clickhouse)) as database:
         while quiet < 2:
             quiet = 0 if int(database.sql("SELECT count() FROM system.merges").rows[0][0]) else quiet + 1
             time.sleep(0.5)
-    finally:
-        database.close()
 
 
 def _landed(stand: Stand, profile: Profile) -> dict[str, int]:
-    database = Database(stand.config.clickhouse)
-    try:
-        found: dict[str, int] = {}
+    found: dict[str, int] = {}
+    with closing(Database(stand.config.clickhouse)) as database:
         for topic in profile.topics:
             raw = raw_table(BY_TOPIC[topic]).name
             found[f"{topic} raw"] = int(database.sql(f"SELECT count() FROM {raw} FINAL").rows[0][0])
             for grouping in sets_of(topic):
                 question = f"SELECT sum(event_count) FROM {PARTIALS[topic].name} FINAL WHERE grouping = {{name:String}}"
                 found[grouping.name] = int(database.sql(question, {"name": grouping.name}).rows[0][0] or 0)
-        return found
-    finally:
-        database.close()
+    return found
 
 
 def _theirs(stand: Stand, filling: _Filling, work: str, progress: Progress) -> Side:

@@ -65,6 +65,6 @@ def audit_simulated(
 
     Example: [bold]fleetpulse audit simulated --hours 24 --json[/bold]
     """
-    from lab.audit.run import simulated
+    from lab.audit.simulated import simulated
 
     return audited(simulated(seed, hours, prices, data_dir, html))

@@ -37,7 +37,7 @@ def replay(
 
     Example: [bold]fleetpulse replay AzureLLMInferenceTrace_conv.csv --format azure --speed 60[/bold]
     """
-    from lab.simulator.replay_service import run_replay
+    from lab.simulator.service import run_replay
 
     run_replay(file, format.value, speed, model, spool)
 

@@ -14,9 +14,7 @@ import numpy as np
 
 from fleetpulse.backtest.alerting import Stage, Transition, alerts_of
 from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
-from lab.evaluate.jobs import budget_stage, finals_stage, forward_stage
-from lab.evaluate.log import Log
-from lab.evaluate.pipeline import ONE_EACH, Spent, Windows
+from lab.evaluate.pipeline import ONE_EACH, Log, Spent, Windows
 from lab.evaluate.scenario import BEGIN_MS, STEP_MS, Scenario, Trouble, daily_load, plan_of
 from lab.evaluate.table import OVERRUN
 from lab.simulator.faults import Fault
@@ -27,12 +25,16 @@ from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.costs import COSTS
+from stream_jobs.alerts.evidence import Evidence
+from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.model import PPM, Budget, Budgets, Level
 from stream_jobs.costs.minute_buffer import BufferLimits
 from stream_jobs.costs.pricing import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.finals.spend import SpendStep
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.prices.load import load as load_prices
+from stream_jobs.rules.model import RuleSet
 
 USUAL_USD = {"acme": 653, "globex": 391, "initech": 261, "umbrella": 131, "hooli": 131}
 """What a tenant spends on a day without trouble: of seed 1, rounded. Budgets are a tenth above it."""
@@ -127,8 +129,8 @@ class Money:
 
 def money_path(case: Scenario, given: Budgets, truth: Truth, spent: Spent) -> Iterator[Transition]:
     """From the fleet to alerts of budgets."""
-    windows = Windows(finals_stage(ONE_EACH), forward_stage(), spent, Money(truth).take)
-    alerts = budget_stage(given)
+    windows = Windows(spent, Money(truth).take)
+    alerts = Stage(AlertStep(1, RuleSet(()), FleetDetector, Evidence, budgets=given))
     for step in case.fleet().steps(case.begin_ms, case.end_ms, STEP_MS):
         yield from alerts_of(alerts, windows.take(step))
         spent.on("alerts")

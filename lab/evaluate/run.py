@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from fleetpulse.backtest.alerting import Transition, alert_stage, alerts_of
-from lab.evaluate.healthy import HEALTHY
-from lab.evaluate.jobs import finals_stage, forward_stage
 from lab.evaluate.overruns import budgets, overrun, run_overrun
-from lab.evaluate.pipeline import ONE_EACH, Spent, Windows
-from lab.evaluate.scenario import STEP_MS, Scenario, scenario
+from lab.evaluate.pipeline import Spent, Windows
+from lab.evaluate.scenario import HEALTHY, STEP_MS, Scenario, scenario
 from lab.evaluate.score import Score, score
 from lab.evaluate.shared_out import shared_out
 from lab.evaluate.shortcut import Shortcut
@@ -52,7 +50,7 @@ class Ran:
 
 def records_of(case: Scenario, spent: Spent, step_ms: int = STEP_MS) -> Iterator[list[Record]]:
     """What the fleet of a scenario makes stand in ``window.finals``, step by step."""
-    windows = Windows(finals_stage(ONE_EACH), forward_stage(), spent)
+    windows = Windows(spent)
     for step in case.fleet().steps(case.begin_ms, case.end_ms, step_ms):
         yield windows.take(step)
 

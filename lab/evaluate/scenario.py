@@ -7,7 +7,7 @@ without an engine. Each model has a second engine on another host, but for one: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +16,9 @@ from lab.evaluate.table import CASES, REST_S, WARM_UP_S, Case
 from lab.simulator.entities import next_version
 from lab.simulator.faults import Fault
 from lab.simulator.fleet import Fleet
-from lab.simulator.load import Load, PoissonLoad, Share
+from lab.simulator.load import Load, PoissonLoad, Share, TraceLoad
 from lab.simulator.plan import DEFAULT_TENANTS, EnginePlan, FleetPlan, HostPlan
+from lab.simulator.service import trace_of
 from schemas.errors import ConfigError
 
 BEGIN_MS = 1_790_035_200_000
@@ -180,3 +181,34 @@ def _touched(field: str, place: str, uuids: dict[str, str]) -> set[tuple[str, st
     if field == "host":
         found |= {("gpu_uuid", uuid) for gpu, uuid in uuids.items() if gpu.startswith(f"{place}:")}
     return found
+
+
+AZURE_HOURS = 6.0
+"""The recorded hour six times over."""
+THOUSAND_COPIES = 3
+"""Of the fleet: some thousand series."""
+
+
+def azure(seed: int, hours: float = AZURE_HOURS) -> Scenario:
+    """The code and the conversation trace of 2023 at their own speed, again and again: coding and chat models."""
+    shares = {
+        "code": (Share(CODE, 0.7), Share(CODER, 0.3)),
+        "conversation": (Share(CHAT, 0.7), Share(BIG, 0.3)),
+    }
+    load = TraceLoad({name: trace_of(name) for name in shares}, shares)
+    return _quiet(seed, hours, load)
+
+
+def thousand(seed: int, hours: float = 24.0) -> Scenario:
+    """A day of a fleet three times as large: about a thousand series."""
+    quiet = _quiet(seed, hours, PoissonLoad(REQUESTS_PER_S * THOUSAND_COPIES, SHARES, season=0.4))
+    hosts, engines = fleet_of(THOUSAND_COPIES)
+    return replace(quiet, plan=replace(quiet.plan, hosts=hosts, engines=engines))
+
+
+def _quiet(seed: int, hours: float, load: PoissonLoad | TraceLoad) -> Scenario:
+    return Scenario(seed, BEGIN_MS, BEGIN_MS + round(hours * 3_600_000), plan_of(load), ())
+
+
+HEALTHY: dict[str, Callable[..., Scenario]] = {"azure": azure, "thousand": thousand}
+"""By name, from a seed and, unless it is to be as long as usual, hours."""

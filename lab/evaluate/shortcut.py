@@ -10,11 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fleetpulse.backtest.alerting import Transition
-from lab.evaluate.batches import records_of
-from lab.evaluate.log import Log
-from lab.evaluate.pipeline import ONE_EACH, Spent
+from lab.evaluate.pipeline import ONE_EACH, Arrivals, Log, Spent
 from lab.simulator.fleet import Step
-from lab.simulator.wide import Wide
 from schemas.codec import native
 from schemas.codec.block import Block, Numbers
 from schemas.codec.build import rows_of
@@ -23,7 +20,6 @@ from schemas.contract.alerts import Alert
 from schemas.contract.record import Record
 from schemas.events.event_types import BY_TOPIC
 from schemas.limits import DEFAULT_LIMITS, WINDOW_MS
-from schemas.rows.finals import PASSED_ON_TOPICS
 from schemas.rows.tables import GROUPED, PARTIALS
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.life import Life
@@ -42,15 +38,13 @@ class Shortcut:
 
     def __init__(self, rules: Path | None, spent: Spent) -> None:
         ruleset = load_set(rules)
-        self._log = Log()
         self._windows = WindowsStep(DEFAULT_LIMITS, ONE_EACH)
         self._states: dict[str, State] = {topic: self._windows.new(topic, 0) for topic in TOPICS}
         self._detector = FleetDetector(ruleset.rules)
         self._evidence = Evidence(ruleset.rules)
         self._life = Life(ruleset, self._evidence.of)
         self._spent = spent
-        self._waiting: dict[str, list[Wide]] = {topic: [] for topic in BY_TOPIC}
-        self._arrived: dict[str, list[Record]] = {topic: [] for topic in BY_TOPIC}
+        self._arrivals = Arrivals(Log())
         self._rows: dict[str, list[Block]] = {topic: [] for topic in TOPICS}
         self._next_ms: int | None = None
 
@@ -59,11 +53,9 @@ class Shortcut:
         self._spent.on("fleet")
         if self._next_ms is None:
             self._next_ms = step.from_ms - step.from_ms % WINDOW_MS
-        for wide in step.wides:
-            self._waiting[wide.topic].append(wide)
-        for topic in PASSED_ON_TOPICS:
-            if self._waiting[topic]:
-                yield from (Transition(step.from_ms, alert) for alert in self._pass_on(topic, step.from_ms))
+        self._arrivals.add(step.wides)
+        for topic, records in self._arrivals.passed_on(step.from_ms):
+            yield from (Transition(step.from_ms, alert) for alert in self._events(topic, records))
         if self._next_ms + WINDOW_MS + DEFAULT_LIMITS.out_of_orderness_ms <= step.to_ms:
             for topic in TOPICS:
                 self._fold(topic, step.to_ms)
@@ -74,20 +66,13 @@ class Shortcut:
             yield from (Transition(step.to_ms, alert) for alert in closed)
         self._spent.on("alerts")
 
-    def _pass_on(self, topic: str, now_ms: int) -> list[Alert]:
-        records, fields = self._records(topic, now_ms), BY_TOPIC[topic].fields
-        self._arrived[topic] += records
+    def _events(self, topic: str, records: Sequence[Record]) -> list[Alert]:
+        fields = BY_TOPIC[topic].fields
         rows = [row for record in records for row in rows_of(fields, native.decode(record.value or b"", fields))]
         return self._life.gpu_events(rows) if topic == "gpu.events" else self._life.engine_events(rows)
 
-    def _records(self, topic: str, now_ms: int) -> list[Record]:
-        waiting, self._waiting[topic] = self._waiting[topic], []
-        pairs = records_of(topic, waiting) if waiting else ()
-        return [self._log.append(topic, 0, value, headers, now_ms) for value, headers in pairs]
-
     def _fold(self, topic: str, now_ms: int) -> None:
-        arrived, self._arrived[topic] = self._arrived[topic], []
-        records = [*arrived, *self._records(topic, now_ms)]
+        records = self._arrivals.records(topic, now_ms)
         if not records:
             return
         changes, state = self._windows.changes(), self._states[topic]

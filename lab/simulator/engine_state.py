@@ -16,126 +16,45 @@ BINS = BIN_MAX + 2
 
 PREFILLING, PREFILLED, DECODING = 1, 2, 3
 
-(
-    STOP,
-    LENGTH,
-    TOOL_CALLS,
-    ABORTED,
-    SERVER,
-    CLIENT,
-    OOM,
-    ENGINE_LOST,
-    TIMEOUT,
-    OVERLOAD,
-    NO_ENGINE,
-) = range(11)
+STOP, LENGTH, TOOL_CALLS, ABORTED, SERVER, CLIENT, OOM, ENGINE_LOST, TIMEOUT, OVERLOAD, NO_ENGINE = range(11)
 """How a request ends; the first six are decided at its arrival, the others by what happens to it."""
 
-REQUEST = np.dtype(
-    [
-        ("number", "<i8"),
-        ("arrived_us", "<i8"),
-        ("deadline_us", "<i8"),
-        ("scheduled_us", "<i8"),
-        ("first_us", "<i8"),
-        ("last_us", "<i8"),
-        ("segment_step", "<i8"),
-        ("finish_step", "<i8"),
-        ("order", "<i8"),
-        ("input_tokens", "<i4"),
-        ("cached_tokens", "<i4"),
-        ("target_tokens", "<i4"),
-        ("made_tokens", "<i4"),
-        ("resumed_tokens", "<i4"),
-        ("prefill_left", "<i4"),
-        ("saved", "<i4"),
-        ("tenant", "<i2"),
-        ("fate", "<i2"),
-        ("cold", "<i2"),
-        ("state", "<i2"),
-    ]
+
+def _record(**names: str) -> np.dtype[np.void]:
+    """A record with fields of these types: ``_record(i8="at_us", i4="tokens")``."""
+    return np.dtype([(name, f"<{kind}") for kind, some in names.items() for name in some.split()])
+
+
+REQUEST = _record(
+    i8="number arrived_us deadline_us scheduled_us first_us last_us segment_step finish_step order",
+    i4="input_tokens cached_tokens target_tokens made_tokens resumed_tokens prefill_left saved",
+    i2="tenant fate cold state",
 )
 """A request on its way. Times that have not come are -1. ``made_tokens`` counts up to ``segment_step``;
 ``resumed_tokens`` were made before the last (re-)admission; ``saved`` is the row of its gaps before a preemption."""
 
-FINISHED = np.dtype(
-    [
-        ("number", "<i8"),
-        ("arrived_us", "<i8"),
-        ("scheduled_us", "<i8"),
-        ("first_us", "<i8"),
-        ("last_us", "<i8"),
-        ("end_us", "<i8"),
-        ("gap_end", "<i8"),
-        ("input_tokens", "<i4"),
-        ("cached_tokens", "<i4"),
-        ("made_tokens", "<i4"),
-        ("engine", "<i4"),
-        ("target_tokens", "<i4"),
-        ("tenant", "<i2"),
-        ("fate", "<i2"),
-        ("cold", "<i4"),
-    ]
+FINISHED = _record(
+    i8="number arrived_us scheduled_us first_us last_us end_us gap_end",
+    i4="input_tokens cached_tokens made_tokens engine target_tokens cold",
+    i2="tenant fate",
 )
 
-ENGINE = np.dtype(
-    [
-        # what it is
-        ("batch_max", "<i4"),
-        ("queue_max", "<i4"),
-        ("chunk_tokens", "<i4"),
-        ("cache_tokens_max", "<i8"),
-        ("load_us", "<i8"),
-        ("overhead_us", "<f8"),
-        ("weights_us", "<f8"),
-        ("cache_us_per_token", "<f8"),
-        ("prefill_us_per_token", "<f8"),
-        # knobs
-        ("slowdown", "<f8"),
-        ("cache_limit", "<i8"),
-        ("lost", "<i8"),
-        ("loaded_us", "<i8"),
-        # state
-        ("now_us", "<i8"),
-        ("step_begin_us", "<i8"),
-        ("step_end_us", "<i8"),
-        ("step", "<i8"),
-        ("order", "<i8"),
-        ("random", "<u8"),
-        ("active", "<i8"),
-        ("decoding", "<i8"),
-        ("prefilled", "<i8"),
-        ("queue_head", "<i8"),
-        ("queued", "<i8"),
-        ("cache_tokens", "<i8"),
-        ("next_finish", "<i8"),
-        ("next_deadline_us", "<i8"),
-        ("step_prefill_share", "<f8"),
-        ("step_memory_share", "<f8"),
-        ("step_tokens_per_us", "<f8"),
-        # what happened since the last sample
-        ("busy_us", "<i8"),
-        ("prefill_us", "<f8"),
-        ("memory_us", "<f8"),
-        ("moved_tokens", "<f8"),
-        ("preemptions", "<i8"),
-        ("prompt_tokens", "<i8"),
-        ("hit_tokens", "<i8"),
-        ("made_tokens", "<i8"),
-        ("finished", "<i8"),
-    ]
+_COUNTED = "busy_us preemptions prompt_tokens hit_tokens made_tokens finished"
+_MEASURED = "prefill_us memory_us moved_tokens"
+SINCE_LAST_SAMPLE = (*_COUNTED.split(), *_MEASURED.split())
+_ABLE_I8, _KNOBS_I8 = "cache_tokens_max load_us", "cache_limit lost loaded_us"
+_STATE_I8 = (
+    "now_us step_begin_us step_end_us step order active decoding prefilled queue_head queued cache_tokens"
+    " next_finish next_deadline_us"
 )
-SINCE_LAST_SAMPLE = (
-    "busy_us",
-    "prefill_us",
-    "memory_us",
-    "moved_tokens",
-    "preemptions",
-    "prompt_tokens",
-    "hit_tokens",
-    "made_tokens",
-    "finished",
+ENGINE = _record(
+    i4="batch_max queue_max chunk_tokens",
+    i8=f"{_ABLE_I8} {_KNOBS_I8} {_STATE_I8} {_COUNTED}",
+    u8="random",
+    f8="overhead_us weights_us cache_us_per_token prefill_us_per_token slowdown"
+    f" step_prefill_share step_memory_share step_tokens_per_us {_MEASURED}",
 )
+"""What an engine is able to do, the knobs of faults, its state, and what happened since the last sample."""
 
 
 class EngineState(NamedTuple):

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lab.simulator.gpus import Gpus
+from lab.simulator.gpus import Gpus, groups_of
 from lab.simulator.plan import EnginePlan, FleetPlan, HostPlan
 from lab.simulator.requests import RequestLabels
-from lab.simulator.sharing import groups_of
 from lab.simulator.wide import EntityLabel, entity_label
 
 Rows = Sequence[dict[str, str | None]]

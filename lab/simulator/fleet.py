@@ -7,8 +7,8 @@ seed, all time from the caller; the same plan, seed, start and step length give 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +19,14 @@ from lab.simulator.arrivals import Router, overrun, requests_of, surge
 from lab.simulator.engine_state import BINS, ENGINE, SINCE_LAST_SAMPLE, Output, new_output, new_state
 from lab.simulator.entities import Directories, Directory, Workloads
 from lab.simulator.faults import Fault
-from lab.simulator.gpu_events import EccStorms, gpu_event_wide
 from lab.simulator.gpus import GpuMeters, gpus_of
-from lab.simulator.knobs import Knobs, Positions
+from lab.simulator.knobs import Floats, Knobs, Positions
 from lab.simulator.load import Arrivals
-from lab.simulator.plan import FleetPlan, engine_rates
-from lab.simulator.rates import STEP_OVERHEAD_US
+from lab.simulator.plan import STEP_OVERHEAD_US, FleetPlan, engine_rates
 from lab.simulator.requests import request_wide
-from lab.simulator.samples import Reading, engine_wide, gpu_wide, host_wide, process_wide
-from lab.simulator.wide import Wide
-from lab.simulator.wires import Wires
+from lab.simulator.samples import EccStorms, Reading, engine_wide, gpu_event_wide, gpu_wide, host_wide, process_wide
+from lab.simulator.wide import Wide, select
+from schemas.codec.block import Numbers
 from schemas.errors import ConfigError
 
 STEP_MS = 1_000
@@ -228,3 +226,44 @@ def _speed(engines: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     step_us = engines["overhead_us"] + engines["weights_us"] + context * engines["cache_us_per_token"]
     busy_us = TYPICAL_PROMPT * engines["prefill_us_per_token"] + TYPICAL_REPLY * step_us / TYPICAL_BATCH
     return np.asarray(1e6 / busy_us)
+
+
+class Wires:
+    """The way out of every host: one that is down sends nothing, one whose clock is off writes that clock's times, one
+    that is cut off keeps all (``_held``, in order) and hands it over, with its own times, in the first step after."""
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts = hosts
+        self._held: dict[int, list[Wide]] = {}
+
+    def pass_on(self, wides: Sequence[Wide], knobs: dict[str, Floats]) -> list[Wide]:
+        """The batches that get out in this step: those kept before, then those of now. ``knobs`` by host."""
+        down, cut, skew_s = knobs["down"] > 0, knobs["cut"] > 0, knobs["skew_s"]
+        if not (down.any() or cut.any() or skew_s.any() or self._held):
+            return list(wides)
+        released = [held for host in sorted(self._held) if not cut[host] for held in self._held.pop(host)]
+        for wide in wides:
+            host = _host_of(wide)
+            skewed = _skewed(wide, skew_s[host])
+            self._hold(skewed, host, cut & ~down)
+            released.append(select(skewed, ~(down | cut)[host]))
+        return [wide for wide in released if wide.rows]
+
+    def _hold(self, wide: Wide, host: npt.NDArray[np.int64], cut: npt.NDArray[np.bool_]) -> None:
+        for index in np.flatnonzero(cut).tolist():
+            mine = host == index
+            if mine.any():
+                self._held.setdefault(index, []).append(select(wide, mine))
+
+
+def _host_of(wide: Wide) -> npt.NDArray[np.int64]:
+    return np.repeat(np.arange(len(wide.ends)), np.diff(wide.ends, prepend=0))
+
+
+def _skewed(wide: Wide, seconds: Floats) -> Wide:
+    if not seconds.any():
+        return wide
+    at_ms = wide.columns["at_ms"]
+    assert isinstance(at_ms, Numbers)
+    moved = Numbers(np.maximum(at_ms.values + np.rint(seconds * 1_000.0).astype(np.int64), 0))
+    return replace(wide, columns={**wide.columns, "at_ms": moved})

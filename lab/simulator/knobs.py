@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from lab.simulator.faults import KINDS, Fault, Scope
 from lab.simulator.gpus import Gpus
-from lab.simulator.plan import FleetPlan
+from lab.simulator.plan import FleetPlan, HostPlan
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class Knobs:
         labels = {
             Scope.ENGINE: _engine_labels(plan),
             Scope.GPU: _gpu_labels(plan, gpus),
-            Scope.HOST: _host_labels(plan),
+            Scope.HOST: _host_labels(plan.hosts),
             Scope.LOAD: {"model": list(plan.load.models())},
             Scope.TENANT: {"tenant": [tenant.name for tenant in plan.tenants]},
         }
@@ -70,8 +71,7 @@ class Knobs:
         return Positions(**{scope.value: knobs for scope, knobs in positions.items()})
 
 
-def _host_labels(plan: FleetPlan) -> dict[str, list[Any]]:
-    hosts = plan.hosts
+def _host_labels(hosts: Sequence[HostPlan]) -> dict[str, list[Any]]:
     return {
         "cluster": [host.cluster for host in hosts],
         "region": [host.region for host in hosts],
@@ -81,23 +81,15 @@ def _host_labels(plan: FleetPlan) -> dict[str, list[Any]]:
 
 def _engine_labels(plan: FleetPlan) -> dict[str, list[Any]]:
     hosts = {host.name: host for host in plan.hosts}
-    return {
-        "cluster": [hosts[engine.host].cluster for engine in plan.engines],
-        "region": [hosts[engine.host].region for engine in plan.engines],
-        **{
-            name: [getattr(engine, name) for engine in plan.engines]
-            for name in ("host", "engine_id", "model", "model_version", "precision")
-        },
-    }
+    names = ("engine_id", "model", "model_version", "precision")
+    own = {name: [getattr(engine, name) for engine in plan.engines] for name in names}
+    return _host_labels([hosts[engine.host] for engine in plan.engines]) | own
 
 
 def _gpu_labels(plan: FleetPlan, gpus: Gpus) -> dict[str, list[Any]]:
-    hosts = [plan.hosts[index] for index in gpus.host]
     engines = [plan.engines[index] if index >= 0 else None for index in gpus.engine]
     return {
-        "cluster": [host.cluster for host in hosts],
-        "region": [host.region for host in hosts],
-        "host": [host.name for host in hosts],
+        **_host_labels([plan.hosts[index] for index in gpus.host]),
         "gpu": [f"{host.name}:{slot}" for host in plan.hosts for slot in range(host.gpus)],
         "gpu_uuid": gpus.uuid,
         "gpu_model": [type_.name for type_ in gpus.type],

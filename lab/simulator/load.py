@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 DAY_US = 86_400_000_000
+PEAK_HOUR = 14.0
+"""UTC."""
 _THURSDAY, _SATURDAY = 3, 5
 """The epoch began on a Thursday; weeks begin on Monday."""
 Ints = npt.NDArray[np.int64]
@@ -76,7 +78,7 @@ class Load(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PoissonLoad:
-    """``requests_per_s`` on average over a day, ``season`` (0 to 1) its swing around it, highest at ``peak_hour`` UTC;
+    """``requests_per_s`` on average over a day, ``season`` (0 to 1) its swing around it, highest at ``PEAK_HOUR``;
     ``weekend`` is what is left of it on Saturdays and Sundays.
 
     The rate is held constant within one interval (a second).
@@ -85,8 +87,6 @@ class PoissonLoad:
     requests_per_s: float
     shares: tuple[Share, ...]
     season: float = 0.0
-    peak_hour: float = 14.0
-    input_tokens: Lengths = CHAT_INPUT
     output_tokens: Lengths = CHAT_OUTPUT
     weekend: float = 1.0
 
@@ -95,7 +95,7 @@ class PoissonLoad:
 
     def rate(self, at_us: int) -> float:
         """Requests per second at a moment."""
-        phase = (at_us % DAY_US) / DAY_US - (self.peak_hour - 6.0) / 24.0
+        phase = (at_us % DAY_US) / DAY_US - (PEAK_HOUR - 6.0) / 24.0
         weekday = (at_us // DAY_US + _THURSDAY) % 7
         share = self.weekend if weekday >= _SATURDAY else 1.0
         return self.requests_per_s * share * (1.0 + self.season * sin(2.0 * pi * phase))
@@ -115,7 +115,7 @@ class _PoissonSource:
         count = int(random.poisson(load.rate(from_us) * (to_us - from_us) / 1e6))
         at_us = np.sort(random.integers(from_us, to_us, count))
         model = _pick(self._edges, random, count)
-        return Arrivals(at_us, model, load.input_tokens.draw(random, count), load.output_tokens.draw(random, count))
+        return Arrivals(at_us, model, CHAT_INPUT.draw(random, count), load.output_tokens.draw(random, count))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fleetpulse.equipment import GPU_TYPES, MODELS
+from fleetpulse.equipment import GPU_TYPES, MEMORY_SHARE, MODELS, RUNTIME_BYTES
 from lab.simulator.faults import Fault
 from lab.simulator.load import Load, PoissonLoad, Share, Trace, TraceLoad
-from lab.simulator.rates import PRECISION_BYTES, Rates, rates
 from schemas.errors import ConfigError
 
 
@@ -119,16 +119,54 @@ class FleetPlan:
         """GPUs of the fleet."""
         return sum(host.gpus for host in self.hosts)
 
-    def rates(self, engine: EnginePlan) -> Rates:
-        """What an engine of this plan can do."""
-        host = next(host for host in self.hosts if host.name == engine.host)
-        return engine_rates(engine, host)
+
+PREFILL_EFFICIENCY = 0.5
+"""Share of peak operations that a prompt reaches; assumed, in the middle of what vLLM and DistServe report."""
+DECODE_EFFICIENCY = 0.6
+"""Share of peak bandwidth that a decode step reaches; assumed likewise."""
+STEP_OVERHEAD_US = 1_500.0
+"""Scheduling and launching of one step, host side."""
+LOAD_BYTES_PER_S = 2e9
+"""Weights from disk to GPU while an engine starts cold."""
+START_S = 15.0
+"""Process start, graph capture and warm-up beside loading."""
+PRECISION_BYTES = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What an engine (model, precision, ``tensor_parallel`` GPUs of one type) can do; times in microseconds."""
+
+    weights_bytes_per_gpu: int
+    cache_bytes_per_token_per_gpu: int
+    cache_tokens_max: int
+    weights_us: float
+    cache_us_per_token: float
+    prefill_us_per_token: float
+    load_us: int
 
 
 def engine_rates(engine: EnginePlan, host: HostPlan) -> Rates:
-    """What ``engine`` can do on ``host``."""
-    gpu, model = GPU_TYPES[host.gpu_type], MODELS[engine.model]
-    return rates(gpu, model, engine.precision, engine.tensor_parallel, engine.gpu_share)
+    """What ``engine`` can do on ``host``, by the roofline: a prompt token costs 2 x parameters operations, a decode
+    step reads all weights and the cache of the batch once. ``ValueError`` when no room for a cache is left."""
+    gpu, model, width = GPU_TYPES[host.gpu_type], MODELS[engine.model], engine.tensor_parallel
+    weights = round(model.parameters * PRECISION_BYTES[engine.precision])
+    per_gpu = -(-weights // width)
+    cache = max(1, model.cache_bytes_per_token() // width)
+    room = int(gpu.memory_bytes * MEMORY_SHARE * engine.gpu_share) - RUNTIME_BYTES - per_gpu
+    if room < cache * 1_024:
+        raise ValueError(f"{model.name} in {engine.precision} does not fit on {width} x {gpu.name}")
+    tflops = gpu.tflops_8_bit if PRECISION_BYTES[engine.precision] == 1 else gpu.tflops_16_bit
+    bandwidth = gpu.bandwidth_bytes_per_s * DECODE_EFFICIENCY
+    return Rates(
+        weights_bytes_per_gpu=per_gpu,
+        cache_bytes_per_token_per_gpu=cache,
+        cache_tokens_max=room // cache,
+        weights_us=per_gpu / bandwidth * 1e6,
+        cache_us_per_token=cache / bandwidth * 1e6,
+        prefill_us_per_token=2.0 * model.parameters / (tflops * 1e12 * PREFILL_EFFICIENCY * width) * 1e6,
+        load_us=round((weights / LOAD_BYTES_PER_S + START_S) * 1e6),
+    )
 
 
 def _check_engine(engine: EnginePlan, hosts: dict[str, HostPlan], taken: dict[tuple[str, int], float]) -> None:
@@ -158,15 +196,26 @@ _SHARE_SLACK = 1e-9
 _CLUSTERS = (("eu-1", "eu-central"), ("us-1", "us-east"))
 
 
-def _host_engines(host: HostPlan, layout: tuple[tuple[str, str, int], ...], batch: int, queue: int) -> list[EnginePlan]:
+Layout = tuple[tuple[str, str, int], ...]
+"""Engines of a host: model, precision, GPUs."""
+
+
+def _version(model: str) -> str:
+    return f"{model.split('-')[0]}@2026-10"
+
+
+def _fleet(layouts: Iterable[tuple[str, Layout]], digits: int, queue: int) -> tuple[list[HostPlan], list[EnginePlan]]:
+    """A host of 8 GPUs for each (GPU type, engines on it), and those engines."""
+    hosts: list[HostPlan] = []
     engines: list[EnginePlan] = []
-    first = 0
-    for model, precision, width in layout:
-        version = f"{model.split('-')[0]}@2026-10"
-        name = f"{host.name}/{len(engines)}"
-        engines.append(EnginePlan(name, host.name, model, version, precision, first, width, batch, queue))
-        first += width
-    return engines
+    for index, (gpu_type, layout) in enumerate(layouts):
+        name, first = f"gpu-{index:0{digits}d}", 0
+        hosts.append(HostPlan(name, *_CLUSTERS[index % 2], gpu_type))
+        for number, (model, precision, width) in enumerate(layout):
+            what = (model, _version(model), precision)
+            engines.append(EnginePlan(f"{name}/{number}", name, *what, first, width, 128, queue))
+            first += width
+    return hosts, engines
 
 
 _CHAT_BIG = ("llama-3.3-70b-instruct", "fp8", 4)
@@ -202,30 +251,17 @@ def side_by_side(
     )
 
 
-def mixed_plan(
-    hosts: int,
-    load: Load,
-    faults: tuple[Fault, ...] = (),
-    *,
-    host_samples: bool = False,
-    shared_gpu: bool = False,
-) -> FleetPlan:
+def mixed_plan(hosts: int, load: Load, faults: tuple[Fault, ...] = (), *, shared_gpu: bool = False) -> FleetPlan:
     """``hosts`` hosts of 8 GPUs, of five types in turn, in two clusters: chat and coding models of two sizes each
     (all four on the first host), and some GPUs without an engine. Eight hosts, 64 GPUs, carry both Azure traces at
     speed 60. ``shared_gpu``: one more host of a single L40S, on which two engines stand side by side."""
-    plans: list[HostPlan] = []
-    engines: list[EnginePlan] = []
-    for index in range(hosts):
-        gpu_type, layout = _MIXED_HOSTS[index % len(_MIXED_HOSTS)]
-        host = HostPlan(f"gpu-{index:03d}", *_CLUSTERS[index % 2], gpu_type)
-        plans.append(host)
-        engines += _host_engines(host, layout, batch=128, queue=256)
+    plans, engines = _fleet((_MIXED_HOSTS[index % len(_MIXED_HOSTS)] for index in range(hosts)), digits=3, queue=256)
     if shared_gpu:
         host = HostPlan(f"gpu-{hosts:03d}", *_CLUSTERS[hosts % 2], "L40S", 1)
         plans.append(host)
-        models = tuple((model, f"{model.split('-')[0]}@2026-10", precision) for model, precision, _ in (_CHAT, _CODE))
+        models = tuple((model, _version(model), precision) for model, precision, _ in (_CHAT, _CODE))
         engines += side_by_side(host.name, 0, 0, models, batch=128, queue=256)
-    return FleetPlan(tuple(plans), tuple(engines), load, faults=faults, host_samples=host_samples)
+    return FleetPlan(tuple(plans), tuple(engines), load, faults=faults)
 
 
 def azure_load(code: Trace, conversation: Trace, speed: float) -> TraceLoad:
@@ -239,11 +275,6 @@ def large_plan(hosts: int, requests_per_s_and_host: float = 40.0, faults: tuple[
 
     Big steady engines, because a step costs the simulation the same whether it serves one GPU or eight.
     """
-    plans: list[HostPlan] = []
-    engines: list[EnginePlan] = []
-    for index in range(hosts):
-        host = HostPlan(f"gpu-{index:05d}", *_CLUSTERS[index % 2], "B200")
-        plans.append(host)
-        engines += _host_engines(host, (_CHAT_BIG, _CHAT_BIGGER), batch=128, queue=128)
+    plans, engines = _fleet([("B200", (_CHAT_BIG, _CHAT_BIGGER))] * hosts, digits=5, queue=128)
     shares = (Share(_CHAT_BIG[0], 1.0), Share(_CHAT_BIGGER[0], 1.0))
     return FleetPlan(tuple(plans), tuple(engines), PoissonLoad(requests_per_s_and_host * hosts, shares), faults=faults)

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from fleetpulse.commands.progress import spinner
 from fleetpulse.services.edge import publishing
 from lab.simulator.faults import Fault, faults_of
 from lab.simulator.load import PoissonLoad, Trace
 from lab.simulator.plan import CHAT_SHARES, CODE_SHARES, FleetPlan, azure_load, large_plan, mixed_plan
+from lab.simulator.replay import Progress, read_azure, replay, speed_of
 from lab.simulator.run import next_begin_ms, simulate, warm_up
 from lab.simulator.truth_file import TruthWriter
 from runtime import logs
@@ -46,8 +48,6 @@ class SimulateOptions:
 
 def trace_of(name: str) -> Trace:
     """One of the Azure traces that come with the package (``TRACES``)."""
-    from lab.simulator.replay import read_azure
-
     path = files("lab") / "data" / "azure_llm_2023" / TRACES[name]
     return Trace.of((row.at_us, row.input_tokens, row.output_tokens) for row in read_azure(Path(str(path))))
 
@@ -91,3 +91,24 @@ async def _simulate(options: SimulateOptions, spool: Path | None) -> None:
         if truth is not None:
             truth.close()
         _log.info("simulated", extra={"records": report.records, "events": report.events})
+
+
+def run_replay(file: Path, format: str, speed: str, model: str, spool: Path | None) -> None:
+    """Send a trace."""
+    speed_of(speed)
+    if not file.is_file():
+        raise ConfigError("FILE", str(file), "must be a readable file")
+    logs.configure("replay")
+
+    def show(progress: Progress) -> None:
+        tell(f"{progress.events:,} requests, {progress.trace_s:,.0f} s of the trace")
+
+    async def body() -> None:
+        stop = on_stop_signal(asyncio.get_running_loop())
+        config = load()
+        await check_login(config.kafka)
+        async with publishing(config, spool, "replay") as publisher:
+            await replay(file, format, speed, model, publisher, SystemClock(), stop, show)
+
+    with spinner(f"replaying {file.name}") as tell:
+        asyncio.run(body())

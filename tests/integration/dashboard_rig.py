@@ -21,8 +21,8 @@ from fleetpulse.dashboard.shell import THEME_COOKIE
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.services.processes import Command, Processes
 from fleetpulse.stack import manage, ports
-from lab.bench.dashboard_fill import draw, fill_requests
 from lab.bench.dashboard_fleet import Fleet
+from lab.bench.dashboard_raw import draw, fill_requests
 from lab.bench.dashboard_windows import Span, windows
 from runtime.config import Config
 from schemas.contract.alerts import Alert, encode

@@ -10,9 +10,9 @@ import pytest
 from fleetpulse.commands.progress import Progress
 from fleetpulse.queries import dashboard as catalogue
 from lab.bench.dashboard import _fill, found_nothing
-from lab.bench.dashboard_fill import draw
 from lab.bench.dashboard_fleet import TENANTS, Fleet
 from lab.bench.dashboard_queries import examples_of, ranges_of, tables_of, values_of
+from lab.bench.dashboard_raw import draw
 from lab.bench.dashboard_windows import Span, windows
 from runtime.config import ClickHouseConfig
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS

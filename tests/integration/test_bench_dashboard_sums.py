@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleetpulse.queries.dashboard import query
-from lab.bench.dashboard_fill import draw
 from lab.bench.dashboard_fleet import Fleet
+from lab.bench.dashboard_raw import draw
 from lab.bench.dashboard_sums import BOOKED, sums
 from lab.bench.dashboard_windows import Span
 from runtime.config import ClickHouseConfig

@@ -23,7 +23,7 @@ import pytest
 from fleetpulse import stack
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.sql.database import Database
-from lab.evaluate.batches import records_of
+from lab.evaluate.pipeline import records_of
 from lab.simulator.faults import Fault
 from lab.simulator.fleet import Fleet
 from lab.simulator.load import PoissonLoad

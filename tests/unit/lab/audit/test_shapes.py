@@ -10,7 +10,7 @@ import numpy as np
 from lab.audit.day import ACROSS, MIG, TURNS, day_of
 from lab.audit.delays import DELAYS, Delayed, Lateness
 from lab.audit.shapes import TURN_MS, Shaped
-from lab.evaluate.batches import block_of
+from lab.evaluate.pipeline import block_of
 from lab.evaluate.scenario import gpu_names
 from lab.simulator.wide import Wide
 from schemas.codec.build import rows_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.bench.alerting_legs import LEGS, Trail
+from lab.bench.alerting import LEGS, Trail
 from schemas.codec import native
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_EVENTS, GPU_EVENTS

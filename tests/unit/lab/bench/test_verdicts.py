@@ -11,13 +11,11 @@ from typer.testing import CliRunner
 
 from fleetpulse.reconcile.compare import Report, TopicBooks
 from lab.bench import cpu, live, measurement, throughput
-from lab.bench.calibration import Calibration
 from lab.bench.command import app
 from lab.bench.freshness import Seen
-from lab.bench.job_run import JobRun
-from lab.bench.job_worker import WorkerOptions, write_whole
-from lab.bench.peer import Options
-from lab.bench.peer_run import PeerRun
+from lab.bench.job import JobRun, WorkerOptions, write_whole
+from lab.bench.peer import Options, PeerRun
+from lab.bench.throughput import Calibration
 from lab.bench.workload import FLEET
 
 

@@ -6,10 +6,10 @@ Covers lab.evaluate.log, lab.evaluate.jobs and lab.evaluate.healthy.
 from __future__ import annotations
 
 import pytest
-
 from lab.evaluate.healthy import HEALTHY, THOUSAND_COPIES
 from lab.evaluate.jobs import budget_stage, finals_stage, forward_stage
 from lab.evaluate.log import Log
+
 from lab.evaluate.scenario import BEGIN_MS, fleet_of
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS

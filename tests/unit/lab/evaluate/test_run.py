@@ -10,8 +10,7 @@ import typer
 
 from fleetpulse.cli import app
 from lab.commands.evaluate import seeds_of
-from lab.evaluate.batches import block_of, records_of
-from lab.evaluate.pipeline import Spent
+from lab.evaluate.pipeline import Spent, block_of, records_of
 from lab.evaluate.report import Report
 from lab.evaluate.run import Options, case_of, chosen, run, run_seed, short_path, whole_path
 from lab.evaluate.scenario import BEGIN_MS, CHAT, Scenario, Trouble

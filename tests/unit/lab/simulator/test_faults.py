@@ -11,12 +11,11 @@ import pytest
 
 from lab.simulator.entities import next_version
 from lab.simulator.faults import KINDS, Fault, faults_of
-from lab.simulator.fleet import Fleet, Step
-from lab.simulator.gpu_events import EccStorms
+from lab.simulator.fleet import Fleet, Step, Wires
 from lab.simulator.gpus import REASON_BRAKE, REASON_THERMAL, gpus_of
 from lab.simulator.knobs import Knobs
 from lab.simulator.plan import FleetPlan, Habits
-from lab.simulator.wires import Wires
+from lab.simulator.samples import EccStorms
 from schemas.errors import ConfigError
 from tests.unit.lab.simulator.emitted import emissions
 

@@ -12,7 +12,7 @@ import pytest
 from fleetpulse.equipment import GPU_TYPES, MODELS, RUNTIME_BYTES
 from lab.simulator.fleet import Fleet, Step
 from lab.simulator.load import PoissonLoad, Share, Trace, TraceLoad
-from lab.simulator.plan import FleetPlan, Habits, large_plan, mixed_plan
+from lab.simulator.plan import FleetPlan, Habits, engine_rates, large_plan, mixed_plan
 from schemas.codec import native
 from schemas.contract.admission import admit, read_headers
 from schemas.contract.headers import NATIVE, Identity, RecordHeaders, encode_headers
@@ -181,7 +181,8 @@ def test_energy_is_the_integral_of_power(drained: Rows) -> None:
 def test_memory_is_weights_plus_cache(drained: Rows, small_plan: Plan) -> None:
     """Beside runtime and weights a GPU holds the tokens its engine's cache tells, within one millionth of the cache."""
     plan = small_plan()
-    engines = {engine.engine_id: plan.rates(engine) for engine in plan.engines}
+    hosts = {host.name: host for host in plan.hosts}
+    engines = {engine.engine_id: engine_rates(engine, hosts[engine.host]) for engine in plan.engines}
     used = {(row["engine_id"], row["at_ms"]): row["kv_used_ppm"] for row in drained["engine.samples"]}
     held = 0
     for row in drained["gpu.samples"]:
@@ -284,5 +285,6 @@ def test_models_of_the_table_fit_their_gpus() -> None:
     load = PoissonLoad(1.0, (Share("llama-3.1-8b-instruct", 1.0),))
     for plan in (mixed_plan(8, load), large_plan(1)):
         for engine in plan.engines:
-            assert plan.rates(engine).cache_tokens_max > 16_384
+            host = next(host for host in plan.hosts if host.name == engine.host)
+            assert engine_rates(engine, host).cache_tokens_max > 16_384
             assert engine.model in MODELS

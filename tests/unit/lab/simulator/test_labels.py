@@ -11,12 +11,11 @@ import pytest
 from lab.simulator.engine_state import CLIENT, NO_ENGINE
 from lab.simulator.entities import directory_of
 from lab.simulator.fleet import Step
-from lab.simulator.gpu_events import gpu_event_wide
 from lab.simulator.gpus import gpus_of
 from lab.simulator.plan import FleetPlan
 from lab.simulator.requests import ENDINGS
 from lab.simulator.run import next_begin_ms, warm_up
-from lab.simulator.samples import PROMPT_BYTES_PER_TOKEN, WIRE_BYTES_PER_TOKEN
+from lab.simulator.samples import PROMPT_BYTES_PER_TOKEN, WIRE_BYTES_PER_TOKEN, gpu_event_wide
 from lab.simulator.wide import entity_label
 from runtime.clock import VirtualClock
 from schemas.codec.build import rows_of

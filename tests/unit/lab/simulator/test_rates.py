@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+from lab.simulator.rates import DECODE_EFFICIENCY, LOAD_BYTES_PER_S, PREFILL_EFFICIENCY, START_S, rates
 
 from fleetpulse.equipment import GPU_TYPES, MEMORY_SHARE, MODELS, RUNTIME_BYTES
-from lab.simulator.rates import DECODE_EFFICIENCY, LOAD_BYTES_PER_S, PREFILL_EFFICIENCY, START_S, rates
 
 H100, LLAMA = GPU_TYPES["H100"], MODELS["llama-3.1-8b-instruct"]
 

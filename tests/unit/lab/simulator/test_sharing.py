@@ -12,9 +12,8 @@ import pytest
 from fleetpulse.equipment import GPU_TYPES, RUNTIME_BYTES
 from lab.simulator.faults import Fault
 from lab.simulator.fleet import Step
-from lab.simulator.gpus import gpus_of
+from lab.simulator.gpus import gpus_of, groups_of
 from lab.simulator.plan import FleetPlan, mixed_plan, side_by_side
-from lab.simulator.sharing import groups_of
 from schemas.errors import ConfigError
 from tests.unit.lab.conftest import CHAT, CODE, START_MS
 
