@@ -1,4 +1,4 @@
-"""The audit's questions, in SQL: nothing here grows with the number of bills.
+"""The audit's checks, in SQL: nothing here grows with the number of bills.
 
 What is held against one another, for every bill and minute of a range, exactly:
 
@@ -44,8 +44,9 @@ class Check:
 
 
 _RANGE = "minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}"
-_TOLD = f"""
-    SELECT placement_group AS grp, minute_ms, max(c.revision) AS told, sum(c.gpu_ms) - sum(c.estimated_gpu_ms) AS ms,
+_BILLED = f"""
+    SELECT placement_group AS grp, minute_ms, max(c.revision) AS revision,
+        sum(c.gpu_ms) - sum(c.estimated_gpu_ms) AS ms,
         ifNull(sum(c.energy_mj), 0) AS mj, ifNull(sum(c.total_nusd), 0) AS nusd, sum(c.estimated_gpu_ms) AS estimated
     FROM costs AS c WHERE {_RANGE} GROUP BY grp, minute_ms
 """
@@ -71,7 +72,7 @@ _GPU_COLUMNS = (
 _GPU = _rows("gpu_samples_partials", _GPU_COLUMNS, "p.grouping = 'gpu'")
 _SHARE_COLUMNS = (
     "ifNull(toString(p.gpu_uuid), '') AS gpu, toString(p.engine_id) AS engine, p.readings AS readings,"
-    " p.memory_readings AS told_readings, p.memory_bytes AS held"
+    " p.memory_readings AS memory_readings, p.memory_bytes AS held"
 )
 _SHARES = _rows("gpu_shares", _SHARE_COLUMNS)
 _USAGE_COLUMNS = (
@@ -92,7 +93,7 @@ FROM (
 )
 """
 
-# A GPU's time is that of its own readings; where only MIG devices told, that of the one that told most.
+# A GPU's time is that of its own readings; where only MIG devices reported, that of the one with most.
 _PHYSICAL = """
     SELECT grp, minute_ms, gpu, if(owned > 0, own_ms, device_ms) AS ms, if(owned > 0, own_mj, device_mj) AS mj
     FROM (
@@ -102,25 +103,25 @@ _PHYSICAL = """
             maxIf(device.ms, parent IS NOT NULL) AS device_ms, sumIf(device.mj, parent IS NOT NULL) AS device_mj
         FROM (
             SELECT grp, minute_ms, gpu, parent, sum(r.ms) AS ms, ifNull(sum(r.mj), 0) AS mj
-            FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told
+            FROM rows AS r INNER JOIN billed AS t USING (grp, minute_ms) WHERE r.at <= t.revision
             GROUP BY grp, minute_ms, gpu, parent
         ) AS device GROUP BY grp, minute_ms, gpu
     )
 """
 
 MEASURED_GPU = f"""
-WITH told AS ({_TOLD}), rows AS ({_GPU}), physical AS ({_PHYSICAL})
+WITH billed AS ({_BILLED}), rows AS ({_GPU}), physical AS ({_PHYSICAL})
 SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, off), off != 0)
 FROM (
     SELECT grp, minute_ms, abs(toInt64(t.ms) - toInt64(m.ms)) + abs(toInt64(t.mj) - toInt64(m.mj)) AS off
-    FROM told AS t LEFT JOIN (
+    FROM billed AS t LEFT JOIN (
         SELECT grp, minute_ms, sum(p.ms) AS ms, sum(p.mj) AS mj FROM physical AS p GROUP BY grp, minute_ms
     ) AS m USING (grp, minute_ms)
 )
 """
 
 STARTED = f"""
-WITH told AS ({_TOLD}), rows AS ({_GPU})
+WITH billed AS ({_BILLED}), rows AS ({_GPU})
 SELECT count(), countIf(off != 0), toInt64(sum(off)),
     groupArrayIf({LISTED_MAX})(('engine', owner, minute_ms, toInt64(off)), off != 0)
 FROM (
@@ -134,7 +135,7 @@ FROM (
     LEFT JOIN (
         SELECT grp, minute_ms, ifNull(engine, '') AS owner, ifNull(sum(r.ms), 0) AS ms,
             ifNull(sum(r.starting_ms), 0) AS starting_ms
-        FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told
+        FROM rows AS r INNER JOIN billed AS t USING (grp, minute_ms) WHERE r.at <= t.revision
         GROUP BY grp, minute_ms, owner
     ) AS r ON b.grp = r.grp AND b.minute_ms = r.minute_ms AND b.owner = r.owner
     WHERE started > 0 OR starting_ms > 0
@@ -143,7 +144,7 @@ FROM (
 
 _TOKENS = ("requests", "prefill", "cached", "decode", "kv")
 MEASURED_USAGE = f"""
-WITH told AS ({_TOLD}), rows AS ({_USAGE})
+WITH billed AS ({_BILLED}), rows AS ({_USAGE})
 SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, off), off != 0)
 FROM (
     SELECT grp, minute_ms, {" + ".join(f"abs(toInt64(l.{name}) - toInt64(u.{name}))" for name in _TOKENS)} AS off
@@ -157,13 +158,13 @@ FROM (
     ) AS l
     FULL OUTER JOIN (
         SELECT grp, minute_ms, {", ".join(f"ifNull(sum(r.{name}), 0) AS {name}" for name in _TOKENS)}
-        FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told GROUP BY grp, minute_ms
+        FROM rows AS r INNER JOIN billed AS t USING (grp, minute_ms) WHERE r.at <= t.revision GROUP BY grp, minute_ms
     ) AS u USING (grp, minute_ms)
 )
 """
 
 LATE = f"""
-WITH told AS ({_TOLD}), gpu AS ({_GPU}), used AS ({_USAGE}), shared AS ({_SHARES})
+WITH billed AS ({_BILLED}), gpu AS ({_GPU}), used AS ({_USAGE}), shared AS ({_SHARES})
 SELECT toInt64(sum(gpu_rows)), toInt64(sum(usage_rows)), toInt64(sum(share_rows)), count(),
     groupArray({LISTED_MAX})((minute_ms, grp, gpu_rows, late_ms, usage_rows, late_requests, share_rows))
 FROM (
@@ -173,8 +174,8 @@ FROM (
         SELECT grp, minute_ms, at, 1 AS g, ifNull(gpu.ms, 0) AS ms, 0 AS u, 0 AS requests, 0 AS s FROM gpu
         UNION ALL SELECT grp, minute_ms, at, 0, 0, 1, used.requests, 0 FROM used
         UNION ALL SELECT grp, minute_ms, at, 0, 0, 0, 0, 1 FROM shared
-    ) AS r LEFT JOIN told AS t USING (grp, minute_ms)
-    WHERE t.minute_ms = 0 OR r.at > t.told
+    ) AS r LEFT JOIN billed AS t USING (grp, minute_ms)
+    WHERE t.minute_ms = 0 OR r.at > t.revision
     GROUP BY grp, minute_ms ORDER BY minute_ms, grp
 )
 """
@@ -200,11 +201,11 @@ _RUN = f"Tuple(String, String, Int64, Int64, {', '.join(['Nullable(Int64)'] * 4)
 _OFF = f"groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, toInt64(off)), off != 0)"
 
 PRICED = f"""
-WITH told AS ({_TOLD}), rows AS ({_GPU}),
-kept AS (SELECT r.* FROM rows AS r INNER JOIN told AS t USING (grp, minute_ms) WHERE r.at <= t.told),
+WITH billed AS ({_BILLED}), rows AS ({_GPU}),
+kept AS (SELECT r.* FROM rows AS r INNER JOIN billed AS t USING (grp, minute_ms) WHERE r.at <= t.revision),
 shared AS (
     SELECT DISTINCT s.grp AS grp, s.minute_ms AS minute_ms, s.gpu AS gpu
-    FROM ({_SHARES}) AS s INNER JOIN told AS t USING (grp, minute_ms) WHERE s.at <= t.told
+    FROM ({_SHARES}) AS s INNER JOIN billed AS t USING (grp, minute_ms) WHERE s.at <= t.revision
 ),
 divided AS (
     SELECT grp, minute_ms, gpu, min(has_size) AS sized FROM (
@@ -232,7 +233,7 @@ prices AS (
 SELECT count(), countIf(off != 0), toInt64(sum(off)), {_OFF}
 FROM (
     SELECT grp, minute_ms, abs(toInt256(t.nusd) - e.nusd) AS off
-    FROM told AS t INNER JOIN (
+    FROM billed AS t INNER JOIN (
         SELECT grp, minute_ms, sum({_TERMS}) AS nusd
         FROM terms AS a INNER JOIN prices AS b USING (gpu_model, region)
         WHERE a.minute_ms >= b.from_ms AND a.minute_ms < b.until_ms AND a.sized
@@ -243,20 +244,20 @@ FROM (
 """
 
 SHARED = f"""
-WITH told AS ({_TOLD}), rows AS ({_GPU}), physical AS ({_PHYSICAL}),
+WITH billed AS ({_BILLED}), rows AS ({_GPU}), physical AS ({_PHYSICAL}),
 alone AS (
     SELECT grp, minute_ms, any(p.gpu) AS gpu, any(p.ms) AS ms FROM physical AS p
-    INNER JOIN told AS t USING (grp, minute_ms) WHERE t.estimated = 0 GROUP BY grp, minute_ms HAVING count() = 1
+    INNER JOIN billed AS t USING (grp, minute_ms) WHERE t.estimated = 0 GROUP BY grp, minute_ms HAVING count() = 1
 ),
 held AS (
     SELECT s.grp AS grp, s.minute_ms AS minute_ms, s.gpu AS gpu, s.engine AS engine, sum(s.readings) AS readings,
-        sum(s.told_readings) AS told_readings, toInt256(ifNull(sum(s.held), 0)) AS bytes
-    FROM ({_SHARES}) AS s INNER JOIN told AS t USING (grp, minute_ms) WHERE s.at <= t.told
+        sum(s.memory_readings) AS memory_readings, toInt256(ifNull(sum(s.held), 0)) AS bytes
+    FROM ({_SHARES}) AS s INNER JOIN billed AS t USING (grp, minute_ms) WHERE s.at <= t.revision
     GROUP BY grp, minute_ms, gpu, engine
 ),
 weighed AS (
     SELECT grp, minute_ms, gpu, engine,
-        min(readings = told_readings) OVER same AND sum(bytes) OVER same > 0 AS by_memory,
+        min(readings = memory_readings) OVER same AND sum(bytes) OVER same > 0 AS by_memory,
         if(by_memory, bytes, 1) AS weight, if(by_memory, sum(bytes) OVER same, toInt256(count() OVER same)) AS whole
     FROM held WINDOW same AS (PARTITION BY grp, minute_ms, gpu)
 )

@@ -64,9 +64,9 @@ class Audit:
         if self.unpriced:
             yield f"not priced again: {self.unpriced}"
         if self.late_minutes:
-            told = (
+            rows = (
                 f"{self.late_gpu_rows:,} rows of GPU readings, {self.late_usage_rows:,} of usage"
                 f" and {self.late_share_rows:,} of shares"
             )
-            yield f"{told} came when their minute was no longer kept ({self.late_minutes:,} group-minutes):"
+            yield f"{rows} came when their minute was no longer kept ({self.late_minutes:,} group-minutes):"
             yield "  `fleetpulse rerate` takes them in"

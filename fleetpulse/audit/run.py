@@ -18,7 +18,7 @@ SETTLE_MS = 2 * MINUTE_MS
 
 
 def live(last_ms: int, from_: str | None, to: str | None, prices: Path) -> Audit:
-    """The tables that the configuration names, up to two minutes ago, or as asked."""
+    """The tables that the configuration names, up to two minutes ago, or the range that is given."""
     bounds = span(last_ms, from_, to, (SystemClock().now_ms() - SETTLE_MS) // MINUTE_MS * MINUTE_MS)
     known = load_prices(prices)
     database = Database(load().reading)

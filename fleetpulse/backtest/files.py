@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from fleetpulse.backtest.labelled import Found, Run, Runs, compare, together
 from fleetpulse.backtest.nab import Series, Spans, is_labelled, result_path, series_of, write_result
 from fleetpulse.backtest.one_series import Judged, judged, rule_of
 from fleetpulse.backtest.series_file import interval_ms, read_series, time_ms
+from fleetpulse.commands.people import duration_ms
+from fleetpulse.commands.progress import Progress, Report
 from schemas.errors import ConfigError
 
-Tell = Callable[[int, int], None]
+DETECTORS = ("deviation", "moving_average")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,18 @@ class Preset:
     def judge(self, path: Path) -> Iterator[Judged]:
         """Every point of a file."""
         return judged(rule_of(self.kind, interval_ms(path), self.options, self.m, self.n), read_series(path))
+
+
+def preset(detector: str, sigmas: float, percent: float, half_life: str | None, m: int, n: int) -> Preset:
+    """The detector of a file. Raises ``ConfigError`` for one there is not."""
+    if detector not in DETECTORS:
+        raise ConfigError("--detector", detector, f"must be one of {', '.join(DETECTORS)}")
+    if m > n:
+        raise ConfigError("--m", m, "must be at most --n")
+    options: dict[str, Any] = {"percent": percent} if detector == "moving_average" else {"enter_sigmas": sigmas}
+    if half_life is not None:
+        options["half_life_s"] = duration_ms(half_life) / 1_000
+    return Preset(detector, options, m, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,22 @@ class SeriesResult:
         }
 
 
+def backtest_files(
+    csv: Path | None, nab: Path | None, labels: Path | None, preset: Preset, results: Path
+) -> dict[str, Any]:
+    """One file or a directory, as plain values."""
+    if csv is not None and nab is not None:
+        raise ConfigError("--nab", str(nab), "give --csv or --nab, not both")
+    with Progress() as progress, progress.task("series") as report:
+        if csv is not None:
+            found = [backtest_csv(csv, preset, labels)]
+        else:
+            assert nab is not None
+            found = backtest_nab(nab, preset, f"fleetpulse_{preset.kind}", results, report)
+    whole = total(found)
+    return {"series": [one.as_dict() for one in found], **({} if whole is None else whole.as_dict())}
+
+
 def backtest_csv(path: Path, preset: Preset, labels: Path | None = None) -> SeriesResult:
     """One file. ``labels``: a JSON list of [begin, end]."""
     runs = Runs()
@@ -70,12 +100,12 @@ def spans_of(path: Path) -> Spans:
         raise ConfigError("--labels", str(path), f"must hold [[begin, end], ...] as JSON: {error}") from error
 
 
-def backtest_nab(folder: Path, preset: Preset, detector: str, out: Path, tell: Tell) -> list[SeriesResult]:
+def backtest_nab(folder: Path, preset: Preset, detector: str, out: Path, report: Report) -> list[SeriesResult]:
     """Every series of a directory; scores are written below ``out`` as they come."""
     every = series_of(folder)
     results = []
     for number, series in enumerate(every):
-        tell(number, len(every))
+        report(number, len(every))
         results.append(_one(series, preset, result_path(out, detector, series)))
     return results
 

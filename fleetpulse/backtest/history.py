@@ -1,4 +1,4 @@
-"""What the database kept, as records of ``window.finals`` in order of time: the alert job cannot tell them from live.
+"""What the database kept, as records of ``window.finals`` in order of time, as the alert job reads them live.
 
 Partial rows are merged per window and series by the server, in stretches of time that hold about ``ROWS_WANTED`` rows,
 so memory stays bounded whatever the range. A window of the past is complete, and final as soon as it may be. GPU and
@@ -28,7 +28,7 @@ from schemas.rows.tables import GROUPED, PARTIALS
 
 ROWS_WANTED = 200_000
 _FIRST_STRETCH_MS = 10 * MINUTE_MS
-_TOLD = Field("told_ms", Kind.INT64, Role.TIME, "ms", "when an event stands in the log, since 1970")
+_LOGGED = Field("logged_ms", Kind.INT64, Role.TIME, "ms", "when an event stands in the log, since 1970")
 
 Fetch = Callable[[str], bytes]
 """Runs a query and returns its result as Native."""
@@ -56,13 +56,13 @@ def merged_sql(event: Event, from_ms: int, to_ms: int) -> str:
 
 
 def events_sql(event: Event, from_ms: int, to_ms: int) -> str:
-    """The accepted events of a raw table told in ``[from_ms, to_ms)``, with when that was."""
+    """The accepted events of a raw table that stood in the log in ``[from_ms, to_ms)``, with when that was."""
     columns = ", ".join(field.name for field in event.fields)
     return (
-        f"SELECT {columns}, least(appended_ms, at_ms + {DEFAULT_LIMITS.out_of_orderness_ms}) AS {_TOLD.name}\n"
+        f"SELECT {columns}, least(appended_ms, at_ms + {DEFAULT_LIMITS.out_of_orderness_ms}) AS {_LOGGED.name}\n"
         f"FROM {event.topic.replace('.', '_')} FINAL\n"
-        f"WHERE verdict = 'accepted' AND {_TOLD.name} >= {from_ms} AND {_TOLD.name} < {to_ms}\n"
-        f"ORDER BY {_TOLD.name}, at_ms"
+        f"WHERE verdict = 'accepted' AND {_LOGGED.name} >= {from_ms} AND {_LOGGED.name} < {to_ms}\n"
+        f"ORDER BY {_LOGGED.name}, at_ms"
     )
 
 
@@ -135,13 +135,13 @@ def _finals(event: Event, block: Block) -> Iterator[tuple[int, Part]]:
 def _passed_on(fetch: Fetch, event: Event, from_ms: int, to_ms: int) -> Iterator[tuple[int, Part]]:
     late = DEFAULT_LIMITS.out_of_orderness_ms
     data = fetch(events_sql(event, from_ms + late, to_ms + late))
-    block = decode_blocks(data, (*event.fields, _TOLD))
+    block = decode_blocks(data, (*event.fields, _LOGGED))
     if not block.rows:
         return
-    told = block.columns[_TOLD.name]
-    assert isinstance(told, Numbers)
-    for at_ms in np.unique(told.values).tolist():
-        rows = select(block, told.values == at_ms)
+    logged = block.columns[_LOGGED.name]
+    assert isinstance(logged, Numbers)
+    for at_ms in np.unique(logged.values).tolist():
+        rows = select(block, logged.values == at_ms)
         yield at_ms, (native.encode(event.fields, rows), PassedOnHeaders(event.schema, at_ms, rows.rows).encode())
 
 

@@ -57,7 +57,7 @@ def _labels(folder: Path) -> Mapping[str, Spans] | None:
 
 
 def is_labelled(at_ms: int, spans: Spans) -> bool:
-    """Whether a moment lies in what is labelled."""
+    """Whether a moment is in a labelled span."""
     return any(begin <= at_ms <= end for begin, end in spans)
 
 

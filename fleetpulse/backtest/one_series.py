@@ -19,7 +19,6 @@ from stream_jobs.insight.frame import Detection, Frame
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 
-PRESETS = ("deviation", "moving_average", "threshold", "rate_of_change")
 HALF_LIFE_INTERVALS = 300
 """What a baseline remembers, where nothing is said: a day of five-minute values."""
 
@@ -66,10 +65,10 @@ def judged(rule: Rule, points: Iterable[Point]) -> Iterator[Judged]:
         elapsed = 1 if last_ms is None else max(1, round((point.at_ms - last_ms) / rule.window_ms))
         last_ms = point.at_ms
         firing.drop(firing.step(frame, detection, elapsed))
-        yield _told(point, detection, bool(firing.firing[0]))
+        yield _judged(point, detection, bool(firing.firing[0]))
 
 
-def _told(point: Point, detection: Detection, fires: bool) -> Judged:
+def _judged(point: Point, detection: Detection, fires: bool) -> Judged:
     baseline, low, high = float(detection.baseline[0]), float(detection.low[0]), float(detection.high[0])
     return Judged(point, baseline, low, high, score(point.value, baseline, low, high), fires)
 

@@ -1,18 +1,25 @@
-"""Rules over history: the records of ``history`` through the alert job's step, stretch by stretch."""
+"""Rules over a deployment's ClickHouse: the records of ``history`` through the alert job's step, stretch by stretch."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
 from fleetpulse.backtest.alerting import Story, Transition, alert_stage, alerts_of, percentile, stories_of
 from fleetpulse.backtest.history import Fetch, Stretch, stretches
+from fleetpulse.backtest.series_file import time_ms
+from fleetpulse.commands.people import duration_ms
+from fleetpulse.commands.progress import Progress, Report
+from runtime.clickhouse_clients import connect
+from runtime.clock import SystemClock
+from runtime.config import ClickHouseConfig, load
+from schemas.errors import ConfigError, FleetpulseError
 from schemas.limits import HOUR_MS
-
-Tell = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -58,18 +65,49 @@ def _alert(story: Story) -> dict[str, Any]:
     }
 
 
-def replay(fetch: Fetch, from_ms: int, to_ms: int, rules: Path | None, tell: Tell) -> Replayed:
+def backtest_history(last: str, from_: str | None, to: str | None, rules: Path | None) -> dict[str, Any]:
+    """The database's history, as plain values."""
+    to_ms = SystemClock().now_ms() if to is None else _moment("--to", to)
+    from_ms = to_ms - duration_ms(last) if from_ is None else _moment("--from", from_)
+    if from_ms >= to_ms:
+        raise ConfigError("--from", from_ or last, "must lie before the end")
+    with Progress() as progress, progress.task("history") as report:
+        return replay(fetch_from(load().reading), from_ms, to_ms, rules, report).as_dict()
+
+
+def _moment(name: str, text: str) -> int:
+    try:
+        return time_ms(text)
+    except ValueError as error:
+        raise ConfigError(name, text, "must be ISO 8601 or seconds since 1970") from error
+
+
+def fetch_from(config: ClickHouseConfig) -> Fetch:
+    """Runs queries as the read-only user. Raises ``UnavailableError`` where nobody answers."""
+    client = connect(config)
+
+    def fetch(sql: str) -> bytes:
+        try:
+            data: bytes = client.raw_query(sql, fmt="Native")
+        except ClickHouseError as error:
+            raise FleetpulseError(str(error).splitlines()[0]) from error
+        return data
+
+    return fetch
+
+
+def replay(fetch: Fetch, from_ms: int, to_ms: int, rules: Path | None, report: Report) -> Replayed:
     """The rules over ``[from_ms, to_ms)`` of a database. Baselines begin with the range."""
-    return judge(stretches(fetch, from_ms, to_ms), from_ms, to_ms, rules, tell)
+    return judge(stretches(fetch, from_ms, to_ms), from_ms, to_ms, rules, report)
 
 
-def judge(found: Iterable[Stretch], from_ms: int, to_ms: int, rules: Path | None, tell: Tell) -> Replayed:
+def judge(found: Iterable[Stretch], from_ms: int, to_ms: int, rules: Path | None, report: Report) -> Replayed:
     """The rules over records in order of time."""
     stage, result = alert_stage(rules), Replayed(from_ms, to_ms)
     transitions: list[Transition] = []
     for stretch in found:
         result.records += len(stretch.records)
         transitions += alerts_of(stage, stretch.records)
-        tell(stretch.to_ms - from_ms, to_ms - from_ms)
+        report(stretch.to_ms - from_ms, to_ms - from_ms)
     result.stories = stories_of(transitions)
     return result

@@ -31,13 +31,14 @@ def backtest(
 
     Example: [bold]fleetpulse backtest --last 7d --rules my-rules.yaml[/bold]
     """
-    from fleetpulse.backtest import asked
+    if csv is None and nab is None:
+        from fleetpulse.backtest.replay import backtest_history
 
-    if csv is not None or nab is not None:
-        preset = asked.preset(detector, sigmas, percent, half_life, m, n)
-        found = asked.files(csv, nab, labels, preset, results)
+        found = backtest_history(last, from_, to, rules)
     else:
-        found = asked.history(last, from_, to, rules)
+        from fleetpulse.backtest.files import backtest_files, preset
+
+        found = backtest_files(csv, nab, labels, preset(detector, sigmas, percent, half_life, m, n), results)
     return Result(found, lambda: show_backtest(found))
 
 

@@ -86,7 +86,7 @@ def _inner(value: Any) -> Mapping[str, Any] | None:
 
 
 def _shown(value: Any) -> Any:
-    """A single value as JSON has it; secrets hidden, but that there is none is told."""
+    """A single value as JSON has it; secrets hidden; None where there is none."""
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else None
     if isinstance(value, tuple | list):
@@ -97,10 +97,10 @@ def _shown(value: Any) -> Any:
 
 
 def _source(path: Sequence[str], layers: Layers) -> str:
-    return next((name for name, tree in layers if _told(tree, path)), "default")
+    return next((name for name, tree in layers if _given(tree, path)), "default")
 
 
-def _told(tree: Any, path: Sequence[str]) -> bool:
+def _given(tree: Any, path: Sequence[str]) -> bool:
     """Whether the tree says this value, or the file it is read from."""
     at = tree
     for place, name in enumerate(path):

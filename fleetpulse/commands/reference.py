@@ -29,7 +29,7 @@ else to standard error, so that `fleetpulse ... | jq` works. Ctrl-C and SIGTERM 
 | 70 | `jobs` alone: a fatal error; restart it after 2 s, always |
 | 130, 143 | ended by Ctrl-C or SIGTERM before it was done |
 
-Settings come from flags, then `FLEETPULSE_*`, then `fleetpulse.toml`; `fleetpulse config show` tells where each
+Settings come from flags, then `FLEETPULSE_*`, then `fleetpulse.toml`; `fleetpulse config show` shows where each
 value came from.
 
 Completion: `fleetpulse --install-completion` for the shell in use (bash, zsh, fish, PowerShell), or
@@ -45,8 +45,8 @@ def page() -> str:
     for words, command in _walk(tree, ()):
         panel = _panel(tree, words[0])
         panels.setdefault(panel, []).append(_section(words, command))
-    told = [f"## {panel}\n\n" + "\n".join(sections) for panel, sections in panels.items()]
-    return _INTRODUCTION + "\n" + "\n".join(told)
+    sections = [f"## {panel}\n\n" + "\n".join(sections) for panel, sections in panels.items()]
+    return _INTRODUCTION + "\n" + "\n".join(sections)
 
 
 def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -79,17 +79,17 @@ def _arguments(command: Any) -> Iterator[str]:
 
 def _row(option: Any) -> str:
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    told = _plain(option.help).replace("|", "\\|").replace("\n", " ")
+    meaning = _plain(option.help).replace("|", "\\|").replace("\n", " ")
     default = option.default
     if isinstance(default, bool) or default is None or callable(default) or default == []:
-        return f"| {names} | {told} |"
-    return f"| {names} | {told} Default: `{_default(default)}`. |"
+        return f"| {names} | {meaning} |"
+    return f"| {names} | {meaning} Default: `{_default(default)}`. |"
 
 
 def _default(value: Any) -> str:
     """A default as one types it; a file of the package without the folder of this machine."""
-    told = str(getattr(value, "value", value))
-    return told.removeprefix(f"{PAGE.parents[2]}/")
+    text = str(getattr(value, "value", value))
+    return text.removeprefix(f"{PAGE.parents[2]}/")
 
 
 def _plain(text: str | None) -> str:

@@ -1,9 +1,9 @@
 """Look at Kafka: addresses, brokers, topics and their settings, groups, open transactions, the broker's clock.
 
-Reads only; an id for a transactional producer is asked for and not used. With ``probe`` a topic with a random name is
+Reads only; an id for a transactional producer is requested and not used. With ``probe`` a topic with a random name is
 made, written to once and removed, to read the broker's clock where nothing else arrives.
 
-No look outlasts ``within_s``: what has no answer by then is left None, and the rest is told.
+No look outlasts ``within_s``: what has no answer by then is left None, and the rest is reported.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ async def _cluster(admin: Any, look: _Look, facts: KafkaFacts, topics: Sequence[
 
 
 async def _topics(admin: Any, names: Sequence[str]) -> dict[str, TopicFacts]:
-    there = [told for told in await admin.describe_topics(list(names)) if told["error_code"] == 0] if names else []
-    settings = await _all_settings(admin, [told["topic"] for told in there])
-    return {told["topic"]: _topic(told["partitions"], settings.get(told["topic"], {})) for told in there}
+    there = [topic for topic in await admin.describe_topics(list(names)) if topic["error_code"] == 0] if names else []
+    settings = await _all_settings(admin, [topic["topic"] for topic in there])
+    return {topic["topic"]: _topic(topic["partitions"], settings.get(topic["topic"], {})) for topic in there}
 
 
 def _topic(partitions: Sequence[Mapping[str, Any]], settings: Mapping[str, str]) -> TopicFacts:
@@ -192,7 +192,7 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
 
 
 async def learn_leaders(consumer: Any, places: Sequence[TopicPartition]) -> None:
-    """Have the consumer know who leads these partitions. One that is asked for their offsets first finds out by itself,
+    """Have the consumer know who leads these partitions. Without it a request for their offsets finds out itself,
     at 0.1 s a topic."""
     await consumer._client.set_topics({place.topic for place in places})
 
@@ -232,7 +232,7 @@ async def _held_up(committed: Any, every: Any, before: Mapping[TopicPartition, i
 
 async def _clock(consumer: Any, look: _Look, places: Sequence[TopicPartition]) -> int | None:
     """The broker's clock minus ours, by append times of what arrives while we listen; else by records that are in our
-    future; None when neither tells."""
+    future; None without either."""
     if not places:
         return None
     consumer.assign(list(places))
@@ -266,7 +266,7 @@ async def _groups(admin: Any, names: Sequence[str]) -> dict[str, GroupFacts]:
 
 
 async def once_there(ask: Callable[[], Awaitable[T]]) -> T:
-    """The answer about groups. A cluster where none ever was makes its offsets topic when it is asked first, and says
+    """The answer about groups. A cluster where none ever was makes its offsets topic at the first request, and says
     so meanwhile."""
     while True:
         try:

@@ -37,8 +37,8 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def major_version(java: Path) -> int | None:
-    """The major version (8, 11, 17, ...) from the runtime's ``release`` file, else by running it; None when neither
-    tells."""
+    """The major version (8, 11, 17, ...) from the runtime's ``release`` file, else by running it; None without
+    either."""
     release = java.resolve().parent.parent / "release"
     text = release.read_text(encoding="utf-8", errors="replace") if release.is_file() else ""
     return parse_major(text, r'^JAVA_VERSION="([0-9._]+)') or _ask(java)

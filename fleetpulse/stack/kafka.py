@@ -111,8 +111,8 @@ def _run_format_tool(state: StackState, java: Path, jars: Sequence[Path], proper
     try:
         subprocess.run([*tool, *arguments], check=True, capture_output=True, text=True, timeout=120)
     except subprocess.CalledProcessError as error:
-        told = (error.stderr or error.stdout)[-600:]
-        raise StackError(f"Kafka's log folder cannot be formatted: {told}") from None
+        output = (error.stderr or error.stdout)[-600:]
+        raise StackError(f"Kafka's log folder cannot be formatted: {output}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StackError(f"Kafka's log folder cannot be formatted: {error}") from error
 

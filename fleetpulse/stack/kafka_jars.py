@@ -39,9 +39,9 @@ Progress = Callable[[str], None]
 
 def cache_dir(environment: Mapping[str, str], data_dir: Path) -> Path:
     """Where downloads are kept for every stack of this user; in the data folder when there is no writable home."""
-    told = environment.get("FLEETPULSE_CACHE_DIR")
+    given = environment.get("FLEETPULSE_CACHE_DIR")
     base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    wanted = Path(told).expanduser().absolute() if told else Path(base) / "fleetpulse"
+    wanted = Path(given).expanduser().absolute() if given else Path(base) / "fleetpulse"
     try:
         wanted.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -130,7 +130,7 @@ def _resolve(repository: Path, on_progress: Progress) -> list[Path]:
 
 
 class _Downloads:
-    """Tells every mebibyte that arrived."""
+    """Reports every mebibyte that arrived."""
 
     def __init__(self, on_progress: Progress) -> None:
         self._on_progress = on_progress

@@ -1,6 +1,6 @@
 """Bring the local stack up and down, and one part of it for tests that kill.
 
-Everything a stack is lies in its data folder: ``stack.json`` (ports, passwords, processes), ``kafka/``,
+A stack is all in its data folder: ``stack.json`` (ports, passwords, processes), ``kafka/``,
 ``clickhouse/`` and ``log/``. One ``up`` or ``down`` works on a folder at a time; each may be killed anywhere and run
 again. What it started goes on running without it and is found again by process id and start, or, when it was killed
 before it could note them, by the folder's name in the command line.
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """How one part is made, recognised and asked. ``prepare`` returns the command line; once it runs it steps back by
+    """How one part is made, recognised and checked. ``prepare`` returns the command line; once it runs it steps back by
     ``nice`` (``runtime.priority``)."""
 
     name: str
@@ -94,11 +94,11 @@ _PARTS = {
 def up(data_dir: Path, *, on_progress: Progress | None = None, new_ports: bool = False) -> StackState:
     """Start what does not run yet and return when all of it answers. ``new_ports`` chooses other ports for a stack
     that is down. Raises StackError saying what to do; what runs by then goes on running."""
-    tell = on_progress or (lambda _text: None)
+    on_progress = on_progress or (lambda _text: None)
     data_dir = _folder(data_dir)
-    with _alone(data_dir, tell):
+    with _alone(data_dir, on_progress):
         state = _begin(data_dir, new_ports=new_ports)
-        return _start(state, tuple(_PARTS), tell)
+        return _start(state, tuple(_PARTS), on_progress)
 
 
 def start_kafka(data_dir: Path, *, on_progress: Progress | None = None) -> StackState:
@@ -176,12 +176,12 @@ def _folder(data_dir: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(data_dir: Path, tell: Progress) -> Iterator[None]:
+def _alone(data_dir: Path, on_progress: Progress) -> Iterator[None]:
     descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         end_s = time.monotonic() + LOCK_WITHIN_S
         while not _locked(descriptor):
-            tell(f"waiting for another fleetpulse at work in {data_dir}")
+            on_progress(f"waiting for another fleetpulse at work in {data_dir}")
             if time.monotonic() > end_s:
                 raise StackError(f"another fleetpulse has been at work in {data_dir} for {LOCK_WITHIN_S:.0f} s; end it")
             time.sleep(0.1)
@@ -235,16 +235,16 @@ def _start_one(data_dir: Path, name: str, on_progress: Progress | None) -> Stack
         return _start(_begin(data_dir, new_ports=False), (name,), on_progress or (lambda _text: None))
 
 
-def _start(state: StackState, names: Sequence[str], tell: Progress) -> StackState:
+def _start(state: StackState, names: Sequence[str], on_progress: Progress) -> StackState:
     parts = [_PARTS[name] for name in names]
     for part in parts:
-        state = _with(state, part, _running(state, part) or _spawn(state, part, tell))
+        state = _with(state, part, _running(state, part) or _spawn(state, part, on_progress))
     for part in parts:
-        came_up = _came_up(state, part, tell)
+        came_up = _came_up(state, part, on_progress)
         if not came_up and _lost_a_port(state, part):
-            tell(f"a port of {part.name} was taken for a moment: starting it again")
-            state = _with(state, part, _spawn(state, part, tell))
-            came_up = _came_up(state, part, tell)
+            on_progress(f"a port of {part.name} was taken for a moment: starting it again")
+            state = _with(state, part, _spawn(state, part, on_progress))
+            came_up = _came_up(state, part, on_progress)
         if not came_up:
             raise _not_up(state, part)
     return state
@@ -256,11 +256,11 @@ def _with(state: StackState, part: _Part, process: Process) -> StackState:
     return state
 
 
-def _spawn(state: StackState, part: _Part, tell: Progress) -> Process:
-    tell(f"starting {part.name}")
+def _spawn(state: StackState, part: _Part, on_progress: Progress) -> Process:
+    on_progress(f"starting {part.name}")
     _demand_disk(state.data_dir)
     ports.demand_free(part.ports(state), part.name)
-    return daemons.spawn(part.prepare(state, tell), _fresh_log(state.data_dir, part))
+    return daemons.spawn(part.prepare(state, on_progress), _fresh_log(state.data_dir, part))
 
 
 def _running(state: StackState, part: _Part) -> Process | None:
@@ -284,9 +284,9 @@ def _fresh_log(data_dir: Path, part: _Part) -> Path:
     return log
 
 
-def _came_up(state: StackState, part: _Part, tell: Progress) -> bool:
+def _came_up(state: StackState, part: _Part, on_progress: Progress) -> bool:
     process = state.processes[part.name]
-    tell(f"waiting for {part.name}")
+    on_progress(f"waiting for {part.name}")
     ready = daemons.wait_until(lambda: part.is_ready(state) or not daemons.alive(process), READY_WITHIN_S)
     if not (ready and daemons.alive(process)):
         return False

@@ -9,8 +9,8 @@ from shlex import quote
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """``ready`` is its own word: it answered just now. ``memory_bytes`` is what it holds in RAM; both tell nothing of a
-    part that is down (False, None)."""
+    """``ready`` is its own word: it answered just now. ``memory_bytes`` is what it holds in RAM; of a part that is
+    down they are False and None."""
 
     name: str
     running: bool

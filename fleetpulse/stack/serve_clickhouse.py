@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 
 _LOOK_EVERY_S = 0.5
-# Of /proc only this process and the machine's figures: other processes' environments hold other people's secrets.
+# Of /proc only this process and the machine's counters: other processes' environments hold other people's secrets.
 _PROC = ("self", "meminfo", "stat", "cpuinfo", "loadavg", "uptime", "version", "vmstat", "diskstats", "sys")
 _ETC = ("hosts", "resolv.conf", "nsswitch.conf", "localtime", "ld.so.cache")
 _READABLE = (
@@ -114,13 +114,13 @@ def serve(library: Path, directory: Path) -> int:
     console.start()
     while not stopping.wait(_LOOK_EVERY_S) and not ended.is_set():
         pass
-    asked = stopping.is_set()
+    requested = stopping.is_set()
     while not ended.wait(0.05):
         with contextlib.suppress(OSError):  # nobody reads the pipe yet
             os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
     console.join()
     pipe.unlink(missing_ok=True)
-    return 0 if asked else 1
+    return 0 if requested else 1
 
 
 def _make_pipe(directory: Path) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.backtest.database import fetch_from
 from fleetpulse.backtest.history import decode_blocks, merged_sql, stretches
+from fleetpulse.backtest.replay import fetch_from
 from runtime.config import ClickHouseConfig
 from schemas.codec import native
 from schemas.codec.block import Numbers

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.backtest.database import fetch_from
-from fleetpulse.backtest.replay import replay
+from fleetpulse.backtest.replay import fetch_from, replay
 from fleetpulse.sql.database import Database
 from runtime.config import Config, load
 from runtime.kafka_clients import make_producer, started

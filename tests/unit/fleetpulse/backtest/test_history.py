@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fleetpulse.backtest import asked
+from fleetpulse.backtest.files import preset
 from fleetpulse.backtest.history import decode_blocks, events_sql, merged_sql, stretches
-from fleetpulse.backtest.replay import judge
+from fleetpulse.backtest.replay import backtest_history, judge
 from schemas.codec import native
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.contract.record import Record
@@ -43,13 +43,13 @@ def lost(at_ms: int, appended_ms: int, kind: str = "gpu_lost") -> dict[str, Any]
     }  # fmt: skip
 
 
-def told_ms(row: dict[str, Any]) -> int:
+def logged_ms(row: dict[str, Any]) -> int:
     """What ``events_sql`` makes of a row."""
     return min(int(row["appended_ms"]), int(row["at_ms"]) + DEFAULT_LIMITS.out_of_orderness_ms)
 
 
 def a_database(partials: Rows, events: Rows) -> Callable[[str], bytes]:
-    """Answers as ClickHouse would: the rows of a table in the range that is asked for."""
+    """Answers as ClickHouse would: the rows of a table in the requested range."""
 
     def fetch(sql: str) -> bytes:
         table = re.findall(r"FROM (\w+)", sql)[0]
@@ -60,14 +60,14 @@ def a_database(partials: Rows, events: Rows) -> Callable[[str], bytes]:
                 fields = PARTIALS[event.topic].fields
                 return native.encode(fields, block_from_rows(fields, mine)) if mine else b""
         topic = next(topic for topic in BY_TOPIC if topic.replace(".", "_") == table)
-        fields = (*BY_TOPIC[topic].fields, Field("told_ms", Kind.INT64, Role.TIME, "ms", ""))
-        mine = [row | {"told_ms": told_ms(row)} for row in events if topic == "gpu.events"]
-        return native.encode(fields, block_from_rows(fields, [row for row in mine if low <= row["told_ms"] < high]))
+        fields = (*BY_TOPIC[topic].fields, Field("logged_ms", Kind.INT64, Role.TIME, "ms", ""))
+        mine = [row | {"logged_ms": logged_ms(row)} for row in events if topic == "gpu.events"]
+        return native.encode(fields, block_from_rows(fields, [row for row in mine if low <= row["logged_ms"] < high]))
 
     return fetch
 
 
-def told(record: Record) -> tuple[Any, ...]:
+def read(record: Record) -> tuple[Any, ...]:
     headers = finals.decode(record.headers, "here")
     if isinstance(headers, PassedOnHeaders):
         return ("event", headers.at_ms, headers.rows)
@@ -80,7 +80,7 @@ def test_windows_and_events_come_in_order_of_time() -> None:
 
     (stretch,) = stretches(database, START_MS + 1, START_MS + 19_999)
 
-    assert [told(record) for record in stretch.records] == [
+    assert [read(record) for record in stretch.records] == [
         ("rows", START_MS, 1),
         ("progress", START_MS + 10_000),
         ("event", START_MS + 13_200, 1),
@@ -97,7 +97,7 @@ def test_an_event_that_came_late_stands_before_the_windows_that_came_late_with_i
 
     (stretch,) = stretches(a_database([gpu_row(START_MS)], [event]), START_MS, START_MS + 20_000)
 
-    assert [told(record) for record in stretch.records] == [
+    assert [read(record) for record in stretch.records] == [
         ("event", START_MS + 9_000 + DEFAULT_LIMITS.out_of_orderness_ms, 1),
         ("rows", START_MS, 1),
         ("progress", START_MS + 10_000),
@@ -136,24 +136,24 @@ def test_stretches_follow_one_another_without_gap() -> None:
 
     assert [stretch.from_ms for stretch in found[1:]] == [stretch.to_ms for stretch in found[:-1]]
     assert [(stretch.to_ms - stretch.from_ms) // 60_000 for stretch in found][:4] == [10, 20, 40, 60]
-    ends = [told(record)[1] for stretch in found for record in stretch.records]
+    ends = [read(record)[1] for stretch in found for record in stretch.records]
     assert ends == list(range(START_MS + WINDOW_MS, START_MS + 3 * 3_600_000 + 1, WINDOW_MS))
 
 
 def test_queries_merge_rows_and_take_accepted_events_only() -> None:
-    """One row per window, grouping set and series; events with when they are told."""
+    """One row per window, grouping set and series; events with when they stood in the log."""
     sql = merged_sql(BY_TOPIC["gpu.samples"], 1, 2)
 
     assert "sum(p.throttled_us_sum) AS throttled_us_sum" in sql
     assert "GROUP BY p.window_ms, p.grouping, p.cluster" in sql
     assert "WHERE p.window_ms >= 1 AND p.window_ms < 2" in sql
     events = events_sql(GPU_EVENTS, 1, 2)
-    assert f"least(appended_ms, at_ms + {DEFAULT_LIMITS.out_of_orderness_ms}) AS told_ms" in events
-    assert "verdict = 'accepted' AND told_ms >= 1 AND told_ms < 2" in events
+    assert f"least(appended_ms, at_ms + {DEFAULT_LIMITS.out_of_orderness_ms}) AS logged_ms" in events
+    assert "verdict = 'accepted' AND logged_ms >= 1 AND logged_ms < 2" in events
 
 
 def test_rules_judge_history() -> None:
-    """Two minutes of throttling open an alert about that GPU, and it is resolved; the bar is told."""
+    """Two minutes of throttling open an alert about that GPU, and it is resolved; the bar is reported."""
     throttled = range(START_MS + 300_000, START_MS + 420_000, WINDOW_MS)
     rows = [
         gpu_row(at_ms, 9_000_000 if at_ms in throttled else 0)
@@ -177,10 +177,10 @@ def test_rules_judge_history() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: asked.preset("magic", 4, 15, None, 1, 1), "--detector"),
-        (lambda: asked.preset("deviation", 4, 15, None, 2, 1), "--m"),
-        (lambda: asked.history("1h", "yesterday", None, None), "--from"),
-        (lambda: asked.history("1h", "20", "10", None), "--from"),
+        (lambda: preset("magic", 4, 15, None, 1, 1), "--detector"),
+        (lambda: preset("deviation", 4, 15, None, 2, 1), "--m"),
+        (lambda: backtest_history("1h", "yesterday", None, None), "--from"),
+        (lambda: backtest_history("1h", "20", "10", None), "--from"),
     ],
 )
 def test_wrong_use_names_its_option(call: Callable[[], Any], said: str) -> None:
