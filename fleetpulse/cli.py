@@ -31,7 +31,6 @@ from fleetpulse.commands import (
     money,
     people,
     prices,
-    proxy,
     query,
     reconcile,
     rules,
@@ -59,7 +58,7 @@ app = typer.Typer(
 )
 PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Local stack": {"up": stack.up, "down": stack.down, "status": stack.status, "migrate": stack.migrate},
-    "Edge": {"agent": edge.agent, "proxy": proxy.proxy},
+    "Edge": {"agent": edge.agent, "proxy": edge.proxy},
     "Services": {
         "jobs": services.jobs,
         "sink": services.sink,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from schemas.events.event_types import ENGINE_EVENTS
 
 Keyed = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
+READ_WITHIN_S = 60.0
 _QUIET_MS = 1_500
 HISTORY = """
 SELECT at_ms, transition, severity, rule, summary, fingerprint, number, opened_ms, since_ms, resolved_ms, record
@@ -39,13 +41,18 @@ LIMIT {limit:UInt32}
 
 async def newest(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Alert]:
     """The newest record of every alert on the topic, those lately resolved among them."""
+    return of_records(await records_of(kafka, topic))
+
+
+async def records_of(kafka: KafkaConfig, topic: str = ALERTS_TOPIC) -> list[Keyed]:
+    """The topic from its beginning to where it ends now. Alerts have one order, so it has one partition."""
     at = TopicPartition(topic, 0)
-    async with open_consumer(kafka) as consumer:
+    async with asyncio.timeout(READ_WITHIN_S), open_consumer(kafka) as consumer:
         if topic not in await consumer.topics():
             raise UnavailableError(f"topic {topic} does not exist; run `fleetpulse migrate`")
         consumer.assign([at])
         await consumer.seek_to_beginning(at)
-        return of_records([pair async for pair in _to_end(consumer, at)])
+        return [pair async for pair in _to_end(consumer, at)]
 
 
 async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[Keyed]:
@@ -59,15 +66,20 @@ async def _to_end(consumer: Any, at: TopicPartition) -> AsyncIterator[Keyed]:
 
 
 def of_records(records: Iterable[Keyed]) -> list[Alert]:
-    """The last alert of each key, in order of opening. What is no alert is left out; an empty value takes one away."""
-    found: dict[bytes, Alert] = {}
+    """The last alert of each key, in order of opening."""
+    return sorted((alert for alert, _ in newest_of(records)), key=lambda alert: (alert.opened_ms, alert.fingerprint))
+
+
+def newest_of(records: Iterable[Keyed]) -> list[tuple[Alert, bytes]]:
+    """The last alert of each key, and its record. What is no alert is left out; an empty value takes one away."""
+    found: dict[bytes, tuple[Alert, bytes]] = {}
     for key, value in records:
         if key is not None and value is None:
             found.pop(key, None)
         elif key is not None and value is not None:
             with contextlib.suppress(RejectedError):
-                found[key] = decode(value)
-    return sorted(found.values(), key=lambda alert: (alert.opened_ms, alert.fingerprint))
+                found[key] = (decode(value), value)
+    return list(found.values())
 
 
 def open_of(alerts: Iterable[Alert]) -> list[Alert]:

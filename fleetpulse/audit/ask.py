@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fleetpulse.audit import checks
 from fleetpulse.audit.checks import LISTED_MAX, Check, Reader
 from fleetpulse.audit.report import Audit, Late
 from fleetpulse.report.amounts import instant
+from fleetpulse.report.gather import span
+from fleetpulse.sql.database import Database
+from runtime.clock import SystemClock
+from runtime.config import load
 from schemas.limits import MINUTE_MS
 from stream_jobs.costs.account import Prices as Rates
 from stream_jobs.costs.pricing import Pricing
+from stream_jobs.prices.load import load as load_prices
 from stream_jobs.prices.model import Prices
 
 Run = tuple[str, str, int, int, int | None, int | None, int | None, int | None]
 """GPU, region, [from, until) in ms, then prices: GPU-hour, host for a GPU-hour, kWh, PUE."""
+SETTLE_MS = 2 * MINUTE_MS
+"""Bills and what they are made of land by different ways: what is younger is left alone."""
 _SETTINGS = " SETTINGS join_use_nulls = 0"
 VERSIONS = """
 SELECT groupUniqArray(10)(ifNull(toString(prices_version), '')) FROM costs
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
 """
+
+
+def live(last_ms: int, from_: str | None, to: str | None, prices: Path) -> Audit:
+    """The tables that the configuration names, up to two minutes ago, or the range that is given."""
+    bounds = span(last_ms, from_, to, (SystemClock().now_ms() - SETTLE_MS) // MINUTE_MS * MINUTE_MS)
+    known = load_prices(prices)
+    with contextlib.closing(Database(load().reading)) as database:
+        return audit(database, *bounds, known)
 
 
 def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices) -> Audit:
@@ -59,12 +76,8 @@ def _check(database: Reader, name: str, sql: str, parameters: Mapping[str, Any])
 
 
 def _said(examples: Sequence[Sequence[Any]], differing: int) -> list[str]:
-    said = [f"{use} {owner}, {_minute(at_ms)}: off by {off:,}" for use, owner, at_ms, off in examples]
+    said = [f"{use} {owner}, {instant(at_ms)}: off by {off:,}" for use, owner, at_ms, off in examples]
     return said if differing <= LISTED_MAX else [*said, f"and {differing - LISTED_MAX:,} more"]
-
-
-def _minute(at_ms: int) -> str:
-    return instant(at_ms)
 
 
 def _why_not(database: Reader, bounds: Mapping[str, int], prices: Prices) -> str:

@@ -81,18 +81,9 @@ def config_check(config_file: File = None) -> Result:
     """
     import os
 
-    from fleetpulse.commands.config_view import unknown_keys
+    from fleetpulse.doctor.examine import examine_config
     from fleetpulse.doctor.finding import Report
-    from fleetpulse.doctor.judge_config import judge_config
-    from runtime.config import layers, load
-    from schemas.errors import ConfigError
 
-    flags = {"config_file": str(config_file) if config_file else None}
-    given = layers(flags)
-    problem = None
-    try:
-        load(flags)
-    except ConfigError as error:
-        problem = error
-    report = Report(tuple(judge_config(problem, unknown_keys(given, os.environ))))
+    _config, findings = examine_config({"config_file": str(config_file) if config_file else None}, os.environ)
+    report = Report(findings)
     return Result(report.as_dict(), lambda: show_report(report, verbose=True), wrong=bool(report.wrong))

@@ -18,23 +18,10 @@ from runtime.config_keys import alternatives, known_keys
 HIDDEN = "***"
 PREFIX = "FLEETPULSE_"
 _OTHERS = (
-    "CACHE_DIR",
-    "CHILD_OF",
-    "CLICKHOUSE_HOST",
-    "CLICKHOUSE_PORT",
-    "CLICKHOUSE_SECURE",
-    "CLUSTER_ID",
-    "COMPILED",
-    "DASHBOARD_TOKEN",
-    "DASHBOARD_TOKEN_FILE",
-    "DEPLOYMENT",
-    "ENGINE_ID",
-    "KILLS",
-    "PRICES",
-    "PROMETHEUS_URL",
-    "SOCKET",
-    "VERSION",
-)
+    "CACHE_DIR", "CHILD_OF", "CLICKHOUSE_HOST", "CLICKHOUSE_PORT", "CLICKHOUSE_SECURE", "CLUSTER_ID", "COMPILED",
+    "DASHBOARD_TOKEN", "DASHBOARD_TOKEN_FILE", "DEPLOYMENT", "ENGINE_ID", "KILLS", "PRICES", "PROMETHEUS_URL",
+    "SOCKET", "VERSION",
+)  # fmt: skip
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in _OTHERS)
 """Variables of the SDK, the stack, Compose and tests; every name beginning with ``FLEETPULSE_TEST_`` too."""
 Layers = Sequence[tuple[str, Mapping[str, Any]]]

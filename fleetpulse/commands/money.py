@@ -106,7 +106,7 @@ def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: Pr
 
     Example: [bold]fleetpulse audit cost --last 24h --json[/bold]
     """
-    from fleetpulse.audit.run import live
+    from fleetpulse.audit.ask import live
 
     return audited(live(duration_ms(last), from_, to, prices), _NO_BILL if to else _NO_BILL_YET)
 

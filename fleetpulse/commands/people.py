@@ -41,7 +41,7 @@ def percentiles(
     Example: [bold]fleetpulse percentiles ttft_us --by tenant --last 15m[/bold]
     """
     from fleetpulse.sql.database import Database
-    from fleetpulse.sql.percentiles import percentiles_sql
+    from fleetpulse.sql.query import percentiles_sql
     from runtime.clock import SystemClock
     from runtime.config import load
 

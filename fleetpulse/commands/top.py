@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from enum import StrEnum
 from typing import Annotated
 
@@ -44,14 +45,11 @@ def top(
     if sort not in showing.HEADINGS:
         raise ConfigError("--sort", sort, f"must be one of {', '.join(showing.HEADINGS)}")
     view = showing.View(by.value, sort, rising)
-    database = Database(load().reading)
-    try:
+    with closing(Database(load().reading)) as database:
         if not (once or for_program()) and out.is_terminal and sys.stdin.isatty():
             run(lambda: database.sql(showing.SQL).records(), view, out, SystemClock(), every_s=every)
             return None
         gpus = database.sql(showing.SQL).records()
-    finally:
-        database.close()
     if gpus:
         return Result(showing.table_of(gpus, view)[:limit], lambda: print_whole(showing.drawn(gpus, view, limit)))
     quiet = "no GPU reported in the last five minutes; is an agent running? Try fleetpulse simulate"

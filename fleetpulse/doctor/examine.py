@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleetpulse.commands.config_view import unknown_keys
+from fleetpulse.commands.config_view import Unknown, unknown_keys
 from fleetpulse.doctor.facts import Bounds, DatabaseFacts, KafkaFacts
-from fleetpulse.doctor.finding import Finding, Report, wrong
-from fleetpulse.doctor.judge_config import judge_config
+from fleetpulse.doctor.finding import Finding, Report, good, wrong
 from fleetpulse.doctor.judge_database import judge_database
 from fleetpulse.doctor.judge_host import judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka
@@ -63,15 +62,35 @@ class Subject:
 def examine(flags: Mapping[str, object], environment: Mapping[str, str], bounds: Bounds, *, probe: bool) -> Report:
     """Everything: first the configuration, then what it names. Never raises for what is wrong with a set-up."""
     try:
-        given = layers(flags)
+        config, found = examine_config(flags, environment)
     except ConfigError as error:
         return Report(tuple(judge_config(error, ())))
-    unknown = unknown_keys(given, environment)
+    return Report(found if config is None else (*found, *examine_world(config, bounds, Subject(), probe=probe)))
+
+
+def examine_config(
+    flags: Mapping[str, object], environment: Mapping[str, str]
+) -> tuple[Config | None, tuple[Finding, ...]]:
+    """The configuration, where it holds, and findings about it. Raises ``ConfigError`` for a file that is no TOML."""
+    unknown = unknown_keys(layers(flags), environment)
     try:
-        config = load(flags)
+        return load(flags), tuple(judge_config(None, unknown))
     except ConfigError as error:
-        return Report(tuple(judge_config(error, unknown)))
-    return Report((*judge_config(None, unknown), *examine_world(config, bounds, Subject(), probe=probe)))
+        return None, tuple(judge_config(error, unknown))
+
+
+def judge_config(error: ConfigError | None, unknown: Iterable[Unknown]) -> Iterator[Finding]:
+    """Keys that nobody knows, and what cannot be used: ``error`` is what loading the configuration raised. Pure."""
+    problems = [
+        wrong("config.key", one.name, f"is no setting ({one.place})", one.nearest or "fleetpulse config show")
+        for one in unknown
+    ]
+    yield from problems
+    if error is not None and not problems:
+        says, mend = f"{error.value!r}: {error.bound}", f"fleetpulse config check   # {error.key}"
+        yield wrong("config.value", error.key, says, mend)
+    if error is None and not problems:
+        yield good("config", "settings", "all are known and within their bounds")
 
 
 def examine_world(config: Config, bounds: Bounds, subject: Subject, *, probe: bool) -> tuple[Finding, ...]:

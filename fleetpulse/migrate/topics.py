@@ -1,14 +1,16 @@
 """Topics as they are, and the steps that change them. Safe to repeat, also after a kill.
 
-A topic's log id is written *before* the topic is made (the topic ``contract``, which keeps the ids, comes first). The
-other way round, a topic that was deleted and made again would for a moment, or after a kill for good, have the id of
-its predecessor, and its rows would replace the old ones. An id without its topic is harmless: the next run writes
-another.
+A row of a derived table is known by where it stood in the log. A topic that is deleted and made again begins at offset
+0 again; its log id, a random name in the compacted topic ``contract``, keeps its rows apart from the old ones. The id
+is written *before* the topic is made (``contract`` comes first): the other way round, after a kill the topic would have
+the id of its predecessor, and its rows would replace the old ones. An id without its topic is harmless: the next run
+writes another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +19,10 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
 
-from fleetpulse.migrate.log_ids import give_log_ids
 from fleetpulse.migrate.plan import GrowTopic, MakeTopic, Plan, SetTopic, Step
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import make_consumer, no_right, open_admin, settings_unreadable, started
+from runtime.kafka_clients import make_consumer, make_producer, no_right, open_admin, settings_unreadable, started
 from runtime.log_ids import read_log_ids
 from schemas.contract.topics import BY_NAME, CONTRACT, TOPICS, Growth, Topic
 from schemas.errors import ContractError, UnavailableError
@@ -133,6 +134,15 @@ async def _make(kafka: KafkaConfig, admin: Any, steps: Sequence[MakeTopic], limi
     others = [topic for topic in missing if topic.name != CONTRACT.name]
     if others:
         await create(kafka, admin, others, limits)
+
+
+async def give_log_ids(kafka: KafkaConfig, topics: Iterable[str]) -> dict[str, str]:
+    """Write a fresh log id for each of these topics and return them."""
+    ids = {topic: secrets.token_hex(8) for topic in topics}
+    async with started(make_producer(kafka)) as producer:
+        for topic, log_id in ids.items():
+            await producer.send_and_wait(CONTRACT.name, log_id.encode(), key=topic.encode(), partition=0)
+    return ids
 
 
 async def visible(admin: Any, name: str) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
@@ -103,15 +104,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "exact": self.exact,
-            "empty": self.empty,
-            "produced": self.produced,
-            "checks": self.checks,
-            "unchecked": self.unchecked,
-            "topics": [asdict(topic) for topic in self.topics],
-            "differences": [asdict(one) for one in self.differences],
-        }
+        return {"exact": self.exact, "empty": self.empty, "produced": self.produced, **asdict(self)}
 
     def text(self) -> str:
         """For people."""
@@ -154,11 +147,8 @@ def reconcile(
     until_s = time.monotonic() + wait_s
     while True:
         log = asyncio.run(_log_offsets(kafka))
-        database = Database(clickhouse)
-        try:
+        with closing(Database(clickhouse)) as database:
             report = compare(log, read_tables(database, SystemClock().now_ms(), limits, raw=raw))
-        finally:
-            database.close()
         if report.exact or time.monotonic() >= until_s:
             return report
         if while_waiting is not None:

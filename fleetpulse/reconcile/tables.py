@@ -181,22 +181,29 @@ def _raw(database: Database, spans: Mapping[TopicPartition, Spans]) -> dict[Send
     return found
 
 
-def _compared(database: Database, inner: str) -> tuple[int, list[tuple[Any, ...]], int]:
-    """(cells, some that differ as (grouping, partition, start, expected, got), how many more differ)."""
+def _compared(database: Database, topic: str, what: str, place: str, inner: str) -> Cells:
+    """Both sums of every cell; ``place`` names a cell by ``part``, ``grouping`` and ``start``."""
     ((cells, differing, total),) = database.sql(
         f"SELECT count(), groupArrayIf({DIFFERING_MAX})((grouping, part, start, expected, got), expected != got),"
         " countIf(expected != got) FROM (SELECT grouping, part, start, sum(a) AS expected, sum(b) AS got"
         f" FROM ({inner}) GROUP BY grouping, part, start ORDER BY start, grouping, part)"
     ).rows
-    return int(cells), differing, int(total) - len(differing)
+    named = [
+        (place.format(grouping=grouping, part=part, start=start), int(expected), int(got))
+        for grouping, part, start, expected, got in differing
+    ]
+    return Cells(topic, what, int(cells), named, int(total) - len(differing))
 
 
 def _windows(database: Database, topic: str, since_ms: int) -> Cells:
     """Accepted raw events of every window and source partition against the partial rows of each grouping set."""
     sets = ", ".join(f"'{grouping.name}'" for grouping in sets_of(topic))
     since_ms = -(-since_ms // WINDOW_MS) * WINDOW_MS
-    cells, differing, more = _compared(
+    return _compared(
         database,
+        topic,
+        "windows",
+        "partition {part}, grouping set {grouping}, window {start}",
         f"SELECT arrayJoin([{sets}]) AS grouping, part, start, a, toUInt64(0) AS b FROM"
         f" (SELECT toUInt32(partition) AS part, intDiv(at_ms, {WINDOW_MS}) * {WINDOW_MS} AS start, count() AS a"
         f" FROM {RAW[topic].name} FINAL WHERE verdict = 'accepted' AND at_ms >= {since_ms} GROUP BY part, start)"
@@ -204,18 +211,16 @@ def _windows(database: Database, topic: str, since_ms: int) -> Cells:
         f" toUInt64(0) AS a, sum(p.event_count) AS b FROM {PARTIALS[topic].name} AS p FINAL"
         f" WHERE p.window_ms >= {since_ms} GROUP BY p.grouping, p.source_partition, p.window_ms",
     )
-    named = [
-        (f"partition {part}, grouping set {grouping}, window {start}", int(expected), int(got))
-        for grouping, part, start, expected, got in differing
-    ]
-    return Cells(topic, "windows", cells, named, more)
 
 
 def _rollup(database: Database, topic: str, level: str, width_ms: int, since_ms: int) -> Cells:
     """Events of every bucket: partial rows against the rollup."""
     since_ms = -(-since_ms // width_ms) * width_ms
-    cells, differing, more = _compared(
+    return _compared(
         database,
+        topic,
+        f"level {level}",
+        f"level {level}, grouping set {{grouping}}, bucket {{start}}",
         f"SELECT toString(p.grouping) AS grouping, toUInt32(0) AS part, intDiv(p.window_ms, {width_ms}) * {width_ms}"
         f" AS start, sum(p.event_count) AS a, toUInt64(0) AS b FROM {PARTIALS[topic].name} AS p FINAL"
         f" WHERE p.window_ms >= {since_ms} GROUP BY p.grouping, start"
@@ -223,8 +228,3 @@ def _rollup(database: Database, topic: str, level: str, width_ms: int, since_ms:
         f" toUInt64(0) AS a, sum(r.event_count) AS b FROM {rollup_table(BY_TOPIC[topic], level)} AS r FINAL"
         f" WHERE r.window_ms >= {since_ms} GROUP BY r.grouping, r.window_ms",
     )
-    named = [
-        (f"level {level}, grouping set {grouping}, bucket {start}", int(expected), int(got))
-        for grouping, _, start, expected, got in differing
-    ]
-    return Cells(topic, f"level {level}", cells, named, more)

@@ -6,34 +6,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from aiokafka import TopicPartition
 
-from fleetpulse.services.jobs_and_sink import partitions_of
+from fleetpulse.alerts.view import newest_of, records_of
+from fleetpulse.services.jobs_and_sink import health
 from runtime import logs
 from runtime.clock import SystemClock
-from runtime.config import Config, KafkaConfig, load
+from runtime.config import Config, load
 from runtime.delivery_config import TargetConfig
-from runtime.health import HealthServer, Heartbeat, Readiness
-from runtime.kafka_clients import open_consumer
 from runtime.shutdown import on_stop_signal
 from schemas.contract.alerts import Alert, encode
-from schemas.contract.record import Record
-from schemas.contract.topics import ALERTS_TOPIC
-from schemas.errors import ConfigError, ContractError, RejectedError
+from schemas.errors import ConfigError
 from sinks.delivery.backlog import Delivery as Waiting
 from sinks.delivery.backlog import Send
 from sinks.delivery.client import HIDDEN, Client
 from sinks.delivery.schedule import Response
 from sinks.delivery.service import Delivery, delivery_readiness, run_delivery
 from sinks.delivery.shapes import request_of
-from sinks.delivery.transition import Transition, deleted_fingerprint, transition_of
+from sinks.delivery.transition import Transition
 
 READ_WITHIN_S = 60.0
 TEST_RULE = "fleetpulse_delivery_check"
@@ -53,16 +48,6 @@ def load_with_targets(only: Sequence[str] = ()) -> Config:
     return config.model_copy(update={"delivery": delivery})
 
 
-@contextlib.contextmanager
-def _health(port: int | None, readiness: Readiness) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    heartbeat = Heartbeat()
-    with HealthServer(port=port, alive=heartbeat.why_dead, ready=readiness.why), heartbeat.of_main_loop():
-        yield
-
-
 def run_deliver(worker: str, health_port: int | None) -> None:
     """Deliver until SIGTERM. Ready once the open alerts were read; an unavailable target does not change that."""
     config = load_with_targets()
@@ -74,7 +59,7 @@ def run_deliver(worker: str, health_port: int | None) -> None:
         delivery = Delivery(config.kafka, config.delivery, stop, readiness=readiness, worker=worker)
         await run_delivery(delivery, config.limits)
 
-    with _health(health_port, readiness):
+    with health(health_port, readiness.why):
         asyncio.run(body())
 
 
@@ -130,18 +115,17 @@ def would_send(config: Config) -> list[dict[str, Any]]:
     """For each alert that is open on the topic and each target that it matches: what would be posted, and where.
     Secrets are masked."""
     now_ms = SystemClock().now_ms()
-    found = asyncio.run(_open_alerts(config.kafka, partitions_of(config)[ALERTS_TOPIC]))
+    found = newest_of(asyncio.run(records_of(config.kafka)))
     return [
-        _shown(target, transition, now_ms)
-        for transition in found
+        _shown(target, alert, record, now_ms)
+        for alert, record in sorted(found, key=lambda one: (one[0].opened_ms, one[0].fingerprint))
         for target in config.delivery.all_targets
-        if target.matches(transition.alert.severity, transition.alert.labels)
+        if alert.transition != "resolved" and target.matches(alert.severity, alert.labels)
     ]
 
 
-def _shown(target: TargetConfig, transition: Transition, now_ms: int) -> dict[str, Any]:
-    alert = transition.alert
-    request = request_of(target, _sending(alert, transition.record), now_ms)
+def _shown(target: TargetConfig, alert: Alert, record: bytes, now_ms: int) -> dict[str, Any]:
+    request = request_of(target, _sending(alert, record), now_ms)
     text = request.body.decode()
     for secret in target.tokens:
         text = text.replace(secret, HIDDEN)
@@ -153,37 +137,3 @@ def _shown(target: TargetConfig, transition: Transition, now_ms: int) -> dict[st
         "muted_until_ms": alert.muted_until_ms if silenced else None,
         "body": orjson.loads(text),
     }
-
-
-async def _open_alerts(kafka: KafkaConfig, partitions: int) -> list[Transition]:
-    """Every alert that is open, by reading the topic from its beginning to where it ends now."""
-    found: dict[str, Transition] = {}
-    async with asyncio.timeout(READ_WITHIN_S):
-        async for record in _records(kafka, partitions):
-            _fold(found, record)
-    return sorted(found.values(), key=lambda one: (one.alert.opened_ms, one.alert.fingerprint))
-
-
-def _fold(found: dict[str, Transition], record: Record) -> None:
-    if (deleted := deleted_fingerprint(record)) is not None:
-        found.pop(deleted, None)
-        return
-    with contextlib.suppress(RejectedError):
-        transition = transition_of(record)
-        found.pop(transition.alert.fingerprint, None)
-        if not transition.resolved:
-            found[transition.alert.fingerprint] = transition
-
-
-async def _records(kafka: KafkaConfig, count: int) -> AsyncIterator[Record]:
-    async with open_consumer(kafka) as consumer:
-        if ALERTS_TOPIC not in await consumer.topics():
-            raise ContractError(f"topic {ALERTS_TOPIC} does not exist; run `fleetpulse migrate`")
-        partitions = [TopicPartition(ALERTS_TOPIC, number) for number in range(count)]
-        consumer.assign(partitions)
-        await consumer.seek_to_beginning(*partitions)
-        ends = await consumer.end_offsets(partitions)
-        while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
-            for records in (await consumer.getmany(*partitions, timeout_ms=200)).values():
-                for r in records:
-                    yield Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, ())

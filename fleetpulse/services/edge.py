@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ QUIET = PublisherSettings(linger_ms=100, save_every_s=5.0, books_every_s=5.0)
 kill the acknowledged records of five seconds (of one soon after a start) are sent again, and recognised."""
 
 
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def publishing(
     config: Config,
     spool: Path | None,
@@ -91,15 +91,6 @@ class _Watch:
         return "probing" if self.supervisor is None else self.supervisor.why_not_ready()
 
 
-@contextlib.contextmanager
-def _health(port: int | None, watch: _Watch) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    with HealthServer(port=port, alive=watch.alive, ready=watch.ready):
-        yield
-
-
 def run_agent_service(spool: Path | None, seconds: float | None, health_port: int | None = None) -> list[Report]:
     """Measure this host until the seconds are over or SIGTERM; how each collector fared."""
     from producers.agent.process import run_agent
@@ -119,7 +110,8 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
 
     port = config.agent.health_port if health_port is None else health_port
     # Of the loop's work a third is waking up: uvloop does that in C.
-    with _health(port, watch), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    health = nullcontext() if port is None else HealthServer(port=port, alive=watch.alive, ready=watch.ready)
+    with health, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(body())
     return watch.supervisor.reports() if watch.supervisor else []
 

@@ -53,7 +53,8 @@ TEND_EVERY_S = 0.5
 
 
 @contextlib.contextmanager
-def _health(port: int | None, ready: Check) -> Iterator[None]:
+def health(port: int | None, ready: Check) -> Iterator[None]:
+    """Health endpoints beside whatever loop runs in the main thread; none without a port."""
     if port is None:
         yield
         return
@@ -167,7 +168,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
     threading.Thread(target=setup.warm, name="warm", daemon=True).start()
     readiness = worker_readiness()
-    with _health(health_port, readiness.why), tracing(config.tracing, f"jobs-{job}") as tracer:
+    with health(health_port, readiness.why), tracing(config.tracing, f"jobs-{job}") as tracer:
         code = run_process(
             shell,
             setup.steps,
@@ -227,6 +228,6 @@ def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
                 config.kafka, config.clickhouse, settings, stop, limits=limits, progress=progress, tracer=tracer
             )
 
-    with _health(health_port, lambda: progress.waiting_for):
+    with health(health_port, lambda: progress.waiting_for):
         warm()
         asyncio.run(body())

@@ -8,7 +8,8 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from runtime import logs
 from runtime.config import Config, load
 from runtime.garbage import settle
 from runtime.health import HealthServer
-from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from runtime.proxy_config import ProxyConfig
 from runtime.shutdown import on_stop_signal
 from runtime.tracing import tracing
 from schemas.errors import ConfigError
@@ -62,15 +63,6 @@ class Watched:
         return None if self.publisher is None else self.publisher.why
 
 
-@contextlib.contextmanager
-def _health(port: int | None, watched: Watched) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    with HealthServer(port=port, alive=watched.alive, ready=watched.ready, note=watched.note):
-        yield
-
-
 def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | None) -> None:
     """Serve until SIGTERM. Ready while at least one upstream is not known to be down.
 
@@ -81,8 +73,9 @@ def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | 
     if not config.proxy.upstreams:
         raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
     logs.configure("proxy")
-    watched = Watched()
-    with _health(config.proxy.health_port, watched):
+    watched, port = Watched(), config.proxy.health_port
+    checks = partial(HealthServer, alive=watched.alive, ready=watched.ready, note=watched.note)
+    with contextlib.nullcontext() if port is None else checks(port=port):
         run_on_fast_loop(_serve(config, spool, watched))
 
 
@@ -122,7 +115,8 @@ async def _serve_into(rows: RowPublisher, config: Config, secret: bytes, watched
     await server.start()
     watched.server = server
     quiet_collector()
-    _tell(server, config.proxy.upstreams)
+    urls = [upstream.url for upstream in config.proxy.upstreams]
+    _log.info("proxy is up", extra={"host": server.limits.host, "port": server.port, "upstreams": urls})
     running = asyncio.create_task(rows.run())
     await stop.wait()
     await server.stop()
@@ -134,11 +128,6 @@ async def _serve_into(rows: RowPublisher, config: Config, secret: bytes, watched
 def quiet_collector() -> None:
     """Leave what start-up made out of every collection, and collect seldom."""
     settle(_QUIET_GC)
-
-
-def _tell(server: ProxyServer, upstreams: Sequence[UpstreamConfig]) -> None:
-    urls = [upstream.url for upstream in upstreams]
-    _log.info("proxy is up", extra={"host": server.limits.host, "port": server.port, "upstreams": urls})
 
 
 def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:

@@ -1,6 +1,7 @@
-"""What ``fleetpulse query`` asks: SQL as it was given, or a query of the catalogue with its places filled.
+"""SQL that commands run: as it was given, of the catalogue with its places filled, or for percentiles.
 
-Values are bound by the server, by the type that stands in the query; nothing is written into the SQL.
+Values are bound by the server, by the type that stands in the query; nothing is written into the SQL. Names in the SQL
+for percentiles are checked against the field tables.
 """
 
 from __future__ import annotations
@@ -22,10 +23,15 @@ from fleetpulse.sql.database import Answer
 from runtime.clickhouse_clients import connect, first_line
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError, FleetpulseError
+from schemas.events.event_types import LLM_REQUESTS
+from schemas.events.grouping import sets_of
+from schemas.fields import Role
 
 _PLACE = re.compile(r"\{(\w+)\s*:\s*([^{}]+)\}")
 _NAME = re.compile(r"[\w./-]+")
 _CHUNK_BYTES = 256 * 1024
+QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
+_VIEWS = {"service": "request_windows", "engine": "engine_request_windows"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,31 @@ def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Qu
     if missing:
         raise ConfigError("--param", ", ".join(missing), "must be given, as --param name=value")
     return Query(sql, {name: value for name, value in filled.items() if value is not None})
+
+
+def measures() -> tuple[str, ...]:
+    """Measures with a sketch."""
+    return tuple(field.name for field in LLM_REQUESTS.of(Role.SKETCH))
+
+
+def percentiles_sql(measure: str, by: str) -> str:
+    """A query with parameters from_ms and to_ms. Raises ``ConfigError`` for an unknown measure or dimension."""
+    if measure not in measures():
+        raise ConfigError("measure", measure, f"must be one of {', '.join(measures())}")
+    views = [_VIEWS[grouping.name] for grouping in sets_of("llm.requests") if by in grouping.dimensions]
+    if not views:
+        known = sorted({name for grouping in sets_of("llm.requests") for name in grouping.dimensions})
+        raise ConfigError("--by", by, f"must be one of {', '.join(known)}")
+    columns = ",\n    ".join(
+        f"round(fp_quantile({q}, sumMap({measure}_bins))) AS p{str(100 * q).rstrip('0').rstrip('.').replace('.', '_')}"
+        for q in QUANTILES
+    )
+    return (
+        f"SELECT\n    {by},\n    sum({measure}_count) AS requests,\n    {columns}\n"
+        f"FROM {views[0]}\n"
+        "WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}\n"
+        f"GROUP BY {by}\nORDER BY requests DESC\nLIMIT 1000"
+    )
 
 
 def _sql(text: str) -> str:

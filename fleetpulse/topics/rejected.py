@@ -152,8 +152,7 @@ async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> P
     check_reason(reason, "REASON")
     journal = Journal(config.data_dir / JOURNAL_NAME)
     before = journal.places()
-    database = Database(config.reading)
-    with contextlib.closing(database):
+    with contextlib.closing(Database(config.reading)) as database:
         rows = database.sql(WHOLE, {"reason": reason, "limit": limit + len(before)}).records()
         left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
     plan = plan_of(reason, rows, left_alone, before, limit)

@@ -22,10 +22,10 @@ from fleetpulse.doctor.examine import Subject, examine_world
 from fleetpulse.doctor.facts import Bounds
 from fleetpulse.doctor.finding import Finding, State
 from fleetpulse.migrate import topics as live_topics
-from fleetpulse.migrate.log_ids import give_log_ids
 from fleetpulse.migrate.run import migrate
 from fleetpulse.migrate.tables import wanted
 from fleetpulse.migrate.topic_plan import topic_settings
+from fleetpulse.migrate.topics import give_log_ids
 from fleetpulse.stack import ports
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, Config, KafkaConfig

@@ -15,10 +15,10 @@ from aiokafka import AIOKafkaConsumer
 
 from fleetpulse.migrate import tables as tables_module
 from fleetpulse.migrate import topics
-from fleetpulse.migrate.log_ids import give_log_ids
 from fleetpulse.migrate.plan import ApplyFile, GrowTopic, MakeTopic, Plan, Restore, SetTtl
 from fleetpulse.migrate.run import migrate
 from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, topic_settings
+from fleetpulse.migrate.topics import give_log_ids
 from runtime.config import ClickHouseConfig
 from runtime.kafka_clients import open_admin
 from runtime.log_ids import read_log_ids

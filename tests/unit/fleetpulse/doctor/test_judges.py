@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.commands.config_view import Unknown
-from fleetpulse.doctor.examine import READS
+from fleetpulse.doctor.examine import READS, judge_config
 from fleetpulse.doctor.facts import (
     Bounds,
     DatabaseFacts,
@@ -23,7 +23,6 @@ from fleetpulse.doctor.facts import (
     TopicFacts,
 )
 from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
-from fleetpulse.doctor.judge_config import judge_config
 from fleetpulse.doctor.judge_database import WRITER_NEEDS, judge_database
 from fleetpulse.doctor.judge_host import judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka

@@ -111,7 +111,7 @@ def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) ->
         now_s[0] += STILL_MAX_S + 1
         return [*seen, checks["alive"](), checks["ready"]()]
 
-    with services._health(9_100, lambda: "waits"):
+    with services.health(9_100, lambda: "waits"):
         before = checks["alive"]()
         seen = asyncio.run(body())
 

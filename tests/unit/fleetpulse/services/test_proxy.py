@@ -47,20 +47,20 @@ def test_where_health_is_told(
     monkeypatch: pytest.MonkeyPatch, flag: int | None, setting: str | None, port: int | None
 ) -> None:
     """By the flag or the setting; by neither on no port."""
-    asked: list[int | None] = []
+    served: list[int] = []
     if setting is not None:
         monkeypatch.setenv("FLEETPULSE_PROXY__HEALTH_PORT", setting)
 
-    def health(port: int | None, watched: Watched) -> contextlib.nullcontext[None]:
-        asked.append(port)
+    def server(port: int, **_checks: object) -> contextlib.nullcontext[None]:
+        served.append(port)
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(proxy, "_health", health)
+    monkeypatch.setattr(proxy, "HealthServer", server)
     monkeypatch.setattr(proxy, "run_on_fast_loop", lambda serving: serving.close())
     monkeypatch.setattr(logs, "configure", lambda process: None)
     run_proxy(("http://e:1",), {"health_port": flag}, None)
 
-    assert asked == [port]
+    assert served == ([] if port is None else [port])
 
 
 def test_a_secret_is_made_once(tmp_path: Path) -> None:

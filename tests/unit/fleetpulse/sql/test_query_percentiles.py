@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetpulse.sql.percentiles import measures, percentiles_sql
+from fleetpulse.sql.query import measures, percentiles_sql
 from schemas.errors import ConfigError
 
 
