@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from schemas.errors import ContractError
 
@@ -39,6 +40,17 @@ def joined(magic: bytes, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
         raise ContractError("the parts of the snapshot do not belong together")
     begin = _SIZE + int.from_bytes(data[:_SIZE], "little")
     return data[_SIZE:begin], data[begin:]
+
+
+def check_head(head: Mapping[str, Any], version: int, **place: str | int) -> None:
+    """Raise ``ContractError`` unless a snapshot's head says this version and this place (topic, partition)."""
+    if head["version"] != version:
+        raise ContractError(
+            f"the snapshot has version {head['version']}, this release reads {version}; run the release that wrote it, "
+            "or a newer one"
+        )
+    if (found := {name: head[name] for name in place}) != place:
+        raise ContractError(f"the snapshot is of {found}, not of {place}; only this job may write its state topic")
 
 
 def pieces_of(data: bytes, lengths: Iterable[int]) -> list[bytes]:

@@ -22,6 +22,8 @@ INDEX_DTYPES = ("<u1", "<u2", "<u4", "<u8")
 WORDS_SPARE_MAX = 8_192
 """A dictionary may hold this many words more than its column has rows (ClickHouse's own limit of a shared one)."""
 _NESTING_MAX = 8
+_LIST_OF_LABELS = "Array(LowCardinality(Nullable(String)))"
+"""The one nested type that we write whose dictionary's version stands before its offsets."""
 _SKIPPED_BYTES = {
     **{"Bool": 1, "Enum8": 1, "Enum16": 2, "Date": 2, "Date32": 4, "DateTime": 4, "DateTime64": 8, "UUID": 16},
     **{"IPv4": 4, "IPv6": 16, "Int128": 16, "UInt128": 16, "Int256": 32, "UInt256": 32, "BFloat16": 2},
@@ -173,6 +175,11 @@ def skip(cursor: Cursor, kind: str, rows: int, depth: int) -> None:
             raise _unskippable(kind)
         cursor.dictionary_version()
         cursor.dictionary(rows)
+    elif kind == _LIST_OF_LABELS:
+        cursor.dictionary_version()
+        _, total = cursor.ends(rows)
+        if total:
+            cursor.dictionary(total)
     else:
         _skip_nested(cursor, node, kind, rows, depth)
 

@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import zstandard
 
-from schemas.errors import ContractError
 from stream_jobs import parts as frame
 
 VERSION = 3
@@ -32,8 +31,7 @@ def load(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]
     """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of this version."""
     opening, data = frame.joined(_MAGIC, parts)
     found = orjson.loads(zstandard.ZstdDecompressor().decompress(opening))
-    if found["version"] != VERSION:
-        raise ContractError(f"snapshot of alerts has version {found['version']}, this release reads {VERSION}")
+    frame.check_head(found, VERSION)
     lengths: dict[str, list[int]] = found["sections"]
     pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))
     return found["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}

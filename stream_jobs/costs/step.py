@@ -20,9 +20,9 @@ import zstandard
 
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC
-from schemas.errors import ContractError
 from schemas.limits import Limits
 from schemas.rows.gpu_shares import SHARES_OF
+from stream_jobs import parts as parts_of
 from stream_jobs.costs import emit
 from stream_jobs.costs.account import PriceOf, cost_block
 from stream_jobs.costs.changes import Changes, State
@@ -146,8 +146,7 @@ class CostStep(Step[State, Changes]):
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
         found = orjson.loads(zstandard.ZstdDecompressor().decompress(b"".join(parts)))
-        if (found["version"], found["partition"]) != (VERSION, partition):
-            raise ContractError(f"snapshot of partition {found['partition']} version {found['version']} is not ours")
+        parts_of.check_head(found, VERSION, partition=partition)
         progress = Progress.load(found["progress"], found["passed_ms"], self._sources)
         buffer = MinuteBuffer.load(found["ledger"], self._buffer_limits)
         return State(partition, progress, buffer, set(found["rejected"]), found["position"], found["position"])

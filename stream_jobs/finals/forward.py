@@ -20,11 +20,11 @@ from schemas.contract.headers import RecordHeaders
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERT_COMMANDS, WINDOW_FINALS
 from schemas.contract.verdicts import Verdict
-from schemas.errors import ContractError
 from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event
 from schemas.limits import Limits
 from schemas.rows.finals import COMMANDS_SCHEMA, PassedOnHeaders
+from stream_jobs import parts as parts_of
 from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows.dedup import Dedup, SourceSeen, join, split
 
@@ -133,8 +133,7 @@ class ForwardStep(Step[Forwarding, Waiting]):
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> Forwarding:
         found: dict[str, Any] = json.loads(b"".join(parts))
-        if (found["version"], found["topic"], found["partition"]) != (VERSION, topic, partition):
-            raise ContractError(f"snapshot of {found['topic']}/{found['partition']} is not ours")
+        parts_of.check_head(found, VERSION, topic=topic, partition=partition)
         state = self.new(topic, partition)
         state.dedup.appended_ms_max, state.dedup.forgotten = found["appended_ms_max"], found["forgotten"]
         for source, boot, seq, appended_ms, starts, ends in found["seen"]:

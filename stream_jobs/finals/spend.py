@@ -19,7 +19,6 @@ from schemas.codec import native
 from schemas.codec.build import block_from_rows
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import WINDOW_FINALS
-from schemas.errors import ContractError
 from schemas.limits import DAY_MS, MINUTE_MS
 from schemas.rows.finals import PassedOnHeaders
 from schemas.rows.spend import SPEND
@@ -136,8 +135,7 @@ class SpendStep(Step[Spending, Differences]):
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> Spending:
         opening, data = parts_of.joined(_MAGIC, parts)
         head = orjson.loads(opening)
-        if (head["version"], head["topic"], head["partition"]) != (VERSION, topic, partition):
-            raise ContractError(f"snapshot of {head['topic']}/{head['partition']} is not ours")
+        parts_of.check_head(head, VERSION, topic=topic, partition=partition)
         state = Spending(topic, partition)
         pieces = parts_of.pieces_of(data, (length for _, _, length in head["minutes"]))
         for (source, minute_ms, _), packed in zip(head["minutes"], pieces, strict=True):

@@ -15,8 +15,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from schemas.contract.record import Output, Record
-from schemas.errors import ContractError
 from schemas.limits import HOUR_MS, WINDOW_MS, Limits
+from stream_jobs import parts as parts_of
 from stream_jobs.finals import emit
 from stream_jobs.finals.changes import Changes, Mark, State
 from stream_jobs.finals.decode import Decoded, decode
@@ -150,8 +150,7 @@ class FinalsStep(Step[State, Changes]):
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
         found = json.loads(b"".join(parts))
-        if (found["version"], found["partition"]) != (VERSION, partition):
-            raise ContractError(f"snapshot of partition {found['partition']} version {found['version']} is not ours")
+        parts_of.check_head(found, VERSION, partition=partition)
         progress, position = Progress.load(found["mark"], found["passed_ms"], self._sources), found["position"]
         marks = [Mark(found["from"], progress.copy())] if found["marked"] else []
         rejected = set(found["rejected"])

@@ -188,8 +188,9 @@ class RuleDetector:
 def state_hash(rule: Rule) -> str:
     """Equal where what was learned under one rule holds under the other."""
     names = getattr(DETECTORS[rule.kind], "STATE_OPTIONS", None)
+    kind = getattr(DETECTORS[rule.kind], "STATE_NAME", rule.kind)
     options = {name: value for name, value in rule.options.items() if names is None or name in names}
-    what = [VERSION, rule.kind, rule.by, rule.window_ms, [_meaning(one) for one in rule.measures], options]
+    what = [VERSION, kind, rule.by, rule.window_ms, [_meaning(one) for one in rule.measures], options]
     version = getattr(DETECTORS[rule.kind], "STATE_VERSION", 0)
     text = json.dumps([*what, version] if version else what, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from schemas.errors import ContractError
 from stream_jobs import parts as frame
 from stream_jobs.windows.changes import State
 from stream_jobs.windows.dedup import Dedup, SourceSeen, join, split
@@ -51,8 +50,7 @@ def load(state: State, parts: Sequence[bytes]) -> State:
     """
     opening, data = frame.joined(_MAGIC, parts)
     head = json.loads(opening)
-    if (head["version"], head["topic"], head["partition"]) != (VERSION, state.topic, state.partition):
-        raise ContractError(f"snapshot of {head['topic']}/{head['partition']} version {head['version']} is not ours")
+    frame.check_head(head, VERSION, topic=state.topic, partition=state.partition)
     sections = frame.pieces_of(data, head["sections"])
     state.progress_ms, state.sweep_at_ms = head["progress_ms"], head["sweep_at_ms"]
     state.dedup.appended_ms_max, state.dedup.forgotten = head["appended_ms_max"], head["forgotten"]

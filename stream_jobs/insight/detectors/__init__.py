@@ -2,7 +2,7 @@
 
 A class takes the rule and keeps to ``stream_jobs.insight.frame.Detector``. ``STATE_OPTIONS``, where a class has it,
 names the options its state depends on: a change of any other keeps what was learned; without it every change of an
-option makes the rule start over.
+option makes the rule start over. ``STATE_NAME`` is the kind's name before it was renamed: snapshots of then still hold.
 
 A detector that must know labels (peers of one engine, versions of one model) has a method ``named(slots, labels)`` with
 ``labels`` as in ``frame.Labels``, one per slot: it is called when series are given their slots, before they are first

@@ -63,6 +63,7 @@ class LoadAdjusted(Slotted):
 
     STATE_OPTIONS = ("half_life_s", "log")
     STATE_VERSION = 1
+    STATE_NAME = "given"
     LEARNS = True
 
     def __init__(self, rule: Rule) -> None:

@@ -258,6 +258,9 @@ SKIPPED = [
     ("Nullable(String)", b"\0\1\1a\0"),
     ("LowCardinality(String)", (1).to_bytes(8, "little") + (0x600).to_bytes(8, "little") + (1).to_bytes(8, "little")
      + b"\0" + (2).to_bytes(8, "little") + b"\0\0"),
+    ("Array(LowCardinality(Nullable(String)))", (1).to_bytes(8, "little") * 2 + (3).to_bytes(8, "little")
+     + (0x600).to_bytes(8, "little") + (2).to_bytes(8, "little") + b"\0\1a" + (3).to_bytes(8, "little") + b"\1\0\1"),
+    ("Array(LowCardinality(Nullable(String)))", (1).to_bytes(8, "little") + bytes(16)),
     ("Array(UInt16)", (1).to_bytes(8, "little") + (3).to_bytes(8, "little") + bytes(6)),
     ("Array(Array(UInt8))", (1).to_bytes(8, "little") * 2 + (2).to_bytes(8, "little") + b"ab"),
     ("Map(String, UInt8)", (1).to_bytes(8, "little") * 2 + b"\1a" + b"\7"),
@@ -267,7 +270,7 @@ SKIPPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "data"), SKIPPED, ids=[kind for kind, _ in SKIPPED])
+@pytest.mark.parametrize(("kind", "data"), SKIPPED, ids=[f"{kind} of {len(data)} bytes" for kind, data in SKIPPED])
 def test_unknown_columns_are_skipped_whatever_their_type(kind: str, data: bytes) -> None:
     """A column that we do not know is passed over, and the one behind it is read."""
     block = b"\2\2" + column("new", kind, data) + column("x", "UInt32", b"\1\0\0\0\2\0\0\0")

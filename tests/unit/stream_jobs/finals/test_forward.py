@@ -139,5 +139,5 @@ def test_a_foreign_snapshot_is_refused() -> None:
     """Of another topic, partition or version."""
     step = a_step()
 
-    with pytest.raises(ContractError, match=r"gpu\.events/1 is not ours"):
+    with pytest.raises(ContractError, match=r"is of \{'topic': 'gpu\.events', 'partition': 1\}, not"):
         step.load(TOPIC, 0, step.dump(step.new(TOPIC, 1)))

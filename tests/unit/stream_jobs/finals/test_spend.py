@@ -201,5 +201,5 @@ def test_a_foreign_snapshot_is_refused() -> None:
     """Of another topic or partition."""
     step = SpendStep()
 
-    with pytest.raises(ContractError, match="costs/1 is not ours"):
+    with pytest.raises(ContractError, match=r"is of \{'topic': 'costs', 'partition': 1\}, not"):
         step.load(COSTS_TOPIC, 0, step.dump(step.new(COSTS_TOPIC, 1)))

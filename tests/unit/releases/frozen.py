@@ -1,0 +1,125 @@
+"""What 0.1.0 wrote, as its files in ``tests/data/releases`` hold it, and today's steps that read it."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from schemas.contract.record import Output, Record
+from schemas.contract.topics import ALERT_COMMANDS, BOOKS_TOPIC, COSTS_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.limits import DEFAULT_LIMITS
+from schemas.rows.finals import PASSED_ON_TOPICS
+from stream_jobs.alerts.evidence import Evidence
+from stream_jobs.alerts.step import AlertStep
+from stream_jobs.budgets.load import load as load_budgets
+from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.step import CostStep
+from stream_jobs.finals.forward import ForwardStep
+from stream_jobs.finals.spend import SpendStep
+from stream_jobs.finals.step import FinalsStep
+from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.prices.load import load as load_prices
+from stream_jobs.rules.load import load_set
+from stream_jobs.runner.names import Names
+from stream_jobs.runner.snapshot import Assembly, Pointer, Snapshot
+from stream_jobs.step import Commit
+from stream_jobs.windows.step import WindowsStep
+
+FOLDER = Path(__file__).parents[2] / "data" / "releases" / "0.1.0"
+DEPLOYMENT = "frozen"
+ONE_EACH = {topic.name: 1 for topic in SOURCE_TOPICS}
+
+
+@cache
+def lines(name: str) -> list[Any]:
+    """The lines of a file."""
+    with lzma.open(FOLDER / name) as opened:
+        return [json.loads(line) for line in opened]
+
+
+def record_of(told: dict[str, Any]) -> Record:
+    key, value = (None if told[name] is None else bytes.fromhex(told[name]) for name in ("key", "value"))
+    headers = tuple((name, text.encode()) for name, text in told["headers"])
+    return Record(told["topic"], told["partition"], told["offset"], told["timestamp_ms"], key, value, headers)
+
+
+@cache
+def records() -> list[Record]:
+    """All records of all topics, in the order in which they were written."""
+    return [record_of(told) for told in lines("records.jsonl.xz")]
+
+
+@cache
+def by_place() -> dict[tuple[str, int, int], Record]:
+    return {(one.topic, one.partition, one.offset): one for one in records()}
+
+
+def between(topic: str, start: int, stop: int) -> list[Record]:
+    """Records of a topic in a range of offsets."""
+    return [one for one in records() if one.topic == topic and start <= one.offset < stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot, its parts, and which offset was committed and when."""
+
+    snapshot: Snapshot
+    parts: list[bytes]
+    committed: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job and one of its source topics."""
+
+    name: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.topic}"
+
+    def step(self) -> Any:
+        """Today's step, set up as 0.1.0's was."""
+        if self.name == "windows":
+            return WindowsStep(DEFAULT_LIMITS, {WINDOW_PARTIALS: 1, BOOKS_TOPIC: 1, "rejected": 1})
+        if self.name == "costs":
+            pricing = Pricing(load_prices(FOLDER / "prices.yaml"))
+            return CostStep(DEFAULT_LIMITS, ONE_EACH, pricing, pricing.version)
+        if self.name == "alerts":
+            return AlertStep(1, load_set(None), FleetDetector, Evidence, budgets=load_budgets(FOLDER / "budgets.yaml"))
+        if self.topic == WINDOW_PARTIALS:
+            return FinalsStep(DEFAULT_LIMITS, ONE_EACH)
+        return SpendStep() if self.topic == COSTS_TOPIC else ForwardStep(DEFAULT_LIMITS)
+
+    def commits(self) -> Iterator[tuple[Commit, list[Output]]]:
+        """Every commit of 0.1.0, and what it wrote."""
+        for told in lines("commits.jsonl.xz"):
+            if (told["job"], told["topic"]) == (self.name, self.topic):
+                commit = Commit(self.topic, 0, *(told[name] for name in ("from", "to", "number", "now_ms", "idle")))
+                written = [by_place()[tuple(place)] for place in told["outputs"]]
+                yield commit, [Output(*one[:2], *one[4:]) for one in written]
+
+    def snapshot(self) -> Taken:
+        """Its snapshot in the state topic, read as a new owner reads it."""
+        (told,) = [one for one in lines("snapshots.jsonl.xz") if (one["job"], one["topic"]) == (self.name, self.topic)]
+        pointer = Pointer.decode(told["metadata"], str(self))
+        assembly = Assembly(Names(DEPLOYMENT, self.name), pointer.snapshot, str(self))
+        found = [assembly.add(record_of(piece)) for piece in told["pieces"]]
+        assert found[-1] is not None
+        assert found[:-1] == [None] * (len(found) - 1)
+        assert found[-1].number == pointer.number
+        return Taken(found[-1], assembly.parts, told["committed"], told["now_ms"])
+
+
+JOBS = (
+    *(Job("windows", topic.name) for topic in SOURCE_TOPICS),
+    Job("costs", WINDOW_PARTIALS),
+    *(Job("finals", topic) for topic in (*PASSED_ON_TOPICS, ALERT_COMMANDS, COSTS_TOPIC, WINDOW_PARTIALS)),
+    Job("alerts", "window.finals"),
+)
