@@ -4,6 +4,7 @@ A small simulated fleet, all jobs and the sink of 0.1.0, one after the other on 
 topic, what each commit wrote, a snapshot of every job in the middle, and what the sink inserts.
 """
 
+# ruff: noqa: I001  (its imports are those of another release)
 from __future__ import annotations
 
 import hashlib
