@@ -22,7 +22,7 @@ from schemas.errors import ConfigError
 _log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
-"""None when well, else a sentence that says what is wrong. Asked in the server's thread: must not wait."""
+"""None when well, else a sentence that says what is wrong. Called in the server's thread: must not wait."""
 
 REQUEST_WITHIN_S = 5.0
 CONNECTIONS_MAX = 16

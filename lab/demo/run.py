@@ -56,8 +56,8 @@ def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir:
     with ExitStack() as ending:
         if not keep:
             ending.callback(stack.down, load({"data_dir": data_dir}).data_dir)
-        with spinner("starting Kafka and ClickHouse", console) as tell:
-            config = bring_up(data_dir, tell)
+        with spinner("starting Kafka and ClickHouse", console) as show:
+            config = bring_up(data_dir, show)
         return _run_on(config, console, seconds=seconds, seed=seed, keep=keep, svg=svg)
 
 
