@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from click import Context
+from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from fleetpulse.cli import app
@@ -35,68 +35,20 @@ value came from.
 Completion: `fleetpulse --install-completion` for the shell in use (bash, zsh, fish, PowerShell), or
 `fleetpulse --show-completion >> ~/.bashrc` to see and keep it yourself.
 """
-_MARKUP = re.compile(r"\[/?(?:bold|dim|italic)\]")
+_HELP = re.compile(r"^\* `--help`.*\n", re.MULTILINE)
+_BOLD = re.compile(r"\[/?bold\]")
 
 
 def page() -> str:
-    """The whole page."""
+    """The whole page, command by command as typer describes them."""
     tree = get_command(app)
     panels: dict[str, list[str]] = {}
-    for words, command in _walk(tree, ()):
-        panel = _panel(tree, words[0])
-        panels.setdefault(panel, []).append(_section(words, command))
-    sections = [f"## {panel}\n\n" + "\n".join(sections) for panel, sections in panels.items()]
-    return _INTRODUCTION + "\n" + "\n".join(sections)
-
-
-def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that can be run, with the words that call it."""
-    inner = getattr(command, "commands", None)
-    if inner is None or (words and command.invoke_without_command):
-        yield words, command
-    for name, child in (inner or {}).items():
-        yield from _walk(child, (*words, name))
-
-
-def _panel(tree: Any, name: str) -> str:
-    return str(getattr(tree.commands[name], "rich_help_panel", None) or "Others")
-
-
-def _section(words: tuple[str, ...], command: Any) -> str:
-    usage = " ".join(["fleetpulse", *words, *_arguments(command)])
-    rows = [_row(option) for option in command.params if option.param_type_name == "option" and not option.hidden]
-    shown = [row for row in rows if not row.startswith("| `--help`")]
-    table = "\n".join(["", "| option | meaning |", "|---|---|", *shown, ""]) if shown else ""
-    return f"### {' '.join(words)}\n\n`{usage}`\n\n{_plain(command.help)}\n{table}"
-
-
-def _arguments(command: Any) -> Iterator[str]:
-    for one in command.params:
-        if one.param_type_name == "argument":
-            name = (one.metavar or one.name).upper()
-            yield name if one.required else f"[{name}]"
-
-
-def _row(option: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    meaning = _plain(option.help).replace("|", "\\|").replace("\n", " ")
-    default = option.default
-    if isinstance(default, bool) or default is None or callable(default) or default == []:
-        return f"| {names} | {meaning} |"
-    return f"| {names} | {meaning} Default: `{_default(default)}`. |"
-
-
-def _default(value: Any) -> str:
-    """A default as one types it; a file of the package without the folder of this machine."""
-    text = str(getattr(value, "value", value))
-    return text.removeprefix(f"{PAGE.parents[2]}/")
-
-
-def _plain(text: str | None) -> str:
-    """Help text as Markdown: examples as code, no other markup; lines of one paragraph joined."""
-    said = (text or "").replace("[bold]", "`").replace("[/bold]", "`")
-    paragraphs = [" ".join(part.split()) for part in _MARKUP.sub("", said).split("\n\n")]
-    return "\n\n".join(part for part in paragraphs if part)
+    for name, command in tree.commands.items():
+        text = get_docs_for_click(obj=command, ctx=Context(tree), indent=2, name=name, call_prefix="fleetpulse")
+        panels.setdefault(command.rich_help_panel, []).append(text)
+    listed = [f"## {panel}\n\n{''.join(texts)}" for panel, texts in panels.items()]
+    text = _BOLD.sub("`", _HELP.sub("", "\n".join((_INTRODUCTION, *listed))))
+    return text.replace("**Options**:\n\n\n", "").replace("\\[", "[").replace(f"{PAGE.parents[2]}/", "").rstrip() + "\n"
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def test_the_page_is_what_the_commands_say() -> None:
 
 def test_every_command_stands_on_the_page_once() -> None:
     """Groups by their commands, and those that can be run by themselves too."""
-    titles = re.findall(r"^### (.+)$", written(), re.MULTILINE)
+    titles = re.findall(r"^####? `fleetpulse (.+)`$", written(), re.MULTILINE)
 
     assert len(titles) == len(set(titles))
     assert {"top", "query", "doctor", "config", "config show", "config check", "percentiles", "alerts"} <= set(titles)
@@ -45,7 +45,7 @@ def test_every_command_stands_on_the_page_once() -> None:
 
 def told_commands() -> Iterator[tuple[str, str]]:
     """Every ``fleetpulse ...`` that a mending text tells people to run."""
-    for file in sorted((ROOT / "fleetpulse" / "doctor").glob("judge_*.py")):
+    for file in sorted((ROOT / "fleetpulse" / "doctor").glob("*.py")):
         for text in re.findall(r'"(fleetpulse [^"{]*)', file.read_text()):
             yield file.name, text
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yaml").read_text())
