@@ -1,8 +1,15 @@
-"""Rules over series in files: one CSV, or a directory in the layout of the Numenta Anomaly Benchmark."""
+"""Rules over series in files: one CSV, or a directory in the layout of the Numenta Anomaly Benchmark.
+
+NAB: ``DIR/data/<category>/<file>.csv`` (or the categories right in ``DIR``), labels in ``combined_windows.json``
+anywhere below ``labels`` or ``DIR``; results go to ``<detector>/<category>/<detector>_<file>.csv`` with the columns
+``timestamp,value,anomaly_score,label``. Source: Lavin, Ahmad, "Evaluating Real-time Anomaly Detection Algorithms - the
+Numenta Anomaly Benchmark", ICMLA 2015, and its repository.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +17,8 @@ from typing import Any
 import orjson
 
 from fleetpulse.backtest.labelled import Found, Run, Runs, compare, together
-from fleetpulse.backtest.nab import Series, Spans, is_labelled, result_path, series_of, write_result
 from fleetpulse.backtest.one_series import Judged, judged, rule_of
-from fleetpulse.backtest.series_file import interval_ms, read_series, time_ms
+from fleetpulse.backtest.series_file import Spans, interval_ms, read_series, time_ms
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.progress import Progress, Report
 from schemas.errors import ConfigError
@@ -69,14 +75,14 @@ class SeriesResult:
 
 
 def backtest_files(
-    csv: Path | None, nab: Path | None, labels: Path | None, preset: Preset, results: Path
+    file: Path | None, nab: Path | None, labels: Path | None, preset: Preset, results: Path
 ) -> dict[str, Any]:
     """One file or a directory, as plain values."""
-    if csv is not None and nab is not None:
+    if file is not None and nab is not None:
         raise ConfigError("--nab", str(nab), "give --csv or --nab, not both")
     with Progress() as progress, progress.task("series") as report:
-        if csv is not None:
-            found = [backtest_csv(csv, preset, labels)]
+        if file is not None:
+            found = [backtest_csv(file, preset, labels)]
         else:
             assert nab is not None
             found = backtest_nab(nab, preset, f"fleetpulse_{preset.kind}", results, report)
@@ -132,3 +138,59 @@ def total(results: list[SeriesResult]) -> Found | None:
     """Over all series with labels; None when there is none."""
     found = [result.found for result in results if result.found is not None]
     return together(found) if found else None
+
+
+# the layout of NAB
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A file of the benchmark and what is labelled in it; None where there are no labels."""
+
+    category: str
+    path: Path
+    labelled: Spans | None
+
+
+def series_of(folder: Path) -> list[Series]:
+    """All series below a folder, by category and name. Raises ``ConfigError`` when there is none."""
+    data = folder / "data" if (folder / "data").is_dir() else folder
+    labels = _labels(folder)
+    found = [
+        Series(path.parent.name, path, None if labels is None else labels.get(f"{path.parent.name}/{path.name}", ()))
+        for path in sorted(data.glob("*/*.csv"))
+    ]
+    if not found:
+        raise ConfigError("--nab", str(folder), "holds no <category>/<file>.csv, nor does its folder data")
+    return found
+
+
+def _labels(folder: Path) -> Mapping[str, Spans] | None:
+    places = [folder / "labels" / "combined_windows.json", folder / "combined_windows.json"]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        return None
+    try:
+        found = orjson.loads(path.read_bytes())
+        return {name: tuple((time_ms(a), time_ms(b)) for a, b in spans) for name, spans in found.items()}
+    except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(str(path), "", f"must map files to [[begin, end], ...]: {error}") from error
+
+
+def is_labelled(at_ms: int, spans: Spans) -> bool:
+    """Whether a moment is in a labelled span."""
+    return any(begin <= at_ms <= end for begin, end in spans)
+
+
+def result_path(out: Path, detector: str, series: Series) -> Path:
+    """Where the scores of a series are written."""
+    return out / detector / series.category / f"{detector}_{series.path.name}"
+
+
+def write_result(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Write rows of (timestamp, value, anomaly_score, label)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("timestamp", "value", "anomaly_score", "label"))
+        writer.writerows(rows)

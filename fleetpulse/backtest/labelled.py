@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.backtest.alerting import percentile
-from fleetpulse.backtest.nab import Spans
 from fleetpulse.backtest.one_series import Judged
+from fleetpulse.backtest.series_file import Spans
 
 
 @dataclass(frozen=True, slots=True)

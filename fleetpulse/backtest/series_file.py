@@ -17,6 +17,8 @@ from schemas.errors import ConfigError
 SECONDS_MAX = 1e11
 """A number above this is in milliseconds: as seconds it would be the year 5138."""
 GAPS_LOOKED_AT = 200
+Spans = tuple[tuple[int, int], ...]
+"""Begin and end (both included) in ms of what is labelled."""
 
 
 class Point(NamedTuple):

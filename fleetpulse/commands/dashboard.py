@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fleetpulse.commands.output import err, spoken
-from fleetpulse.commands.services import HealthPort
+from fleetpulse.commands.services import HealthPort, file_option
 
 DEFAULT_PORT = 8_600
 
@@ -47,17 +47,9 @@ def dashboard(
     allowed_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Another name of this server, as browsers write it.")
     ] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(help="Your rules: their slo_classes are the objectives of goodput.", exists=True, dir_okay=False),
-    ] = None,
+    rules: Annotated[Path | None, file_option("Your rules: their slo_classes are the objectives of goodput.")] = None,
     budgets: Annotated[
-        Path | None,
-        typer.Option(
-            help="Your budgets, for the page Cost; without it those of the configuration, if any.",
-            exists=True,
-            dir_okay=False,
-        ),
+        Path | None, file_option("Your budgets, for the page Cost; without it those of the configuration, if any.")
     ] = None,
     health_port: HealthPort = None,
 ) -> None:

@@ -57,17 +57,10 @@ def _checked(found: list[Checked]) -> Result:
 
     columns = ("target", "kind", "to", "transition", "status", "response", "took_ms")
     rows = [
-        (
-            one.target.name,
-            one.target.kind,
-            one.target.origin,
-            one.transition,
-            one.response.status or None,
-            one.response.detail,
-            round(one.took_ms, 1),
-        )
-        for one in found
-    ]
+        (target.name, target.kind, target.origin, one.transition, response.status or None, response.detail,
+         round(one.took_ms, 1))
+        for one in found for target, response in ((one.target, one.response),)
+    ]  # fmt: skip
     return Result(
         [dict(zip(columns, row, strict=True)) for row in rows],
         lambda: print_rows("test alerts", columns, rows, empty="no target"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-from click import Context
+import typer
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
@@ -41,10 +42,10 @@ _BOLD = re.compile(r"\[/?bold\]")
 
 def page() -> str:
     """The whole page, command by command as typer describes them."""
-    tree = get_command(app)
+    tree: Any = get_command(app)
     panels: dict[str, list[str]] = {}
     for name, command in tree.commands.items():
-        text = get_docs_for_click(obj=command, ctx=Context(tree), indent=2, name=name, call_prefix="fleetpulse")
+        text = get_docs_for_click(obj=command, ctx=typer.Context(tree), indent=2, name=name, call_prefix="fleetpulse")
         panels.setdefault(command.rich_help_panel, []).append(text)
     listed = [f"## {panel}\n\n{''.join(texts)}" for panel, texts in panels.items()]
     text = _BOLD.sub("`", _HELP.sub("", "\n".join((_INTRODUCTION, *listed))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,11 @@ class Job(StrEnum):
     ALERTS = "alerts"
     COSTS = "costs"
     ALL = "all"
+
+
+def file_option(help: str) -> Any:
+    """An option that takes a file which exists."""
+    return typer.Option(help=help, exists=True, dir_okay=False)
 
 
 HealthPort = Annotated[
@@ -46,21 +51,10 @@ def jobs(
     name: Annotated[
         str, typer.Option(help="Name of this worker; keep it over restarts (static membership).")
     ] = "worker-0",
-    rules: Annotated[
-        Path | None,
-        typer.Option(help="alerts: a file of rules instead of the shipped ones.", exists=True, dir_okay=False),
-    ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(help="costs: a file of prices instead of the shipped example.", exists=True, dir_okay=False),
-    ] = None,
+    rules: Annotated[Path | None, file_option("alerts: a file of rules instead of the shipped ones.")] = None,
+    prices: Annotated[Path | None, file_option("costs: a file of prices instead of the shipped example.")] = None,
     budgets: Annotated[
-        Path | None,
-        typer.Option(
-            help="alerts: a file of budgets to watch; without it that of the configuration, if any.",
-            exists=True,
-            dir_okay=False,
-        ),
+        Path | None, file_option("alerts: a file of budgets to watch; without it that of the configuration, if any.")
     ] = None,
     health_port: HealthPort = None,
 ) -> None:

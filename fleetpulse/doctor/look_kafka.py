@@ -118,18 +118,18 @@ async def _cluster(admin: Any, look: _Look, facts: KafkaFacts, topics: Sequence[
     if cluster is None:
         return replace(facts, error="the cluster does not describe itself: it hangs, or this login may not ask")
     brokers = [broker["node_id"] for broker in cluster["brokers"]]
-    names = [topic.name for topic in topics]
+    names, broker = [topic.name for topic in topics], str(min(brokers))
     return replace(
         facts,
         brokers=len(brokers),
         topics=await look.at(_topics(admin, names)),
-        broker_settings=await look.at(_settings(admin, ConfigResourceType.BROKER, str(min(brokers)))) or {},
+        broker_settings=(await look.at(_settings(admin, ConfigResourceType.BROKER, [broker])) or {}).get(broker, {}),
     )
 
 
 async def _topics(admin: Any, names: Sequence[str]) -> dict[str, TopicFacts]:
     there = [topic for topic in await admin.describe_topics(list(names)) if topic["error_code"] == 0] if names else []
-    settings = await _all_settings(admin, [topic["topic"] for topic in there])
+    settings = await _settings(admin, ConfigResourceType.TOPIC, [topic["topic"] for topic in there])
     return {topic["topic"]: _topic(topic["partitions"], settings.get(topic["topic"], {})) for topic in there}
 
 
@@ -145,8 +145,8 @@ def _topic(partitions: Sequence[Mapping[str, Any]], settings: Mapping[str, str])
     )
 
 
-async def _all_settings(admin: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+async def _settings(admin: Any, kind: ConfigResourceType, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(kind, name) for name in names]
     answers = await admin.describe_configs(resources) if resources else ()
     return {
         name: {entry[0]: entry[1] for entry in entries}
@@ -154,11 +154,6 @@ async def _all_settings(admin: Any, names: Sequence[str]) -> dict[str, dict[str,
         for code, _message, _kind, name, entries in answer.resources
         if code == 0
     }
-
-
-async def _settings(admin: Any, kind: ConfigResourceType, name: str) -> dict[str, str]:
-    (answer,) = await admin.describe_configs([ConfigResource(kind, name)])
-    return {entry[0]: entry[1] for resource in answer.resources for entry in resource[4]}
 
 
 async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> KafkaFacts:

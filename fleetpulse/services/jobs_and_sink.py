@@ -80,7 +80,7 @@ class JobSetup:
     warm: Callable[[], None]
 
 
-def _windows(config: Config) -> JobSetup:
+def _windows(config: Config, _files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.runner.policy import DEFAULT_POLICY
     from stream_jobs.windows.step import WindowsStep
     from stream_jobs.windows.warm import warm
@@ -93,7 +93,7 @@ def _windows(config: Config) -> JobSetup:
     return JobSetup(steps, (), outputs, DEFAULT_POLICY, warm)
 
 
-def _finals(config: Config) -> JobSetup:
+def _finals(config: Config, _files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.finals.forward import ForwardStep
     from stream_jobs.finals.spend import SpendStep
     from stream_jobs.finals.step import FinalsStep
@@ -109,7 +109,7 @@ def _finals(config: Config) -> JobSetup:
     return JobSetup(steps, (WINDOW_PARTIALS, COSTS_TOPIC), {WINDOW_FINALS: 1}, PROMPT_POLICY, warm)
 
 
-def _alerts(config: Config, files: Files) -> JobSetup:
+def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.alerts.evidence import Evidence
     from stream_jobs.alerts.step import AlertStep
     from stream_jobs.insight.fleet_detector import FleetDetector
@@ -133,7 +133,7 @@ def _budgets(config: Config, files: Files) -> Budgets:
     return Budgets() if path is None else load_budgets(path)
 
 
-def _costs(config: Config, files: Files) -> JobSetup:
+def _costs(config: Config, files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.costs.pricing import Pricing
     from stream_jobs.costs.step import CostStep
     from stream_jobs.costs.warm import warm
@@ -147,10 +147,7 @@ def _costs(config: Config, files: Files) -> JobSetup:
     return JobSetup({WINDOW_PARTIALS: step}, (WINDOW_PARTIALS,), outputs, DEFAULT_POLICY, warm)
 
 
-def _setup_of(job: str, config: Config, files: Files) -> JobSetup:
-    if job in OPTIONS:
-        return {"alerts": _alerts, "costs": _costs}[job](config, files)
-    return {"windows": _windows, "finals": _finals}[job](config)
+_SETUPS = {"windows": _windows, "finals": _finals, "alerts": _alerts, "costs": _costs}
 
 
 def run_job(job: str, shell: str, worker: str, health_port: int | None, files: Files = NO_FILES) -> None:
@@ -163,7 +160,7 @@ def run_job(job: str, shell: str, worker: str, health_port: int | None, files: F
 
     logs.configure(f"jobs-{job}")
     config = load()
-    setup = _setup_of(job, config, files)
+    setup = _SETUPS[job](config, files)
     bound_fetches(config.limits)
     # Compiled code is loaded while the group forms: both take a second, and one of them waits for the network.
     threading.Thread(target=setup.warm, name="warm", daemon=True).start()

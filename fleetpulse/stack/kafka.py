@@ -52,15 +52,10 @@ SETTINGS = {
     "log.retention.check.interval.ms": "60000",
     "socket.request.max.bytes": str(100 << 20),
 }
-_LOGGING = tuple(
-    f"-Dorg.slf4j.simpleLogger.{setting}"
-    for setting in (
-        "defaultLogLevel=warn",
-        "showDateTime=true",
-        "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
-        "showThreadName=false",
-    )
-)
+_LOGGED = (
+    "defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS", "showThreadName=false",
+)  # fmt: skip
+_LOGGING = tuple(f"-Dorg.slf4j.simpleLogger.{setting}" for setting in _LOGGED)
 
 
 def mark(data_dir: Path) -> str:
@@ -74,13 +69,9 @@ def settings(ports: Ports, log_dir: Path) -> str:
         "listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka}",
         "controller.quorum.voters": f"1@127.0.0.1:{ports.kafka_controller}",
-        "log.dirs": _escape(str(log_dir)),
+        "log.dirs": str(log_dir).replace("\\", "\\\\"),
     }
     return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own).items())
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\")
 
 
 def prepare(state: StackState, java: Path, jars: Sequence[Path]) -> None:

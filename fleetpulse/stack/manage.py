@@ -91,22 +91,25 @@ _PARTS = {
 }
 
 
-def up(data_dir: Path, *, on_progress: Progress | None = None, new_ports: bool = False) -> StackState:
+def _silent(_text: str) -> None:
+    """Progress for nobody."""
+
+
+def up(data_dir: Path, *, on_progress: Progress = _silent, new_ports: bool = False) -> StackState:
     """Start what does not run yet and return when all of it answers. ``new_ports`` chooses other ports for a stack
     that is down. Raises StackError saying what to do; what runs by then goes on running."""
-    on_progress = on_progress or (lambda _text: None)
     data_dir = _folder(data_dir)
     with _alone(data_dir, on_progress):
         state = _begin(data_dir, new_ports=new_ports)
         return _start(state, tuple(_PARTS), on_progress)
 
 
-def start_kafka(data_dir: Path, *, on_progress: Progress | None = None) -> StackState:
+def start_kafka(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
     """Start the broker again, with the ports and data it had."""
     return _start_one(data_dir, KAFKA, on_progress)
 
 
-def start_clickhouse(data_dir: Path, *, on_progress: Progress | None = None) -> StackState:
+def start_clickhouse(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
     """Start the database again, with the ports and data it had."""
     return _start_one(data_dir, CLICKHOUSE, on_progress)
 
@@ -114,7 +117,7 @@ def start_clickhouse(data_dir: Path, *, on_progress: Progress | None = None) -> 
 def kill(data_dir: Path, part: str) -> int | None:
     """SIGKILL one part (``KAFKA`` or ``CLICKHOUSE``) and return its process id; None when it was not running."""
     data_dir = _folder(data_dir)
-    with _alone(data_dir, lambda _text: None):
+    with _alone(data_dir):
         state = _known(data_dir)
         process = _running(state, _PARTS[part])
         if process is None:
@@ -128,7 +131,7 @@ def down(data_dir: Path) -> None:
     data_dir = data_dir.expanduser().absolute()
     if read_state(data_dir) is None:
         return
-    with _alone(data_dir, lambda _text: None):
+    with _alone(data_dir):
         state = replace(_known(data_dir), wanted=False)
         write_state(state)
         found = [process for part in _PARTS.values() if (process := _running(state, part)) is not None]
@@ -143,9 +146,8 @@ def status(data_dir: Path) -> StackStatus:
     """What runs; asks every part that does. Changes nothing."""
     data_dir = data_dir.expanduser().absolute()
     state = read_state(data_dir)
-    if state is None:
-        return StackStatus(str(data_dir), False, tuple(_down(data_dir, part) for part in _PARTS.values()))
-    return StackStatus(str(data_dir), state.wanted, tuple(_part_status(state, part) for part in _PARTS.values()))
+    parts = (_down(data_dir, part) if state is None else _part_status(state, part) for part in _PARTS.values())
+    return StackStatus(str(data_dir), state is not None and state.wanted, tuple(parts))
 
 
 def _down(data_dir: Path, part: _Part) -> PartStatus:
@@ -176,7 +178,7 @@ def _folder(data_dir: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(data_dir: Path, on_progress: Progress) -> Iterator[None]:
+def _alone(data_dir: Path, on_progress: Progress = _silent) -> Iterator[None]:
     descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         end_s = time.monotonic() + LOCK_WITHIN_S
@@ -229,10 +231,10 @@ def _known(data_dir: Path) -> StackState:
     return state
 
 
-def _start_one(data_dir: Path, name: str, on_progress: Progress | None) -> StackState:
+def _start_one(data_dir: Path, name: str, on_progress: Progress) -> StackState:
     data_dir = _folder(data_dir)
-    with _alone(data_dir, on_progress or (lambda _text: None)):
-        return _start(_begin(data_dir, new_ports=False), (name,), on_progress or (lambda _text: None))
+    with _alone(data_dir, on_progress):
+        return _start(_begin(data_dir, new_ports=False), (name,), on_progress)
 
 
 def _start(state: StackState, names: Sequence[str], on_progress: Progress) -> StackState:

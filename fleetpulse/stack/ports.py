@@ -6,7 +6,6 @@ import contextlib
 import socket
 import zlib
 from collections.abc import Iterable
-from dataclasses import astuple
 from pathlib import Path
 
 import psutil
@@ -58,11 +57,6 @@ def demand_free(ports: Iterable[int], part: str) -> None:
                 f"port {port}, which {part} needs, is taken{_by_whom(port)}; end that, "
                 "or let the stack choose other ports: fleetpulse up --new-ports"
             )
-
-
-def all_of(ports: Ports) -> tuple[int, ...]:
-    """Every port of a stack."""
-    return astuple(ports)
 
 
 def _by_whom(port: int) -> str:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import clickhouse_connect
@@ -135,7 +135,7 @@ def test_every_port_is_on_loopback_alone(state: StackState) -> None:
     ]
 
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
-    assert sorted(address.port for address in listening) == sorted(manage.ports.all_of(state.ports))
+    assert sorted(address.port for address in listening) == sorted(astuple(state.ports))
 
 
 @pytest.mark.parametrize("part", [stack.KAFKA, stack.CLICKHOUSE])
@@ -261,7 +261,7 @@ def test_a_taken_port_stops_up_with_a_sentence(home: Path, state: StackState) ->
         stack.down(home)
         moved = stack.up(home, new_ports=True)
 
-    assert state.ports.kafka not in manage.ports.all_of(moved.ports)
+    assert state.ports.kafka not in astuple(moved.ports)
     assert asyncio.run(_read(moved.kafka_bootstrap, "first")) == [b"hello"]
 
 

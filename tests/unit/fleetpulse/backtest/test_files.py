@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.backtest.files import Preset, backtest_csv, backtest_nab, spans_of, total
+from fleetpulse.backtest.files import Preset, backtest_csv, backtest_nab, series_of, spans_of, total
 from fleetpulse.backtest.labelled import Found, Run, compare
-from fleetpulse.backtest.nab import series_of
 from fleetpulse.backtest.one_series import judged, rule_of, score
 from fleetpulse.backtest.series_file import Point, interval_ms, read_series
 from schemas.errors import ConfigError
