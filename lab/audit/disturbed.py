@@ -35,7 +35,7 @@ class _Source:
 
 
 class Disturbed:
-    """Takes records like ``evaluate.log.Stage``; before a commit it is killed with probability ``kill_share``."""
+    """Takes records as ``backtest.alerting.Stage``; before a commit it is killed with probability ``kill_share``."""
 
     def __init__(self, step: Step[Any, Any], random: np.random.Generator, kill_share: float) -> None:
         self._step = step

@@ -1,6 +1,6 @@
 """``bench dashboard``: how long every query of the catalogue takes, and every page, over the history of a big fleet.
 
-The tables are filled directly (``dashboard_fill``); each query is run by the read-only user over ranges whose tables
+The tables are filled directly (``dashboard_raw``); each query is run by the read-only user over ranges whose tables
 differ, as pages run it. A page is loaded by a real Chromium where there is one, until its numbers are there.
 """
 

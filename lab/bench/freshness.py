@@ -97,7 +97,7 @@ def _observe(
             begun_s = time.monotonic()
             for row in database.sql(_question(clock.now_ms() - _LOOK_BACK_MS)).rows:
                 seen.note(clock.now_ms(), (str(row[0]), int(row[1])), int(row[2]))
-            if ended_s is None and processes.exit_code("simulate") is not None:
+            if ended_s is None and live.ended_well(processes, "simulate"):
                 ended_s = begun_s
             starts = [key[1] for key in seen.steps]
             on_progress(int((max(starts) - min(starts)) / 1_000) if starts else 0)

@@ -59,13 +59,12 @@ def _report(stand: Stand, books: Report, hosts: int, seconds: int) -> dict[str, 
     with closing(Database(stand.config.clickhouse)) as database:
         tables, wire = _tables(database), _wire(database)
     kafka = _kafka_bytes(stand.data_dir / "kafka" / "log")
-    sources = tuple(topic.name for topic in SOURCE_TOPICS)
     total = sum(events.values())
     return {
         "gpus": hosts * live.GPUS_PER_HOST,
         "seconds": seconds,
         "events": events,
-        "value_bytes_per_event": asyncio.run(value_bytes(stand.config.kafka, sources)),
+        "value_bytes_per_event": _value_bytes(stand),
         "kafka_bytes_per_event": {topic: kafka.get(topic, 0) / count for topic, count in events.items()},
         "kafka_derived_bytes_per_event": {
             name: size / total
@@ -79,6 +78,11 @@ def _report(stand: Stand, books: Report, hosts: int, seconds: int) -> dict[str, 
         "clickhouse_bytes_per_event": sum(size for _, _, size, _ in tables) / total,
         "partial_rows_per_event": wire,
     }
+
+
+def _value_bytes(stand: Stand) -> dict[str, float]:
+    """Values before compression, per event, by source topic."""
+    return asyncio.run(value_bytes(stand.config.kafka, tuple(topic.name for topic in SOURCE_TOPICS)))
 
 
 def _tables(database: Database) -> list[tuple[str, int, int, int]]:

@@ -127,10 +127,15 @@ class Money:
         return self._spend.take(COSTS_TOPIC, 0, bills, now_ms) if bills else []
 
 
+def budget_stage(given: Budgets) -> Stage:
+    """The alert job with budgets and no rules."""
+    return Stage(AlertStep(1, RuleSet(()), FleetDetector, Evidence, budgets=given))
+
+
 def money_path(case: Scenario, given: Budgets, truth: Truth, spent: Spent) -> Iterator[Transition]:
     """From the fleet to alerts of budgets."""
     windows = Windows(spent, Money(truth).take)
-    alerts = Stage(AlertStep(1, RuleSet(()), FleetDetector, Evidence, budgets=given))
+    alerts = budget_stage(given)
     for step in case.fleet().steps(case.begin_ms, case.end_ms, STEP_MS):
         yield from alerts_of(alerts, windows.take(step))
         spent.on("alerts")

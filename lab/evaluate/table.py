@@ -16,7 +16,7 @@ HOUR_S = 3_600
 @dataclass(frozen=True, slots=True)
 class Case:
     """A kind of trouble. ``fault`` is its kind in the simulated fleet, ``target`` the label by which one is picked,
-    ``cause`` the dimension that the alert must name first (None: nobody is to be woken)."""
+    ``cause`` the dimension that the alert must name first (None: it must not notify)."""
 
     name: str
     fault: str

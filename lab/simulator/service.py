@@ -101,7 +101,7 @@ def run_replay(file: Path, format: str, speed: str, model: str, spool: Path | No
     logs.configure("replay")
 
     def show(progress: Progress) -> None:
-        tell(f"{progress.events:,} requests, {progress.trace_s:,.0f} s of the trace")
+        say(f"{progress.events:,} requests, {progress.trace_s:,.0f} s of the trace")
 
     async def body() -> None:
         stop = on_stop_signal(asyncio.get_running_loop())
@@ -110,5 +110,5 @@ def run_replay(file: Path, format: str, speed: str, model: str, spool: Path | No
         async with publishing(config, spool, "replay") as publisher:
             await replay(file, format, speed, model, publisher, SystemClock(), stop, show)
 
-    with spinner(f"replaying {file.name}") as tell:
+    with spinner(f"replaying {file.name}") as say:
         asyncio.run(body())

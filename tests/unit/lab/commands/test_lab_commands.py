@@ -1,6 +1,6 @@
 """The lab's commands hand over what people ask for, and end with 1 where the proof fails.
 
-Covers lab.commands.proof, lab.commands.simulator, lab.simulator.replay_service, lab.audit.run and lab.demo.run.
+Covers lab.commands.proof, lab.commands.simulator, lab.simulator.service and lab.demo.run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fleetpulse.cli import app
 from fleetpulse.reconcile.compare import Report
 from lab.chaos.compare import Comparison
 from lab.chaos.run import ChaosReport
-from lab.simulator import replay_service, service
+from lab.simulator import service
 from schemas.errors import ConfigError
 
 
@@ -71,15 +71,15 @@ def test_a_trace_that_is_not_there_is_an_error_before_anything_starts(tmp_path: 
     trace.touch()
 
     with pytest.raises(ConfigError, match=r"FILE = .*must be a readable file"):
-        replay_service.run_replay(missing, "azure", "1", "m", None)
+        service.run_replay(missing, "azure", "1", "m", None)
     with pytest.raises(ConfigError, match="speed"):
-        replay_service.run_replay(trace, "azure", "-1", "m", None)
+        service.run_replay(trace, "azure", "-1", "m", None)
 
 
 def test_a_replay_gets_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The format by its name."""
     replayed = Recording()
-    monkeypatch.setattr(replay_service, "run_replay", replayed)
+    monkeypatch.setattr(service, "run_replay", replayed)
     file = tmp_path / "t.jsonl"
 
     assert asked("replay", str(file), "--format", "jsonl", "--speed", "max", "--model", "m")[0] == 0

@@ -1,19 +1,22 @@
 """Small parts of the evaluation: a log in memory, jobs as stages, days on which nothing is wrong.
 
-Covers lab.evaluate.log, lab.evaluate.jobs and lab.evaluate.healthy.
+Covers lab.evaluate.pipeline and lab.evaluate.scenario.
 """
 
 from __future__ import annotations
 
 import pytest
-from lab.evaluate.healthy import HEALTHY, THOUSAND_COPIES
-from lab.evaluate.jobs import budget_stage, finals_stage, forward_stage
-from lab.evaluate.log import Log
 
-from lab.evaluate.scenario import BEGIN_MS, fleet_of
+from fleetpulse.backtest.alerting import Stage
+from lab.evaluate.overruns import budget_stage
+from lab.evaluate.pipeline import Log
+from lab.evaluate.scenario import BEGIN_MS, HEALTHY, THOUSAND_COPIES, fleet_of
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
+from schemas.limits import DEFAULT_LIMITS
 from stream_jobs.budgets.model import Budgets
+from stream_jobs.finals.forward import ForwardStep
+from stream_jobs.finals.step import FinalsStep
 
 
 def test_offsets_count_by_topic_and_partition() -> None:
@@ -38,8 +41,8 @@ def test_offsets_count_by_topic_and_partition() -> None:
 
 def test_a_job_to_which_nothing_came_emits_nothing() -> None:
     """On its first commit, whichever job it is."""
-    assert finals_stage({"gpu.samples": 1}).take(WINDOW_PARTIALS, 0, [], BEGIN_MS) == []
-    assert forward_stage().take("gpu.events", 0, [], BEGIN_MS) == []
+    assert Stage(FinalsStep(DEFAULT_LIMITS, {"gpu.samples": 1})).take(WINDOW_PARTIALS, 0, [], BEGIN_MS) == []
+    assert Stage(ForwardStep(DEFAULT_LIMITS)).take("gpu.events", 0, [], BEGIN_MS) == []
     assert budget_stage(Budgets(())).take(COSTS_TOPIC, 0, [], BEGIN_MS) == []
 
 

@@ -5,16 +5,31 @@ from __future__ import annotations
 import math
 
 import pytest
-from lab.simulator.rates import DECODE_EFFICIENCY, LOAD_BYTES_PER_S, PREFILL_EFFICIENCY, START_S, rates
 
 from fleetpulse.equipment import GPU_TYPES, MEMORY_SHARE, MODELS, RUNTIME_BYTES
+from lab.simulator.plan import (
+    DECODE_EFFICIENCY,
+    LOAD_BYTES_PER_S,
+    PREFILL_EFFICIENCY,
+    START_S,
+    EnginePlan,
+    HostPlan,
+    Rates,
+    engine_rates,
+)
 
 H100, LLAMA = GPU_TYPES["H100"], MODELS["llama-3.1-8b-instruct"]
 
 
+def rates(precision: str, tensor_parallel: int, gpu_share: float = 1.0) -> Rates:
+    """Of an engine on one host of H100."""
+    engine = EnginePlan("e", "h", LLAMA.name, "1", precision, 0, tensor_parallel, gpu_share=gpu_share)
+    return engine_rates(engine, HostPlan("h", "c", "r", "H100"))
+
+
 def test_rates_are_the_formulas_of_the_roofline() -> None:
     """A prompt token costs two operations a parameter, a decode step reads the weights once."""
-    found = rates(H100, LLAMA, "bf16", 1)
+    found = rates("bf16", 1)
 
     weights = round(LLAMA.parameters * 2)
     room = int(H100.memory_bytes * MEMORY_SHARE) - RUNTIME_BYTES - weights
@@ -29,7 +44,7 @@ def test_rates_are_the_formulas_of_the_roofline() -> None:
 
 def test_two_gpus_share_the_weights_and_prefill_twice_as_fast() -> None:
     """And hold more tokens; loading is not faster."""
-    one, two = (rates(H100, LLAMA, "bf16", count) for count in (1, 2))
+    one, two = (rates("bf16", count) for count in (1, 2))
 
     assert two.weights_bytes_per_gpu * 2 == one.weights_bytes_per_gpu
     assert math.isclose(two.prefill_us_per_token * 2, one.prefill_us_per_token)
@@ -39,7 +54,7 @@ def test_two_gpus_share_the_weights_and_prefill_twice_as_fast() -> None:
 
 def test_eight_bits_are_half_the_weights_at_the_gpu_s_rate_of_eight_bits() -> None:
     """A decode step takes half the time."""
-    wide, narrow = (rates(H100, LLAMA, precision, 1) for precision in ("bf16", "fp8"))
+    wide, narrow = (rates(precision, 1) for precision in ("bf16", "fp8"))
 
     assert narrow.weights_bytes_per_gpu * 2 == wide.weights_bytes_per_gpu
     assert math.isclose(narrow.weights_us * 2, wide.weights_us)
@@ -49,4 +64,4 @@ def test_eight_bits_are_half_the_weights_at_the_gpu_s_rate_of_eight_bits() -> No
 def test_weights_that_leave_no_room_for_a_cache_are_an_error() -> None:
     """It names model, precision and GPUs."""
     with pytest.raises(ValueError, match=r"llama-3\.1-8b-instruct in bf16 does not fit on 1 x NVIDIA H100"):
-        rates(H100, LLAMA, "bf16", 1, gpu_share=0.2)
+        rates("bf16", 1, gpu_share=0.2)
