@@ -104,7 +104,7 @@ def _gpu_processes(setting: Setting) -> dict[str, Make]:
 
 
 def _probe_dcgm(setting: Setting) -> str:
-    from producers.dcgm.page import read_page
+    from producers.dcgm.fields import read_page
     from producers.engines.fetch import FetchError, FetchLimits, fetch
 
     url = setting.config.dcgm_url

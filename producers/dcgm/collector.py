@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from producers.collector import Collected, Identity, Row
-from producers.dcgm.fields import SAMPLE_FIELDS, XID
-from producers.dcgm.page import GpuOnPage, read_page
+from producers.dcgm.fields import SAMPLE_FIELDS, XID, GpuOnPage, read_page
 from producers.differences import bounds, within
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.gpu.faults import xid

@@ -1,20 +1,28 @@
-"""DCGM fields, and which of them make each field of ``gpu.samples``. Pure.
+"""DCGM fields, which of them make each field of ``gpu.samples``, and pages of dcgm-exporter as values by GPU. Pure.
 
 Sources: the field list of dcgm-exporter (default-counters.csv), HELP texts of its pages, dcgm_fields.h (DCGM 4).
 
 A GPU's energy, violations and error counts are totals since the driver or the host engine began; they have no suffix
 ``_total``. ``DCGM_FI_PROF_*_BYTES`` are bytes per second although the field list calls them counters: they are taken
 only where the page itself types them ``gauge``.
+
+A GPU is identified by its UUID; a MIG instance, which has none on the page, by the GPU's UUID and its instance number.
+Where pods share a GPU, the exporter repeats every sample for each of them: the first counts.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
-from producers.gpu.scraped_rows import SampleField
+from producers.exposition import Sample, parse
+from producers.gpu.fields import ERRORS_PER_S, MJ_PER_S
+from producers.gpu.scraped_rows import Nature, SampleField
 
 MIB = 1_048_576
 XID = "DCGM_FI_DEV_XID_ERRORS"
@@ -36,104 +44,72 @@ class DcgmField:
     high: int | None = None
 
 
-_TABLE = (
-    DcgmField("DCGM_FI_DEV_GPU_UTIL"),
-    DcgmField("DCGM_FI_DEV_MEM_COPY_UTIL"),
-    DcgmField("DCGM_FI_DEV_ENC_UTIL"),
-    DcgmField("DCGM_FI_DEV_DEC_UTIL"),
-    DcgmField("DCGM_FI_DEV_POWER_USAGE", times=1_000),
-    DcgmField("DCGM_FI_DEV_POWER_USAGE_INSTANT", times=1_000),
-    DcgmField("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", times=1_000),
-    DcgmField("DCGM_FI_DEV_POWER_MGMT_LIMIT", times=1_000),
-    DcgmField("DCGM_FI_DEV_GPU_TEMP", signed=True),
-    DcgmField("DCGM_FI_DEV_MEMORY_TEMP", signed=True, zero_is_unknown=True),  # a card without the sensor says 0
-    DcgmField("DCGM_FI_DEV_GPU_TEMP_LIMIT", signed=True),
-    DcgmField("DCGM_FI_DEV_SM_CLOCK"),
-    DcgmField("DCGM_FI_DEV_MEM_CLOCK"),
-    DcgmField("DCGM_FI_DEV_PSTATE", high=15),  # 32 is "unknown"
-    DcgmField("DCGM_FI_DEV_CLOCKS_EVENT_REASONS"),
-    DcgmField("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"),  # its name until DCGM 3.3
-    DcgmField("DCGM_FI_PROF_SM_ACTIVE", times=1_000_000),
-    DcgmField("DCGM_FI_PROF_SM_OCCUPANCY", times=1_000_000),
-    DcgmField("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", times=1_000_000),
-    DcgmField("DCGM_FI_PROF_DRAM_ACTIVE", times=1_000_000),
-    # MiB, whatever the help texts of some versions say.
-    DcgmField("DCGM_FI_DEV_FB_TOTAL", times=MIB),
-    DcgmField("DCGM_FI_DEV_FB_FREE", times=MIB),
-    DcgmField("DCGM_FI_DEV_FB_USED", times=MIB),
-    DcgmField("DCGM_FI_DEV_FB_RESERVED", times=MIB),
-    DcgmField("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", counter=True),
-    DcgmField("DCGM_FI_DEV_POWER_VIOLATION", per=1_000, counter=True),
-    DcgmField("DCGM_FI_DEV_THERMAL_VIOLATION", per=1_000, counter=True),
-    DcgmField("DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", per=1_000, counter=True),
-    DcgmField("DCGM_FI_DEV_RELIABILITY_VIOLATION", per=1_000, counter=True),
-    DcgmField("DCGM_FI_PROF_PCIE_TX_BYTES", only_as_gauge=True),
-    DcgmField("DCGM_FI_PROF_PCIE_RX_BYTES", only_as_gauge=True),
-    DcgmField("DCGM_FI_PROF_NVLINK_TX_BYTES", only_as_gauge=True),
-    DcgmField("DCGM_FI_PROF_NVLINK_RX_BYTES", only_as_gauge=True),
-    DcgmField("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", counter=True),
-    DcgmField("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", counter=True),
-    DcgmField("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", counter=True),
-    DcgmField("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", counter=True),
-    DcgmField("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", counter=True),
-    DcgmField("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", counter=True),
-    DcgmField("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", counter=True),
-    DcgmField("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"),
-    DcgmField("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
-    DcgmField("DCGM_FI_DEV_ROW_REMAP_PENDING"),
-    DcgmField(XID),
+def _dev(name: str, times: int = 1, per: int = 1, **how: Any) -> DcgmField:
+    return DcgmField(f"DCGM_FI_DEV_{name}", times, per, **how)
+
+
+def _prof(name: str, times: int = 1, **how: Any) -> DcgmField:
+    return DcgmField(f"DCGM_FI_PROF_{name}", times, **how)
+
+
+def _sample(name: str, *sources: DcgmField, otherwise: tuple[DcgmField, ...] = (), **how: Any) -> _Row:
+    nature: Nature = "counter" if sources[0].counter else "rate" if sources[0].only_as_gauge else "gauge"
+    first, second = (tuple(each.name for each in some) for some in (sources, otherwise))
+    return SampleField(name, nature, first, second, **how), (*sources, *otherwise)
+
+
+_Row = tuple[SampleField, tuple[DcgmField, ...]]
+_USED, _FREE, _RESERVED = (_dev(f"FB_{part}", MIB) for part in ("USED", "FREE", "RESERVED"))
+"""In MiB, whatever the help texts of some versions say."""
+_VIOLATIONS = tuple(
+    _dev(f"{cause}_VIOLATION", per=1_000, counter=True) for cause in ("POWER", "THERMAL", "BOARD_LIMIT", "RELIABILITY")
 )
-FIELDS: Mapping[str, DcgmField] = MappingProxyType({field.name: field for field in _TABLE})
+_LINK_ERRORS = tuple(
+    _dev(f"NVLINK_{kind}_ERROR_COUNT_TOTAL", counter=True) for kind in ("CRC_FLIT", "CRC_DATA", "REPLAY", "RECOVERY")
+)
 
-
-def _dev(*names: str) -> tuple[str, ...]:
-    return tuple(f"DCGM_FI_DEV_{name}" for name in names)
-
-
-def _prof(*names: str) -> tuple[str, ...]:
-    return tuple(f"DCGM_FI_PROF_{name}" for name in names)
-
-
-_ERRORS_PER_S = 1_000_000_000
-_LINK_ERRORS = tuple(f"NVLINK_{kind}_ERROR_COUNT_TOTAL" for kind in ("CRC_FLIT", "CRC_DATA", "REPLAY", "RECOVERY"))
-_VIOLATIONS = _dev("POWER_VIOLATION", "THERMAL_VIOLATION", "BOARD_LIMIT_VIOLATION", "RELIABILITY_VIOLATION")
-
-SAMPLE_FIELDS: tuple[SampleField, ...] = (
-    SampleField("util_gpu_pct", "gauge", _dev("GPU_UTIL")),
-    SampleField("util_memory_pct", "gauge", _dev("MEM_COPY_UTIL")),
-    SampleField("util_encoder_pct", "gauge", _dev("ENC_UTIL")),
-    SampleField("util_decoder_pct", "gauge", _dev("DEC_UTIL")),
-    SampleField("power_mw", "gauge", _dev("POWER_USAGE")),
-    SampleField("power_instant_mw", "gauge", _dev("POWER_USAGE_INSTANT")),
-    SampleField("power_limit_mw", "gauge", _dev("ENFORCED_POWER_LIMIT"), _dev("POWER_MGMT_LIMIT")),
-    SampleField("temperature_c", "gauge", _dev("GPU_TEMP")),
-    SampleField("temperature_memory_c", "gauge", _dev("MEMORY_TEMP")),
-    SampleField("temperature_margin_c", "gauge", _dev("GPU_TEMP_LIMIT")),
-    SampleField("clock_sm_mhz", "gauge", _dev("SM_CLOCK")),
-    SampleField("clock_memory_mhz", "gauge", _dev("MEM_CLOCK")),
-    SampleField("performance_state", "gauge", _dev("PSTATE")),
-    SampleField("clock_reasons", "gauge", _dev("CLOCKS_EVENT_REASONS"), _dev("CLOCK_THROTTLE_REASONS")),
-    SampleField("sm_active_ppm", "gauge", _prof("SM_ACTIVE")),
-    SampleField("sm_occupancy_ppm", "gauge", _prof("SM_OCCUPANCY")),
-    SampleField("tensor_active_ppm", "gauge", _prof("PIPE_TENSOR_ACTIVE")),
-    SampleField("dram_active_ppm", "gauge", _prof("DRAM_ACTIVE")),
-    SampleField("memory_used_bytes", "gauge", _dev("FB_USED")),
-    SampleField("memory_total_bytes", "gauge", _dev("FB_TOTAL"), _dev("FB_FREE", "FB_USED", "FB_RESERVED")),
-    SampleField("memory_reserved_bytes", "gauge", _dev("FB_RESERVED")),
-    SampleField("energy_mj", "counter", _dev("TOTAL_ENERGY_CONSUMPTION"), most_per_s=20_000_000),
-    SampleField("throttled_us", "counter", _VIOLATIONS, partial=True),
-    SampleField("throttled_power_us", "counter", _dev("POWER_VIOLATION")),
-    SampleField("throttled_thermal_us", "counter", _dev("THERMAL_VIOLATION")),
-    SampleField("pcie_tx_bytes", "rate", _prof("PCIE_TX_BYTES")),
-    SampleField("pcie_rx_bytes", "rate", _prof("PCIE_RX_BYTES")),
-    SampleField("nvlink_tx_bytes", "rate", _prof("NVLINK_TX_BYTES")),
-    SampleField("nvlink_rx_bytes", "rate", _prof("NVLINK_RX_BYTES")),
-    SampleField("pcie_replays", "counter", _dev("PCIE_REPLAY_COUNTER"), most_per_s=_ERRORS_PER_S),
-    SampleField("nvlink_errors", "counter", _dev(*_LINK_ERRORS), partial=True, most_per_s=_ERRORS_PER_S),
-    SampleField("ecc_corrected", "counter", _dev("ECC_SBE_VOL_TOTAL"), most_per_s=_ERRORS_PER_S),
-    SampleField("ecc_uncorrected", "counter", _dev("ECC_DBE_VOL_TOTAL"), most_per_s=_ERRORS_PER_S),
-    SampleField("remapped_rows", "gauge", _dev("CORRECTABLE_REMAPPED_ROWS", "UNCORRECTABLE_REMAPPED_ROWS")),
-    SampleField("remapped_rows_pending", "gauge", _dev("ROW_REMAP_PENDING")),
+_TABLE: tuple[_Row, ...] = (
+    _sample("util_gpu_pct", _dev("GPU_UTIL")),
+    _sample("util_memory_pct", _dev("MEM_COPY_UTIL")),
+    _sample("util_encoder_pct", _dev("ENC_UTIL")),
+    _sample("util_decoder_pct", _dev("DEC_UTIL")),
+    _sample("power_mw", _dev("POWER_USAGE", 1_000)),
+    _sample("power_instant_mw", _dev("POWER_USAGE_INSTANT", 1_000)),
+    _sample("power_limit_mw", _dev("ENFORCED_POWER_LIMIT", 1_000), otherwise=(_dev("POWER_MGMT_LIMIT", 1_000),)),
+    _sample("temperature_c", _dev("GPU_TEMP", signed=True)),
+    # A card without the sensor says 0.
+    _sample("temperature_memory_c", _dev("MEMORY_TEMP", signed=True, zero_is_unknown=True)),
+    _sample("temperature_margin_c", _dev("GPU_TEMP_LIMIT", signed=True)),
+    _sample("clock_sm_mhz", _dev("SM_CLOCK")),
+    _sample("clock_memory_mhz", _dev("MEM_CLOCK")),
+    _sample("performance_state", _dev("PSTATE", high=15)),  # 32 is "unknown"
+    # The second is its name until DCGM 3.3.
+    _sample("clock_reasons", _dev("CLOCKS_EVENT_REASONS"), otherwise=(_dev("CLOCK_THROTTLE_REASONS"),)),
+    _sample("sm_active_ppm", _prof("SM_ACTIVE", 1_000_000)),
+    _sample("sm_occupancy_ppm", _prof("SM_OCCUPANCY", 1_000_000)),
+    _sample("tensor_active_ppm", _prof("PIPE_TENSOR_ACTIVE", 1_000_000)),
+    _sample("dram_active_ppm", _prof("DRAM_ACTIVE", 1_000_000)),
+    _sample("memory_used_bytes", _USED),
+    _sample("memory_total_bytes", _dev("FB_TOTAL", MIB), otherwise=(_FREE, _USED, _RESERVED)),
+    _sample("memory_reserved_bytes", _RESERVED),
+    _sample("energy_mj", _dev("TOTAL_ENERGY_CONSUMPTION", counter=True), most_per_s=MJ_PER_S),
+    _sample("throttled_us", *_VIOLATIONS, partial=True),
+    _sample("throttled_power_us", _VIOLATIONS[0]),
+    _sample("throttled_thermal_us", _VIOLATIONS[1]),
+    _sample("pcie_tx_bytes", _prof("PCIE_TX_BYTES", only_as_gauge=True)),
+    _sample("pcie_rx_bytes", _prof("PCIE_RX_BYTES", only_as_gauge=True)),
+    _sample("nvlink_tx_bytes", _prof("NVLINK_TX_BYTES", only_as_gauge=True)),
+    _sample("nvlink_rx_bytes", _prof("NVLINK_RX_BYTES", only_as_gauge=True)),
+    _sample("pcie_replays", _dev("PCIE_REPLAY_COUNTER", counter=True), most_per_s=ERRORS_PER_S),
+    _sample("nvlink_errors", *_LINK_ERRORS, partial=True, most_per_s=ERRORS_PER_S),
+    _sample("ecc_corrected", _dev("ECC_SBE_VOL_TOTAL", counter=True), most_per_s=ERRORS_PER_S),
+    _sample("ecc_uncorrected", _dev("ECC_DBE_VOL_TOTAL", counter=True), most_per_s=ERRORS_PER_S),
+    _sample("remapped_rows", _dev("CORRECTABLE_REMAPPED_ROWS"), _dev("UNCORRECTABLE_REMAPPED_ROWS")),
+    _sample("remapped_rows_pending", _dev("ROW_REMAP_PENDING")),
+)
+SAMPLE_FIELDS: tuple[SampleField, ...] = tuple(sample for sample, _ in _TABLE)
+FIELDS: Mapping[str, DcgmField] = MappingProxyType(
+    {field.name: field for _, sources in _TABLE for field in (*sources, DcgmField(XID))}
 )
 
 INT32_BLANK = 2_147_483_632
@@ -159,3 +135,73 @@ def in_our_unit(field: DcgmField, value: float) -> int | None:
     if field.high is not None and value > field.high:
         return None
     return value * field.times // field.per if isinstance(value, int) else round(value * field.times / field.per)
+
+
+_TYPED_GAUGE = re.compile(r"^# TYPE (\S+) gauge\s*$", re.MULTILINE)
+GPUS_MAX = 1_024
+"""GPUs and MIG parts of one page; more are left out, and counted."""
+
+
+@dataclass(slots=True)
+class GpuOnPage:
+    """``values`` by DCGM field in our units, known ones only. ``holder``: the pod that has it, as a text."""
+
+    uuid: str
+    model: str | None
+    parent_uuid: str | None = None
+    mig_profile: str | None = None
+    holder: str | None = None
+    values: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """GPUs by UUID in the order of the page; and what was left out, by reason."""
+
+    gpus: Mapping[str, GpuOnPage]
+    left_out: Mapping[str, int]
+
+
+def read_page(text: str) -> Page:
+    """The page's values. Names without a mapping are ignored."""
+    scrape = parse(text)
+    gauges = frozenset(_TYPED_GAUGE.findall(text))
+    left_out = Counter[str](f"line: {bad.reason}" for bad in scrape.bad)
+    gpus: dict[str, GpuOnPage] = {}
+    for sample in scrape.samples:
+        dcgm = FIELDS.get(sample.name)
+        if dcgm is None or (dcgm.only_as_gauge and sample.name not in gauges):
+            continue
+        gpu = _gpu_of(gpus, sample)
+        if gpu is None:
+            left_out["no UUID"] += 1
+        elif (value := in_our_unit(dcgm, sample.value)) is not None:
+            gpu.values.setdefault(sample.name, value)
+    for uuid in list(gpus)[GPUS_MAX:]:
+        del gpus[uuid]
+        left_out["too many GPUs"] += 1
+    return Page(gpus, left_out)
+
+
+def _gpu_of(gpus: dict[str, GpuOnPage], sample: Sample) -> GpuOnPage | None:
+    labels = sample.labels
+    parent = labels.get("UUID")
+    if not parent:
+        return None
+    part = labels.get("GPU_I_ID") or None
+    uuid = parent if part is None else f"{parent}/{part}"
+    found = gpus.get(uuid)
+    if found is None:
+        found = gpus[uuid] = GpuOnPage(uuid, labels.get("modelName") or None)
+        if part is not None:
+            found.parent_uuid, found.mig_profile = parent, labels.get("GPU_I_PROFILE") or None
+    found.holder = found.holder or _holder(labels)
+    return found
+
+
+def _holder(labels: Mapping[str, str]) -> str | None:
+    pod = labels.get("pod")
+    if not pod:
+        return None
+    container = labels.get("container")
+    return f"{labels.get('namespace') or '?'}/{pod}" + (f" ({container})" if container else "")

@@ -12,13 +12,11 @@ import pynvml
 
 from producers.gpu.calls import CALLS, NvmlCall, Values, together
 from producers.gpu.field_values import FieldValues
-from producers.gpu.fields import FIELDS, VALUES
+from producers.gpu.fields import FIELDS, VALUES, Call, Gpm, shared_plan
 from producers.gpu.gpm import GpmReader, open_gpm
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
-from producers.gpu.plan import shared_plan
 from producers.gpu.ready import CCall, Together, codes_of
 from producers.gpu.rows import Reading, Shape, shape_of
-from producers.gpu.sources import Call, Gpm
 
 SLOW_MS = 10_000
 STAGGER_MS = 1_000

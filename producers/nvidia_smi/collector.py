@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from producers.collector import Collected, Identity, Row
 from producers.differences import bounds, within
 from producers.gpu.scraped_rows import Reading, counters, sample_rows
-from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS
-from producers.nvidia_smi.table import GpuLine, query, read_table, refused_column
+from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS, GpuLine, query, read_table, refused_column
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import FleetpulseError

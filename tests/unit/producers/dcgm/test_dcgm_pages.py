@@ -9,8 +9,7 @@ import pytest
 
 from producers.collector import Identity
 from producers.dcgm.collector import DcgmCollector
-from producers.dcgm.fields import FIELDS, SAMPLE_FIELDS
-from producers.dcgm.page import GpuOnPage, Page, read_page
+from producers.dcgm.fields import FIELDS, SAMPLE_FIELDS, GpuOnPage, Page, read_page
 from producers.differences import RowValues
 from producers.engines.fetch import FetchLimits
 from runtime.clock import VirtualClock

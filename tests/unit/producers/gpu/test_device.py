@@ -11,11 +11,11 @@ from producers.gpu import inventory
 from producers.gpu.calls import CALLS
 from producers.gpu.device import Device, Found
 from producers.gpu.field_values import _HEADS, _RAWS, FieldValues
+from producers.gpu.fields import Value
 from producers.gpu.gpm import _METRIC, INTERVAL_MS_MIN, GpmReader, open_gpm
 from producers.gpu.identity import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
 from producers.gpu.ready import codes_of
-from producers.gpu.sources import Value
 from producers.gpu.transitions import Happening
 from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.differences import split
-from producers.gpu.plan import plan_for
+from producers.gpu.fields import plan_for
 from producers.gpu.rows import Reading, counters, sample_rows, shape_of
 
 AT_MS = 1_000_005_000

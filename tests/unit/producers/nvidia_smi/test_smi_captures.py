@@ -11,8 +11,7 @@ import pytest
 from producers.collector import Identity
 from producers.differences import RowValues
 from producers.nvidia_smi.collector import Answer, SmiCollector
-from producers.nvidia_smi.fields import COLUMNS, QUERY_COLUMNS, SAMPLE_FIELDS
-from producers.nvidia_smi.table import read_table
+from producers.nvidia_smi.fields import COLUMNS, QUERY_COLUMNS, SAMPLE_FIELDS, read_table
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows

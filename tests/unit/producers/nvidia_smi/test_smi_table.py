@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.nvidia_smi.fields import COLUMNS, QUERY_COLUMNS
-from producers.nvidia_smi.table import GpuLine, Table, query, read_table, refused_column, value_of
+from producers.nvidia_smi.fields import (
+    COLUMNS,
+    QUERY_COLUMNS,
+    GpuLine,
+    Table,
+    query,
+    read_table,
+    refused_column,
+    value_of,
+)
 
 
 @pytest.mark.parametrize(

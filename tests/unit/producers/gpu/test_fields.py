@@ -4,9 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.gpu.calls import CALLS
-from producers.gpu.fields import BY_NAME, COUNTER_KEYS, FIELDS, GPMS, VALUES
-from producers.gpu.plan import plan_for, shared_plan
-from producers.gpu.sources import ALL_LINKS, Call, Gpm, Value
+from producers.gpu.fields import (
+    ALL_LINKS,
+    BY_NAME,
+    COUNTER_KEYS,
+    FIELDS,
+    VALUES,
+    Call,
+    Gpm,
+    Value,
+    plan_for,
+    shared_plan,
+)
 from schemas.events.machine_events import GPU_SAMPLES
 from schemas.fields import Role
 
@@ -15,15 +24,15 @@ OF_CALLS = {key for call in CALLS for key in call.keys}
 
 
 def test_the_table_holds_every_number_of_a_gpu_sample() -> None:
-    """In its unit; a counter where the event has a difference. Intervals and times are not in the table."""
+    """A counter where the event has a difference. Intervals and times are not in the table."""
     numbers = {
-        field.name: field.unit
+        field.name
         for field in GPU_SAMPLES.of(Role.GAUGE, Role.DIFFERENCE, Role.ATTRIBUTE)
         if field.name not in ("interval_ms", "parent_uuid", "mig_profile")
     }
     differences = {field.name for field in GPU_SAMPLES.of(Role.DIFFERENCE)} - {"interval_ms"}
 
-    assert {field.name: field.unit for field in FIELDS} == numbers
+    assert sorted(field.name for field in FIELDS) == sorted(numbers)
     assert {name for name in differences if BY_NAME[name].nature != "counter"} == set()
 
 
@@ -34,12 +43,10 @@ def test_every_source_of_a_field_can_be_read() -> None:
     assert calls <= OF_CALLS
     assert OF_CALLS - calls == {"remapped_failed"}
     assert len({(value.id, value.scope) for value in VALUES}) == len(VALUES) == len({value.key for value in VALUES})
-    assert GPMS == (2, 3, 5, 10)
 
 
-def test_counters_say_how_fast_they_may_grow() -> None:
-    """Without a bound a misread counter would be believed."""
-    assert [field.name for field in FIELDS if (field.nature == "counter") != (field.most_per_s > 0)] == []
+def test_counters_are_remembered() -> None:
+    """And no gauge."""
     assert "energy" in COUNTER_KEYS
     assert "field 82" not in COUNTER_KEYS
 
