@@ -1,4 +1,4 @@
-"""Protocols of collectors: anything that measures and returns rows on a tick.
+"""Collectors: anything that measures and returns rows on a tick.
 
 A collector may block, raise or hang: it runs in a thread of its own with a time limit and is replaced after a failure.
 It keeps what it needs between two readings (the counters before).
@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from producers.differences import bounds, within
+from runtime.counters import Counters
 from schemas.fields import Event
 
 Row = dict[str, Any]
@@ -78,3 +80,23 @@ class SpendsElsewhere(Protocol):
     def cpu_s(self) -> float:
         """Seconds that threads of its own spent since the last call."""
         ...
+
+
+class FieldErrors:
+    """What a collector could not read, or read and cannot be, counted by field."""
+
+    def __init__(self, sampler: str, event: Event, counters: Counters) -> None:
+        self._sampler = sampler
+        self._bounds = bounds(event)
+        self._counters = counters
+
+    def count(self, field: str, times: int = 1) -> None:
+        """Count a field, or a reason."""
+        self._counters.add("sampler_errors", times, sampler=self._sampler, field=field)
+
+    def checked(self, row: Row) -> Row:
+        """The row with numbers outside their bounds made unknown, and counted."""
+        checked, wrong = within(self._bounds, row)
+        for name in wrong:
+            self.count(name)
+        return checked

@@ -134,8 +134,3 @@ def within(limits: Bounds, row: dict[str, Any]) -> tuple[dict[str, Any], list[st
         if bound is not None and not bound.low <= value <= bound.high:
             wrong.append(name)
     return ({**row, **dict.fromkeys(wrong)} if wrong else row), wrong
-
-
-def plausible(event: Event, row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """``within`` the bounds of ``event``."""
-    return within(bounds(event), row)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 import ssl
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -28,25 +29,20 @@ from pydantic_settings import (
 )
 
 from runtime.addresses import http_address
-from runtime.config_keys import is_secret, nearest_key
+from runtime.config_keys import Section, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
-from runtime.edge_config import AgentConfig
+from runtime.edge_config import AgentConfig, ProxyConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
-from runtime.proxy_config import ProxyConfig
-from runtime.toml_file import read_toml
 from runtime.tracing_config import TracingConfig
 from schemas.contract.topics import BY_NAME, STATE_TOPICS, Growth
 from schemas.errors import ConfigError
 from schemas.limits import Limits
 
 _SECRETS = ("password", "sasl_password", "ssl_key_password", "api_key", "tenant_secret")
-_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class KafkaConfig(BaseModel):
+class KafkaConfig(Section):
     """How to reach Kafka. TLS and SASL as aiokafka names them."""
-
-    model_config = _STRICT
 
     bootstrap: str = "127.0.0.1:9092"
     """``host:port``, several separated by commas."""
@@ -114,10 +110,8 @@ def _ssl_context(
     return context
 
 
-class ClickHouseConfig(BaseModel):
+class ClickHouseConfig(Section):
     """How to reach ClickHouse over HTTP."""
-
-    model_config = _STRICT
 
     url: str = "http://127.0.0.1:8123"
     user: str = "default"
@@ -370,3 +364,11 @@ def _explain(error: ValidationError) -> ConfigError:
         return ConfigError(key, "...", f"is not a setting{meant} (`fleetpulse config` lists all)")
     hidden = is_secret(Config, path) or isinstance(value, dict | BaseModel)
     return ConfigError(key, "..." if hidden else value, first["msg"].removeprefix("Value error, "))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises ConfigError when it is missing or not TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError("config_file", str(path), f"must be a readable TOML file ({error})") from error

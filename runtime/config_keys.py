@@ -1,4 +1,4 @@
-"""Keys of the settings, from their types: which exist at a path, and suggestions for a mistyped one."""
+"""Sections of the settings, and keys from their types: which exist at a path, and suggestions for a mistyped one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+
+class Section(BaseModel):
+    """A section of the configuration: it never changes, takes no unknown key, and its errors show no value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 def nearest_key(root: Any, path: Sequence[str | int]) -> str | None:

@@ -1,20 +1,24 @@
 """The catalogue of counters and gauges, kept in one Prometheus registry per process.
 
 A name outside the table cannot be counted. Books balance with these: received = sent + rejected + waiting.
+
+Inside, times are milliseconds; at the border ``edge_oldest_ms`` is ``edge_oldest_seconds`` with the value divided, as
+Prometheus' naming asks (https://prometheus.io/docs/practices/naming/, 2024-05). The moments at which counters were
+made are left out: they double the page.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
-from runtime.exposition import exposition
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.samples import Sample
 
 PREFIX = "fleetpulse_"
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -252,3 +256,40 @@ class Counters:
 
 COUNTERS = Counters()
 """This process's counters."""
+
+
+MS_PER_S = 1_000
+
+
+def exposition(registry: CollectorRegistry) -> bytes:
+    """The text that ``/metrics`` answers."""
+    return bytes(generate_latest(_Border(registry)))
+
+
+def exported_name(name: str) -> str:
+    """Prometheus' name of one of our counters, without prefix and ``_total``."""
+    return f"{name.removesuffix('_ms')}_seconds" if name.endswith("_ms") else name
+
+
+class _Border:
+    """What ``generate_latest`` needs of a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Family]:
+        for family in self._registry.collect():
+            yield _renamed(family)
+
+
+def _renamed(family: Family) -> Family:
+    name = exported_name(family.name)
+    scale = 1 if name == family.name else MS_PER_S
+    text = family.documentation if scale == 1 else family.documentation.removesuffix("(ms)") + "(seconds)"
+    renamed = Family(name, text, family.type)
+    renamed.samples = [
+        Sample(name + sample.name.removeprefix(family.name), sample.labels, sample.value / scale)
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    ]
+    return renamed

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+from runtime.config_keys import Section
+
 _SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
 _LEAST_KEY_BYTES = 16
 _PIECE_CHARACTERS = 8
@@ -37,10 +38,8 @@ def _as_list(value: Any) -> Any:
 Values = Annotated[tuple[Annotated[str, Field(max_length=256)], ...], BeforeValidator(_as_list), Field(min_length=1)]
 
 
-class TargetConfig(BaseModel):
+class TargetConfig(Section):
     """One receiver of alerts."""
-
-    model_config = _STRICT
 
     name: str = Field(default="default", pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     """Unique. Under this name its cursor is kept: a new name is a new target."""
@@ -181,10 +180,8 @@ def _whole_url(url: str, kind: Any) -> str:
     return bare if kind != "alertmanager" or bare.endswith(ALERTMANAGER_PATH) else bare + ALERTMANAGER_PATH
 
 
-class DeliveryConfig(BaseModel):
+class DeliveryConfig(Section):
     """Section ``delivery``."""
-
-    model_config = _STRICT
 
     targets: tuple[TargetConfig, ...] = Field(default=(), max_length=16)
     default: TargetConfig | None = None

@@ -1,19 +1,47 @@
-"""Configuration of the agent on a GPU host (section ``agent``): what it collects, how often, how long it waits.
+"""Configuration of the edge: the agent on a GPU host (section ``agent``) and the proxy (section ``proxy``).
 
-Addresses hold no credentials; secrets are ``SecretStr`` and never stand in a repr.
+Addresses hold no credentials; secrets are ``SecretStr`` and never stand in a repr. Every limit says what happens when
+it is reached. The proxy looks at times four times a second, so a limit of time is kept to a quarter of a second.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from runtime.addresses import http_address
-from runtime.receiver_config import ReceiverConfig
+from runtime.config_keys import Section
 
-STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+class ReceiverConfig(Section):
+    """Section ``agent.receiver``. What a limit does when it is reached is said beside it."""
+
+    enabled: bool = True
+    socket: Path | None = None
+    """Unix datagram socket. None: FLEETPULSE_SOCKET where it is set, else /run/fleetpulse/agent.sock where that folder
+    can be written to, else fleetpulse.sock in XDG_RUNTIME_DIR; the SDK looks in the same places."""
+    socket_group: Annotated[str, Field(min_length=1, max_length=32)] | None = None
+    """Group whose processes may send (the socket has mode 0660). None: the agent's own."""
+    linger_ms: int = Field(default=200, ge=1, le=1_000)
+    """How long requests gather before they are spooled; a kill -9 of the agent loses no older ones."""
+    batch_datagrams_max: int = Field(default=1_000, ge=1, le=10_000)
+    """Spooled at once when so many have gathered."""
+    buffer_bytes: int = Field(default=4 * 1024 * 1024, ge=256 * 1024, le=256 * 1024 * 1024)
+    """Datagrams that gather, twice. Full: they stay in the socket, then in the clients, which count what they drop."""
+    clients_max: int = Field(default=4_096, ge=16, le=1_048_576)
+    """Processes whose sequences are followed; the one silent longest is forgotten for a new one."""
+    http_port: int | None = Field(default=None, ge=0, le=65_535)
+    """POST /v1/requests on loopback, one JSON object a line. None: off; 0 takes a free port."""
+    http_body_bytes_max: int = Field(default=1024 * 1024, ge=1_024, le=8 * 1024 * 1024)
+    """Of one request; larger ones are refused with 413."""
+    http_connections_max: int = Field(default=64, ge=1, le=4_096)
+    """Open at a time; more are refused with 503."""
+    http_idle_ms: int = Field(default=30_000, ge=100, le=600_000)
+    """A connection that sends nothing for so long, or a request that takes longer to arrive, is closed."""
+
 
 Switch = Literal["auto", "on", "off"]
 """``on``: collected, whatever the probe says; ``auto``: when the probe finds it; ``off``: never."""
@@ -27,10 +55,8 @@ HttpUrl = Annotated[str, AfterValidator(_http_address)]
 Label = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class CollectorSwitches(BaseModel):
+class CollectorSwitches(Section):
     """Which collectors run. Of the sources of GPU samples, ``auto`` takes the first that answers, in this order."""
-
-    model_config = STRICT
 
     host: Switch = "auto"
     """Processors, memory, disks and network of this host. ``auto`` is on."""
@@ -48,20 +74,16 @@ class CollectorSwitches(BaseModel):
     """Serving engines: those configured, and with ``engine_ports`` those found on this host."""
 
 
-class PlacementConfig(BaseModel):
+class PlacementConfig(Section):
     """What a GPU is used for, where no engine reports it. None: not known."""
-
-    model_config = STRICT
 
     engine_id: Label | None = None
     placement_group: Label | None = None
     workload: Literal["inference", "training", "fine_tuning", "idle"] | None = None
 
 
-class EngineConfig(BaseModel):
+class EngineConfig(Section):
     """A serving engine whose metrics are scraped."""
-
-    model_config = STRICT
 
     url: HttpUrl
     """Address of its metrics, or without a path that of its server, whose usual paths are tried."""
@@ -84,20 +106,16 @@ class EngineConfig(BaseModel):
     """GPUs it runs on. Empty: not known."""
 
 
-class JobConfig(BaseModel):
+class JobConfig(Section):
     """Other work on GPUs than serving."""
-
-    model_config = STRICT
 
     workload: Literal["inference", "training", "fine_tuning", "idle"]
     pattern: Annotated[str, Field(min_length=1, max_length=1_024)]
     """Regular expression that is found in a process' name or command line."""
 
 
-class OtlpConfig(BaseModel):
+class OtlpConfig(Section):
     """OTLP on loopback, for other people's GenAI instrumentation."""
-
-    model_config = STRICT
 
     enabled: bool = False
     """Off by default: it needs the package's extra ``otlp``, and memory."""
@@ -109,10 +127,8 @@ class OtlpConfig(BaseModel):
     """Of one request, before and after it is unpacked; larger ones are refused with 413."""
 
 
-class LogTailConfig(BaseModel):
+class LogTailConfig(Section):
     """A file of JSON lines, one request each."""
-
-    model_config = STRICT
 
     path: Path
     fields: dict[str, str] = Field(default_factory=dict, max_length=64)
@@ -121,10 +137,8 @@ class LogTailConfig(BaseModel):
     """A file seen for the first time is read from its beginning; else only what is added."""
 
 
-class AgentConfig(BaseModel):
+class AgentConfig(Section):
     """Section ``agent``."""
-
-    model_config = STRICT
 
     host: Label | None = None
     """Name of this host in every row, and in the ids of engines that agent and proxy give. None: as the system says."""
@@ -174,4 +188,130 @@ class AgentConfig(BaseModel):
         longest = max(self.period_ms, self.engine_period_ms)
         if self.interval_ms_max < longest:
             raise ValueError(f"interval_ms_max must be at least period_ms and engine_period_ms ({longest})")
+        return self
+
+
+_TENANT = re.compile(r"api_key|header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|unverified_jwt:[^\s:]+|none")
+MIB = 1024 * 1024
+
+
+class UpstreamConfig(Section):
+    """One engine, or one gateway to engines."""
+
+    url: str
+    """``http://host:port`` or ``https://host``; a path in it comes before the client's. A ``/v1`` at its end is the
+    base URL of a client and is left out, since clients ask with it."""
+    weight: int = Field(default=1, ge=1, le=1_000)
+    """Share of the open requests it gets beside its healthy neighbours."""
+    engine_id: str | None = Field(default=None, min_length=1, max_length=256)
+    """Which engine its events name. None: ``host:port`` of the URL, a loopback address by the name of this host, as the
+    agent names it."""
+    placement_group: str | None = Field(default=None, min_length=1, max_length=256)
+    """None: the engine's id, which is its group where it is alone on its GPUs."""
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if not value.isascii() or not value.isprintable() or set(" ?#") & set(value):
+            raise ValueError("must be http://host:port or https://host:port")
+        return http_address(value, instead=": clients send their own").removesuffix("/v1")
+
+
+class ProxyConfig(Section):
+    """What ``fleetpulse proxy`` needs to know beyond Kafka."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. There is no TLS on this side: whoever opens it to a network puts TLS before it."""
+    port: int = Field(default=8800, ge=0, le=65_535)
+    """0 takes a free one."""
+    health_port: int | None = Field(default=None, ge=0, le=65_535)
+    """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
+    upstreams: tuple[UpstreamConfig, ...] = ()
+    cluster: str | None = None
+    region: str | None = None
+    slo_class: str | None = None
+    """Service class that events name. None: unknown."""
+    ask_usage: bool = False
+    """Ask the engine for token counts at the end of every stream (``stream_options.include_usage``); the chunk that
+    holds them is taken out again for a client that did not ask. False: bodies are never touched."""
+    log_requests: bool = False
+    """One log line for each finished request of a known API: ids, tokens, latencies, never text."""
+
+    trace_sampled: bool = True
+    """Whether a trace that begins here (no ``traceparent`` from the client) asks engines to record it."""
+
+    tenant_from: str = "api_key"
+    """``api_key``: a keyed hash of it; ``header:NAME``: its value; ``unverified_jwt:CLAIM``: a claim of the bearer
+    token, *read without checking the signature*, so only where the engine or a gateway checks it; ``none``."""
+    tenant_secret: SecretStr | None = None
+    """Key of the hash of API keys; proxies that share it name tenants alike. None: one is made and kept in the data
+    directory."""
+
+    # Limits of size
+    head_bytes_max: int = Field(default=32 * 1024, ge=1_024, le=MIB)
+    """Request line and headers; more: 431. Of an upstream's answer, more: 502."""
+    body_bytes_max: int = Field(default=32 * MIB, ge=1_024)
+    """One request's body; more: 413."""
+    bodies_bytes_max: int = Field(default=512 * MIB, ge=1_024)
+    """All bodies held at one time; more: 503, event ``rejected``."""
+    ahead_bytes_max: int = Field(default=64 * 1024, ge=1_024)
+    """Of requests that a client sent ahead of its answers; more: its bytes wait in the kernel."""
+    write_buffer_bytes: int = Field(default=64 * 1024, ge=1_024)
+    """Waiting for a slow reader; more: the other side is not read until a quarter of it is left."""
+    decoded_bytes_max: int = Field(default=64 * MIB, ge=1_024)
+    """Of one compressed answer, unpacked for measuring; more: the rest is passed on but not looked at."""
+    watched_bytes_max: int = Field(default=8 * MIB, ge=1_024)
+    """Of one answer that is no stream, kept to its end for its usage; more: passed on, its usage is unknown."""
+
+    # Limits of number
+    connections_max: int = Field(default=4_096, ge=1)
+    """Clients' connections; more: 503 and closed."""
+    open_requests_max: int = Field(default=1_024, ge=1)
+    """Requests under way; more: 503, event ``rejected``."""
+    tenant_open_requests_max: int = Field(default=0, ge=0)
+    """Requests of one tenant under way; more: 429, event ``rejected``. 0: no such limit."""
+    idle_connections_max: int = Field(default=256, ge=0)
+    """Kept open to one upstream between requests; more: closed."""
+
+    # Limits of time
+    header_s: float = Field(default=10.0, gt=0)
+    """For the first byte to the last of a request's head; later: 408."""
+    body_quiet_s: float = Field(default=30.0, gt=0)
+    """Between two pieces of a request's body; longer: 408, event ``timeout``."""
+    linger_s: float = Field(default=2.0, gt=0)
+    """After an answer that came before the request was read: what still comes is thrown away, then closed."""
+    idle_s: float = Field(default=75.0, gt=0)
+    """A client's connection between requests; longer: closed."""
+    upstream_idle_s: float = Field(default=4.0, gt=0)
+    """A connection to an upstream between requests; longer: closed. Below the engine's own (uvicorn: 5 s)."""
+    connect_s: float = Field(default=5.0, gt=0)
+    """To connect to an upstream; longer: the next one, at last 502, event ``error``."""
+    upstream_quiet_s: float = Field(default=300.0, gt=0)
+    """Between two pieces of an answer, the first included; longer: 504 or cut off, event ``timeout``."""
+    total_s: float = Field(default=900.0, gt=0)
+    """A request from its head to its last byte; longer: 504 or cut off, event ``timeout``."""
+    write_quiet_s: float = Field(default=60.0, gt=0)
+    """A client that takes nothing while bytes wait for it; longer: closed, event ``aborted``."""
+    drain_s: float = Field(default=30.0, ge=0)
+    """At the end, for requests under way; those left then are cut off, event ``error``."""
+
+    # Health of upstreams
+    failures_max: int = Field(default=2, ge=1)
+    """Failures to connect in a row after which an upstream is left alone for ``down_s``."""
+    down_s: float = Field(default=5.0, gt=0)
+    """Then one request tries it again."""
+
+    @field_validator("tenant_from")
+    @classmethod
+    def _tenant(cls, value: str) -> str:
+        if not _TENANT.fullmatch(value):
+            raise ValueError("must be api_key, header:NAME, unverified_jwt:CLAIM or none")
+        return value
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if self.bodies_bytes_max < self.body_bytes_max:
+            raise ValueError("bodies_bytes_max must be at least body_bytes_max, else a good body never fits")
+        if self.upstream_quiet_s > self.total_s:
+            raise ValueError("upstream_quiet_s must be at most total_s")
         return self

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
@@ -31,6 +31,7 @@ from aiokafka.errors import (
 
 from runtime.config import KafkaConfig
 from runtime.tls import alert_of, untrusted
+from schemas.contract.topics import CONTRACT
 from schemas.errors import ConfigError, ContractError, FleetpulseError, UnavailableError
 
 SESSION_TIMEOUT_MS = 10_000
@@ -236,3 +237,31 @@ def _expected_tls(error: Exception) -> bool:
     if not isinstance(cause, asyncio.IncompleteReadError) or cause.expected is None:
         return False
     return cause.expected.to_bytes(8, "big")[-4:].startswith(_TLS_ALERT)
+
+
+READ_WITHIN_S = 20.0
+_FAILED = "does not return its log ids"
+
+
+async def read_log_ids(kafka: KafkaConfig) -> dict[str, str]:
+    """Log id by topic. Raises ``ContractError`` where ``fleetpulse migrate`` has not run, ``UnavailableError`` without
+    a broker, ``ConfigError`` where it rejects this client."""
+    try:
+        async with asyncio.timeout(READ_WITHIN_S):
+            return await _read(kafka)
+    except TimeoutError as error:
+        raise await explained(kafka, error, _FAILED) from error
+
+
+async def _read(kafka: KafkaConfig) -> dict[str, str]:
+    async with open_consumer(kafka, failed=_FAILED) as consumer:
+        if CONTRACT.name not in await consumer.topics():
+            raise ContractError(f"topic {CONTRACT.name} does not exist; run `fleetpulse migrate`")
+        partition = TopicPartition(CONTRACT.name, 0)
+        consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        found: dict[str, str] = {}
+        while await consumer.position(partition) < end:
+            for records in (await consumer.getmany(partition, timeout_ms=500)).values():
+                found |= {record.key.decode(): record.value.decode() for record in records if record.value}
+        return found

@@ -12,9 +12,10 @@ a later version's is read by its first four parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from schemas.contract.headers import TRACEPARENT
 from schemas.contract.record import Headers
@@ -115,3 +116,25 @@ def _hash(*what: object, size: int) -> bytes:
 
 def _joined(what: Sequence[object]) -> bytes:
     return "\0".join(map(str, what)).encode()
+
+
+LINKS_MAX = 32
+"""Sampled batches that one commit, or one insert, links to. More are counted as ``too_many``."""
+
+Attribute = str | int
+Kind = Literal["producer", "consumer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span that has ended. Times are ms since the epoch, of the machine that measured them: an end before its
+    start, by clocks that differ, is shown as no time at all. ``links`` are spans that it goes on from."""
+
+    name: str
+    kind: Kind
+    context: TraceContext
+    parent: TraceContext | None
+    start_ms: int
+    end_ms: int
+    links: tuple[TraceContext, ...] = ()
+    attributes: Mapping[str, Attribute] | None = None

@@ -16,8 +16,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.semconv.schemas import Schemas
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
 
-from runtime.trace_context import TraceContext
-from runtime.trace_span import Span
+from runtime.trace_context import Span, TraceContext
 
 _KINDS = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER}
 _FLAGS = TraceFlags(TraceFlags.SAMPLED)

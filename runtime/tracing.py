@@ -21,8 +21,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from runtime.counters import COUNTERS, Counters
-from runtime.trace_context import threshold
-from runtime.trace_span import Span
+from runtime.trace_context import Span, threshold
 from runtime.tracing_config import TracingConfig
 from schemas.errors import ConfigError
 

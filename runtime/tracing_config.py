@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from runtime.addresses import http_address
+from runtime.config_keys import Section
 
 
-class TracingConfig(BaseModel):
+class TracingConfig(Section):
     """Section ``tracing``. Headers and certificates for a collector that asks for them are read from OpenTelemetry's
     own variables (``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_EXPORTER_OTLP_CERTIFICATE``)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     endpoint: str | None = None
     """Collector that takes OTLP over HTTP (``http://jaeger:4318``); spans go to ``/v1/traces`` below it. None: no

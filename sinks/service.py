@@ -23,8 +23,7 @@ from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, KafkaConfig
 from runtime.counters import COUNTERS
 from runtime.health import Readiness
-from runtime.kafka_clients import explained, make_consumer
-from runtime.log_ids import read_log_ids
+from runtime.kafka_clients import explained, make_consumer, read_log_ids
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import (

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from runtime.trace_context import TraceContext, context_of, span_within
-from runtime.trace_span import LINKS_MAX, Attribute, Span
+from runtime.trace_context import LINKS_MAX, Attribute, Span, TraceContext, context_of, span_within
 from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC

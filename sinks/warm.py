@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.garbage import RARELY, settle
-from runtime.memory import keep_freed
+from runtime.process import RARELY, keep_freed, settle
 from schemas.codec import native
 from schemas.codec.build import block_from_rows
 from schemas.contract.headers import NATIVE, Identity, encode_headers

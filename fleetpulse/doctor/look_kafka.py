@@ -23,8 +23,15 @@ from aiokafka.errors import KafkaError
 from fleetpulse.doctor.facts import GroupFacts, KafkaFacts, TopicFacts
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import has_no_cause, make_admin, make_consumer, make_producer, started, why_rejected
-from runtime.log_ids import read_log_ids
+from runtime.kafka_clients import (
+    has_no_cause,
+    make_admin,
+    make_consumer,
+    make_producer,
+    read_log_ids,
+    started,
+    why_rejected,
+)
 from schemas.contract.topics import Topic
 from schemas.errors import ConfigError, FleetpulseError
 

@@ -22,8 +22,15 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
 from fleetpulse.migrate.plan import GrowTopic, MakeTopic, Plan, SetTopic, Step
 from fleetpulse.migrate.topic_plan import REPLICAS, LiveTopic, plan_topics, refusals, topic_settings
 from runtime.config import KafkaConfig
-from runtime.kafka_clients import make_consumer, make_producer, no_right, open_admin, settings_unreadable, started
-from runtime.log_ids import read_log_ids
+from runtime.kafka_clients import (
+    make_consumer,
+    make_producer,
+    no_right,
+    open_admin,
+    read_log_ids,
+    settings_unreadable,
+    started,
+)
 from schemas.contract.topics import BY_NAME, CONTRACT, TOPICS, Growth, Topic
 from schemas.errors import ContractError, UnavailableError
 from schemas.limits import Limits

@@ -19,7 +19,7 @@ from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.delivery_config import TargetConfig
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 from schemas.contract.alerts import Alert, encode
 from schemas.errors import ConfigError
 from sinks.delivery.backlog import Delivery as Waiting

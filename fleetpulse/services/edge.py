@@ -19,9 +19,8 @@ from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
-from runtime.garbage import settle
 from runtime.health import HealthServer
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal, settle
 from runtime.tracing import Tracer, tracing
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
 
 def probe() -> list[Finding]:
     """What the agent would collect on this host, and why not the rest."""
-    from producers.agent.wiring import find, setting_of
+    from producers.agent.search import find, setting_of
 
     logs.configure("agent", level="WARNING")
     return find(setting_of(load().agent))
@@ -128,8 +127,8 @@ def run_once() -> None:
     """Print one round of all collectors as JSON lines, ``topic`` first; exit 1 when one of them gave nothing."""
     import orjson
 
-    from producers.agent.once import one_round
-    from producers.agent.wiring import find, plans_of, setting_of
+    from producers.agent.runner import one_round
+    from producers.agent.search import find, plans_of, setting_of
 
     logs.configure("agent", level="WARNING")
     config = load().agent

@@ -20,7 +20,7 @@ from runtime import logs
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import Config, load
 from runtime.health import Check, HealthServer, Heartbeat
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 from runtime.tracing import tracing
 from schemas.contract.topics import (
     ALERT_COMMANDS,

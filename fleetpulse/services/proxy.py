@@ -19,10 +19,9 @@ from producers.proxy.server import ProxyServer
 from producers.publish.supervised import SupervisedPublisher
 from runtime import logs
 from runtime.config import Config, load
-from runtime.garbage import settle
+from runtime.edge_config import ProxyConfig
 from runtime.health import HealthServer
-from runtime.proxy_config import ProxyConfig
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal, settle
 from runtime.tracing import tracing
 from schemas.errors import ConfigError
 

@@ -19,7 +19,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from runtime.bounded_fetch import bound_fetches
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import open_consumer
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 from schemas.codec import wire
 from schemas.codec.build import rows_of
 from schemas.errors import ConfigError, RejectedError

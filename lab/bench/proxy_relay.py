@@ -12,7 +12,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from fleetpulse.services.proxy import run_on_fast_loop
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 
 
 class Side(asyncio.Protocol):

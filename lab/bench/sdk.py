@@ -33,7 +33,7 @@ from producers.receiver.server import run_receiver
 from producers.spool.spool import Spool, SpoolLimits
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
-from runtime.receiver_config import ReceiverConfig
+from runtime.edge_config import ReceiverConfig
 
 Say = Callable[[str], None]
 

@@ -21,7 +21,7 @@ from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import load
 from runtime.kafka_clients import check_login
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)

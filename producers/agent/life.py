@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from producers.agent.cost import CostMeter
 from producers.agent.publishing import Parcel, packed
 from producers.agent.schedule import Pace, PaceRule, next_tick_ms, paced
 from producers.collector import Collected, Collector, SpendsElsewhere, Waiter
@@ -177,3 +176,22 @@ class Life:
             self.cost_us = cost_us
             self.readings += 1
         return cost_us
+
+
+class CostMeter:
+    """Adds up from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._us: int | None = None
+
+    def add(self, us: int) -> None:
+        """Count one reading's processor time."""
+        with self._lock:
+            self._us = (self._us or 0) + us
+
+    def take(self) -> int | None:
+        """What was added since the last call; None when nothing was."""
+        with self._lock:
+            us, self._us = self._us, None
+        return us

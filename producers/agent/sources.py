@@ -1,5 +1,7 @@
 """All that an agent can collect, as a table: the switch, the probe, and how a collector is made.
 
+Probes run side by side, each in a daemon thread with a time limit: a driver that hangs delays the start, no more.
+
 The order is that of preference inside a group. What costs memory is imported by the functions that need it.
 """
 
@@ -7,19 +9,59 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from producers.agent.builtin import HostCollector, SoughtEngines
-from producers.agent.cost import CostMeter
-from producers.agent.life import Make
-from producers.agent.probe import Missing
-from producers.collector import Collector, Identity
+from producers.agent.choice import Probed
+from producers.agent.life import CostMeter, Make
+from producers.collector import Collected, Collector, Identity
 from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget, sought, target_of
+from producers.host.sampler import HostSampler
 from runtime.edge_config import AgentConfig, EngineConfig
+from schemas.events.event_types import HOST_SAMPLES
+
+
+class Missing(Exception):
+    """What a probe looked for is not there; the text says why, for people."""
+
+
+Probe = Callable[[], str]
+"""Says what it found, or raises ``Missing`` (or anything else)."""
+
+
+def probe_all(probes: Mapping[str, Probe], limit_s: float) -> dict[str, Probed]:
+    """What each probe found within the time limit, which they share."""
+    found: dict[str, Probed] = {}
+
+    def ask(name: str, probe: Probe) -> None:
+        found[name] = _probed(probe)
+
+    threads = {
+        name: threading.Thread(target=ask, args=(name, probe), name=f"probe-{name}", daemon=True)
+        for name, probe in probes.items()
+    }
+    for thread in threads.values():
+        thread.start()
+    until_s = time.monotonic() + limit_s
+    for thread in threads.values():
+        thread.join(max(0.0, until_s - time.monotonic()))
+    late = Probed(None, f"no answer within {limit_s:g} s")
+    return {name: found.get(name, late) for name in probes}
+
+
+def _probed(probe: Probe) -> Probed:
+    try:
+        return Probed(probe())
+    except Missing as missing:
+        return Probed(None, str(missing))
+    except Exception as error:
+        return Probed(None, f"{type(error).__name__}: {error}")
+
 
 _CONNECT_WITHIN_S = 0.5
 SEEK_REST_MS = 30_000
@@ -62,6 +104,47 @@ class Source:
     group: str | None = None
     limit_ms_min: int = 0
     """For a source that watches its own calls: the agent's time limit is at least this."""
+
+
+class HostCollector:
+    """One host sample a period; ``agent_collect_us`` is what all collectors cost since the sample before."""
+
+    name = "host"
+
+    def __init__(self, identity: Identity, period_ms: int, meter: CostMeter) -> None:
+        self.period_ms = period_ms
+        self._sampler = HostSampler(identity.labels)
+        self._meter = meter
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """The host's row."""
+        return [Collected(HOST_SAMPLES, [self._sampler.sample(at_ms) | {"agent_collect_us": self._meter.take()}])]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SoughtEngines:
+    """Engines that nobody named, on well-known ports: one thread for all, which rests while none answers."""
+
+    name = "engines sought"
+
+    def __init__(self, engines: Sequence[Collector], period_ms: int, rest_ms: int) -> None:
+        self._engines = engines
+        self._busy_ms = period_ms
+        self._rest_ms = rest_ms
+        self.period_ms = period_ms
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """Rows of the engines that answer."""
+        collected = [part for engine in self._engines for part in engine.collect(at_ms)]
+        self.period_ms = self._busy_ms if collected else self._rest_ms
+        return collected
+
+    def close(self) -> None:
+        """Close each."""
+        for engine in self._engines:
+            engine.close()
 
 
 def _always(what: str) -> Callable[[Setting], str]:
@@ -168,7 +251,7 @@ def _answers(url: str) -> bool:
 
 
 def _engines(setting: Setting) -> dict[str, Make]:
-    from producers.engines.matching import ProcessMatcher
+    from producers.engines.placement import ProcessMatcher
 
     config, host = setting.config, setting.host
     matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.registry, config.slow_period_ms)}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from producers.agent.runner import Report, Runner
 from producers.agent.schedule import RESTART
-from producers.beat import until_beat_s
+from producers.publish.reconnect import until_beat_s
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 

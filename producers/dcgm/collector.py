@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from producers.collector import Collected, Identity, Row
+from producers.collector import Collected, FieldErrors, Identity, Row
 from producers.dcgm.fields import SAMPLE_FIELDS, XID, GpuOnPage, read_page
-from producers.differences import bounds, within
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.gpu.faults import xid
 from producers.gpu.scraped_rows import Reading, counters, sample_rows
@@ -33,8 +32,6 @@ STALE_MS = 60_000
 FAILURES_MAX = 10
 """Failed scrapes in a row after which the collector fails; the agent restarts it."""
 FORGET_MS = 3_600_000
-
-_BOUNDS = bounds(GPU_SAMPLES)
 
 
 @dataclass(slots=True)
@@ -67,7 +64,7 @@ class DcgmCollector:
         self._identity = identity
         self._fetch = fetch
         self._clock = clock or SystemClock()
-        self._counters = counters
+        self._errors = FieldErrors("dcgm", GPU_SAMPLES, counters)
         self._gpus: dict[str, _Gpu] = {}
         self._failures = 0
 
@@ -79,7 +76,7 @@ class DcgmCollector:
             return []
         page = read_page(text)
         for reason, times in page.left_out.items():
-            self._count(reason, times)
+            self._errors.count(reason, times)
         events: list[Row] = []
         samples: list[Row] = []
         for gpu in (gpu for gpu in page.gpus.values() if gpu.values):
@@ -96,7 +93,7 @@ class DcgmCollector:
             body = self._fetch(self._url, LIMITS)
         except FetchError as error:
             self._failures += 1
-            self._count(error.reason, 1)
+            self._errors.count(error.reason)
             if self._failures >= FAILURES_MAX:
                 raise
             return None
@@ -117,7 +114,7 @@ class DcgmCollector:
         identity = self._of(gpu)
         if gpu.parent_uuid is not None:
             identity |= {"parent_uuid": gpu.parent_uuid, "mig_profile": gpu.mig_profile}
-        return [identity | self._checked(row) for row in rows]
+        return [identity | self._errors.checked(row) for row in rows]
 
     def _events(self, gpu: GpuOnPage, at_ms: int) -> list[Row]:
         """Called before ``_samples``: it needs to know whether the GPU was there before."""
@@ -138,15 +135,6 @@ class DcgmCollector:
         known = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
         return known | dict(self._identity.labels) | dict(placement)
 
-    def _checked(self, row: Row) -> Row:
-        checked, wrong = within(_BOUNDS, row)
-        for name in wrong:
-            self._count(name, 1)
-        return checked
-
     def _forget(self, moment_ms: int) -> None:
         for uuid in [uuid for uuid, gpu in self._gpus.items() if moment_ms - gpu.seen_ms > FORGET_MS]:
             del self._gpus[uuid]
-
-    def _count(self, field: str, times: int) -> None:
-        self._counters.add("sampler_errors", times, sampler="dcgm", field=field)

@@ -14,10 +14,18 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from producers.collector import Collected, Identity, Row
-from producers.differences import plausible
-from producers.engines.excerpt import excerpt, promising
-from producers.engines.facts import DOCUMENTS, NO_FACTS, Document, Facts, facts_of, facts_of_samples, first_known
+from producers.collector import Collected, FieldErrors, Identity, Row
+from producers.engines.facts import (
+    DOCUMENTS,
+    NO_FACTS,
+    Document,
+    Facts,
+    excerpt,
+    facts_of,
+    facts_of_samples,
+    first_known,
+    promising,
+)
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
 from producers.engines.placement import HostPlacement
@@ -62,7 +70,7 @@ class EngineCollector:
         self._registry = registry
         self._fetch = fetch
         self._clock = clock or SystemClock()
-        self._counters = counters
+        self._errors = FieldErrors("engine", ENGINE_SAMPLES, counters)
         self._url: str | None = None
         self._known: Known | None = None
         self._facts: Facts = NO_FACTS
@@ -120,13 +128,13 @@ class EngineCollector:
         if found is None or not found[0].fields:  # the first time, or it is another engine now
             found = self._read(text, self._target.engine)
         for name, times in found[0].wrong.items():
-            self._count(name, times)
+            self._errors.count(name, times)
         return found
 
     def _read(self, text: str, engine: EngineKind | None) -> tuple[Reading, Sequence[SampleLike]]:
         scrape = parse(text)
         if scrape.bad:
-            self._count("line", len(scrape.bad))
+            self._errors.count("line", len(scrape.bad))
         whole = not scrape.bad and text.endswith("\n")  # a page that ends within a line was cut
         return read(scrape.samples, engine, whole=whole), scrape.samples
 
@@ -134,7 +142,7 @@ class EngineCollector:
         if self._known is None and self._target.sought:
             return []
         self._registry.silent_engine(self._target)
-        self._count(error.reason if isinstance(error, FetchError) else "unknown engine", 1)
+        self._errors.count(error.reason if isinstance(error, FetchError) else "unknown engine")
         if self._known is None and isinstance(error, UnknownEngineError):
             raise error
         self._failures += 1
@@ -183,13 +191,7 @@ class EngineCollector:
         known = {name: getattr(self._registration, name, None) for name in ("model", "model_version", "precision")}
         if one:
             rows = [row | {name: row.get(name) or value for name, value in known.items()} for row in rows]
-        return [{"origin": "measured"} | self._labels | place | self._checked(row) for row in rows]
-
-    def _checked(self, row: Row) -> Row:
-        checked, wrong = plausible(ENGINE_SAMPLES, row)
-        for name in wrong:
-            self._count(name, 1)
-        return checked
+        return [{"origin": "measured"} | self._labels | place | self._errors.checked(row) for row in rows]
 
     def _collected(self, at_ms: int, samples: list[Row], events: list[tuple[str, str]]) -> list[Collected]:
         common = {"at_ms": at_ms, "origin": "measured"}
@@ -200,9 +202,6 @@ class EngineCollector:
             _log.info("engine event", extra=facts)
         collected = [Collected(ENGINE_EVENTS, rows), Collected(ENGINE_SAMPLES, samples)]
         return [each for each in collected if each.rows]
-
-    def _count(self, field: str, times: int) -> None:
-        self._counters.add("sampler_errors", times, sampler="engine", field=field)
 
 
 def addresses(target: EngineTarget) -> list[str]:

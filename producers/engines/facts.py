@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from producers.engines.mappings import BY_KIND, ENGINES, START_TIME
 from producers.engines.reading import SampleLike
 
 TEXT_CHARS_MAX = 256
@@ -197,3 +199,22 @@ def precision_of(text: str) -> str:
     """The short name of a weight type: ``torch.bfloat16`` is ``bf16``; other names are lower-cased."""
     name = text.lower().removeprefix("torch.")
     return PRECISIONS.get(name, name)
+
+
+def excerpt(text: str, kind: str) -> str:
+    """The lines that begin with a name of the engine's (or a longer one), readable or not, in their order.
+
+    The end of a text that was cut within a line stays cut.
+    """
+    lines = [line for line in text.split("\n") if line.startswith(_names(kind))]
+    return "\n".join(lines) + ("\n" if text.endswith("\n") else "")
+
+
+def promising(text: str) -> bool:
+    """False when no engine known here has such a page, by a look that costs a hundredth of reading it."""
+    return any(sign in text for engine in ENGINES for sign in engine.signs)
+
+
+@cache
+def _names(kind: str) -> tuple[str, ...]:
+    return (*sorted(BY_KIND[kind].names), START_TIME, *(metric.name for metric in INFO_METRICS))

@@ -19,6 +19,7 @@ from producers.gpu.ready import Raw, Together, function_of
 
 Values = dict[str, int]
 Read = Callable[[Any], Values]
+Pace = Literal["every", "slow", "setting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class NvmlCall:
     name: str
     keys: tuple[str, ...]
     read: Read
-    pace: Literal["every", "slow", "setting"] = "every"
+    pace: Pace = "every"
     raw: Raw | None = None
 
     def is_ready(self) -> bool:
@@ -105,14 +106,6 @@ def _number(function: str, *before: Any, after: tuple[Any, ...] = ()) -> Raw:
     return Raw(function, ctypes.c_uint, struct.Struct("=I"), before, after)
 
 
-_SAMPLING_PERIOD = (ctypes.byref(ctypes.c_uint()),)
-"""The second output of the calls for video engines; not used."""
-
-
-def _first_of(key: str, function: Callable[[Any], list[int]]) -> Read:
-    return lambda handle: {key: function(handle)[0]}
-
-
 def _remapped(handle: Any) -> Values:
     corrected, uncorrected, pending, failed = pynvml.nvmlDeviceGetRemappedRows(handle)
     return {
@@ -123,8 +116,37 @@ def _remapped(handle: Any) -> Values:
     }
 
 
-def _ecc(key: str, kind: int) -> Read:
-    return _one(key, pynvml.nvmlDeviceGetTotalEccErrors, kind, pynvml.NVML_VOLATILE_ECC)
+def _call(
+    key: str,
+    name: str,
+    *before: Any,
+    pace: Pace = "every",
+    raw: Raw | None = None,
+    older: Read | None = None,
+    note: str = "",
+) -> NvmlCall:
+    """A call that returns one number."""
+    read = _one(key, getattr(pynvml, name), *before)
+    return NvmlCall(f"{name}{note}", (key,), _newest(read, older) if older else read, pace, raw)
+
+
+def _clock(key: str, name: str, pace: Pace) -> NvmlCall:
+    kind = getattr(pynvml, f"NVML_CLOCK_{name}")
+    raw = _number("nvmlDeviceGetClockInfo", ctypes.c_uint(kind))
+    return _call(key, "nvmlDeviceGetClockInfo", kind, pace=pace, raw=raw, note=f"({name})")
+
+
+def _video(key: str, name: str) -> NvmlCall:
+    """Its second output, the sampling period, is not used."""
+    function = getattr(pynvml, name)
+    raw = _number(name, after=(ctypes.byref(ctypes.c_uint()),))
+    return NvmlCall(name, (key,), lambda handle: {key: function(handle)[0]}, "slow", raw)
+
+
+def _ecc(key: str, kind: str, pace: Pace) -> NvmlCall:
+    of = getattr(pynvml, f"NVML_MEMORY_ERROR_TYPE_{kind}")
+    name = "nvmlDeviceGetTotalEccErrors"
+    return _call(key, name, of, pynvml.NVML_VOLATILE_ECC, pace=pace, note=f"({kind})")
 
 
 CALLS: tuple[NvmlCall, ...] = (
@@ -140,100 +162,52 @@ CALLS: tuple[NvmlCall, ...] = (
         _newest(_memory_2, _memory_1),
         raw=Raw("nvmlDeviceGetMemoryInfo_v2", _memory_buffer, struct.Struct("=8xQQ8xQ")),
     ),
-    NvmlCall(
+    _call(
+        "temperature",
         "nvmlDeviceGetTemperatureV",
-        ("temperature",),
-        _newest(
-            _one("temperature", pynvml.nvmlDeviceGetTemperatureV, pynvml.NVML_TEMPERATURE_GPU),
-            _one("temperature", pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
-        ),
+        pynvml.NVML_TEMPERATURE_GPU,
         raw=Raw("nvmlDeviceGetTemperatureV", _temperature_buffer, struct.Struct("=8xi")),
+        older=_one("temperature", pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
     ),
-    NvmlCall(
-        "nvmlDeviceGetClockInfo(SM)",
-        ("clock_sm",),
-        _one("clock_sm", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        raw=_number("nvmlDeviceGetClockInfo", ctypes.c_uint(pynvml.NVML_CLOCK_SM)),
-    ),
-    NvmlCall(
+    _clock("clock_sm", "SM", "every"),
+    _call(
+        "clock_reasons",
         "nvmlDeviceGetCurrentClocksEventReasons",
-        ("clock_reasons",),
-        _newest(
-            _one("clock_reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons),
-            _one("clock_reasons", pynvml.nvmlDeviceGetCurrentClocksThrottleReasons),
-        ),
         raw=Raw("nvmlDeviceGetCurrentClocksEventReasons", ctypes.c_ulonglong, struct.Struct("=Q")),
+        older=_one("clock_reasons", pynvml.nvmlDeviceGetCurrentClocksThrottleReasons),
     ),
-    NvmlCall("nvmlDeviceGetPowerUsage", ("power",), _one("power", pynvml.nvmlDeviceGetPowerUsage)),
-    NvmlCall(
-        "nvmlDeviceGetTotalEnergyConsumption",
-        ("energy",),
-        _one("energy", pynvml.nvmlDeviceGetTotalEnergyConsumption),
-    ),
-    NvmlCall(
-        "nvmlDeviceGetClockInfo(MEM)",
-        ("clock_memory",),
-        _one("clock_memory", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
-        "slow",
-        _number("nvmlDeviceGetClockInfo", ctypes.c_uint(pynvml.NVML_CLOCK_MEM)),
-    ),
-    NvmlCall(
+    _call("power", "nvmlDeviceGetPowerUsage"),
+    _call("energy", "nvmlDeviceGetTotalEnergyConsumption"),
+    _clock("clock_memory", "MEM", "slow"),
+    _call(
+        "performance_state",
         "nvmlDeviceGetPerformanceState",
-        ("performance_state",),
-        _one("performance_state", pynvml.nvmlDeviceGetPerformanceState),
-        "slow",
-        _number("nvmlDeviceGetPerformanceState"),
+        pace="slow",
+        raw=_number("nvmlDeviceGetPerformanceState"),
     ),
-    NvmlCall(
+    _call(
+        "temperature_margin",
         "nvmlDeviceGetMarginTemperature",
-        ("temperature_margin",),
-        _newest(_one("temperature_margin", pynvml.nvmlDeviceGetMarginTemperature), _margin_by_threshold),
-        "slow",
-        Raw("nvmlDeviceGetMarginTemperature", _margin_buffer, struct.Struct("=4xi")),
+        pace="slow",
+        raw=Raw("nvmlDeviceGetMarginTemperature", _margin_buffer, struct.Struct("=4xi")),
+        older=_margin_by_threshold,
     ),
-    NvmlCall(
-        "nvmlDeviceGetEncoderUtilization",
-        ("util_encoder",),
-        _first_of("util_encoder", pynvml.nvmlDeviceGetEncoderUtilization),
-        "slow",
-        _number("nvmlDeviceGetEncoderUtilization", after=_SAMPLING_PERIOD),
-    ),
-    NvmlCall(
-        "nvmlDeviceGetDecoderUtilization",
-        ("util_decoder",),
-        _first_of("util_decoder", pynvml.nvmlDeviceGetDecoderUtilization),
-        "slow",
-        _number("nvmlDeviceGetDecoderUtilization", after=_SAMPLING_PERIOD),
-    ),
-    NvmlCall(
-        "nvmlDeviceGetPcieReplayCounter",
-        ("pcie_replays",),
-        _one("pcie_replays", pynvml.nvmlDeviceGetPcieReplayCounter),
-        "slow",
-    ),
-    NvmlCall(
-        "nvmlDeviceGetTotalEccErrors(CORRECTED)",
-        ("ecc_corrected",),
-        _ecc("ecc_corrected", pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
-        "slow",
-    ),
-    NvmlCall(
-        "nvmlDeviceGetTotalEccErrors(UNCORRECTED)",
-        ("ecc_uncorrected",),
-        _ecc("ecc_uncorrected", pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
-    ),
+    _video("util_encoder", "nvmlDeviceGetEncoderUtilization"),
+    _video("util_decoder", "nvmlDeviceGetDecoderUtilization"),
+    _call("pcie_replays", "nvmlDeviceGetPcieReplayCounter", pace="slow"),
+    _ecc("ecc_corrected", "CORRECTED", "slow"),
+    _ecc("ecc_uncorrected", "UNCORRECTED", "every"),
     NvmlCall(
         "nvmlDeviceGetRemappedRows",
         ("remapped_corrected", "remapped_uncorrected", "remapped_pending", "remapped_failed"),
         _remapped,
         "slow",
     ),
-    NvmlCall(
+    _call(
+        "power_limit",
         "nvmlDeviceGetEnforcedPowerLimit",
-        ("power_limit",),
-        _one("power_limit", pynvml.nvmlDeviceGetEnforcedPowerLimit),
-        "setting",
-        _number("nvmlDeviceGetEnforcedPowerLimit"),
+        pace="setting",
+        raw=_number("nvmlDeviceGetEnforcedPowerLimit"),
     ),
 )
 """In the order they are made. ``producers.gpu.fields`` maps them to fields of a sample."""

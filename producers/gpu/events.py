@@ -21,7 +21,7 @@ import pynvml
 from producers.gpu import inventory
 from producers.gpu.device import Found
 from producers.gpu.faults import Fault, recovery, xid
-from producers.gpu.identity import GpuIdentity
+from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DRIVER_GONE, DriverGoneError, GpuLostError, answered, open_library, why
 from producers.gpu.transitions import Happening
 
@@ -44,50 +44,24 @@ class EventType:
     fault: Fault | None
 
 
+def _event(name: str, kind: str, *fault: Any) -> EventType:
+    return EventType(getattr(pynvml, f"nvmlEventType{name}"), kind, Fault(*fault) if fault else None)
+
+
 EVENT_TYPES: tuple[EventType, ...] = (
-    EventType(pynvml.nvmlEventTypeXidCriticalError, "xid", None),
-    EventType(pynvml.nvmlEventTypeSingleBitEccError, "ecc", Fault("info", "a memory error was corrected", "watch")),
-    EventType(
-        pynvml.nvmlEventTypeDoubleBitEccError,
-        "ecc",
-        Fault("critical", "a memory error could not be corrected", "drain_and_reset"),
+    _event("XidCriticalError", "xid"),
+    _event("SingleBitEccError", "ecc", "info", "a memory error was corrected", "watch"),
+    _event("DoubleBitEccError", "ecc", "critical", "a memory error could not be corrected", "drain_and_reset"),
+    _event("SingleBitEccErrorStorm", "ecc", "warning", "memory errors are corrected at a high rate", "watch"),
+    _event("DramRetirementEvent", "ecc", "warning", "memory is to be replaced at the next reset", "watch"),
+    _event("DramRetirementFailure", "ecc", "critical", "memory could not be replaced", "drain_and_reset"),
+    _event("NonFatalPoisonError", "ecc", "warning", "bad memory was read; one application ends", "restart_workload"),
+    _event(
+        "FatalPoisonError", "ecc", "critical", "bad memory was read; all applications are affected", "drain_and_reset"
     ),
-    EventType(
-        pynvml.nvmlEventTypeSingleBitEccErrorStorm,
-        "ecc",
-        Fault("warning", "memory errors are corrected at a high rate", "watch"),
-    ),
-    EventType(
-        pynvml.nvmlEventTypeDramRetirementEvent,
-        "ecc",
-        Fault("warning", "memory is to be replaced at the next reset", "watch"),
-    ),
-    EventType(
-        pynvml.nvmlEventTypeDramRetirementFailure,
-        "ecc",
-        Fault("critical", "memory could not be replaced", "drain_and_reset"),
-    ),
-    EventType(
-        pynvml.nvmlEventTypeNonFatalPoisonError,
-        "ecc",
-        Fault("warning", "bad memory was read; one application ends", "restart_workload"),
-    ),
-    EventType(
-        pynvml.nvmlEventTypeFatalPoisonError,
-        "ecc",
-        Fault("critical", "bad memory was read; all applications are affected", "drain_and_reset"),
-    ),
-    EventType(
-        pynvml.nvmlEventTypePowerSourceChange,
-        "clocks",
-        Fault("warning", "the power source changed", "check_power"),
-    ),
-    EventType(
-        pynvml.nvmlEventTypeGpuUnavailableError,
-        "gpu_lost",
-        Fault("critical", "the GPU became unavailable", "reboot_node"),
-    ),
-    EventType(pynvml.nvmlEventTypeGpuRecoveryAction, "recovery", None),
+    _event("PowerSourceChange", "clocks", "warning", "the power source changed", "check_power"),
+    _event("GpuUnavailableError", "gpu_lost", "critical", "the GPU became unavailable", "reboot_node"),
+    _event("GpuRecoveryAction", "recovery"),
 )
 WANTED = sum(each.bit for each in EVENT_TYPES)
 ECC = pynvml.nvmlEventTypeSingleBitEccError | pynvml.nvmlEventTypeDoubleBitEccError
@@ -97,10 +71,9 @@ WHOLE_KINDS = {"ecc": ECC, "recovery": pynvml.nvmlEventTypeGpuRecoveryAction}
 
 def happening(type_bit: int, data: int) -> Happening | None:
     """What an event of the driver means; None for a type that was not registered."""
-    known = [each for each in EVENT_TYPES if each.bit == type_bit]
-    if not known:
+    event = next((each for each in EVENT_TYPES if each.bit == type_bit), None)
+    if event is None:
         return None
-    (event,) = known
     if event.kind == "xid":
         return Happening.of("xid", xid(data), data)
     if event.kind == "recovery":

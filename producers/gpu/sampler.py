@@ -24,7 +24,7 @@ from producers.differences import bounds, within
 from producers.gpu import inventory
 from producers.gpu.device import Device, Found, RawReading
 from producers.gpu.faults import Fault
-from producers.gpu.identity import GpuIdentity
+from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, open_library
 from producers.gpu.remembered import CounterFile, Era, boot_id
 from producers.gpu.rows import Reading, counters, sample_rows

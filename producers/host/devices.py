@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 
-from producers.collector import Collected, Identity, Row
-from producers.differences import INTERVAL_MS_MAX, bounds, since, within
+from producers.collector import Collected, FieldErrors, Identity, Row
+from producers.differences import INTERVAL_MS_MAX, since
 from producers.host.files import LOOPBACK, STACKED_DISKS
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -28,7 +28,6 @@ SECTOR_BYTES = 512
 """Of /sys/block/*/size, whatever the disk's own sectors are."""
 SYS = Path("/sys")
 
-_BOUNDS = bounds(HOST_DEVICES)
 _NODE_LINE = re.compile(r"^Node \d+ (\w+):\s+(\d+) kB$", re.MULTILINE)
 
 Key = tuple[str, str]
@@ -101,14 +100,14 @@ class HostDevices:
         self.period_ms = period_ms
         self._identity = identity
         self._clock = clock or SystemClock()
-        self._counters = counters
+        self._errors = FieldErrors("host_devices", HOST_DEVICES, counters)
         self._before: DevicesReading | None = None
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """A row for each device."""
         now = DevicesReading(round(self._clock.monotonic_s() * 1_000), dict(self._devices()))
         common = {"at_ms": at_ms, "origin": "measured"} | dict(self._identity.labels)
-        rows = [common | self._checked(row) for row in device_rows(self._before, now)]
+        rows = [common | self._errors.checked(row) for row in device_rows(self._before, now)]
         self._before = now
         return [Collected(HOST_DEVICES, rows)] if rows else []
 
@@ -121,23 +120,14 @@ class HostDevices:
             for name in sorted(found)[:DEVICES_MAX]:
                 yield (kind, name), found[name]
             if len(found) > DEVICES_MAX:
-                self._count(f"{kind}: too many", len(found) - DEVICES_MAX)
+                self._errors.count(f"{kind}: too many", len(found) - DEVICES_MAX)
 
     def _try(self, kind: str, read: Callable[[], Value]) -> Value | None:
         try:
             return read()
         except (OSError, RuntimeError, RuntimeWarning, NotImplementedError, AttributeError, psutil.Error):
-            self._count(kind, 1)
+            self._errors.count(kind)
             return None
-
-    def _checked(self, row: Row) -> dict[str, Any]:
-        checked, wrong = within(_BOUNDS, row)
-        for name in wrong:
-            self._count(name, 1)
-        return checked
-
-    def _count(self, field: str, times: int) -> None:
-        self._counters.add("sampler_errors", times, sampler="host_devices", field=field)
 
 
 def read_interfaces(sys: Path = SYS) -> dict[str, Device]:

@@ -21,13 +21,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from producers.collector import Row
 from producers.differences import bounds, within
-from producers.log_tail.lines import Line
 from producers.requests.endings import WHOLE, finish_reason_of, kind_of_error, verdict
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
@@ -272,3 +271,39 @@ def _finish_reason(value: Any) -> str | None:
 _WORDS: Mapping[str, Read] = MappingProxyType(
     {"status": _status, "error_kind": _error_kind, "finish_reason": _finish_reason}
 )
+
+
+class Line(NamedTuple):
+    """``text`` without its newline (and carriage return), from ``offset`` of the file."""
+
+    offset: int
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """``next_offset``: where to read on. ``skipping``: inside a line that is too long. ``too_long`` began here."""
+
+    lines: tuple[Line, ...]
+    next_offset: int
+    skipping: bool
+    too_long: int
+
+
+def cut(data: bytes, offset: int, skipping: bool, line_bytes_max: int) -> Cut:
+    """The whole lines of ``data``, which begins at ``offset``; blank ones are passed over."""
+    lines: list[Line] = []
+    at, too_long = 0, 0
+    while (end := data.find(b"\n", at)) >= 0:
+        text = data[at:end]
+        if skipping:
+            skipping = False
+        elif len(text) > line_bytes_max:
+            too_long += 1
+        elif text := text.removesuffix(b"\r"):
+            lines.append(Line(offset + at, text))
+        at = end + 1
+    rest = len(data) - at
+    if not skipping and rest > line_bytes_max:
+        skipping, too_long = True, too_long + 1
+    return Cut(tuple(lines), offset + (len(data) if skipping else at), skipping, too_long)

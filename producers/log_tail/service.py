@@ -23,9 +23,7 @@ from producers.agent.publishing import Parcel, packed
 from producers.batch import Batch
 from producers.collector import Collected
 from producers.log_tail.mapping import FieldMap, field_map, rows_of
-from producers.log_tail.position import decode, encode
-from producers.log_tail.settings import LogTailSettings
-from producers.log_tail.tail import Chunk, Tail
+from producers.log_tail.tail import Chunk, LogTailSettings, Tail, decode, encode
 from producers.publish.publisher import Publisher
 from producers.spool.slots import Slots
 from runtime.clock import Clock, SystemClock

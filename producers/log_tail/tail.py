@@ -17,16 +17,87 @@ nothing was read before it was cut is not known again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from producers.log_tail.lines import Cut, Line, cut
-from producers.log_tail.position import HEAD_BYTES, Position
-from producers.log_tail.settings import LogTailSettings
+import orjson
+
+from producers.log_tail.mapping import Cut, Line, cut
+from schemas.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class LogTailSettings:
+    """``path``: the log. ``position``: where it is kept how far the log is read, a file of this log alone.
+
+    ``fields``: as ``mapping`` says. ``labels`` go into every row: host, cluster, region. ``from_start``: a log that is
+    there when it is first seen is read from its begin.
+    """
+
+    path: Path
+    position: Path
+    fields: Mapping[str, str]
+    labels: Mapping[str, str | None]
+    from_start: bool = False
+    poll_ms: int = 500
+    rotated_ms: int = 3_000
+    chunk_bytes: int = 1024 * 1024
+    line_bytes_max: int = 256 * 1024
+    """Longer lines are left out, and counted."""
+
+    def __post_init__(self) -> None:
+        if self.line_bytes_max >= self.chunk_bytes:
+            raise ConfigError("line_bytes_max", self.line_bytes_max, f"must be below chunk_bytes ({self.chunk_bytes})")
+
+
+HEAD_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """``offset``: where to read on. ``head_length`` bytes at the file's begin, never beyond ``offset``, have ``head``
+    as digest."""
+
+    device: int
+    inode: int
+    offset: int = 0
+    head_length: int = 0
+    head: str = ""
+    skipping: bool = False
+
+    def is_of(self, head: bytes, size: int) -> bool:
+        """Whether a file that begins with ``head`` and has ``size`` bytes holds what was read."""
+        return size >= self.offset and len(head) >= self.head_length and digest(head[: self.head_length]) == self.head
+
+    def moved(self, offset: int, skipping: bool, head: bytes) -> Position:
+        """Read on to ``offset``; ``head`` are the file's first bytes, ``HEAD_BYTES`` at most."""
+        length = min(len(head), offset, HEAD_BYTES)
+        return replace(self, offset=offset, skipping=skipping, head_length=length, head=digest(head[:length]))
+
+
+def digest(head: bytes) -> str:
+    """Of the first bytes of a file; empty for none."""
+    return hashlib.blake2b(head, digest_size=16).hexdigest() if head else ""
+
+
+def encode(position: Position) -> bytes:
+    """For the disk."""
+    return orjson.dumps(asdict(position))
+
+
+def decode(value: bytes | None) -> Position | None:
+    """None where there is none, or none that can be read: the file is then a new one."""
+    try:
+        plain = orjson.loads(value or b"null")
+        return Position(**plain) if isinstance(plain, dict) else None
+    except (orjson.JSONDecodeError, TypeError):
+        return None
+
 
 SIBLINGS_MAX = 1_000
 _ROTATED = re.compile(r"[._-][0-9][0-9T:._-]*")

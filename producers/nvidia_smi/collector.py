@@ -11,8 +11,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from producers.collector import Collected, Identity, Row
-from producers.differences import bounds, within
+from producers.collector import Collected, FieldErrors, Identity, Row
 from producers.gpu.scraped_rows import Reading, counters, sample_rows
 from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS, GpuLine, query, read_table, refused_column
 from runtime.clock import Clock, SystemClock
@@ -25,8 +24,6 @@ LIMIT_S = 8.0
 PERIOD_MS_MIN = 5_000
 FAILURES_MAX = 10
 OUTPUT_CHARS_MAX = 1024 * 1024
-
-_BOUNDS = bounds(GPU_SAMPLES)
 
 
 class SmiError(FleetpulseError):
@@ -85,7 +82,7 @@ class SmiCollector:
         self._identity = identity
         self._run = run
         self._clock = clock or SystemClock()
-        self._counters = counters
+        self._errors = FieldErrors("nvidia_smi", GPU_SAMPLES, counters)
         self._refused: frozenset[str] = frozenset()
         self._before: dict[str, Reading] = {}
         self._failures = 0
@@ -97,14 +94,14 @@ class SmiCollector:
             output = self._query()
         except SmiError:
             self._failures += 1
-            self._count("program", 1)
+            self._errors.count("program")
             if self._failures >= FAILURES_MAX:
                 raise
             return []
         self._failures = 0
         table = read_table(output)
         for reason, times in table.left_out.items():
-            self._count(reason, times)
+            self._errors.count(reason, times)
         rows = [row for gpu in table.gpus for row in self._rows(gpu, Reading(at_ms, moment_ms, gpu.values))]
         return [Collected(GPU_SAMPLES, rows)] if rows else []
 
@@ -129,13 +126,4 @@ class SmiCollector:
         self._before[gpu.uuid] = counters(before, now)
         labels = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
         identity = labels | dict(self._identity.labels) | dict(self._identity.placement.get(gpu.uuid, {}))
-        return [identity | self._checked(row) for row in sample_rows(SAMPLE_FIELDS, before, now)]
-
-    def _checked(self, row: Row) -> Row:
-        checked, wrong = within(_BOUNDS, row)
-        for name in wrong:
-            self._count(name, 1)
-        return checked
-
-    def _count(self, field: str, times: int) -> None:
-        self._counters.add("sampler_errors", times, sampler="nvidia_smi", field=field)
+        return [identity | self._errors.checked(row) for row in sample_rows(SAMPLE_FIELDS, before, now)]

@@ -7,6 +7,8 @@ Answers: 200 with partial success, 400 unreadable, 404, 405, 413 too large, 415,
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,9 +16,11 @@ from typing import Any
 
 import orjson
 
-from producers.otlp.intake import Answer, Full, Intake
-from producers.otlp.json_signals import Unreadable, points_of_json, spans_of_json
+from producers.otlp.intake import Answer, Full, Intake, Offer
+from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, spans_of_json
+from runtime.edge_config import OtlpConfig
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
+from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
@@ -118,3 +122,24 @@ def _varint(value: int) -> bytes:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes((*out, value))
+
+
+async def serve_otlp(config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event) -> None:
+    """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
+    intake = Intake(labels, offer)
+    with contextlib.ExitStack() as running:
+        await asyncio.to_thread(_open, config, intake, running)
+        await stop.wait()
+
+
+def _open(config: OtlpConfig, intake: Intake, running: contextlib.ExitStack) -> None:
+    try:
+        from producers.otlp import proto_signals  # noqa: F401
+
+        running.enter_context(OtlpHttp(intake, config.http_port, config.body_bytes_max))
+        if config.grpc_port is not None:
+            from producers.otlp.grpc_server import OtlpGrpc
+
+            running.enter_context(OtlpGrpc(intake, config.grpc_port, config.body_bytes_max))
+    except ImportError as error:
+        raise ConfigError("agent.otlp.enabled", True, f"needs the package's extra otlp ({error})") from error

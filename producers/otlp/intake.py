@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from producers.agent.publishing import Parcel, packed
 from producers.collector import Collected, Row
+from producers.otlp.json_signals import Attributes, Point, Span
 from producers.otlp.points import Points
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
-from producers.otlp.signals import Attributes, Point, Span
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 

@@ -1,13 +1,12 @@
-"""OTLP's JSON as signals (ids in hex, 64-bit numbers as text: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding)."""
+"""OTLP's signals, and its JSON as such (ids in hex, 64-bit numbers as text: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-
-from producers.otlp.signals import Point, Span, Value
 
 _MALFORMED = (TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
@@ -101,3 +100,40 @@ def _value(value: Any) -> Value:
     if kind == "arrayValue":
         return [_value(each) for each in (inner or {}).get("values", [])]
     return inner if kind in ("stringValue", "doubleValue", "boolValue") and not isinstance(inner, dict | list) else None
+
+
+Value = str | int | float | bool | list["Value"] | None
+Attributes = Mapping[str, Value]
+
+STATUS_ERROR = 2
+"""``STATUS_CODE_ERROR`` of OTLP."""
+DELTA, CUMULATIVE = 1, 2
+"""``AGGREGATION_TEMPORALITY_*`` of OTLP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Times are nanoseconds since the epoch; ids are hex digits."""
+
+    name: str
+    trace_id: str
+    span_id: str
+    start_ns: int
+    end_ns: int
+    attributes: Attributes
+    resource: Attributes = field(default_factory=dict)
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A histogram's or a sum's point: ``count`` observations that add up to ``total`` since ``start_ns``."""
+
+    metric: str
+    start_ns: int
+    at_ns: int
+    temporality: int
+    count: int
+    total: float | None
+    attributes: Attributes
+    resource: Attributes = field(default_factory=dict)

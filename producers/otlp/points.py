@@ -11,8 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from producers.collector import Row
+from producers.otlp.json_signals import CUMULATIVE, DELTA, Attributes, Point
 from producers.otlp.semconv import Unmapped
-from producers.otlp.signals import CUMULATIVE, DELTA, Attributes, Point
 
 SERIES_MAX = 4_096
 """Cumulative series remembered; the one not seen for longest is forgotten and restarts with its next point."""

@@ -9,8 +9,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from producers.otlp.json_signals import Unreadable
-from producers.otlp.signals import Point, Span, Value
+from producers.otlp.json_signals import Point, Span, Unreadable, Value
 
 
 def spans_of_proto(body: bytes) -> Iterator[Span]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from producers.collector import Row
-from producers.otlp.signals import STATUS_ERROR, Attributes, Span, Value
+from producers.otlp.json_signals import STATUS_ERROR, Attributes, Span, Value
 
 SEMCONV_VERSION = "1.44.0"
 MINUTE_NS = 60_000_000_000

@@ -15,8 +15,7 @@ import httptools
 from producers.proxy import errors, wire
 from producers.proxy.deadlines import Overdue, Phase, overdue
 from producers.proxy.exchange import Exchange, Server
-from producers.proxy.routes import api_of
-from producers.proxy.wire import Head, Refusal
+from producers.proxy.wire import Head, Refusal, api_of
 from producers.requests.endings import How
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

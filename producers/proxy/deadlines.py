@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from runtime.proxy_config import ProxyConfig
+from runtime.edge_config import ProxyConfig
 
 SWEEP_S = 0.25
 

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from producers.proxy import errors, wire
-from producers.proxy.identity import Identity
 from producers.proxy.stats import ProxyStats
+from producers.proxy.tenants import Identity
 from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.usage import UsageFilter
 from producers.proxy.watch import Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
-from runtime.proxy_config import ProxyConfig
+from runtime.edge_config import ProxyConfig
 
 _ENCODINGS = frozenset({b"accept-encoding"})
 _NOTHING: frozenset[bytes] = frozenset()

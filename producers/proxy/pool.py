@@ -16,7 +16,7 @@ from producers.proxy import wire
 from producers.proxy.exchange import Exchange, Server
 from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.upstreams import Upstream
-from runtime.proxy_config import UpstreamConfig
+from runtime.edge_config import UpstreamConfig
 
 
 class PoolServer(Server, Protocol):

@@ -19,10 +19,9 @@ from producers.proxy import errors, usage
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.exchange import Exchange
-from producers.proxy.identity import identity_of
 from producers.proxy.pool import Pool
 from producers.proxy.stats import ProxyStats
-from producers.proxy.tenants import tenant_reader
+from producers.proxy.tenants import identity_of, tenant_reader
 from producers.proxy.upstreams import Choice, Upstream, engine_of
 from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import Refusal
@@ -31,7 +30,7 @@ from producers.requests.endings import How
 from producers.requests.request_meta import ClientFields, client_fields
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
-from runtime.proxy_config import ProxyConfig
+from runtime.edge_config import ProxyConfig
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)

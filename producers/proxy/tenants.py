@@ -1,4 +1,4 @@
-"""Tenant of a request: from an API key, a header or a claim, as configured. Pure.
+"""Who a request is of: its id, trace and tenant, the latter from an API key, a header or a claim. Pure.
 
 An API key is never kept: its tenant is the first 64 bits of HMAC-SHA256 under a secret of the deployment. Without the
 secret keys cannot be tried out against a list of tenants, however weak they are. A claim of a JWT is read *without
@@ -10,9 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import orjson
+
+from producers.proxy.wire import Headers
 
 TENANT_BYTES_MAX = 256
 """Longer values are no names: they become unknown, never cut, lest two tenants become one."""
@@ -74,3 +78,39 @@ def _as_name(value: bytes | None) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if text.isprintable() else None
+
+
+REQUEST_ID = b"X-Request-ID"
+TRACEPARENT = b"traceparent"
+_SOUND_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_SOUND_TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """``added`` are the headers that the client did not send; what it sent is passed on as it is, sound or not."""
+
+    request_id: str
+    trace_id: str | None
+    added: Headers
+
+
+def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool) -> Identity:
+    """The identity of a request with these headers (lower case). ``chance``: 40 fresh random bytes.
+
+    An id that is too long or holds what no id holds is ignored: the event gets one of ours. A trace id that
+    cannot be read is unknown. ``sampled``: whether a trace begun here asks to be recorded.
+    """
+    added: Headers = []
+    own = chance[:16].hex().encode()
+    sent = values.get(b"x-request-id")
+    if sent is None:
+        added.append((REQUEST_ID, own))
+    request_id = sent if sent is not None and _SOUND_ID.fullmatch(sent) else own
+    trace_sent = values.get(b"traceparent")
+    if trace_sent is not None:
+        found = _SOUND_TRACE.fullmatch(trace_sent.strip())
+        return Identity(request_id.decode(), found and found[1].decode(), added)
+    trace_id = chance[16:32].hex()
+    added.append((TRACEPARENT, f"00-{trace_id}-{chance[32:40].hex()}-{int(sampled):02d}".encode()))
+    return Identity(request_id.decode(), trace_id, added)

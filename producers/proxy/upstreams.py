@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from runtime.addresses import engine_id_of
-from runtime.proxy_config import UpstreamConfig
+from runtime.edge_config import UpstreamConfig
 
 
 def engine_of(upstream: UpstreamConfig, host: str) -> tuple[str, str]:

@@ -9,9 +9,11 @@ Source: RFC 9110 (sections 7.6.1, 10.1.1), RFC 9112 (sections 3.2, 6, 11.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
+from urllib.parse import unquote_to_bytes
 
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 BODILESS = frozenset({204, 304})
@@ -263,3 +265,36 @@ def chunk(piece: bytes) -> bytes:
 def last_chunk(trailers: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
     """The end of a chunked body, with its trailers."""
     return b"0\r\n" + b"".join(name + b": " + value + b"\r\n" for name, value in trailers) + b"\r\n"
+
+
+_APIS: Mapping[bytes, str] = MappingProxyType(
+    {
+        b"/chat/completions": "chat",
+        b"/completions": "completions",
+        b"/embeddings": "embeddings",
+        b"/responses": "responses",
+    }
+)
+
+
+def api_of(method: bytes, path: bytes) -> str | None:
+    """``chat``, ``completions``, ``embeddings`` or ``responses``, below whatever prefix ends in ``/v1`` or none; None
+    for everything else: models, files, health. ``path`` is as the client wrote it, without its query."""
+    if method != b"POST":
+        return None
+    plain = _as_read(path)
+    head, _, tail = plain.rpartition(b"/v1")
+    return _APIS.get(tail) if head or plain.startswith(b"/v1") else _APIS.get(plain)
+
+
+def _as_read(path: bytes) -> bytes:
+    """The path as the most lenient engine reads it: escapes read once, parameters (``;``) left out, dot segments
+    followed, no empty segment. What a strict engine reads as a known path is the same path here."""
+    kept: list[bytes] = []
+    for segment in unquote_to_bytes(path).split(b"/"):
+        name = segment.partition(b";")[0]
+        if name == b"..":
+            del kept[-1:]
+        elif name not in (b"", b"."):
+            kept.append(name)
+    return b"/" + b"/".join(kept)

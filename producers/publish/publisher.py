@@ -21,11 +21,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError
 
 from producers.batch import Batch, BatchLimits, batches_of
-from producers.beat import until_beat_s
-from producers.publish.reconnect import Outage, demand_listener
+from producers.publish.reconnect import Outage, comes, demand_listener, finish, until_beat_s
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, abandon, log_rejection, make_producer
 from producers.publish.spans import PublishSpans
-from producers.publish.waiting import comes, finish
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool

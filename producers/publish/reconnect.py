@@ -8,6 +8,7 @@ windows incomplete, so it waits at most an eighth of that time, and less than th
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from aiokafka.conn import collect_hosts
@@ -64,3 +65,36 @@ async def demand_listener(bootstrap: str) -> None:
             transport.abort()
             return
     raise refused or OSError(f"no address in {bootstrap!r}")
+
+
+BEAT_MS = 100
+"""Behind the full second, by the wall clock: at the latest; who knows that all is done may do it earlier."""
+
+
+def until_beat_s(now_ms: int, pause_s: float) -> float:
+    """Seconds until the beat that is nearest to ``pause_s`` from now; a pause of less than a second stays as it is."""
+    if pause_s < 1.0:
+        return pause_s
+    wanted_ms = now_ms + round(pause_s * 1_000) - BEAT_MS
+    beat_ms = (wanted_ms + 500) // 1_000 * 1_000 + BEAT_MS
+    return (beat_ms - now_ms) / 1_000
+
+
+async def comes(event: asyncio.Event, within_s: float) -> bool:
+    """Whether it is set by then."""
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def finish(blocking: Callable[[], object]) -> None:
+    """Run it in a thread; when cancelled, wait for its end first: its files may not be closed under it."""
+    running = asyncio.ensure_future(asyncio.to_thread(blocking))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

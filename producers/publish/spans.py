@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from producers.spool.frame import Spooled
 from runtime.clock import Clock
-from runtime.trace_context import TraceContext, batch_context, drawn, is_sampled, seed_of
-from runtime.trace_span import Attribute, Span
+from runtime.trace_context import Attribute, Span, TraceContext, batch_context, drawn, is_sampled, seed_of
 from runtime.tracing import Tracer
 
 

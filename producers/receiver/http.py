@@ -20,8 +20,8 @@ from producers.publish.publisher import Publisher
 from producers.receiver.client_fields import Where
 from producers.receiver.lines import REFUSALS_MAX, Read, Refusal, read_lines
 from runtime.clock import Clock, SystemClock
+from runtime.edge_config import ReceiverConfig
 from runtime.http_server import App, Refused, Request, Response, Route, serving
-from runtime.receiver_config import ReceiverConfig
 from schemas.codec.block import Block
 from schemas.codec.build import block_from_rows
 from schemas.errors import ConfigError

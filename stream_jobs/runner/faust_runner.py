@@ -31,7 +31,7 @@ from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
 from runtime.kafka_clients import METADATA_MAX_AGE_MS, static_member
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
 from stream_jobs.runner.checks import check_topics

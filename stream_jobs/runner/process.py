@@ -7,10 +7,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
-from runtime.garbage import RARELY, settle
 from runtime.health import Readiness
-from runtime.memory import keep_freed
-from runtime.shutdown import on_stop_signal
+from runtime.process import RARELY, keep_freed, on_stop_signal, settle
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError
 from stream_jobs.runner.bare_runner import run_bare

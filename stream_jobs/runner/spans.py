@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from runtime.trace_context import TraceContext, context_of, span_within, trace_of
-from runtime.trace_span import LINKS_MAX, Attribute, Span
+from runtime.trace_context import LINKS_MAX, Attribute, Span, TraceContext, context_of, span_within, trace_of
 from runtime.tracing import Tracer
 from schemas.contract.record import Output, Record
 from stream_jobs.runner.source import Source

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from producers.proxy.server import ProxyServer
-from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from runtime.edge_config import ProxyConfig, UpstreamConfig
 
 CHAT = b"/v1/chat/completions"
 KEY = b"sk-secret-of-a-customer"

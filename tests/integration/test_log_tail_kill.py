@@ -32,7 +32,7 @@ WORKER = f"""
 import asyncio, sys
 from pathlib import Path
 from producers.log_tail.service import run_log_tail
-from producers.log_tail.settings import LogTailSettings
+from producers.log_tail.tail import LogTailSettings
 from producers.publish.publisher import Publisher
 from producers.spool.spool import Spool
 from runtime.config import KafkaConfig

@@ -20,8 +20,7 @@ from fleetpulse.migrate.run import migrate
 from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, topic_settings
 from fleetpulse.migrate.topics import give_log_ids
 from runtime.config import ClickHouseConfig
-from runtime.kafka_clients import open_admin
-from runtime.log_ids import read_log_ids
+from runtime.kafka_clients import open_admin, read_log_ids
 from schemas.contract.topics import BY_NAME, TOPICS, WINDOW_PARTIALS
 from schemas.ddl.files import Names, migrations
 from schemas.errors import ConfigError, ContractError, UnavailableError

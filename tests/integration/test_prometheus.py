@@ -26,8 +26,7 @@ import yaml
 
 from fleetpulse.services.jobs_and_sink import JOBS
 from fleetpulse.stack import ports
-from runtime.counters import METRICS, PREFIX, Counters
-from runtime.exposition import exported_name
+from runtime.counters import METRICS, PREFIX, Counters, exported_name
 from tests.integration.test_jobs_all import consecutive_ports
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]

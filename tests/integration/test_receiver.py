@@ -23,7 +23,7 @@ from producers.publish.publisher import Publisher
 from producers.receiver.client_fields import Where
 from producers.receiver.http import serve
 from producers.receiver.server import run_receiver
-from runtime.receiver_config import ReceiverConfig
+from runtime.edge_config import ReceiverConfig
 from schemas.codec.build import rows_of
 from schemas.contract.admission import admit
 from schemas.contract.headers import RecordHeaders

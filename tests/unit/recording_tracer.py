@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runtime.trace_context import threshold
-from runtime.trace_span import Span
+from runtime.trace_context import Span, threshold
 
 
 @dataclass

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from producers.beat import BEAT_MS, until_beat_s
+from producers.publish.reconnect import BEAT_MS, until_beat_s
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from producers.differences import (
     Span,
     apportioned,
     bounds,
-    plausible,
     share_ppm,
     since,
     spans,
@@ -151,5 +150,5 @@ def test_numbers_outside_their_bounds_are_unknown() -> None:
         "host": "h",
     }
     assert sorted(wrong) == ["performance_state", "temperature_c", "util_gpu_pct"]
-    assert plausible(GPU_SAMPLES, row) == (good, wrong)
+    assert within(bounds(GPU_SAMPLES), row) == (good, wrong)
     assert within(bounds(GPU_SAMPLES), good) == (good, [])

@@ -75,7 +75,7 @@ QUESTIONS = (
         "the server of a worker's Prometheus metrics",
         "runtime/health.py",
         "HealthServer",
-        guess="runtime/exposition.py",
+        guess="runtime/counters.py",
     ),
     Question("inserts into ClickHouse", "sinks/database.py", "SinkDatabase.insert"),
     Question("topics and partitions, created", "fleetpulse/migrate/topics.py", "create"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.counters import METRICS, PREFIX, Counters
-from runtime.exposition import exported_name
+from runtime.counters import METRICS, PREFIX, Counters, exported_name
 
 
 def test_times_are_seconds_and_the_rest_is_as_counted() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.garbage import settle
+from runtime.process import settle
 
 
 @pytest.fixture(autouse=True)

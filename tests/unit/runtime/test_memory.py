@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from runtime.memory import keep_freed
+from runtime.process import keep_freed
 
 ALLOCATIONS = 50
 BLOCK_BYTES = 16 * 1024 * 1024
 FAULTS = f"""
 import resource, sys
 import numpy as np
-from runtime.memory import keep_freed
+from runtime.process import keep_freed
 assert sys.argv[1] == "as ever" or keep_freed() is (sys.argv[2] == "glibc")
 np.ones({BLOCK_BYTES}, np.uint8)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

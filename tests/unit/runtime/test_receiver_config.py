@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runtime.receiver_config import ReceiverConfig
+from runtime.edge_config import ReceiverConfig
 from schemas.limits import DEFAULT_LIMITS
 
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.toml_file import read_toml
+from runtime.config import read_toml
 from schemas.errors import ConfigError
 
 

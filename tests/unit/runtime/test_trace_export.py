@@ -4,9 +4,8 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.sdk.resources import Resource
 
-from runtime.trace_context import TraceContext
+from runtime.trace_context import Span, TraceContext
 from runtime.trace_export import readable_span
-from runtime.trace_span import Span
 
 TRACE, OTHER = 0x4BF92F3577B34DA6A3CE929D0E0E4736, 0xAF7651916CD43DD8448EB211C80319C0
 

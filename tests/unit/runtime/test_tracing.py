@@ -10,8 +10,7 @@ import pytest
 
 from runtime import tracing as tracing_module
 from runtime.counters import Counters
-from runtime.trace_context import TraceContext, threshold
-from runtime.trace_span import Span
+from runtime.trace_context import Span, TraceContext, threshold
 from runtime.tracing import ExportingTracer, tracing
 from runtime.tracing_config import TracingConfig
 from schemas.errors import ConfigError

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from runtime.trace_context import TraceContext, batch_context, trace_of
-from runtime.trace_span import LINKS_MAX, Span
+from runtime.trace_context import LINKS_MAX, Span, TraceContext, batch_context, trace_of
 from schemas.contract.headers import Identity
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC

@@ -7,7 +7,7 @@ import sys
 
 _SETTLED = """
 import gc
-from runtime.garbage import RARELY
+from runtime.process import RARELY
 from sinks.warm import warm
 from schemas.codec import native_fill
 warm()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[4]
 COMMAND = """
 import asyncio, contextlib, multiprocessing, os, signal, sys
 from fleetpulse import cli
-from runtime.shutdown import on_stop_signal
+from runtime.process import on_stop_signal
 
 def say(word):
     print(word, flush=True)

@@ -14,7 +14,7 @@ from fleetpulse.services.proxy import Watched, quiet_collector, run_on_fast_loop
 from producers.proxy.server import ProxyServer
 from runtime import logs
 from runtime.counters import Counters
-from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from runtime.edge_config import ProxyConfig, UpstreamConfig
 from schemas.errors import ConfigError
 
 

@@ -6,8 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 
-from producers.agent.cost import CostMeter
-from producers.agent.life import Surroundings
+from producers.agent.life import CostMeter, Surroundings
 from producers.agent.publishing import Parcel
 from producers.agent.schedule import PaceRule
 from producers.collector import Collected

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from producers.agent.builtin import HostCollector, SoughtEngines
-from producers.agent.cost import CostMeter
+from producers.agent.life import CostMeter
+from producers.agent.sources import HostCollector, SoughtEngines
 from producers.collector import Collected, Identity
 from schemas.events.event_types import ENGINE_SAMPLES
 

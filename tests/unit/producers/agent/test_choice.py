@@ -5,9 +5,8 @@ import threading
 import pytest
 
 from producers.agent.choice import Finding, Probed, Wanted, chosen
-from producers.agent.probe import Missing, probe_all
-from producers.agent.sources import SOURCES
-from producers.agent.wiring import find, plans_of, setting_of
+from producers.agent.search import find, plans_of, setting_of
+from producers.agent.sources import SOURCES, Missing, probe_all
 from runtime.edge_config import AgentConfig, CollectorSwitches, PlacementConfig, Switch
 
 GPU = ("nvml", "dcgm", "nvidia_smi")

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from producers.agent import life as life_module
-from producers.agent.cost import CostMeter
-from producers.agent.life import Life, _Stop
+from producers.agent.life import CostMeter, Life, _Stop
 from producers.collector import Collected
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
 

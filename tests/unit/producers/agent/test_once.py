@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from producers.agent.once import Round, one_round
-from producers.agent.runner import Plan
+from producers.agent.runner import Plan, Round, one_round
 from tests.unit.producers.agent.collectors import PATIENCE_S, Plain, QuickClock
 
 

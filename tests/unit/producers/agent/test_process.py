@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
-from producers.agent.probe import Missing
 from producers.agent.process import run_agent
-from producers.agent.sources import Setting, Source
+from producers.agent.sources import Missing, Setting, Source
 from producers.batch import Batch
 from producers.collector import Collected
-from runtime.edge_config import AgentConfig
-from runtime.receiver_config import ReceiverConfig
+from runtime.edge_config import AgentConfig, ReceiverConfig
 from schemas.codec.build import rows_of
 from schemas.codec.native import decode
 from schemas.events.event_types import BY_TOPIC, GPU_SAMPLES, HOST_SAMPLES

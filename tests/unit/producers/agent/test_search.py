@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from producers.agent.probe import Missing
 from producers.agent.runner import Plan
-from producers.agent.search import Search
-from producers.agent.sources import Setting, Source
-from producers.agent.wiring import setting_of
+from producers.agent.search import Search, setting_of
+from producers.agent.sources import Missing, Setting, Source
 from runtime.edge_config import AgentConfig, CollectorSwitches
 from tests.unit.producers.agent.collectors import PATIENCE_S, Plain
 

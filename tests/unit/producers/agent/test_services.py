@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import fleetpulse_track as track
-from producers.agent.process import run_agent
-from producers.agent.services import services_of, tail_settings
-from producers.agent.wiring import setting_of
+from producers.agent.process import run_agent, services_of, tail_settings
+from producers.agent.search import setting_of
 from producers.batch import Batch
 from runtime.counters import COUNTERS
 from runtime.edge_config import AgentConfig, CollectorSwitches, LogTailConfig, OtlpConfig, ReceiverConfig

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from producers.agent.choice import Finding
+from producers.agent.search import find, plans_of, setting_of
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES, engine_target
-from producers.agent.wiring import find, plans_of, setting_of
 from producers.engines.target import EngineTarget
 from runtime.edge_config import AgentConfig, CollectorSwitches, EngineConfig
 from tests.nvml_stub import NvmlStub, gpus, installed

@@ -7,7 +7,7 @@ import pytest
 
 from producers.agent.runner import Plan, Runner
 from producers.agent.supervisor import Service, Supervisor
-from producers.beat import BEAT_MS
+from producers.publish.reconnect import BEAT_MS
 from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings

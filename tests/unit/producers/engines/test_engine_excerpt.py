@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.engines.excerpt import excerpt, promising
-from producers.engines.facts import facts_of_samples
+from producers.engines.facts import excerpt, facts_of_samples, promising
 from producers.engines.reading import detect, read
 from producers.exposition import parse
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from producers.engines.matching import ProcessMatcher
-from producers.engines.placement import HostPlacement
+from producers.engines.placement import HostPlacement, ProcessMatcher
 from producers.engines.processes import ProcessTable
 from producers.engines.target import EngineTarget
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.differences import INTERVAL_MS_MAX, plausible
+from producers.differences import INTERVAL_MS_MAX, bounds, within
 from producers.engines.reading import Reading, read
 from producers.engines.rows import SERIES_MAX, Known, engine_rows
 from producers.exposition import parse
@@ -430,5 +430,5 @@ def test_the_rows_of_every_file_fit_the_event(name: str) -> None:
     rows, _ = engine_rows(known, reading_of(name), 1_000, 1_000)
     whole = [row | {"host": "h", "origin": "measured"} for row in rows]
 
-    assert all(plausible(ENGINE_SAMPLES, row)[1] == [] for row in whole)
+    assert all(within(bounds(ENGINE_SAMPLES), row)[1] == [] for row in whole)
     assert block_from_rows(ENGINE_SAMPLES.fields, whole).rows == len(rows)

@@ -10,10 +10,9 @@ import pytest
 from producers.gpu import inventory
 from producers.gpu.calls import CALLS
 from producers.gpu.device import Device, Found
-from producers.gpu.field_values import _HEADS, _RAWS, FieldValues
+from producers.gpu.field_values import _HEADS, _METRIC, _RAWS, INTERVAL_MS_MIN, FieldValues, GpmReader, open_gpm
 from producers.gpu.fields import Value
-from producers.gpu.gpm import _METRIC, INTERVAL_MS_MIN, GpmReader, open_gpm
-from producers.gpu.identity import GpuIdentity
+from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
 from producers.gpu.ready import codes_of
 from producers.gpu.transitions import Happening

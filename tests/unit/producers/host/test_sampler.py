@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.differences import plausible, share_ppm, since, summed
+from producers.differences import bounds, share_ppm, since, summed, within
 from producers.host.files import CpuTimes, DiskCounters, HostFiles, NetworkCounters
 from producers.host.sampler import ByPsutil, HostReading, HostSampler, System, host_row
 from runtime.clock import VirtualClock
@@ -137,7 +137,7 @@ def test_a_share_lies_between_nothing_and_all(part: float, whole: float, ppm: in
 
 def test_numbers_outside_their_bounds_are_unknown() -> None:
     """One wrong value does not cost the sample."""
-    row, wrong = plausible(HOST_SAMPLES, {"cpu_busy_ppm": 1_000_001, "processors": 2, "disk_busy_ms": -1})
+    row, wrong = within(bounds(HOST_SAMPLES), {"cpu_busy_ppm": 1_000_001, "processors": 2, "disk_busy_ms": -1})
 
     assert row == {"cpu_busy_ppm": None, "processors": 2, "disk_busy_ms": None}
     assert wrong == ["cpu_busy_ppm", "disk_busy_ms"]

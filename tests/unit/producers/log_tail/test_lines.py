@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.log_tail.lines import Cut, Line, cut
+from producers.log_tail.mapping import Cut, Line, cut
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.log_tail.lines import Line
-from producers.log_tail.mapping import field_map, made_id, rows_of
+from producers.log_tail.mapping import Line, field_map, made_id, rows_of
 from schemas.codec.build import block_from_rows
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS

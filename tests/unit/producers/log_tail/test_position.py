@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.log_tail.position import HEAD_BYTES, Position, decode, encode
+from producers.log_tail.tail import HEAD_BYTES, Position, decode, encode
 
 
 @given(st.builds(Position, *[st.integers(0, 2**60)] * 4, st.text(max_size=40), st.booleans()))

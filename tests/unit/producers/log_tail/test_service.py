@@ -8,10 +8,9 @@ import orjson
 import pytest
 
 from producers.batch import Batch
-from producers.log_tail.lines import Line
-from producers.log_tail.mapping import made_id
+from producers.log_tail.mapping import Line, made_id
 from producers.log_tail.service import run_log_tail
-from producers.log_tail.settings import LogTailSettings
+from producers.log_tail.tail import LogTailSettings
 from runtime.counters import Counters
 from schemas.codec.build import rows_of
 from schemas.codec.native import decode

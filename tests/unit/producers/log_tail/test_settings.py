@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.log_tail.settings import LogTailSettings
+from producers.log_tail.tail import LogTailSettings
 from schemas.errors import ConfigError
 
 

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from producers.log_tail.position import Position
-from producers.log_tail.settings import LogTailSettings
-from producers.log_tail.tail import Tail
+from producers.log_tail.tail import LogTailSettings, Position, Tail
 
 ROTATED_MS = 3_000
 

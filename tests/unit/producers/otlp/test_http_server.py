@@ -17,9 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from producers.agent.publishing import Parcel
 from producers.otlp.http_server import JSON, PROTOBUF, OtlpHttp, unpacked
 from producers.otlp.intake import NAMES_MAX, OTHER, Answer, Full, Intake, Unkept
-from producers.otlp.json_signals import Unreadable, points_of_json, spans_of_json
+from producers.otlp.json_signals import Point, Span, Unreadable, points_of_json, spans_of_json
 from producers.otlp.proto_signals import points_of_proto, spans_of_proto
-from producers.otlp.signals import Point, Span
 from runtime.counters import Counters
 from runtime.http_server import Refused
 from tests.unit.producers.otlp.test_semconv import AT_NS, CHAT, LABELS, tokens

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from producers.otlp.json_signals import CUMULATIVE, DELTA, STATUS_ERROR, Point, Span
 from producers.otlp.points import SERIES_MAX, Points, engine_of
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
-from producers.otlp.signals import CUMULATIVE, DELTA, STATUS_ERROR, Point, Span
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from producers.otlp.service import serve_otlp
+from producers.otlp.http_server import serve_otlp
 from runtime.edge_config import OtlpConfig
 from schemas.errors import ConfigError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from producers.proxy.deadlines import Overdue, Phase, overdue
-from runtime.proxy_config import ProxyConfig
+from runtime.edge_config import ProxyConfig
 
 LIMITS = ProxyConfig(header_s=1, body_quiet_s=2, idle_s=3, linger_s=4, write_quiet_s=5, upstream_quiet_s=6, total_s=100)
 CASES = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.decoding import decoding_of
+from producers.proxy.watch import decoding_of
 
 
 @pytest.mark.parametrize("name", [None, b"identity", b"gzip", b"X-GZIP ", b"deflate"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.identity import identity_of
-from producers.proxy.routes import api_of
+from producers.proxy.tenants import identity_of
+from producers.proxy.wire import api_of
 
 CHANCE = bytes(range(40))
 OWN_ID = bytes(range(16)).hex()

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from producers.proxy import server
 from producers.proxy.client_side import ClientSide
-from producers.proxy.identity import Identity
 from producers.proxy.pool import Pool
 from producers.proxy.server import ProxyServer
+from producers.proxy.tenants import Identity
 from producers.proxy.upstream_side import UpstreamSide
 from producers.proxy.watch import CHOICES_MAX, Watch, request_meta
 from producers.requests.request_meta import ClientFields, client_fields
 from producers.requests.sse import EVENT_BYTES_MAX
 from runtime.counters import Counters
-from runtime.proxy_config import ProxyConfig, UpstreamConfig
+from runtime.edge_config import ProxyConfig, UpstreamConfig
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.events.event_types import LLM_REQUESTS
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from producers.engines.registry import placement_groups
 from producers.engines.target import sought, target_of
 from producers.proxy.upstreams import Choice, engine_of
-from runtime.edge_config import EngineConfig
-from runtime.proxy_config import UpstreamConfig
+from runtime.edge_config import EngineConfig, UpstreamConfig
 
 
 def choice(*weights: int) -> Choice:

@@ -3,8 +3,7 @@ from __future__ import annotations
 from producers.publish.spans import PublishSpans
 from producers.spool.frame import Spooled
 from runtime.clock import VirtualClock
-from runtime.trace_context import batch_context, is_sampled, threshold
-from runtime.trace_span import Span
+from runtime.trace_context import Span, batch_context, is_sampled, threshold
 from tests.unit.recording_tracer import RecordingTracer
 
 SOURCE = "ab" * 16

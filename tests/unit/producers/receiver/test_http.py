@@ -13,8 +13,8 @@ import pytest
 from producers.receiver.client_fields import Where
 from producers.receiver.http import Taker, application
 from runtime.clock import VirtualClock
+from runtime.edge_config import ReceiverConfig
 from runtime.http_server import HEAD_BYTES_MAX, Connection
-from runtime.receiver_config import ReceiverConfig
 from tests.unit.producers.receiver import spooled
 
 SETTINGS = ReceiverConfig(http_body_bytes_max=1_024, http_connections_max=2)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX
-from producers.receiver.listen import SYSTEM_PATH, Intake, default_path, listen, refuse_more
+from producers.receiver.server import SYSTEM_PATH, Intake, default_path, listen, refuse_more
 from schemas.errors import ConfigError
 
 BUFFER = 2 * DATAGRAM_BYTES_MAX + 100

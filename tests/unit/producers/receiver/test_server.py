@@ -17,7 +17,7 @@ from producers.publish.publisher import Publisher
 from producers.receiver import server
 from producers.receiver.client_fields import Where
 from producers.receiver.server import run_receiver
-from runtime.receiver_config import ReceiverConfig
+from runtime.edge_config import ReceiverConfig
 from schemas.errors import ConfigError
 from tests.unit.producers.receiver import sent, spooled
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from producers.requests.chunk import CONTENT, REASONING, Chunk, Part, Usage
-from producers.requests.openai_responses import response_chunk, response_parts
+from producers.requests.openai_shapes import response_chunk, response_parts
 
 RESPONSE = {
     "object": "response",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.trace_context import TraceContext, batch_context, context_of
-from runtime.trace_span import LINKS_MAX, Span
+from runtime.trace_context import LINKS_MAX, Span, TraceContext, batch_context, context_of
 from schemas.contract.record import Record
 from stream_jobs.runner.exactly_once import PartitionOwner
 from stream_jobs.runner.names import Names

@@ -1,0 +1,70 @@
+"""What a process does about itself: stopping on a signal, garbage collection, memory given back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def on_stop_signal(loop: asyncio.AbstractEventLoop, *, exit_now: Callable[[int], object] = os._exit) -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set. A second signal calls ``exit_now(128 + signal)``: that
+    ends a drain that hangs. Call from the main thread."""
+    stopping = asyncio.Event()
+
+    def received(number: signal.Signals) -> None:
+        if stopping.is_set():
+            exit_now(128 + number)
+            return
+        _log.info("stopping", extra={"signal": number.name})
+        stopping.set()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, received, number)
+    return stopping
+
+
+RARELY = (50_000, 20, 20)
+"""Thresholds of a process that works by batches: a fetch makes some hundred thousand small objects and lets all of them
+go, none in a cycle; searching them at Python's default pace costs a tenth of its work."""
+
+
+def settle(thresholds: tuple[int, int, int] | None = None) -> None:
+    """What was made by now lives as long as the process: no later search walks over it. ``thresholds`` as those of
+    ``gc.set_threshold``; None leaves them. The process is searched once, now."""
+    gc.collect()
+    gc.freeze()
+    if thresholds is not None:
+        gc.set_threshold(*thresholds)
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # malloc.h of glibc
+_KEPT_BYTES = 1 << 30
+_MMAP_BYTES_OLD = 1 << 25
+"""All that glibc before 2.35 takes for this threshold. Refused, it would stay at 128 KiB as soon as another one is set,
+which is worse than setting none."""
+
+
+def keep_freed() -> bool:
+    """From now on freed memory (up to 1 GiB) stays with this process, for all its threads alike: it stays as large as
+    it once had to be. Of pieces above 32 MiB only where glibc is 2.35 or newer. False where the C library cannot (any
+    but glibc)."""
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        wanted = (
+            (_ARENA_MAX, (1,)),
+            (_MMAP_THRESHOLD, (_KEPT_BYTES, _MMAP_BYTES_OLD)),
+            (_TRIM_THRESHOLD, (_KEPT_BYTES,)),
+        )
+        taken = [any(mallopt(name, value) == 1 for value in values) for name, values in wanted]
+        return all(taken)
+    return False
