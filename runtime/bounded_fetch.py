@@ -4,7 +4,7 @@ aiokafka decompresses a batch whole before it returns a record; zeros compress t
 the broker accepts could fill any memory, at every restart. ``bound_fetches`` puts two things into aiokafka:
 
 - its decoders (names in the module of its record batch, compiled or not) give up beyond ``batch_bytes_max``;
-- a packed batch that was given up answers with *stand-ins*: a record for every offset from the first to the last that
+- a packed batch that was given up yields *stand-ins*: a record for every offset from the first to the last that
   its header says, none of them with anything of what was sent, all of them too large for admission to take. Whoever
   reads the batch sees the same ones, now and later, so job and sink agree about them.
 
@@ -72,7 +72,7 @@ class StandIn(NamedTuple):
 
 
 def decoders(bytes_max: int) -> dict[str, Decoder]:
-    """By name in aiokafka, decoders that answer as aiokafka's own up to ``bytes_max`` bytes, and beyond raise
+    """By name in aiokafka, decoders that return what aiokafka's own do up to ``bytes_max`` bytes, and beyond raise
     ``BatchTooLargeError`` without having held more than that (a third above for gzip)."""
     return {
         "gzip_decode": functools.partial(_gzip, bytes_max),

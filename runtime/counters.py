@@ -55,7 +55,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("edge_events", "events", _BY_TOPIC, "written to the spool"),
     _counter("edge_records_sent", "records", _BY_TOPIC, "acknowledged by the broker, each once"),
     _counter("edge_bytes_sent", "bytes", _BY_TOPIC, "of records acknowledged by the broker, before compression"),
-    _counter("edge_resends", "records", _BY_TOPIC, "sent again after an ambiguous answer or a restart"),
+    _counter("edge_resends", "records", _BY_TOPIC, "resent after an ambiguous response or a restart"),
     _counter(
         "edge_events_shed",
         "events",
@@ -67,7 +67,7 @@ METRICS: tuple[Metric, ...] = (
         "edge_publisher_down",
         "publishers",
         (),
-        "1 while the spool cannot be used: events wait in memory, then are shed",
+        "1 while the spool cannot be used: events are buffered in memory, then shed",
     ),
     _counter("edge_publisher_failures", "failures", ("error",), "that ended the publisher or its opening; retried"),
     _gauge("edge_spool_bytes", "bytes", (), "in the spool, not yet acknowledged"),
@@ -80,7 +80,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     # requests that others bring to the agent
     _counter("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why rejected"),
-    _counter("receiver_http_requests", "requests", ("status",), "answered over HTTP, by status"),
+    _counter("receiver_http_requests", "requests", ("status",), "responded to over HTTP, by status"),
     _counter("receiver_lost", "requests", (), "that clients report as dropped; declared in the books as shed"),
     _gauge("receiver_missing", "requests", (), "neither received nor reported as dropped; late ones are subtracted"),
     _gauge("receiver_clients", "clients", (), "whose sequence is tracked"),
@@ -89,10 +89,10 @@ METRICS: tuple[Metric, ...] = (
     _counter(
         "proxy_requests", "requests", ("api", "status"), "ended, by the status sent to the client; none: no response"
     ),
-    _counter("proxy_refused", "answers", ("reason",), "sent by the proxy itself: a limit was reached, or an error"),
+    _counter("proxy_refused", "responses", ("reason",), "sent by the proxy itself: a limit was reached, or an error"),
     _gauge("proxy_open_requests", "requests", (), "under way"),
     _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down"),
-    _counter("proxy_unread", "occurrences", ("reason",), "parts of answers that could not be read"),
+    _counter("proxy_unread", "occurrences", ("reason",), "parts of responses that could not be read"),
     # jobs
     _counter("job_records", "records", _BY_TOPIC, "read and folded"),
     _counter("job_events", "events", ("topic", "verdict"), "judged, by what became of them"),
@@ -114,7 +114,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("job_usage_assumptions", "requests", ("assumption",), "whose usage per window is partly assumed, by what"),
     # sinks
     _counter("sink_records", "records", _BY_TOPIC, "read"),
-    _counter("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged; again where an answer was lost"),
+    _counter("sink_rows", "rows", _BY_TABLE, "inserted and acknowledged; again where a response was lost"),
     _counter("sink_bytes", "bytes", _BY_TABLE, "inserted and acknowledged, before compression"),
     _counter("sink_inserts", "inserts", _BY_TABLE, "acknowledged"),
     _counter("sink_insert_ms", "ms", _BY_TABLE, "time waiting for acknowledged inserts"),
@@ -144,7 +144,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     _counter("cost_bills", "bills", ("partition",), "bills emitted, including revisions"),
     _counter("cost_final_bills", "bills", ("partition",), "of these final"),
-    _counter("cost_late_rows", "rows", ("partition",), "that came after their minute was forgotten: rerate takes them"),
+    _counter(
+        "cost_late_rows",
+        "rows",
+        ("partition",),
+        "that came after their minute was dropped from memory: a rerate includes them",
+    ),
     _counter("cost_gaps", "gaps", ("partition",), "records of the windows job, missing or unreadable"),
     _gauge("cost_held", "minutes", ("partition",), "(group, minute)s held in memory"),
     _gauge("cost_through_ms", "ms", ("partition",), "event time up to which bills were emitted, since the epoch"),
@@ -156,7 +161,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     # dashboard
     _counter("dashboard_queries", "queries", ("query", "outcome"), "answered by ClickHouse, or failed"),
-    _counter("dashboard_query_ms", "ms", ("query",), "time waiting for their answers"),
+    _counter("dashboard_query_ms", "ms", ("query",), "time waiting for their responses"),
     # delivery of alerts
     _counter(
         "deliver_transitions",

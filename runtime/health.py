@@ -161,7 +161,7 @@ def _refuse(refused: Refused, _request: Request) -> Response:
 def _ask(check: Check) -> str | None:
     try:
         return check()
-    except Exception as error:  # a check that fails says "not well"; it must not take the answer away
+    except Exception as error:  # a check that fails says "not well"; a response is sent all the same
         return f"the check itself failed: {type(error).__name__}: {error}"
 
 

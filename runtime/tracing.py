@@ -103,7 +103,7 @@ class ExportingTracer:
         while spans := self._taken(self._config.batch_spans_max):
             taken = _exported(self._exporter, spans)
             self._count("exported" if taken else "refused", len(spans))
-            self._tell(taken)
+            self._log_change(taken)
             if not taken:
                 return
 
@@ -115,7 +115,7 @@ class ExportingTracer:
                 spans.append(self._queue.popleft())
         return spans
 
-    def _tell(self, taken: bool) -> None:
+    def _log_change(self, taken: bool) -> None:
         """One line when the collector goes, one when it is back."""
         if taken == self._away:
             facts = {"endpoint": self._config.endpoint}

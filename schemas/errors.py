@@ -43,7 +43,7 @@ class ContractError(FleetpulseError):
 
 
 class UnavailableError(FleetpulseError):
-    """A server did not answer or answered that it cannot now."""
+    """A server did not respond, or responded that it is unavailable."""
 
     retriable = True
 

@@ -55,7 +55,7 @@ FINAL = {
     271: "CANNOT_DECOMPRESS",
     349: "CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN",
 }
-"""Error codes that trying again cannot mend: the tables or the rows are not as this version expects."""
+"""Error codes that a retry cannot fix: the tables or the rows are not as this version expects."""
 
 
 def explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
@@ -107,7 +107,7 @@ class SinkDatabase:
             self._client = None
 
     def _do(self, work: Callable[[Any], T], *, repeatable: bool = False) -> T:
-        """What ``work`` answers; ``repeatable``: done again at once when the server had closed the connection."""
+        """What ``work`` returns; ``repeatable``: done again at once when the server had closed the connection."""
         was_open = self._client is not None
         try:
             if self._client is None:

@@ -1,8 +1,9 @@
-"""The sink: read, insert, wait for the answer, note what to roll up, and only then commit the offsets.
+"""Sink: consumes Kafka and inserts into ClickHouse, at least once.
 
-Two consumer groups in one process: derived topics (read committed) and, unless switched off, the source topics for
-the raw tables. ClickHouse away: at most one more batch of each group is read, what was read is kept and tried again for
-ever. A kill between insert and commit repeats rows that have an identity and count once.
+Order per batch: insert, wait for the acknowledgement, mark dirty rollup buckets, commit offsets. Two consumer groups in
+one process: derived topics (read committed) and, unless switched off, the source topics for the raw tables. While
+ClickHouse is unavailable a group stops fetching after one buffered batch and retries with jittered back-off; nothing is
+dropped. A crash between insert and commit inserts rows again; they deduplicate by row identity.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ T = TypeVar("T")
 _FETCH_MS = 100
 _FETCH_BYTES_MIN = 256 * 1024
 _FETCHES = 5
-"""The broker answers when it has this much for every second between two inserts, or so often between them: fewer and
+"""The broker responds when it has this much for every second between two inserts, or so often between them: fewer and
 larger fetches cost both sides less."""
 _BACKOFF = Backoff(0.4, 5.0)
 _CONNECTED_WITHIN_S = 2.0
@@ -131,7 +132,7 @@ async def run_sink(
     progress: Progress | None = None,
     tracer: Tracer | None = None,
 ) -> None:
-    """Run until ``stop``; raises for what a retry cannot mend (a record that is not ours, a missing topic)."""
+    """Run until ``stop``; raises for what a retry cannot fix (a record that is not ours, a missing topic)."""
     bound_fetches(limits)
     progress = progress or Progress()
     log_ids = await _retried("Kafka", lambda: read_log_ids(kafka), stop, progress.readiness)

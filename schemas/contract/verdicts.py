@@ -14,7 +14,7 @@ class Verdict(IntEnum):
 
     ACCEPTED = 0
     LATE = 1
-    """Older than its record's append time by more than the horizon."""
+    """Older than its record's append time by more than the allowed lateness."""
     FUTURE = 2
     """Newer than its record's append time by more than the allowed skew."""
     REJECTED = 3
