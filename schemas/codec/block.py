@@ -11,7 +11,7 @@ A column is one of five shapes, by the field's kind:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,3 +68,27 @@ class Block:
 
     rows: int
     columns: dict[str, Column]
+
+    def numbers(self, name: str) -> Numbers:
+        """A column of numbers."""
+        return _of(Numbers, self.columns[name])
+
+    def labels(self, name: str) -> Labels:
+        """A column of labels."""
+        return _of(Labels, self.columns[name])
+
+    def texts(self, name: str) -> Texts:
+        """A column of texts."""
+        return _of(Texts, self.columns[name])
+
+    def bins(self, name: str) -> Bins:
+        """A column of sketches."""
+        return _of(Bins, self.columns[name])
+
+
+_C = TypeVar("_C", Numbers, Labels, Texts, Bins)
+
+
+def _of(shape: type[_C], column: Column) -> _C:
+    assert isinstance(column, shape)
+    return column

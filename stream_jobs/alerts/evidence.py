@@ -28,7 +28,7 @@ import numpy as np
 import orjson
 
 from schemas.codec import native
-from schemas.codec.block import Block, Texts
+from schemas.codec.block import Block
 from schemas.contract.alerts import Alert
 from schemas.errors import ContractError
 from schemas.limits import MINUTE_MS
@@ -39,10 +39,9 @@ from stream_jobs.alerts.remembered import (
     WINDOWS,
     Lookup,
     is_any,
-    label_column,
     number_at,
-    numbers_of,
     remembered,
+    values_of,
 )
 from stream_jobs.insight.builtin import JUDGING_INCOMPLETE
 from stream_jobs.insight.frame import Finding
@@ -132,7 +131,7 @@ class Evidence:
     def _engines_of(self, gpus: set[str]) -> set[str]:
         """The engines that these GPUs were seen to serve last."""
         for block in self._blocks("gpus"):
-            engine, rows = label_column(block.block, "engine_id"), block.rows({"gpu_uuid": gpus})
+            engine, rows = block.block.labels("engine_id"), block.rows({"gpu_uuid": gpus})
             found = {word.decode() for code in engine.codes[rows].tolist() if (word := engine.words[code]) is not None}
             if found:
                 return found
@@ -209,8 +208,8 @@ class Evidence:
         for block in self._blocks("requests", since_ms) if where else ():
             rows, ok = block.rows(where), block.rows({**where, "status": {"ok"}})
             for column in ("events", "input_tokens", "output_tokens"):
-                sums[column] += int(numbers_of(block.block, column)[0][rows].sum())
-            events = numbers_of(block.block, "events")[0]
+                sums[column] += int(values_of(block.block, column)[rows].sum())
+            events = values_of(block.block, "events")
             sums["failed"] += int(events[rows].sum() - events[ok].sum())
         if not sums["events"]:
             return {}
@@ -272,12 +271,12 @@ class Evidence:
         keep = Lookup(block).rows({"model": models} if models is not None else {})
         found = {}
         for name in (name for names in DIMENSIONS.values() for name in names):
-            rows = keep[is_any(label_column(block, "dimension"), {name})[keep]]
+            rows = keep[is_any(block.labels("dimension"), {name})[keep]]
             if len(rows):
-                element = label_column(block, "element")
+                element = block.labels("element")
                 labels = type(element)(element.codes[rows], element.words)
                 one, other = (
-                    numbers_of(block, column)[0][rows] / len(windows) if column else None for column in (first, second)
+                    values_of(block, column)[rows] / len(windows) if column else None for column in (first, second)
                 )
                 assert one is not None
                 found[name] = amounts_of(labels, one, other)
@@ -319,14 +318,13 @@ def _served(scope: Words) -> Words:
 
 
 def _word(block: Block, name: str, row: int) -> str | None:
-    labels = label_column(block, name)
+    labels = block.labels(name)
     word = labels.words[labels.codes[row]]
     return None if word is None else word.decode()[:TEXT_MAX]
 
 
 def _text(block: Block, name: str, row: int) -> str | None:
-    texts = block.columns[name]
-    assert isinstance(texts, Texts)
+    texts = block.texts(name)
     if texts.known is not None and not texts.known[row]:
         return None
     begin = int(texts.ends[row - 1]) if row else 0
@@ -336,7 +334,7 @@ def _text(block: Block, name: str, row: int) -> str | None:
 def _examples(found: Lookup, where: Words, metric: str, most: int = REQUESTS_MAX) -> list[dict[str, Any]]:
     """Exemplars of a metric as plain values, the greatest first; of those that failed the greatest ids."""
     block, rows = found.block, found.rows({**where, "metric": {metric}})
-    values, _ = numbers_of(block, "value_us")
+    values = values_of(block, "value_us")
     if metric != "failed":
         rows = rows[np.argsort(-values[rows], kind="stable")]
     return [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.codec.block import Block, Labels
+from schemas.codec.block import Block
 from schemas.events.grouping import OTHER
 
 Word = str | None
@@ -45,13 +45,12 @@ READINGS = (
 def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:
     """The distinct combinations of labels in the rows of one grouping set, without those of ``__other__``, in the order
     in which they stand."""
-    grouping = block.columns["grouping"]
-    assert isinstance(grouping, Labels)
+    grouping = block.labels("grouping")
     wanted = reading.grouping.encode()
     if wanted not in grouping.words:
         return
     rows = np.flatnonzero(grouping.codes == grouping.words.index(wanted))
-    columns = [column for name in reading.names if isinstance(column := block.columns[name], Labels)]
+    columns = [block.labels(name) for name in reading.names]
     codes = [column.codes[rows] for column in columns]
     first = _first_of_each(codes, [len(column.words) for column in columns])
     texts = [_texts(column.words, code[first]) for column, code in zip(columns, codes, strict=True)]

@@ -114,25 +114,14 @@ def remembered(window: Window) -> dict[str, Block]:
     return {kind: block for kind, block in found.items() if block is not None and block.rows}
 
 
-def label_column(block: Block, name: str) -> Labels:
-    """A column of labels."""
-    column = block.columns[name]
-    assert isinstance(column, Labels)
-    return column
-
-
-def numbers_of(block: Block, name: str) -> tuple[Whole, Mask]:
-    """Values of a column and which are known."""
-    column = block.columns[name]
-    assert isinstance(column, Numbers)
-    known = np.ones(block.rows, np.bool_) if column.known is None else column.known
-    return column.values.astype(np.int64, copy=False), known
+def values_of(block: Block, name: str) -> Whole:
+    """Values of a column; 0 where it is not known."""
+    return block.numbers(name).values.astype(np.int64, copy=False)
 
 
 def number_at(block: Block, name: str, row: int) -> int | None:
     """The value of a row; None where it is not known."""
-    column = block.columns[name]
-    assert isinstance(column, Numbers)
+    column = block.numbers(name)
     return None if column.known is not None and not column.known[row] else int(column.values[row])
 
 
@@ -143,7 +132,7 @@ def is_any(labels: Labels, words: set[str]) -> Mask:
 
 
 def _of_grouping(block: Block, grouping: str) -> Mask:
-    return is_any(label_column(block, "grouping"), {grouping})
+    return is_any(block.labels("grouping"), {grouping})
 
 
 def _first(block: Block) -> Block:
@@ -155,7 +144,7 @@ def _leading(block: Block) -> Block:
     """The first few exemplars of each engine, model and metric; they come with the greatest first."""
     key = np.zeros(block.rows, np.int64)
     for name in ("engine_id", "model", "metric"):
-        labels = label_column(block, name)
+        labels = block.labels(name)
         key = key * len(labels.words) + labels.codes
     order = np.argsort(key, kind="stable")
     begins = np.flatnonzero(np.diff(key[order], prepend=-1))
@@ -191,16 +180,14 @@ def _amounts(block: Block | None) -> Block | None:
 
 
 def _picked(block: Block, name: str, rows: Whole) -> Labels:
-    column = label_column(block, name)
+    column = block.labels(name)
     return Labels(*compacted(column.codes[rows], column.words))
 
 
 def _measures(block: Block, rows: Whole) -> npt.NDArray[np.float64]:
-    events = numbers_of(block, "event_count")[0][rows]
+    events = values_of(block, "event_count")[rows]
     failed = np.where(is_any(_picked(block, "status", rows), {"ok"}), 0, events)
-    others = (
-        numbers_of(block, name)[0][rows] for name in ("ttft_us_sum", "ttft_us_count", "e2e_us_sum", "e2e_us_count")
-    )
+    others = (values_of(block, name)[rows] for name in ("ttft_us_sum", "ttft_us_count", "e2e_us_sum", "e2e_us_count"))
     return np.stack((events, failed, *others)).astype(np.float64)
 
 
@@ -285,12 +272,12 @@ class Lookup:
         found = known[first].rows(labels[first])
         for name, other in known.items():
             if name != first:
-                found = found[np.isin(label_column(self.block, name).codes[found], other.codes(labels[name]))]
+                found = found[np.isin(self.block.labels(name).codes[found], other.codes(labels[name]))]
         return found
 
     def _of(self, name: str) -> _ByWord:
         if name not in self._by_word:
-            self._by_word[name] = _ByWord(label_column(self.block, name))
+            self._by_word[name] = _ByWord(self.block.labels(name))
         return self._by_word[name]
 
 

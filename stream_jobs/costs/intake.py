@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.codec.block import Block, Labels, Numbers
+from schemas.codec.block import Block
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.rows.gpu_shares import SHARES, SHARES_AMOUNTS
 from schemas.rows.tables import PARTIALS, Table
@@ -49,14 +49,14 @@ def taken(decoded: Decoded, buffer: MinuteBuffer) -> Taken:
 
 def _gpu(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
     block, words = decoded.block, buffer.words
-    engine, host = words.codes(block.columns["engine_id"]), words.codes(block.columns["host"])
+    engine, host = words.codes(block.labels("engine_id")), words.codes(block.labels("host"))
     keys = (
         _groups(block, buffer.groups),
         np.where(engine > 0, ENGINE, np.where(_works(block, _TRAINING), TRAINING, IDLE)),
         np.where(engine > 0, engine, host),
-        *(words.codes(block.columns[name]) for name in ("gpu_uuid", "gpu_model", "region")),
+        *(words.codes(block.labels(name)) for name in ("gpu_uuid", "gpu_model", "region")),
         host,
-        *(words.codes(block.columns[name]) for name in ("parent_uuid", "mig_profile")),
+        *(words.codes(block.labels(name)) for name in ("parent_uuid", "mig_profile")),
         decoded.windows % MINUTE_MS // WINDOW_MS,
     )
     gpu_ms = _amount(block, "interval_ms_sum")
@@ -66,12 +66,12 @@ def _gpu(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
 
 def _usage(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
     block, words = decoded.block, buffer.words
-    engine = words.codes(block.columns["engine_id"])
+    engine = words.codes(block.labels("engine_id"))
     keys = (
         _groups(block, buffer.groups),
         np.full(block.rows, ENGINE, dtype=np.int64),
         np.where(engine > 0, engine, words.code(b"")),
-        *(words.codes(block.columns[name]) for name in ("tenant", "model", "slo_class", "status")),
+        *(words.codes(block.labels(name)) for name in ("tenant", "model", "slo_class", "status")),
     )
     return Rows(keys, tuple(_amount(block, name) for name in USAGE_AMOUNTS))
 
@@ -81,7 +81,7 @@ def _shares(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
     keys = (
         _groups(block, buffer.groups),
         np.full(block.rows, ENGINE, dtype=np.int64),
-        *(words.codes(block.columns[name]) for name in ("engine_id", "gpu_uuid")),
+        *(words.codes(block.labels(name)) for name in ("engine_id", "gpu_uuid")),
     )
     return Rows(keys, tuple(_amount(block, name) for name in SHARES_AMOUNTS))
 
@@ -92,20 +92,18 @@ _TAKEN = {GPU.schema: ("gpu", _gpu), USAGE.schema: ("usage", _usage), SHARES.sch
 
 def _groups(block: Block, groups: Words) -> Ints:
     """The placement group, else the host, else the empty name."""
-    group, host = groups.codes(block.columns["placement_group"]), groups.codes(block.columns["host"])
+    group, host = groups.codes(block.labels("placement_group")), groups.codes(block.labels("host"))
     found = np.where(group > 0, group, host)
     return np.where(found > 0, found, groups.code(b""))
 
 
 def _works(block: Block, workloads: tuple[bytes, ...]) -> Flags:
     """Which rows are of one of these workloads."""
-    column = block.columns["workload"]
-    assert isinstance(column, Labels)
+    column = block.labels("workload")
     return np.array([word in workloads for word in column.words], dtype=np.bool_)[column.codes]
 
 
 def _amount(block: Block, name: str) -> Ints:
-    column = block.columns[name]
-    assert isinstance(column, Numbers)
+    column = block.numbers(name)
     values = column.values.astype(np.int64)
     return values if column.known is None else np.where(column.known, values, UNKNOWN)

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from schemas.codec.block import Column, Labels
+from schemas.codec.block import Labels
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
 from stream_jobs.finals import kernels
 from stream_jobs.finals.merge import Groups, groups_by
@@ -32,9 +32,8 @@ class Words:
         """The word's code."""
         return self._coded([word])[0]
 
-    def codes(self, column: Column) -> Ints:
+    def codes(self, column: Labels) -> Ints:
         """Codes of a column of labels."""
-        assert isinstance(column, Labels)
         there = np.zeros(len(column.words), dtype=np.bool_)
         there[column.codes] = True
         used = np.flatnonzero(there)

@@ -48,7 +48,7 @@ def bills_of(record: Record) -> Iterator[Bill]:
     except RejectedError as error:
         raise ContractError(f"{record.where} cannot be read as {COSTS.schema}: {error}") from error
     spends = _spends(block)
-    minutes, versions = _numbers(block, "minute_ms").tolist(), _numbers(block, "version").tolist()
+    minutes, versions = (block.numbers(name).values.tolist() for name in ("minute_ms", "version"))
     names = zip(*(_labels(block, name) for name in ("use", "owner", "placement_group")), strict=True)
     for row, (minute_ms, version, name) in enumerate(zip(minutes, versions, names, strict=True)):
         yield Bill(minute_ms, name, version, spends[row])
@@ -89,15 +89,8 @@ def _added(keys: Ints, amounts: Ints) -> tuple[Ints, Ints]:
     return rising[first], np.add.reduceat(amounts[order], first)
 
 
-def _numbers(block: Block, name: str) -> npt.NDArray[np.int64]:
-    column = block.columns[name]
-    assert isinstance(column, Numbers)
-    return column.values
-
-
 def _labels(block: Block, name: str) -> list[str | None]:
-    column = block.columns[name]
-    assert isinstance(column, Labels)
+    column = block.labels(name)
     words = _texts(column.words)
     return [words[code] for code in column.codes.tolist()]
 

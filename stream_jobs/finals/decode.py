@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.codec import native, native_walk, native_words
-from schemas.codec.block import Block, Numbers
+from schemas.codec.block import Block
 from schemas.codec.select import select
 from schemas.contract.record import Record
 from schemas.errors import ContractError, RejectedError
@@ -66,9 +66,8 @@ def _decoded(table: Table, records: Sequence[Record], numbers: list[int]) -> Dec
     if not (measured.rows > 0).any():
         return None
     filled = native_walk.fill(measured, _dictionaries(table.schema), _TEXT_BYTES_ANY)
-    windows = filled.block.columns["window_ms"]
-    assert isinstance(windows, Numbers)
-    return Decoded(table, filled.block, np.array(numbers, np.int64)[filled.record_of], windows.values)
+    windows = filled.block.numbers("window_ms").values
+    return Decoded(table, filled.block, np.array(numbers, np.int64)[filled.record_of], windows)
 
 
 def _again(table: Table, record: Record) -> bytes:

@@ -25,12 +25,12 @@ _LENGTH_MAX = 128
 def merge_exemplars(blocks: Sequence[Block]) -> Merged:
     """All rows of ``blocks``, which must be some and of one window, but for those that others are greater than."""
     block = concat(EXEMPLARS.fields, blocks)
-    labels = [sorted_labels(block.columns[name]) for name in ("engine_id", "model", "metric")]
+    labels = [sorted_labels(block.labels(name)) for name in ("engine_id", "model", "metric")]
     groups = groups_of(labels, block.rows)
     group_of = np.empty(block.rows, np.int64)
     group_of[groups.order] = np.repeat(np.arange(len(groups)), np.diff(groups.firsts))
     metric = labels[2]
-    trace, request = _ranks(block.columns["trace_id"]), _ranks(block.columns["request_id"])
+    trace, request = _ranks(block.texts("trace_id")), _ranks(block.texts("request_id"))
     order = np.lexsort((-trace, -request, _places(block, metric), group_of))
     rank = np.arange(block.rows) - groups.firsts[group_of[order]]
     most = np.array([0 if word is None else EXEMPLARS_MAX.get(word.decode(), 0) for word in metric.words])
@@ -40,17 +40,15 @@ def merge_exemplars(blocks: Sequence[Block]) -> Merged:
 
 def _places(block: Block, metric: Labels) -> Whole:
     """The greater the value, the lower; the same for all that failed, whose order is that of their ids."""
-    value = block.columns["value_us"]
-    assert isinstance(value, Numbers)
+    value = block.numbers("value_us")
     known = value.values if value.known is None else np.where(value.known, value.values, -1)
     is_failed = np.array([word == b"failed" for word in metric.words])[metric.codes]
     return np.where(is_failed, 0, -known)
 
 
-def _ranks(column: Column) -> Whole:
+def _ranks(column: Texts) -> Whole:
     """Numbers that compare as the texts do. All texts are filled up with zeros to the longest, as numpy wants them;
     where that makes two equal, the shorter is less. Texts of unusual length are compared one by one."""
-    assert isinstance(column, Texts)
     lengths = np.diff(column.ends, prepend=0)
     longest = int(lengths.max(initial=1))
     if longest > _LENGTH_MAX:
@@ -66,8 +64,7 @@ def _ranks(column: Column) -> Whole:
     return ranks
 
 
-def _texts(column: Column) -> list[bytes]:
-    assert isinstance(column, Texts)
+def _texts(column: Texts) -> list[bytes]:
     ends = column.ends.tolist()
     return [column.data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -50,10 +50,10 @@ def merge(table: Table, blocks: Sequence[Block]) -> Merged:
     block = concat(table.fields, blocks)
     assert block.rows > 0, "nothing to merge"
     names = [field.name for field in table.fields if field.kind is Kind.LABEL]
-    labels = {name: sorted_labels(block.columns[name]) for name in names}
+    labels = {name: sorted_labels(block.labels(name)) for name in names}
     groups = groups_of(list(labels.values()), block.rows)
     heads = groups.order[groups.firsts[:-1]]
-    at, all_known = _values(block.columns["last_at_ms"]), np.ones(block.rows, np.bool_)
+    at, all_known = _values(block.numbers("last_at_ms")), np.ones(block.rows, np.bool_)
     columns: dict[str, Column] = {}
     for field in table.fields:
         name, column = field.name, block.columns[field.name]
@@ -62,13 +62,12 @@ def merge(table: Table, blocks: Sequence[Block]) -> Merged:
         elif isinstance(column, Bins):
             columns[name] = _bins(column, groups)
         else:
-            columns[name] = _numbers(name, column, groups, at, all_known)
+            columns[name] = _numbers(name, block.numbers(name), groups, at, all_known)
     return Merged(Block(len(groups), columns), groups.order[groups.firsts[1:] - 1])
 
 
-def sorted_labels(column: Column) -> Labels:
+def sorted_labels(column: Labels) -> Labels:
     """The same labels by sorted words, so that codes compare as the words do; null first."""
-    assert isinstance(column, Labels)
     return Labels(*compacted(column.codes, column.words))
 
 
@@ -89,15 +88,13 @@ def groups_by(columns: Sequence[tuple[Whole, int]], rows: int) -> Groups:
     return Groups(order, np.append(np.flatnonzero(begins), rows))
 
 
-def _values(column: Column) -> Whole:
+def _values(column: Numbers) -> Whole:
     """The numbers as signed ones of 64 bits; sums of unsigned ones are the same bits."""
-    assert isinstance(column, Numbers)
     values = column.values
     return values.view(np.int64) if values.itemsize == 8 else values.astype(np.int64)
 
 
-def _numbers(name: str, column: Column, groups: Groups, at: Whole, all_known: Mask) -> Numbers:
-    assert isinstance(column, Numbers)
+def _numbers(name: str, column: Numbers, groups: Groups, at: Whole, all_known: Mask) -> Numbers:
     out, out_known = np.empty(len(groups), np.int64), np.empty(len(groups), np.bool_)
     known = all_known if column.known is None else column.known
     if name.endswith("_last"):

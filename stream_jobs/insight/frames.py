@@ -75,7 +75,7 @@ def make(
 
 
 def _labels(view: View, rows: Block) -> list[Labels]:
-    return [column for name in view.by if isinstance(column := rows.columns[name], Labels)]
+    return [rows.labels(name) for name in view.by]
 
 
 def _absent(registry: Registry, found: Whole, firing: Mask, min_count: int) -> Whole:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from schemas.codec.block import Bins, Block, Numbers
+from schemas.codec.block import Bins, Block
 from schemas.events.event_types import BY_TOPIC
 from schemas.fields import Event, Role
 from schemas.rows.tables import PARTIALS
@@ -106,8 +106,7 @@ _BY_FUNCTION: dict[Function, Callable[[Measure], list[str]]] = {
 
 
 def _numbers(rows: Block, name: str) -> Floats:
-    column = rows.columns[name]
-    assert isinstance(column, Numbers)
+    column = rows.numbers(name)
     values = column.values.astype(np.float64)
     if column.known is not None:
         values[~column.known] = np.nan
@@ -115,14 +114,11 @@ def _numbers(rows: Block, name: str) -> Floats:
 
 
 def _whole(rows: Block, name: str) -> Whole:
-    column = rows.columns[name]
-    assert isinstance(column, Numbers)
-    return column.values.astype(np.int64)
+    return rows.numbers(name).values.astype(np.int64)
 
 
 def _sketch(rows: Block, name: str) -> Bins:
-    column = rows.columns[name]
-    assert isinstance(column, Bins)
+    column = rows.bins(name)
     return Bins(plain(column.ends, np.int64), plain(column.keys, np.int16), plain(column.counts, np.uint64))
 
 

@@ -71,7 +71,7 @@ class View:
 def project(view: View, block: Block) -> Block:
     """Rows of ``block`` (columns of the topic's partials) that ``view`` asks for, one per distinct value of ``by``."""
     rows = _rows(view, block)
-    given = {name: _label_column(block, name) for name in view.by}
+    given = {name: block.labels(name) for name in view.by}
     columns = {name: block.columns[name] for name in view.columns}
     for match in view.matches:
         columns[match_name(match)] = _matching(block, match)
@@ -84,7 +84,7 @@ def merge(view: View, parts: Sequence[Block]) -> Block:
         return parts[0]
     whole = native.concat(view.fields, parts)
     rows = np.arange(whole.rows, dtype=np.int64)
-    return _merged(view, Groups(rows, [_label_column(whole, name) for name in view.by]), whole.columns)
+    return _merged(view, Groups(rows, [whole.labels(name) for name in view.by]), whole.columns)
 
 
 def holds(where: Where, words: Sequence[bytes | None]) -> Mask:
@@ -131,9 +131,9 @@ def codes_of(labels: Sequence[Labels], rows: Whole) -> npt.NDArray[np.int32]:
 
 def _rows(view: View, block: Block) -> Whole:
     """Rows that count. ``__other__`` is no series: what stands for all beyond the limit has no baseline."""
-    keep = _matched(_label_column(block, "grouping"), Where("grouping", (view.grouping,)))
+    keep = _matched(block.labels("grouping"), Where("grouping", (view.grouping,)))
     for where in (*view.where, *(Where(name, (OTHER,), negated=True) for name in view.by)):
-        keep &= _matched(_label_column(block, where.dimension), where)
+        keep &= _matched(block.labels(where.dimension), where)
     return np.flatnonzero(keep)
 
 
@@ -143,15 +143,8 @@ def _matched(column: Labels, where: Where) -> Mask:
 
 def _matching(block: Block, match: Where) -> Numbers:
     """Events of rows where the condition holds, 0 elsewhere."""
-    events = block.columns[EVENTS]
-    assert isinstance(events, Numbers)
-    return Numbers(np.where(_matched(_label_column(block, match.dimension), match), events.values, np.uint64(0)))
-
-
-def _label_column(block: Block, name: str) -> Labels:
-    column = block.columns[name]
-    assert isinstance(column, Labels)
-    return column
+    events = block.numbers(EVENTS).values
+    return Numbers(np.where(_matched(block.labels(match.dimension), match), events, np.uint64(0)))
 
 
 def _merged(view: View, groups: Groups, columns: Mapping[str, Column]) -> Block:

@@ -40,7 +40,7 @@ class Columns:
 def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int) -> Columns:
     """The columns of all rows, rejected ones included (their values are never read)."""
     block = admitted.block
-    at = np.array(_numbers(block, plan.event.fields[0].name).values, dtype=np.int64)
+    at = np.array(block.numbers(plan.event.fields[0].name).values, dtype=np.int64)
     values = _values(plan, block)
     value_bins = np.empty((len(plan.sketches), block.rows), np.int16)
     bin_kernels.bins_of(values[: len(plan.sketches)], value_bins)
@@ -49,24 +49,18 @@ def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int)
         windows=at - at % window_ms,
         values=values,
         value_bins=value_bins,
-        ready_bins=[_bins(block, field.name) for field in plan.ready_bins],
+        ready_bins=[block.bins(field.name) for field in plan.ready_bins],
         labels=_labels(plan, block),
         record_of=record_of,
         verdicts=np.array(admitted.verdicts, dtype=np.uint8),
     )
 
 
-def _numbers(block: Block, name: str) -> Numbers:
-    column = block.columns[name]
-    assert isinstance(column, Numbers)
-    return column
-
-
 def _values(plan: Plan, block: Block) -> Whole:
     measures = plan.measures
     values = np.empty((len(measures), block.rows), np.int64)
     for out, field in zip(values, measures, strict=True):
-        _fill(_numbers(block, field.name), out)
+        _fill(block.numbers(field.name), out)
     return values
 
 
@@ -79,28 +73,17 @@ def _fill(column: Numbers, out: Whole) -> None:
 def whole_of(block: Block, name: str) -> Whole:
     """A column that is no measure, in the form of those that are."""
     out = np.empty(block.rows, np.int64)
-    _fill(_numbers(block, name), out)
+    _fill(block.numbers(name), out)
     return out
-
-
-def _bins(block: Block, name: str) -> Bins:
-    column = block.columns[name]
-    assert isinstance(column, Bins)
-    return column
 
 
 def _labels(plan: Plan, block: Block) -> list[Labels]:
     derived = {d.name: d for d in plan.derived}
-    labels = []
-    for name in plan.dimensions:
-        column = _derive(derived[name], block) if name in derived else block.columns[name]
-        assert isinstance(column, Labels)
-        labels.append(column)
-    return labels
+    return [_derive(derived[name], block) if name in derived else block.labels(name) for name in plan.dimensions]
 
 
 def _derive(derived: Derived, block: Block) -> Labels:
-    column = _numbers(block, derived.field)
+    column = block.numbers(derived.field)
     codes = np.ones(block.rows, np.uint8)
     for bound in derived.bounds:
         codes += column.values > bound

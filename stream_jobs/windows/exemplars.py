@@ -76,11 +76,8 @@ def details_of(plan: Plan, block: Block) -> Details | None:
     """The details of admitted rows; None for events that have no exemplars."""
     if plan.event.topic != EXEMPLARS_OF:
         return None
-    status, ids, traces = (block.columns[name] for name in ("http_status", "request_id", "trace_id"))
-    assert isinstance(status, Numbers)
-    assert isinstance(ids, Texts)
-    assert isinstance(traces, Texts)
-    return Details(status, _words(ids), _words(traces), traces.known)
+    ids, traces = block.texts("request_id"), block.texts("trace_id")
+    return Details(block.numbers("http_status"), _words(ids), _words(traces), traces.known)
 
 
 def _words(texts: Texts) -> _Words:

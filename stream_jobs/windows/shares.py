@@ -44,7 +44,7 @@ def processes_of(plan: Plan, block: Block) -> Processes | None:
     """What share rows need of admitted rows; None for other events, and where no GPU is shared."""
     if plan.event.topic != SHARES_OF:
         return None
-    labels = tuple(_labels(block, name) for name in SHARES_KEY)
+    labels = tuple(block.labels(name) for name in SHARES_KEY)
     engine, group = labels[0], labels[1]
     places = {word: number for number, word in enumerate(group.words)}
     same = np.array([places.get(word, -1) for word in engine.words], np.int64)
@@ -54,12 +54,6 @@ def processes_of(plan: Plan, block: Block) -> Processes | None:
     if not shared.any():
         return None
     return Processes(shared, labels, tuple(whole_of(block, name) for name in _AMOUNTS))
-
-
-def _labels(block: Block, name: str) -> Labels:
-    column = block.columns[name]
-    assert isinstance(column, Labels)
-    return column
 
 
 @dataclass(slots=True)
