@@ -211,8 +211,7 @@ def _model(prices: Prices, name: str) -> Result:
 
 
 def _rates(model: Model) -> list[dict[str, Any]]:
-    from stream_jobs.prices.list_fields import TOKEN_KINDS
-    from stream_jobs.prices.list_map import dollars
+    from stream_jobs.prices.list_map import TOKEN_KINDS, dollars
 
     return [
         {

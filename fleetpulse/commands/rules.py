@@ -45,7 +45,7 @@ def explain(name: Annotated[str, typer.Argument(help="A rule's name.")], file: F
 
     Example: [bold]fleetpulse rules explain gpu_throttled[/bold]
     """
-    from stream_jobs.rules.explaining import explained
+    from stream_jobs.rules.writing import explained
 
     found = _read(file)
     rule = _named(name, (*found.rules, *found.disabled))

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream_jobs.prices.amounts import half_even
-from stream_jobs.prices.list_fields import STANDARD, TOKEN_KINDS, Field
-from stream_jobs.prices.list_map import PUSD_OF_NUSD, Model
+from stream_jobs.prices.list_map import PUSD_OF_NUSD, STANDARD, TOKEN_KINDS, Field, Model
 from stream_jobs.prices.model import Prices
 
 NO_CACHE = "the hosted model has no cache price: the whole prompt is billed"

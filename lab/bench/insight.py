@@ -22,8 +22,8 @@ from schemas.limits import HOUR_MS, WINDOW_MS
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.detectors.against_baseline import AgainstBaseline
 from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.frame import Window
 from stream_jobs.insight.project import project
-from stream_jobs.insight.window import Window
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 

@@ -24,7 +24,7 @@ from schemas.rows.tables import GROUPED, PARTIALS
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.life import Life
 from stream_jobs.insight.fleet_detector import FleetDetector
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Window
 from stream_jobs.rules.load import load_set
 from stream_jobs.windows.changes import State
 from stream_jobs.windows.emit import blocks_of

@@ -44,8 +44,7 @@ from stream_jobs.alerts.remembered import (
     values_of,
 )
 from stream_jobs.insight.builtin import JUDGING_INCOMPLETE
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Function, Rule
 
 BYTES_MAX = 16 * 1024

@@ -34,8 +34,7 @@ from stream_jobs.alerts.silences import Silences
 from stream_jobs.alerts.spending import NO_BUDGETS, RULES, Spending
 from stream_jobs.alerts.topology import Topology
 from stream_jobs.budgets.model import Budgets
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import RuleSet
 
 EvidenceOf = Callable[[Alert], Mapping[str, Any]]

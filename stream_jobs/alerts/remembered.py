@@ -20,8 +20,7 @@ from schemas.codec.select import select
 from schemas.events.grouping import OTHER
 from schemas.fields import Field, Kind, Role
 from schemas.rows.tables import EXEMPLARS
-from stream_jobs.insight.frame import Mask, Whole
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Mask, Whole, Window
 from stream_jobs.windows.emit import compacted
 
 ROWS_MAX = 32_768

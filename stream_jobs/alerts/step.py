@@ -30,11 +30,9 @@ from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
 from schemas.rows.spend import SPEND
 from stream_jobs.alerts import snapshot
-from stream_jobs.alerts.changes import Changes, DetectorLike, EvidenceLike, State
-from stream_jobs.alerts.ended import Ended
-from stream_jobs.alerts.gather import Gather, Ready
+from stream_jobs.alerts.changes import Changes, DetectorLike, Ended, EvidenceLike, State
+from stream_jobs.alerts.gather import Gather, Ready, window_of
 from stream_jobs.alerts.life import Life
-from stream_jobs.alerts.opening import window_of
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.alerts.stats import stats_of

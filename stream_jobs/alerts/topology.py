@@ -21,7 +21,7 @@ import zstandard
 from schemas.limits import HOUR_MS
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.readings import READINGS, Word, combinations
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Window
 
 _LEVEL = 1
 SINCE_MAX = 1_000

@@ -22,13 +22,12 @@ from stream_jobs.insight import detector_state
 from stream_jobs.insight.builtin import JUDGING_INCOMPLETE, PATIENCE_MS
 from stream_jobs.insight.detector_state import FleetDetectorState
 from stream_jobs.insight.detectors import DETECTORS
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.plan import plan
+from stream_jobs.insight.frame import Finding, Window
+from stream_jobs.insight.frames import plan
 from stream_jobs.insight.project import View, project
 from stream_jobs.insight.rule_detector import RuleDetector
 from stream_jobs.insight.series import SERIES_MAX
 from stream_jobs.insight.spans import Span
-from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule
 
 

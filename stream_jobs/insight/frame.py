@@ -1,4 +1,4 @@
-"""What a detector sees and says: one window of one rule as columns over series."""
+"""What a rule sees, and what a detector says: windows of the whole fleet, and one window of one rule as columns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from schemas.codec.block import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``tables`` by source topic: rows with the columns of ``tables.PARTIALS``, one per grouping set and series
+    (rows of different origins need not be merged: whoever reads adds them up).
+
+    ``exemplars`` has the columns of ``tables.EXEMPLARS``; None when none came. ``complete`` is False when the
+    window was closed without having heard of every source.
+    """
+
+    window_ms: int
+    tables: Mapping[str, Block]
+    exemplars: Block | None = None
+    complete: bool = True
+
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

@@ -16,8 +16,7 @@ from schemas.limits import MINUTE_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.firing import BITS, VALUES, Firing
 from stream_jobs.insight.frame import Detection, Detector, Finding, Frame, Mask, Whole
-from stream_jobs.insight.frames import Made, Rows, make
-from stream_jobs.insight.plan import Needed
+from stream_jobs.insight.frames import Made, Needed, Rows, make
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS, Registry
 from stream_jobs.rules.model import Function, Measure, Rule
 

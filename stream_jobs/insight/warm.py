@@ -11,8 +11,8 @@ from schemas.fields import Field, Kind
 from schemas.limits import WINDOW_MS
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.frame import Window
 from stream_jobs.insight.project import View
-from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Rule, Where
 
 _WINDOW_MS = 1_700_000_040_000

@@ -13,8 +13,19 @@ from dataclasses import replace
 from decimal import Decimal, localcontext
 from io import StringIO
 
-from stream_jobs.prices.list_fields import BASES, SERVICE_TIERS, STANDARD, TIERS, TOKEN_KINDS
-from stream_jobs.prices.list_map import DIGITS_MAX, Model, PriceMap, rates_of, text_of, version_of
+from stream_jobs.prices.list_map import (
+    BASES,
+    DIGITS_MAX,
+    SERVICE_TIERS,
+    STANDARD,
+    TIERS,
+    TOKEN_KINDS,
+    Model,
+    PriceMap,
+    rates_of,
+    text_of,
+    version_of,
+)
 from stream_jobs.yaml_files.errors import FileError, nearest, quoted
 
 COLUMNS = ("model", "provider", "mode", "tier", "above_tokens", *TOKEN_KINDS)

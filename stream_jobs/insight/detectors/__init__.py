@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stream_jobs.insight.detectors.against_baseline import Deviation, MovingAverage
 from stream_jobs.insight.detectors.burn_rate import BurnRate
-from stream_jobs.insight.detectors.deviation import Deviation
 from stream_jobs.insight.detectors.load_adjusted import LoadAdjusted
-from stream_jobs.insight.detectors.moving_average import MovingAverage
 from stream_jobs.insight.detectors.no_data import NoData
 from stream_jobs.insight.detectors.rate_of_change import RateOfChange
 from stream_jobs.insight.detectors.regression import Regression

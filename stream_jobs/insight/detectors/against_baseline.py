@@ -1,4 +1,5 @@
-"""What detectors that judge a series against its own past have in common."""
+"""Detectors that judge a series against its own past: so many percent from the moving average, or so many deviations
+from the baseline."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.baseline import Baseline, Expected, Seen
+from stream_jobs.insight.baseline import Baseline, Expected, Scale, Seen, Terms
 from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.rules.model import Rule
 
 ACCEPTED = "new normal accepted"
 
@@ -39,7 +41,6 @@ class AgainstBaseline:
         raise NotImplementedError
 
     def grow(self, slots: int) -> None:
-        """Makes room."""
         self.baseline.grow(slots)
 
     def detect(self, frame: Frame) -> Detection:
@@ -57,15 +58,12 @@ class AgainstBaseline:
         return self._result(frame, rows, seen, widths, accepted)
 
     def forget(self, slots: Whole) -> None:
-        """Empties these slots."""
         self.baseline.forget(slots)
 
     def dump(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The baseline."""
         return self.baseline.dump()
 
     def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """The baseline."""
         self.baseline.load(arrays)
 
     def _sides(self, away: Floats, warm: Mask, widths: Widths) -> tuple[Mask, Mask]:
@@ -107,3 +105,59 @@ def _marked(found: Mask, rows: Whole, count: int) -> Mask:
     out = np.zeros(count, np.bool_)
     out[rows] = found
     return out
+
+
+class MovingAverage(AgainstBaseline):
+    """``percent`` away from the average: beyond; within ``leave_percent``: well again. There are no percent of 0. The
+    simplest baseline, and the easiest to explain."""
+
+    STATE_OPTIONS: tuple[str, ...] = ()
+
+    def __init__(self, rule: Rule) -> None:
+        options = rule.options
+        terms = Terms(
+            half_life_ms=round(options["half_life_s"] * 1_000),
+            warm_up_windows=options["warm_up_windows"],
+            relearn_after_ms=round(options["relearn_after_s"] * 1_000),
+            well_windows=rule.clear_after,
+        )
+        super().__init__(rule.value.name, options["direction"], Baseline(terms, Scale()))
+        self._enter, self._leave = options["percent"] / 100, options["leave_percent"] / 100
+
+    def widths(self, expected: Expected) -> Widths:
+        """Shares of the average."""
+        size = np.abs(expected.level)
+        enter = np.where(size > 0, self._enter * size, np.inf)
+        return Widths(enter, enter, self._leave * size, self._leave * size)
+
+
+class Deviation(AgainstBaseline):
+    """``enter_sigmas`` deviations and ``min_relative`` away: beyond. Within ``leave_sigmas``: well again.
+
+    ``min_relative`` keeps a series that hardly varies from being an alarm when it does; it is part of the entering
+    level, and in proportion of the leaving level, so that the expected range that is shown is the one that decides."""
+
+    STATE_OPTIONS = ("log", "season")
+
+    def __init__(self, rule: Rule) -> None:
+        options = rule.options
+        scale = Scale(options["log"], options["floor_relative"], options["floor_absolute"] or 0.0)
+        terms = Terms(
+            half_life_ms=round(options["half_life_s"] * 1_000),
+            warm_up_windows=options["warm_up_windows"],
+            relearn_after_ms=round(options["relearn_after_s"] * 1_000),
+            well_windows=rule.clear_after,
+            season_weeks_min=options["season_weeks_min"] if options["season"] else 0,
+        )
+        super().__init__(rule.value.name, options["direction"], Baseline(terms, scale))
+        self._enter, self._relative = float(options["enter_sigmas"]), float(options["min_relative"])
+        self._leave_share = float(options["leave_sigmas"]) / self._enter
+
+    def widths(self, expected: Expected) -> Widths:
+        """The wider of both levels, up and down (on a log scale, 20 % less is further than 20 % more)."""
+        up, down = self._width(expected, True), self._width(expected, False)
+        return Widths(up, down, self._leave_share * up, self._leave_share * down)
+
+    def _width(self, expected: Expected, up: bool) -> Floats:
+        least = self.baseline.scale.step(expected.level, self._relative, up)
+        return np.maximum(self._enter * expected.sigma, least)

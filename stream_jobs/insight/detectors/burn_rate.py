@@ -27,8 +27,7 @@ import numpy as np
 
 from stream_jobs.insight.durations import WORDS, exact, nearest
 from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
-from stream_jobs.insight.rings import NEVER, in_order, passed
-from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed
 from stream_jobs.rules.model import Rule
 
 BUCKETS_PER_SHORT = 5

@@ -7,12 +7,9 @@ purpose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-import numpy.typing as npt
 
-from stream_jobs.insight.frame import Detection, Frame, Whole
+from stream_jobs.insight.frame import Detection, Frame
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -20,7 +17,7 @@ NEVER_SEEN = -1
 GONE = "silent for so long that it counts as taken away"
 
 
-class NoData:
+class NoData(Slotted):
     """Judges every series seen before; the value is its silence in seconds. 8 bytes per series."""
 
     STATE_OPTIONS: tuple[str, ...] = ()
@@ -28,15 +25,11 @@ class NoData:
 
     def __init__(self, rule: Rule) -> None:
         self._after_s, self._forget_s = float(rule.options["after_s"]), float(rule.options["forget_after_s"])
-        self._kept = Slotted((Column("silent_ms", "i8", NEVER_SEEN),))
-
-    def grow(self, slots: int) -> None:
-        """Makes room."""
-        self._kept.grow(slots)
+        super().__init__((Column("silent_ms", "i8", NEVER_SEEN),))
 
     def detect(self, frame: Frame) -> Detection:
         """All series ever seen, present or not."""
-        silent_ms = self._kept.state["silent_ms"]
+        silent_ms = self.state["silent_ms"]
         silent_ms[silent_ms != NEVER_SEEN] += frame.length_ms
         silent_ms[frame.slots] = 0
         slots = np.flatnonzero(silent_ms != NEVER_SEEN)
@@ -48,15 +41,3 @@ class NoData:
         return Detection(
             slots, beyond, (silent_s == 0) | gone, silent_s, unknown, unknown, high, gone.astype(np.int16), ("", GONE)
         )
-
-    def forget(self, slots: Whole) -> None:
-        """Empties these slots."""
-        self._kept.forget(slots)
-
-    def dump(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The silences."""
-        return self._kept.dump()
-
-    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """What was dumped."""
-        self._kept.load(arrays)

@@ -14,9 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
-from stream_jobs.insight.regression_line import fit, slopes, steps_up
-from stream_jobs.insight.rings import NEVER, in_order, passed
-from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed
+from stream_jobs.insight.statistics import fit, slopes, steps_up
 from stream_jobs.rules.model import Rule
 
 NOTES = ("", "load and value rise together: more comes in than is served")

@@ -6,12 +6,11 @@ None. Measures: how busy the GPU is, ``waiting``; ``cpu`` and ``pcie`` where the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Detection, Floats, Frame, Mask
+from stream_jobs.insight.slotted import Slotted
 from stream_jobs.rules.model import Rule
 
 NOTES = (
@@ -24,12 +23,14 @@ NOTES = (
 CPU, PCIE, BATCHING, UNKNOWN_CAUSE = 1, 2, 3, 4
 
 
-class Starved:
-    """Stateless. What is unknown is neither beyond nor within; a cause is named only where its measure is known."""
+class Starved(Slotted):
+    """Keeps nothing per series. What is unknown is neither beyond nor within; a cause is named only where its measure
+    is known."""
 
     STATE_OPTIONS: tuple[str, ...] = ()
 
     def __init__(self, rule: Rule) -> None:
+        super().__init__(())
         options = rule.options
         leave = options.get("leave")
         self._name = rule.value.name
@@ -37,9 +38,6 @@ class Starved:
         self._leave = self._below if leave is None else float(leave)
         self._waiting = float(options["waiting_above"])
         self._causes = (("cpu", options.get("cpu_above"), CPU), ("pcie", options.get("pcie_above"), PCIE))
-
-    def grow(self, slots: int) -> None:
-        """Nothing is kept per series."""
 
     def detect(self, frame: Frame) -> Detection:
         """Beyond while idle and waiting; within when busy again, or nobody waits."""
@@ -62,13 +60,3 @@ class Starved:
             cause[found > float(level)] = code
         cause[known & (cause == UNKNOWN_CAUSE)] = BATCHING
         return cause
-
-    def forget(self, slots: Whole) -> None:
-        """Nothing is kept per series."""
-
-    def dump(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Nothing."""
-        return {}
-
-    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Nothing."""

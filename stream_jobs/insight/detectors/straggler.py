@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_jobs.insight.frame import Detection, Floats, Frame, Labels, Mask, Whole
-from stream_jobs.insight.robust import grouped
 from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.insight.statistics import grouped
 from stream_jobs.rules.model import Rule
 
 NOTES = (

@@ -36,10 +36,8 @@ import numpy as np
 
 from stream_jobs.insight.durations import WORDS, nearest
 from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
-from stream_jobs.insight.regression_line import Line, fit, slopes, steps_up
-from stream_jobs.insight.rings import NEVER, in_order, passed, storable
-from stream_jobs.insight.robust import t_needed
-from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed, storable
+from stream_jobs.insight.statistics import Line, fit, slopes, steps_up, t_needed
 from stream_jobs.rules.model import Rule
 
 POINTS = 64

@@ -16,7 +16,7 @@ from schemas.errors import ConfigError, FleetpulseError
 from stream_jobs.costs.bill import GpuMinutes, Holders, bills_of
 from stream_jobs.prices.file import PriceFile
 from stream_jobs.prices.list_csv import read_csv
-from stream_jobs.prices.list_fields import BASES, SERVICE_TIERS, TOKEN_KINDS
+from stream_jobs.prices.list_map import BASES, SERVICE_TIERS, TOKEN_KINDS
 from stream_jobs.prices.load import load, parse_prices
 from stream_jobs.prices.model import UNITS
 from stream_jobs.yaml_files.errors import FileError

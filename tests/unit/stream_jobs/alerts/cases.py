@@ -23,8 +23,7 @@ from schemas.contract.alerts import Alert
 from schemas.rows.tables import PARTIALS
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 
 WINDOW = 10_000

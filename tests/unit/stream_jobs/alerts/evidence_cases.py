@@ -8,7 +8,7 @@ from schemas.codec.block import Block
 from schemas.codec.build import block_from_rows
 from schemas.contract.alerts import Alert
 from schemas.rows.tables import EXEMPLARS, PARTIALS
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Window
 
 BASE_MS = 1_800_000_000_000
 STEP_MS = 10_000

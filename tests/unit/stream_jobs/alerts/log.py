@@ -22,8 +22,7 @@ from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.model import Budgets
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Rule
 from tests.unit.stream_jobs.alerts.cases import RULESET, WINDOW, at
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.contract.alerts import Alert
 from schemas.limits import DEFAULT_LIMITS
-from stream_jobs.alerts.ended import Ended
+from stream_jobs.alerts.changes import Ended
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.step import Commit

@@ -10,7 +10,7 @@ import pytest
 from schemas.contract.alerts import Member
 from schemas.errors import ContractError
 from stream_jobs.alerts.evidence import BYTES_MAX, LONG_KEPT, LOOKUPS_MAX, Evidence
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Window
 from stream_jobs.rules.model import Function, Measure, Rule, Where
 from tests.unit.stream_jobs.alerts.evidence_cases import BASE_MS, a_gpu, a_service, a_window, an_alert, an_exemplar
 

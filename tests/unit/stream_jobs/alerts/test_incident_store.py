@@ -7,7 +7,7 @@ from typing import Any
 
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Window
 from tests.unit.stream_jobs.alerts.cases import RULESET, Scene, at, finding, short
 
 

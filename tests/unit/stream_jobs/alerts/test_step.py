@@ -21,8 +21,7 @@ from stream_jobs import parts as frame
 from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, State
 from stream_jobs.alerts.step import AlertStep
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts.cases import RULESET, T0, at, short
 from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence, Log, a_step

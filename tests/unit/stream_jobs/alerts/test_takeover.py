@@ -10,8 +10,7 @@ from schemas.contract.alerts import decode
 from schemas.contract.record import Record
 from schemas.contract.topics import ALERTS_TOPIC, WINDOW_FINALS
 from stream_jobs.alerts.step import AlertStep
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Rule, RuleSet
 from tests.unit.stream_jobs.alerts.cases import RULESET
 from tests.unit.stream_jobs.alerts.log import QUICK, Detector, Evidence, Log

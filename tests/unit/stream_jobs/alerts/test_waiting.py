@@ -10,7 +10,7 @@ import pytest
 from schemas.contract.alerts import Alert
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Window
 from tests.unit.stream_jobs.alerts.cases import RULESET, WINDOW, Scene, at
 
 POLICY = AlertPolicy(open_max=2, waiting_max=3, hold_ms=WINDOW)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_jobs.alerts.words import advice_of, shown, summary_of, unit_of
+from stream_jobs.alerts.signals import advice_of, shown, summary_of, unit_of
 from stream_jobs.insight.frame import Finding
 from stream_jobs.rules.model import Function
 from tests.unit.stream_jobs.alerts.cases import rule

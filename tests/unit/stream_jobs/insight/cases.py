@@ -10,8 +10,7 @@ from schemas.codec.build import block_from_rows
 from schemas.fields import Kind
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.fleet_detector import FleetDetector
-from stream_jobs.insight.frame import Finding
-from stream_jobs.insight.window import Window
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.model import Function, Measure, Rule
 

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.limits import DAY_MS, HOUR_MS
-from stream_jobs.insight.baseline import GAP_SHARE, Baseline, Expected, Seen, Terms
-from stream_jobs.insight.scale import LEAST, Scale
+from stream_jobs.insight.baseline import GAP_SHARE, LEAST, Baseline, Expected, Scale, Seen, Terms
 from stream_jobs.insight.season import HOURS, Pool, Rows
 
 LENGTH_MS = 10_000

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from schemas.errors import ContractError
 from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.frame import Window
 from stream_jobs.insight.rule_detector import CHANGED
-from stream_jobs.insight.window import Window
 from tests.unit.stream_jobs.insight.cases import a_rule, run, temperatures, told
 
 WARM = {"warm_up_windows": 3, "relearn_after_s": 100.0}

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from stream_jobs.insight.detectors import DETECTORS
-from stream_jobs.insight.detectors.against_baseline import ACCEPTED, AgainstBaseline
-from stream_jobs.insight.detectors.deviation import Deviation
-from stream_jobs.insight.detectors.moving_average import MovingAverage
+from stream_jobs.insight.detectors.against_baseline import ACCEPTED, AgainstBaseline, Deviation, MovingAverage
 from stream_jobs.insight.detectors.no_data import GONE, NoData
 from stream_jobs.insight.detectors.rate_of_change import RateOfChange
 from stream_jobs.insight.detectors.threshold import Threshold

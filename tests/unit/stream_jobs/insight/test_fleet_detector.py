@@ -10,9 +10,8 @@ from schemas.errors import ConfigError
 from stream_jobs.insight.detectors.against_baseline import ACCEPTED
 from stream_jobs.insight.firing import SILENT
 from stream_jobs.insight.fleet_detector import FleetDetector
-from stream_jobs.insight.frame import Finding
+from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.insight.series import IDLE_MS, PRESSED_IDLE_MS
-from stream_jobs.insight.window import Window
 from stream_jobs.rules.model import Function, Measure, Where, While
 from tests.unit.stream_jobs.insight.cases import (
     BASE_MS,

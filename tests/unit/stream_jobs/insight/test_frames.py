@@ -10,8 +10,7 @@ import pytest
 
 from schemas.codec.block import Block
 from stream_jobs.insight.frame import Mask
-from stream_jobs.insight.frames import Made, make
-from stream_jobs.insight.plan import Needed, plan
+from stream_jobs.insight.frames import Made, Needed, make, plan
 from stream_jobs.insight.project import View, project
 from stream_jobs.insight.series import Registry
 from stream_jobs.rules.model import Function, Measure

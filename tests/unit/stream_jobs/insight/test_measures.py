@@ -9,8 +9,8 @@ import pytest
 
 from schemas import sketch
 from schemas.errors import ConfigError
+from stream_jobs.insight.frames import plan
 from stream_jobs.insight.measures import columns_of, counts_of, fills_with_zero, value_of
-from stream_jobs.insight.plan import plan
 from stream_jobs.insight.project import View, project
 from stream_jobs.rules.model import Function, Measure, Where
 from tests.unit.stream_jobs.insight.cases import GPU, REQUESTS, a_block, a_row, a_rule

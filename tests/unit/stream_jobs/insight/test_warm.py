@@ -10,8 +10,8 @@ from schemas.events.grouping import sets_of
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight import group_kernels
 from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.frame import Window
 from stream_jobs.insight.warm import warm
-from stream_jobs.insight.window import Window
 from stream_jobs.rules.load import load
 from stream_jobs.rules.model import Function, Where
 from stream_jobs.windows import bin_kernels

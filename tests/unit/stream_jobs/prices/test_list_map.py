@@ -12,8 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_jobs.prices.list_csv import read_csv
-from stream_jobs.prices.list_fields import Field, field_of, names_a_price
-from stream_jobs.prices.list_map import Model, PriceMap, Rate, dollars, map_text, pusd_of, read_map, version_of
+from stream_jobs.prices.list_map import (
+    Field,
+    Model,
+    PriceMap,
+    Rate,
+    dollars,
+    field_of,
+    map_text,
+    names_a_price,
+    pusd_of,
+    read_map,
+    version_of,
+)
 from stream_jobs.prices.load import load_map
 from stream_jobs.yaml_files.errors import FileError
 

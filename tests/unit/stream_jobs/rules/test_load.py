@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from schemas.contract.alert_commands import Command
 from stream_jobs.rules.file import ENTRIES_MAX, RuleFile
 from stream_jobs.rules.kinds import KINDS
-from stream_jobs.rules.load import load, load_set, parse_set, shipped
+from stream_jobs.rules.load import load, load_set, merged, parse_set, shipped
 from stream_jobs.rules.model import Function, GpuEvent, Measure, Rule, RuleSet, SloClass, Where, While
-from stream_jobs.rules.overriding import merged
 from stream_jobs.rules.rule_entry import WINDOWS_MAX, RuleEntry
 from stream_jobs.yaml_files.errors import PROBLEMS_MAX, FileError
 from stream_jobs.yaml_files.tree import BYTES_MAX, parse

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stream_jobs.rules.explaining import explained
 from stream_jobs.rules.load import load_set, parse_set
 from stream_jobs.rules.model import Rule, RuleSet
-from stream_jobs.rules.writing import as_yaml
+from stream_jobs.rules.writing import as_yaml, explained
 
 MINE = b"""
 include: defaults

@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_jobs.insight.durations import WORDS, exact, nearest
-from stream_jobs.insight.regression_line import fit, slopes, steps_up
-from stream_jobs.insight.rings import NEVER, in_order, passed, storable
-from stream_jobs.insight.robust import grouped, t_needed
-from stream_jobs.insight.slotted import Column, Slotted
+from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed, storable
+from stream_jobs.insight.statistics import fit, grouped, slopes, steps_up, t_needed
 from tests.unit.stream_jobs.insight.detectors.cases import noise
 
 
