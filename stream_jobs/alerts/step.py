@@ -14,14 +14,15 @@ raises again is left out and logged, the state before it is restored, and time g
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import orjson
 
 from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.contract import alert_commands
-from schemas.contract.alerts import SCHEMA, Alert, encode
+from schemas.contract.alerts import SCHEMA, SEVERITIES, TRANSITIONS, Alert, encode
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC
 from schemas.errors import ContractError, RejectedError
@@ -35,13 +36,15 @@ from stream_jobs.alerts.gather import Gather, Ready, window_of
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
-from stream_jobs.alerts.stats import stats_of
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.insight.builtin import with_builtin
 from stream_jobs.rules.model import Rule, RuleSet
 from stream_jobs.step import Commit, Stat, Step
 
 _log = logging.getLogger(__name__)
+
+UNJUDGED = ("unknown", "below_count", "beyond_limit", "incomplete")
+"""Why a window of a series was not judged."""
 
 
 class AlertStep(Step[State, Changes]):
@@ -166,8 +169,28 @@ class AlertStep(Step[State, Changes]):
             outputs.insert(before, Output(self._topic, 0, fingerprint.encode(), None, ()))
         return outputs
 
-    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
-        return stats_of(state, changes)
+    def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
+        open_ = Counter(incident.severity for incident in state.life.store.open())
+        for severity in SEVERITIES:
+            yield Stat("alerts_open", open_[severity], {"severity": severity})
+        transitions = Counter(alert.transition for alert in changes.alerts)
+        for transition in TRANSITIONS:
+            yield Stat("alert_transitions", transitions[transition], {"transition": transition})
+        yield Stat("alert_windows", changes.judged - changes.incomplete, {"complete": "yes"})
+        yield Stat("alert_windows", changes.incomplete, {"complete": "no"})
+        yield Stat("alert_windows_failed", changes.failed)
+        yield Stat("alert_late_revisions", changes.late)
+        yield Stat("alert_records_skipped", changes.skipped)
+        yield Stat("alert_causes_refused", state.life.store.refused)
+        yield Stat("alert_progress_ms", state.life.now_ms)
+        yield Stat("spend_unnamed", state.life.spending.spend.unnamed)
+        yield Stat("insight_judged", changes.series["judged"])
+        for reason in UNJUDGED:
+            yield Stat("insight_unjudged", changes.series[reason], {"reason": reason})
+        yield Stat("insight_ignored", changes.series["ignored"])
+        yield Stat("insight_series_forgotten", changes.series["forgotten"])
+        for rule, series in state.detector.series.items():
+            yield Stat("insight_series", series, {"rule": rule})
 
     def dump(self, state: State) -> list[bytes]:
         head = {"gather": state.gather.head(), "life": state.life.dump(), "skipped": state.skipped}

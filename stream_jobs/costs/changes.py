@@ -23,8 +23,9 @@ class State:
 
 @dataclass(slots=True)
 class Changes:
-    """Since the last commit: minutes to be emitted; the rest is counted. ``bills`` are those of the commit's
-    records."""
+    """Since the last commit: minutes to be emitted; the rest is counted. ``bills`` are those of the commit's records,
+    ``late_rows`` came too late to be billed, ``gaps`` are places where a record of the windows job was missing or could
+    not be read."""
 
     emitted: list[EmittedMinute] = field(default_factory=list)
     bills: int = 0

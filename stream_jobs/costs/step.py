@@ -12,28 +12,29 @@ minutes that the dump names and to no others, and nothing else of their records 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import orjson
 import zstandard
 
+from schemas.codec.block import Block
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC
 from schemas.limits import Limits
+from schemas.rows.costs import COSTS
 from schemas.rows.gpu_shares import SHARES_OF
 from stream_jobs import parts as parts_of
-from stream_jobs.costs import emit
 from stream_jobs.costs.account import PriceOf, cost_block
 from stream_jobs.costs.changes import Changes, State
 from stream_jobs.costs.intake import TABLES, Taken, taken
 from stream_jobs.costs.minute_buffer import BufferLimits, MinuteBuffer
-from stream_jobs.costs.stats import stats_of
 from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import decode
 from stream_jobs.finals.progress import Progress, sources_of
 from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
 from stream_jobs.step import Commit, Stat, Step
+from stream_jobs.windows.messages import cut_outputs
 
 VERSION = 1
 _LEVEL = 1
@@ -122,10 +123,16 @@ class CostStep(Step[State, Changes]):
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
         block = cost_block(changes.emitted, self._price_of, self._prices_version)
         changes.bills = 0 if block is None else block.rows
-        return [] if block is None else emit.outputs(block, commit, self._targets, self._topic)
+        return [] if block is None else outputs_of(block, commit, self._targets, self._topic)
 
-    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
-        return stats_of(state, changes)
+    def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
+        partition = {"partition": state.partition}
+        yield Stat("cost_bills", changes.bills, partition)
+        yield Stat("cost_final_bills", sum(int(one.final.sum()) for one in changes.emitted), partition)
+        yield Stat("cost_late_rows", changes.late_rows, partition)
+        yield Stat("cost_gaps", changes.gaps, partition)
+        yield Stat("cost_held", state.buffer.held, partition)
+        yield Stat("cost_through_ms", state.progress.through_ms, partition)
 
     def replay_from(self, state: State, position: int) -> int:
         first = state.buffer.first_offset
@@ -150,3 +157,8 @@ class CostStep(Step[State, Changes]):
         progress = Progress.load(found["progress"], found["passed_ms"], self._sources)
         buffer = MinuteBuffer.load(found["ledger"], self._buffer_limits)
         return State(partition, progress, buffer, set(found["rejected"]), found["position"], found["position"])
+
+
+def outputs_of(block: Block, commit: Commit, partitions: int, topic: str = COSTS_TOPIC) -> list[Output]:
+    """Rows of ``COSTS`` as records, in the partition of their source partition."""
+    return cut_outputs(topic, COSTS, block, commit, partitions, "costs")

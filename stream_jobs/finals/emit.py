@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
-
-from schemas.codec import native
 from schemas.codec.block import Block
-from schemas.codec.select import select
 from schemas.contract.record import Output
 from schemas.contract.topics import WINDOW_FINALS
 from schemas.limits import WINDOW_MS
@@ -19,6 +14,7 @@ from schemas.rows.tables import EXEMPLARS, PARTIALS, Table
 from stream_jobs.finals.changes import Changes, State
 from stream_jobs.finals.held import Held
 from stream_jobs.windows.emit import part_of
+from stream_jobs.windows.messages import encoded, select_rows
 
 RECORD_BYTES_MAX = 4 * 1024 * 1024
 """Larger blocks are cut between rows (a single row is never cut)."""
@@ -43,7 +39,9 @@ def outputs(state: State, changes: Changes) -> list[Output]:
                 through_ms=0,
                 rows=block.rows,
             )
-            found += [(replace(headers, rows=rows), value) for rows, value in _cut(table, block)]
+            part = select_rows if table is EXEMPLARS else part_of
+            pieces = encoded(table, block, part, RECORD_BYTES_MAX)
+            found += [(replace(headers, rows=rows), value) for rows, value in pieces]
     if changes.passed and not found:
         found = [(FinalsHeaders(PROGRESS_SCHEMA, state.partition, 0, 0, False, 0, 0), b"")]
     if found:
@@ -64,21 +62,3 @@ def _blocks(held: Held, changes: Changes) -> Iterator[tuple[Table, Block]]:
             yield pile.table, pile.whole()
         elif parts:
             yield pile.table, pile.changed(parts)
-
-
-def _cut(table: Table, block: Block) -> Iterator[tuple[int, bytes]]:
-    """The block as Native, in pieces of about equal rows that each fit."""
-    value = native.encode(table.fields, block)
-    pieces = min(-(-len(value) // RECORD_BYTES_MAX), block.rows)
-    if pieces <= 1:
-        yield block.rows, value
-        return
-    for start, stop in pairwise(block.rows * piece // pieces for piece in range(pieces + 1)):
-        yield from _cut(table, _part(table, block, start, stop))
-
-
-def _part(table: Table, block: Block, start: int, stop: int) -> Block:
-    if table is not EXEMPLARS:
-        return part_of(block, start, stop)
-    rows = np.arange(block.rows)
-    return select(block, (rows >= start) & (rows < stop))

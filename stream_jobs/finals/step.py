@@ -12,7 +12,7 @@ by the time of the dump: ``passed_ms`` in it is that of the dump.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from schemas.contract.record import Output, Record
 from schemas.limits import HOUR_MS, WINDOW_MS, Limits
@@ -22,7 +22,6 @@ from stream_jobs.finals.changes import Changes, Mark, State
 from stream_jobs.finals.decode import Decoded, decode
 from stream_jobs.finals.held import Held
 from stream_jobs.finals.progress import Progress, sources_of
-from stream_jobs.finals.stats import stats_of
 from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
 from stream_jobs.step import Commit, Stat, Step
 
@@ -127,8 +126,15 @@ class FinalsStep(Step[State, Changes]):
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
         return emit.outputs(state, changes)
 
-    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
-        return stats_of(state, changes)
+    def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
+        low_ms, partition = state.progress.low_ms, {"partition": state.partition}
+        incomplete = sum(window_ms + WINDOW_MS > low_ms for window_ms in changes.closed)
+        yield Stat("finals_windows", len(changes.closed), partition)
+        yield Stat("finals_incomplete", incomplete, partition)
+        yield Stat("finals_rows", changes.rows, partition)
+        yield Stat("finals_late_rows", changes.late_rows, partition)
+        yield Stat("finals_gaps", changes.gaps + changes.rejected, partition)
+        yield Stat("finals_through_ms", state.progress.through_ms, partition)
 
     def replay_from(self, state: State, position: int) -> int:
         return state.checkpoint().offset if state.marks else position

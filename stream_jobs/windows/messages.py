@@ -20,8 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from schemas.codec import native
 from schemas.codec.block import Block
+from schemas.codec.select import select
 from schemas.contract.headers import NATIVE
 from schemas.contract.record import Headers, Output
 from schemas.contract.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
@@ -38,6 +41,7 @@ MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 
 Piece = tuple[int, bytes]
 """Rows and their bytes."""
+Part = Callable[[Block, int, int], Block]
 Pieces = dict[int, list[Piece]]
 """Pieces by target partition."""
 
@@ -83,7 +87,7 @@ def books(found: Books, commit: Commit, partitions: int, job: str) -> list[Outpu
     """The books of the commit; nothing for one that covers no offsets."""
     if commit.offset_from == commit.offset_to:
         return []
-    return _plain(BOOKS_TOPIC, BOOKS, found.block(job, commit), commit, partitions, job)
+    return cut_outputs(BOOKS_TOPIC, BOOKS, found.block(job, commit), commit, partitions, job)
 
 
 def rejected(rejections: Sequence[Rejection], commit: Commit, partitions: int, job: str) -> list[Output]:
@@ -91,14 +95,15 @@ def rejected(rejections: Sequence[Rejection], commit: Commit, partitions: int, j
     outputs: list[Output] = []
     for group in _groups(rejections, lambda rejection: len(rejection.kept) + len(rejection.detail) + 256):
         block = rejections_block(group, commit.topic, commit.partition)
-        outputs += _plain(REJECTED_TOPIC, REJECTED, block, commit, partitions, job)
+        outputs += cut_outputs(REJECTED_TOPIC, REJECTED, block, commit, partitions, job)
     return outputs
 
 
-def _plain(topic: str, table: Table, block: Block, commit: Commit, partitions: int, job: str) -> list[Output]:
-    headers: Headers = (*_opening(table, commit, job), ("rows", b"%d" % block.rows))
-    value = native.encode(table.fields, block)
-    return [Output(topic, commit.partition % partitions, None, value, headers)]
+def cut_outputs(topic: str, table: Table, block: Block, commit: Commit, partitions: int, job: str) -> list[Output]:
+    """The rows as records without progress, in the partition of their source partition."""
+    opening, target = _opening(table, commit, job), commit.partition % partitions
+    pieces = encoded(table, block, select_rows, MESSAGE_BYTES_MAX)
+    return [Output(topic, target, None, value, (*opening, ("rows", b"%d" % rows))) for rows, value in pieces]
 
 
 def _opening(table: Table, commit: Commit, job: str) -> Headers:
@@ -112,14 +117,20 @@ def _opening(table: Table, commit: Commit, job: str) -> Headers:
     )
 
 
-def encoded(table: Table, block: Block, bytes_max: int = MESSAGE_BYTES_MAX) -> list[Piece]:
-    """The block as Native, halved until each piece fits (a single row is never cut)."""
+def encoded(table: Table, block: Block, part: Part = part_of, bytes_max: int = MESSAGE_BYTES_MAX) -> list[Piece]:
+    """The block as Native, halved until each piece fits (a single row is never cut); ``part`` cuts the block."""
     value = native.encode(table.fields, block)
     if len(value) <= bytes_max or block.rows == 1:
         return [(block.rows, value)]
     middle = block.rows // 2
-    halves = (part_of(block, 0, middle), part_of(block, middle, block.rows))
-    return [piece for half in halves for piece in encoded(table, half, bytes_max)]
+    halves = (part(block, 0, middle), part(block, middle, block.rows))
+    return [piece for half in halves for piece in encoded(table, half, part, bytes_max)]
+
+
+def select_rows(block: Block, start: int, stop: int) -> Block:
+    """Rows ``[start, stop)`` of a block of any table."""
+    rows = np.arange(block.rows)
+    return select(block, (rows >= start) & (rows < stop))
 
 
 def _groups(rejections: Sequence[Rejection], size: Callable[[Rejection], int]) -> list[list[Rejection]]:

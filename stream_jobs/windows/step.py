@@ -6,8 +6,9 @@ Rows are taken in runs between two sweeps of unused series; where a sweep stands
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from schemas.codec.block import Block
 from schemas.contract.record import Output, Record
 from schemas.contract.verdicts import Verdict
 from schemas.limits import WINDOW_MS, Limits
-from stream_jobs.costs.usage import Requests
+from stream_jobs.costs.usage import NO_ASSUMPTIONS, Requests
 from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows import kernels, messages, snapshot
 from stream_jobs.windows.changes import Changes, State
@@ -23,11 +24,10 @@ from stream_jobs.windows.columns import Columns, Whole, codes_of, columns_of
 from stream_jobs.windows.dedup import Dedup
 from stream_jobs.windows.exemplars import Details, details_of
 from stream_jobs.windows.judge import Judged, book, events_in, internal, judge, rejections, source_of, take_new
-from stream_jobs.windows.kernels import UNKNOWN
+from stream_jobs.windows.kernels import EVENT_COUNT, UNKNOWN
 from stream_jobs.windows.plan import Plan, plan_of
-from stream_jobs.windows.series import SWEEP_MS, Codes, Series
+from stream_jobs.windows.series import OTHER_SERIES, SWEEP_MS, Codes, Series
 from stream_jobs.windows.shares import Processes, processes_of
-from stream_jobs.windows.stats import stats_of
 from stream_jobs.windows.usage import requests_of
 from stream_jobs.windows.watermark import announced_ms, watermark_ms
 
@@ -165,11 +165,51 @@ class WindowsStep(Step[State, Changes]):
             *messages.rejected(changes.rejections, commit, self._rejected, self.name),
         ]
 
-    def stats(self, state: State, changes: Changes) -> Iterable[Stat]:
-        return stats_of(state, changes, self.limits.out_of_orderness_ms)
+    def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
+        topic = {"topic": state.topic}
+        records, events = changes.books.totals()
+        for verdict, number in events.items():
+            yield Stat("job_events", number, topic | {"verdict": verdict.name.lower()})
+        yield Stat("job_records_duplicate", records[Verdict.DUPLICATE], topic)
+        rejected = Counter(rejection.reason for rejection in changes.rejections if rejection.row is None)
+        for reason, number in rejected.items():
+            yield Stat("job_records_rejected", number, topic | {"reason": reason})
+        for grouping, number in _overflow(changes).items():
+            yield Stat("job_overflow_events", number, {"set": grouping})
+        for assumption, number in _assumptions(changes).items():
+            yield Stat("job_usage_assumptions", number, {"assumption": assumption})
+        yield from _sizes(state, self.limits.out_of_orderness_ms)
 
     def dump(self, state: State) -> list[bytes]:
         return snapshot.dump(state)
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
         return snapshot.load(self.new(topic, partition), parts)
+
+
+def _sizes(state: State, out_of_orderness_ms: int) -> Iterator[Stat]:
+    place = {"topic": state.topic, "partition": state.partition}
+    for table in state.series.tables:
+        yield Stat("job_series", table.count - 1, {"set": table.grouping.name, "partition": state.partition})
+    yield Stat("job_watermark_ms", watermark_ms(state.progress_ms, out_of_orderness_ms), place)
+    yield Stat("job_label_values", max((words.kept for words in state.series.words), default=0), place)
+    yield Stat("job_sources", len(state.dedup.sources), place)
+    yield Stat("job_forgotten", state.dedup.forgotten, place)
+
+
+def _overflow(changes: Changes) -> Counter[str]:
+    """Events by grouping set that fell into ``__other__`` because the set was full."""
+    overflow: Counter[str] = Counter()
+    for segment in changes.segments:
+        for sums in segment.sums:
+            others = sums.row_series[: sums.rows] == OTHER_SERIES
+            overflow[sums.table.grouping.name] += int(sums.cells[: sums.rows, EVENT_COUNT][others].sum())
+    return overflow
+
+
+def _assumptions(changes: Changes) -> Mapping[str, int]:
+    """Requests of whose usage something had to be assumed, by what (``stream_jobs.costs.usage``)."""
+    total = NO_ASSUMPTIONS
+    for part in changes.usage:
+        total = total.plus(part.sums.assumptions)
+    return {name: number for name, number in asdict(total).items() if name != "requests"}

@@ -10,12 +10,13 @@ import pytest
 from schemas.contract.record import Output
 from schemas.limits import MINUTE_MS
 from schemas.rows.costs import COSTS
-from stream_jobs.costs import emit
 from stream_jobs.costs.account import Prices, cost_block
 from stream_jobs.costs.pricing import Pricing
 from stream_jobs.costs.split import WEIGHTS
+from stream_jobs.costs.step import outputs_of
 from stream_jobs.prices.load import parse_prices
 from stream_jobs.step import Commit
+from stream_jobs.windows import messages
 from tests.unit.stream_jobs.costs.cases import (
     Bill,
     Row,
@@ -246,9 +247,9 @@ def test_a_large_block_is_cut_between_rows(monkeypatch: pytest.MonkeyPatch) -> N
     rows = [usage_row(f"e{number}", "t", 5) for number in range(9)]
     block = cost_block(filled(rows).pass_to(MINUTE_MS), price_of)
     assert block is not None
-    monkeypatch.setattr(emit, "RECORD_BYTES_MAX", 3_000)
+    monkeypatch.setattr(messages, "MESSAGE_BYTES_MAX", 3_000)
 
-    outputs = emit.outputs(block, Commit("window.partials", 5, 1, 3, 0, 0, idle=False), 4)
+    outputs = outputs_of(block, Commit("window.partials", 5, 1, 3, 0, 0, idle=False), 4)
 
     assert len(outputs) > 2
     assert {(one.topic, one.partition, dict(one.headers)["offsets"]) for one in outputs} == {("costs", 1, b"1-3")}

@@ -115,7 +115,7 @@ def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:
     (segment,) = changes.segments
     block = next(iter(blocks_of(state.plan, segment, 1).values()))
     whole = rows_of(table.fields, block)
-    pieces = messages.encoded(table, block, 4_000)
+    pieces = messages.encoded(table, block, bytes_max=4_000)
 
     assert len(pieces) > 2
     assert [row for _, value in pieces for row in rows_of(table.fields, native.decode(value, table.fields))] == whole
