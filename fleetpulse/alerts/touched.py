@@ -58,12 +58,7 @@ def _scope(alert: Alert, now_ms: int) -> dict[str, Any] | None:
     if not engine and not host:
         return None
     over_ms = now_ms if alert.resolved_ms is None else alert.resolved_ms
-    return {
-        "engine": engine,
-        "host": host,
-        "from_ms": alert.since_ms - BEFORE_MS,
-        "to_ms": over_ms + AFTER_MS,
-    }
+    return {"engine": engine, "host": host, "from_ms": alert.since_ms - BEFORE_MS, "to_ms": over_ms + AFTER_MS}
 
 
 def _dollars(database: Reader, where: Mapping[str, Any]) -> float | None:

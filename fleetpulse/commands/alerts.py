@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import getpass
+import secrets
+import socket
 from functools import partial
 from typing import Annotated, Any
 
+import orjson
 import typer
 
-from fleetpulse.commands.output import Result, answers, err, print_rows
+from fleetpulse.commands.output import Result, answers, err, json_text, print_rows
 from fleetpulse.commands.people import Last, duration_ms
-from schemas.errors import ConfigError
+from runtime.clock import SystemClock
+from schemas.errors import ConfigError, FleetpulseError
 
 For = Annotated[str, typer.Option("--for", help="How long: 30m, 2h, 1d.")]
 ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit 1 when a critical alert is open and not silenced.")]
@@ -32,10 +38,8 @@ def alerts(ctx: typer.Context, exit_code: ExitCode = False) -> Result | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
-    import asyncio
 
     from fleetpulse.alerts.view import newest, open_of, row_of
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     found = open_of(asyncio.run(newest(load().kafka)))
@@ -51,7 +55,6 @@ def alerts(ctx: typer.Context, exit_code: ExitCode = False) -> Result | None:
 
 def _plain(alert: Any) -> dict[str, Any]:
     """The record's own JSON, as it stands on the topic."""
-    import orjson
 
     from schemas.contract.alerts import encode
 
@@ -66,10 +69,8 @@ def show_one(fingerprint: Annotated[str, typer.Argument(help="The alert's id, or
 
     Example: [bold]fleetpulse alerts show 3f2b[/bold]
     """
-    import asyncio
 
     from fleetpulse.alerts.view import find, lines_of, newest
-    from fleetpulse.commands.output import json_text
     from runtime.config import load
 
     config = load()
@@ -84,8 +85,6 @@ def _touched(config: Any, alert: Any) -> dict[str, Any] | None:
     """None without a database: the alert itself comes from Kafka."""
     from fleetpulse.alerts.touched import touched
     from fleetpulse.sql.database import Database
-    from runtime.clock import SystemClock
-    from schemas.errors import FleetpulseError
 
     try:
         return touched(Database(config.reading), alert, SystemClock().now_ms())
@@ -104,11 +103,9 @@ def history(
 
     Example: [bold]fleetpulse alerts history --last 24h[/bold]
     """
-    import orjson
 
     from fleetpulse.alerts.view import HISTORY, moment
     from fleetpulse.sql.database import Database
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     range_ms, now_ms = duration_ms(last), SystemClock().now_ms()
@@ -142,11 +139,8 @@ def silence(
 
     Example: [bold]fleetpulse alerts silence host=gpu-017 --for 2h --reason "new power supply"[/bold]
     """
-    import asyncio
-    import secrets
 
     from fleetpulse.alerts.view import checked, labels_of, publish
-    from runtime.clock import SystemClock
     from runtime.config import load
     from schemas.contract.alert_commands import Command
 
@@ -165,7 +159,6 @@ def unsilence(silence_id: Annotated[str, typer.Argument(help="What `alerts silen
 
     Example: [bold]fleetpulse alerts unsilence s-3f2b9c1e[/bold]
     """
-    import asyncio
 
     from fleetpulse.alerts.view import checked, publish
     from runtime.config import load
@@ -185,7 +178,6 @@ def _for_ms(text: str) -> int:
 
 def _who() -> str:
     """The name of whoever sits here, as far as the system knows one."""
-    import getpass
 
     try:
         return getpass.getuser()
@@ -209,12 +201,9 @@ def mark_deploy(
 
     Example: [bold]fleetpulse mark deploy --model llama-3.3-70b --version 2026-11-21[/bold]
     """
-    import asyncio
-    import socket
 
     from fleetpulse.alerts.view import mark, mark_batch
     from fleetpulse.services.jobs_and_sink import partitions_of
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     row = {

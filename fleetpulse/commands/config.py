@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from fleetpulse.commands.doctor import show_report
 from fleetpulse.commands.output import Result, answers, print_rows, show
+from fleetpulse.doctor.finding import Report
 
 if TYPE_CHECKING:
     from fleetpulse.commands.config_view import Setting
@@ -79,10 +81,8 @@ def config_check(config_file: File = None) -> Result:
 
     Example: [bold]fleetpulse config check --config /etc/fleetpulse/fleetpulse.toml[/bold]
     """
-    import os
 
     from fleetpulse.doctor.examine import examine_config
-    from fleetpulse.doctor.finding import Report
 
     _config, findings = examine_config({"config_file": str(config_file) if config_file else None}, os.environ)
     report = Report(findings)

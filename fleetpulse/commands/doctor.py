@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from fleetpulse.commands.output import Result, answers, has_width, out, show
 from fleetpulse.commands.progress import spinner
+from fleetpulse.doctor.finding import State
 
 if TYPE_CHECKING:
     from fleetpulse.doctor.finding import Finding, Report
@@ -43,7 +45,6 @@ def doctor(
 
     Example: [bold]fleetpulse doctor[/bold], [bold]fleetpulse doctor --json --within 5[/bold]
     """
-    import os
 
     from fleetpulse.doctor.examine import examine
     from fleetpulse.doctor.facts import Bounds
@@ -57,7 +58,6 @@ def doctor(
 
 def show_report(report: Report, *, verbose: bool) -> None:
     """Every finding with what mends it, for people."""
-    from fleetpulse.doctor.finding import State
 
     states = tuple(State) if verbose else (State.WRONG, State.UNKNOWN, State.NOTE)
     for one in report.of(*states):

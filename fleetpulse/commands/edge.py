@@ -61,8 +61,7 @@ def agent(
 
 def proxy(
     upstream: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL[=WEIGHT]", help="An engine; several share the requests by weight."),
+        list[str] | None, typer.Option(metavar="URL[=WEIGHT]", help="An engine; several share the requests by weight.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes a free one. Default: 8800.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,8 @@ import typer
 from fleetpulse.commands.output import Result, answers, checking, err, out, print_rows, print_whole
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.prices import EXAMPLE
+from fleetpulse.commands.progress import Progress
+from runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from fleetpulse.audit.report import Audit
@@ -53,7 +56,6 @@ def report_cost(
     from fleetpulse.report.compose import page
     from fleetpulse.report.html import html as html_of
     from fleetpulse.report.terminal import rendered
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     now_ms = SystemClock().now_ms()
@@ -73,7 +75,6 @@ def budgets_check(file: Annotated[Path, typer.Argument(help="A file of budgets."
 
     Example: [bold]fleetpulse budgets check my-budgets.yaml[/bold]
     """
-    from dataclasses import asdict
 
     from fleetpulse.report.amounts import usd
     from stream_jobs.budgets.load import load
@@ -138,14 +139,11 @@ def rerate(
 
     Example: [bold]fleetpulse rerate --from 2026-01-01 --to 2026-02-01 --prices my-prices.yaml[/bold]
     """
-    from dataclasses import asdict
 
-    from fleetpulse.commands.progress import Progress
     from fleetpulse.report.amounts import usd
     from fleetpulse.report.gather import span
     from fleetpulse.rerate.store import check_range
     from fleetpulse.rerate.store import rerate as run_rerate
-    from runtime.clock import SystemClock
     from runtime.config import load
     from stream_jobs.prices.load import load as load_prices
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from fleetpulse.commands.output import Result, answers, err, print_rows, spoken
+from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 Last = Annotated[str, typer.Option("--last", help="How far back to look: 30s, 15m, 2h, 1d.")]
@@ -42,7 +44,6 @@ def percentiles(
     """
     from fleetpulse.sql.database import Database
     from fleetpulse.sql.query import percentiles_sql
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     sql, range_ms = percentiles_sql(measure, by), duration_ms(last)
@@ -65,7 +66,6 @@ def tail(
 
     Example: [bold]fleetpulse tail llm.requests -n 1[/bold]
     """
-    import asyncio
 
     from fleetpulse.topics.tail import tail_topic
     from runtime.config import load
@@ -117,7 +117,6 @@ def rejected_replay(
 
     Example: [bold]fleetpulse rejected replay unknown_schema --dry-run[/bold]
     """
-    import asyncio
 
     from fleetpulse.topics.rejected import replay
     from runtime.config import load

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleetpulse.commands.output import Result, answers, checking, err, print_rows
+from schemas.errors import ConfigError, FleetpulseError
+from stream_jobs.yaml_files.errors import nearest
 
 if TYPE_CHECKING:
     from stream_jobs.prices.list_map import Model, PriceMap
@@ -90,7 +92,6 @@ def import_list(
 
     Example: [bold]fleetpulse prices import model_prices.json -o list_prices.json[/bold]
     """
-    from schemas.errors import ConfigError
     from stream_jobs.prices.list_map import map_text
     from stream_jobs.prices.load import load_map
 
@@ -121,7 +122,6 @@ def _read(file: Path) -> Prices:
 
 
 def _instant(text: str | None) -> int:
-    from schemas.errors import ConfigError
     from stream_jobs.prices.model import instant_of
 
     if text is None:
@@ -194,9 +194,6 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _model(prices: Prices, name: str) -> Result:
-    from schemas.errors import ConfigError, FleetpulseError
-    from stream_jobs.yaml_files.errors import nearest
-
     if prices.list_map is None:
         raise ConfigError("--model", name, "the price file names no map; add `list_prices: {map: FILE}`")
     model = prices.list_map.find(name, prices.aliases)

@@ -11,6 +11,7 @@ import typer
 
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_json, print_rows
 from fleetpulse.commands.people import Last, duration_ms
+from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 
@@ -48,7 +49,6 @@ def query(
     [bold]fleetpulse query "SELECT count() FROM request_windows" --format csv[/bold]
     """
     from fleetpulse.sql import query as asking
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     wanted = Format.JSON if for_program() else format_

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleetpulse.commands.output import Result, answers, checking, err, print_rows
+from schemas.errors import ConfigError
+from stream_jobs.yaml_files.errors import nearest
 
 if TYPE_CHECKING:
     from stream_jobs.rules.model import Rule, RuleSet
@@ -76,9 +78,6 @@ def _read(file: Path | None) -> RuleSet:
 
 
 def _named(name: str, rules: Sequence[Rule]) -> Rule:
-    from schemas.errors import ConfigError
-    from stream_jobs.yaml_files.errors import nearest
-
     for rule in rules:
         if rule.name == name:
             return rule

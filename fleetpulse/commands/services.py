@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fleetpulse.commands.progress import Progress
+
 
 class Shell(StrEnum):
     """What runs the steps."""
@@ -102,7 +104,6 @@ def compile_ahead() -> None:
 
     Example: [bold]fleetpulse compile[/bold], [bold]NUMBA_CACHE_DIR=/opt/numba fleetpulse compile[/bold]
     """
-    from fleetpulse.commands.progress import Progress
     from fleetpulse.services.compile_ahead import parts
 
     found = parts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from enum import StrEnum
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fleetpulse.commands.output import Result, answers, err, for_program, out, print_whole
+from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 
@@ -34,12 +36,10 @@ def top(
 
     Example: [bold]fleetpulse top[/bold], [bold]fleetpulse top --by host --sort "temp C" --once[/bold]
     """
-    import sys
 
     from fleetpulse.sql.database import Database
     from fleetpulse.top import table as showing
     from fleetpulse.top.screen import run
-    from runtime.clock import SystemClock
     from runtime.config import load
 
     if sort not in showing.HEADINGS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -85,8 +86,6 @@ def _used(shape: Shape, tokens_per_s: float, chosen: list[Gpu], gpus: int, preci
 
 
 def _models() -> Result:
-    from dataclasses import asdict
-
     from fleetpulse.report.capacity import GPUS, SHAPES
 
     def show() -> None:

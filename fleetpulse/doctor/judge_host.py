@@ -38,11 +38,6 @@ def _stack(facts: HostFacts) -> Iterator[Finding]:
             yield wrong("stack.part", one.name, "should run and does not", f"{up}   # its log: {one.log}")
         elif not one.ready:
             says = "runs and does not answer"
-            yield wrong(
-                "stack.part",
-                one.name,
-                says,
-                f"{down} && {up}   # its log: {one.log}",
-            )
+            yield wrong("stack.part", one.name, says, f"{down} && {up}   # its log: {one.log}")
         else:
             yield good("stack.part", one.name, "runs and answers")

@@ -39,11 +39,7 @@ kill the acknowledged records of five seconds (of one soon after a start) are se
 
 @asynccontextmanager
 async def publishing(
-    config: Config,
-    spool: Path | None,
-    name: str,
-    drain_s: float = DRAIN_S,
-    settings: PublisherSettings | None = None,
+    config: Config, spool: Path | None, name: str, drain_s: float = DRAIN_S, settings: PublisherSettings | None = None
 ) -> AsyncIterator[Publisher]:
     """A publisher on a spool of its own; at the end what is spooled is sent, for a bounded time."""
     folder = spool or config.data_dir / "spool" / name
