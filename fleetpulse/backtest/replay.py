@@ -50,19 +50,10 @@ class Replayed:
 
 def _alert(story: Story) -> dict[str, Any]:
     headline = story.headlines()[-1]
-    return {
-        "fingerprint": headline.fingerprint,
-        "rule": headline.rule,
-        "severity": headline.severity,
-        "labels": dict(headline.labels),
-        "summary": headline.summary,
-        "opened_ms": story.opened_ms,
-        "resolved_ms": story.resolved_ms,
-        "since_ms": headline.since_ms,
-        "value": headline.value,
-        "baseline": headline.baseline,
-        "members": len(headline.members),
-    }
+    names = ("fingerprint", "rule", "severity", "summary", "since_ms", "value", "baseline")
+    moments = {"opened_ms": story.opened_ms, "resolved_ms": story.resolved_ms}
+    others = {"labels": dict(headline.labels), "members": len(headline.members)}
+    return {name: getattr(headline, name) for name in names} | moments | others
 
 
 def backtest_history(last: str, from_: str | None, to: str | None, rules: Path | None) -> dict[str, Any]:

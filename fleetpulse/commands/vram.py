@@ -112,20 +112,17 @@ def _show(found: dict[str, Any]) -> None:
     what = "training" if load["training"] else f"{load['concurrent']} x {load['context_tokens']} tokens"
     rows = [(label, found["need"][key] / _GIB) for label, key in _NEEDS.items() if found["need"][key]]
     print_rows(f"{name}, {load['precision']}, {what}", ("memory", "GiB"), rows, empty="nothing")
-    fits = [(one["gpu"], one["gpus"], _gib(one["bytes_per_gpu"]), _gib(one["usable_bytes"]), one["cache_tokens_max"])
+    fits = [(one["gpu"], one["gpus"], *(_scaled(one[name], 1 / _GIB) for name in ("bytes_per_gpu", "usable_bytes")),
+             one["cache_tokens_max"])
             for one in found["fits"]]  # fmt: skip
     print_rows("Fits on", ("GPU", "GPUs", "each, GiB", "of GiB", "cache tokens"), fits, empty="none")
     if "utilisation" in found:
-        used = [(one["gpu"], one["gpus"], one["tflops"], one["peak_tflops_per_gpu"], _percent(one["utilisation"]))
+        used = [(one["gpu"], one["gpus"], one["tflops"], one["peak_tflops_per_gpu"], _scaled(one["utilisation"], 100))
                 for one in found["utilisation"]]  # fmt: skip
         columns = ("GPU", "GPUs", "TFLOPS", "peak of each", "% of peak")
         print_rows("Model FLOPs utilisation (2 x active parameters x tokens)", columns, used, empty="none")
     err.print("Estimates: an engine takes 90 % of a GPU and 1 GiB; see docs/how-to/capacity.md", highlight=False)
 
 
-def _gib(value: int | None) -> float | None:
-    return None if value is None else value / _GIB
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else share * 100
+def _scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else value * by

@@ -17,7 +17,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from fleetpulse.doctor.examine import READS
-from fleetpulse.doctor.judge_kafka import behind
+from fleetpulse.doctor.judge_kafka import consumer_lag
 from fleetpulse.doctor.look_kafka import committed, learn_leaders, once_there, plain
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_consumer, started
@@ -50,7 +50,7 @@ def lags(
         for topic in topics:
             partitions = sum(place[0] == topic for place in ends)
             if partitions:
-                records = behind(topic, offsets, begins, ends) if offsets else None
+                records = consumer_lag(topic, offsets, begins, ends) if offsets else None
                 rows.append(Lag(job, topic, records, partitions))
     return rows
 

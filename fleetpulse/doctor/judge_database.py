@@ -43,19 +43,14 @@ def _login(section: str, url: str, login: LoginFacts) -> Iterator[Finding]:
         yield good(f"{section}.login", login.user, f"is let in at {url}")
         return
     if login.error_code in _WRONG_LOGIN:
-        yield wrong(
-            f"{section}.login",
-            login.user,
-            f"is refused at {url}: {login.error}",
-            f"FLEETPULSE_{section.upper()}__USER=... FLEETPULSE_{section.upper()}__PASSWORD_FILE=/path/to/password",
-        )
-        return
-    if login.key is not None:
+        mend = f"{_variable('USER', section)}=... {_variable('PASSWORD_FILE', section)}=/path/to/password"
+        yield wrong(f"{section}.login", login.user, f"is rejected at {url}: {login.error}", mend)
+    elif login.key is not None:
         yield wrong(f"{section}.answer", url, f"is not trusted: {login.error}", setting(f"{section}.{login.key}"))
-        return
-    says = f"{url} does not answer: {login.error}"
-    mend = "fleetpulse up" if "127.0.0.1" in url else f"FLEETPULSE_{section.upper()}__URL=https://host:8443"
-    yield wrong(f"{section}.answer", url, says, f"{mend}   # or start the server: its log says why it ended")
+    else:
+        mend = "fleetpulse up" if "127.0.0.1" in url else f"{_variable('URL', section)}=https://host:8443"
+        mend += "   # or start the server: its log says why it ended"
+        yield wrong(f"{section}.answer", url, f"{url} does not answer: {login.error}", mend)
 
 
 def _version(facts: DatabaseFacts) -> Iterator[Finding]:
@@ -73,12 +68,8 @@ def _version(facts: DatabaseFacts) -> Iterator[Finding]:
 def _rights(writer: LoginFacts) -> Iterator[Finding]:
     missing = [right for right in WRITER_NEEDS if writer.can.get(right) is False]
     if missing:
-        yield wrong(
-            "writer.rights",
-            writer.user,
-            f"may not {', '.join(missing)} on database {writer.database}",
-            _client(f"GRANT ALL ON {writer.database}.* TO {writer.user}"),
-        )
+        mend = _client(f"GRANT ALL ON {writer.database}.* TO {writer.user}")
+        yield wrong("writer.rights", writer.user, f"may not {', '.join(missing)} on database {writer.database}", mend)
     else:
         yield good("writer.rights", writer.user, f"may write to database {writer.database}")
 
@@ -96,9 +87,8 @@ def _schema(facts: DatabaseFacts, wanted: Wanted) -> Iterator[Finding]:
     try:
         plan = plan_tables(facts.live, wanted)
     except ContractError as error:
-        yield wrong(
-            "schema.migration", database, str(error), "fleetpulse migrate   # of the release that is named there"
-        )
+        mend = "fleetpulse migrate   # of the release that is named there"
+        yield wrong("schema.migration", database, str(error), mend)
         return
     for step in plan.steps:
         if isinstance(step, SetTtl) and step.subject not in facts.live.tables:
@@ -112,41 +102,32 @@ def _schema(facts: DatabaseFacts, wanted: Wanted) -> Iterator[Finding]:
 
 
 def _reader(facts: DatabaseFacts) -> Iterator[Finding]:
-    reader = facts.reader
-    if reader is None:
-        if facts.writer.error is None and _writes(facts.writer):
-            yield wrong(
-                "reader.rights",
-                facts.writer.user,
-                "runs people's SQL and may write: no read-only login is configured",
-                "FLEETPULSE_CLICKHOUSE_READER__URL=... FLEETPULSE_CLICKHOUSE_READER__USER=reader"
-                " FLEETPULSE_CLICKHOUSE_READER__PASSWORD_FILE=/path/to/password",
-            )
-        return
+    reader = facts.reader or facts.writer
     if reader.error is not None:
         return
+    grant = f"GRANT SELECT ON {reader.database}.* TO {reader.user}"
+    if facts.reader is None:
+        if _writes(reader):
+            says = "runs people's SQL and may write: no read-only login is configured"
+            mend = f"{_variable('URL')}=... {_variable('USER')}=reader {_variable('PASSWORD_FILE')}=/path/to/password"
+            yield wrong("reader.rights", reader.user, says, mend)
+        return
     if _writes(reader):
-        yield wrong(
-            "reader.rights",
-            reader.user,
-            f"runs people's SQL and may {', '.join(right for right in READER_MUST_NOT if reader.can.get(right))}",
-            _client(
-                f"REVOKE ALL ON *.* FROM {reader.user}; GRANT SELECT ON {reader.database}.* TO {reader.user};"
-                f" ALTER USER {reader.user} SETTINGS readonly = 2"
-            ),
-        )
+        may = ", ".join(right for right in READER_MUST_NOT if reader.can.get(right))
+        change = f"REVOKE ALL ON *.* FROM {reader.user}; {grant}; ALTER USER {reader.user} SETTINGS readonly = 2"
+        yield wrong("reader.rights", reader.user, f"runs people's SQL and may {may}", _client(change))
     elif not all(reader.can.get(right, True) for right in READER_NEEDS):
-        mend = _client(f"GRANT SELECT ON {reader.database}.* TO {reader.user}")
-        yield wrong("reader.rights", reader.user, f"may not read database {reader.database}", mend)
+        yield wrong("reader.rights", reader.user, f"may not read database {reader.database}", _client(grant))
     else:
         yield good("reader.rights", reader.user, f"may read database {reader.database}, and only that")
     if reader.database != facts.writer.database:
-        yield note(
-            "reader.database",
-            reader.database,
-            f"is what people read, but the sink writes to {facts.writer.database}",
-            f"FLEETPULSE_CLICKHOUSE_READER__DATABASE={quote(facts.writer.database)}",
-        )
+        says = f"is what people read, but the sink writes to {facts.writer.database}"
+        mend = f"{_variable('DATABASE')}={quote(facts.writer.database)}"
+        yield note("reader.database", reader.database, says, mend)
+
+
+def _variable(name: str, section: str = "clickhouse_reader") -> str:
+    return f"FLEETPULSE_{section.upper()}__{name}"
 
 
 def _client(sql: str) -> str:

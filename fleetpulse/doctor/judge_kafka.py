@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fleetpulse.doctor.facts import Bounds, GroupFacts, KafkaFacts, TopicFacts, TopicPartition
+from fleetpulse.doctor.facts import Bounds, KafkaFacts, TopicFacts, TopicPartition
 from fleetpulse.doctor.finding import Finding, good, note, unknown, wrong
 from fleetpulse.migrate.topic_plan import MIGRATED, REPLICAS, topic_settings
 from schemas.contract.topics import Topic, partitions_of, source_of
@@ -192,7 +192,7 @@ def _transactions(facts: KafkaFacts) -> Iterator[Finding]:
 
 
 def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bounds) -> Iterator[Finding]:
-    """How far every group is behind, topic by topic."""
+    """The consumer lag of every group, topic by topic."""
     if facts.groups is None:
         yield unknown("lag", "all groups", "consumer groups cannot be read")
         return
@@ -201,17 +201,19 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
         if found is None or (not found.committed and not found.members):
             yield note("lag", group, "has never run here", _starter(group))
             continue
-        behind = {topic: lag for topic in topics if (lag := _lag(facts, found, topic)) > bounds.lag_records_max}
-        for topic, lag in behind.items():
-            says = f"{lag:,} records of {topic} behind, {found.members} members"
-            yield wrong("lag", group, says, _starter(group, found.members))
-        if not behind and not found.members:
+        lags = {topic: consumer_lag(topic, found.committed, facts.begins, facts.ends) for topic in topics}
+        most = max(lags.values(), default=0)
+        for topic, lag in lags.items():
+            if lag > bounds.lag_records_max:
+                says = f"consumer lag of {lag:,} records in {topic}, {found.members} members"
+                yield wrong("lag", group, says, _starter(group, found.members))
+        if most <= bounds.lag_records_max and not found.members:
             yield note("lag", group, "is not running; nothing waits for it", _starter(group))
-        elif not behind:
-            yield good("lag", group, f"{found.members} members, {_most(facts, found, topics):,} records behind at most")
+        elif most <= bounds.lag_records_max:
+            yield good("lag", group, f"{found.members} members, consumer lag {most:,} records at most")
 
 
-def behind(
+def consumer_lag(
     topic: str,
     committed: Mapping[TopicPartition, int],
     begins: Mapping[TopicPartition, int],
@@ -228,28 +230,13 @@ def behind(
     )
 
 
-def _lag(facts: KafkaFacts, group: GroupFacts, topic: str) -> int:
-    return behind(topic, group.committed, facts.begins, facts.ends)
-
-
-def _most(facts: KafkaFacts, group: GroupFacts, topics: Sequence[str]) -> int:
-    return max((_lag(facts, group, topic) for topic in topics), default=0)
-
-
-_COMMANDS = {
-    "windows": "fleetpulse jobs windows --name worker-{n}",
-    "finals": "fleetpulse jobs finals --name worker-{n}",
-    "alerts": "fleetpulse jobs alerts --name worker-{n}",
-    "costs": "fleetpulse jobs costs --name worker-{n}",
-    "sink": "fleetpulse sink",
-    "raw": "fleetpulse sink",
-    "deliver": "fleetpulse deliver",
-}
-
-
 def _starter(group: str, members: int = 0) -> str:
     """The command that adds a worker to the group."""
-    return _COMMANDS.get(group.rpartition("-")[2], "fleetpulse jobs all").format(n=members)
+    others = {"sink": "fleetpulse sink", "raw": "fleetpulse sink", "deliver": "fleetpulse deliver"}
+    name = group.rpartition("-")[2]
+    if name in ("windows", "finals", "alerts", "costs"):
+        return f"fleetpulse jobs {name} --name worker-{members}"
+    return others.get(name, "fleetpulse jobs all")
 
 
 def judge_clock(check: str, subject: str, skew_ms: int | None, bounds: Bounds) -> Iterator[Finding]:

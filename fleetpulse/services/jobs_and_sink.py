@@ -217,13 +217,10 @@ def run_sink_service(*, raw: bool, roll: bool, health_port: int | None) -> None:
     config, progress = load(), Progress()
 
     async def body() -> None:
-        stop = on_stop_signal(asyncio.get_running_loop())
-        settings = SinkSettings(raw=raw, roll=roll)
-        limits = config.limits
+        stop, limits = on_stop_signal(asyncio.get_running_loop()), config.limits
+        run = partial(run_sink, config.kafka, config.clickhouse, SinkSettings(raw=raw, roll=roll), stop)
         with tracing(config.tracing, "sink") as tracer:
-            await run_sink(
-                config.kafka, config.clickhouse, settings, stop, limits=limits, progress=progress, tracer=tracer
-            )
+            await run(limits=limits, progress=progress, tracer=tracer)
 
     with health(health_port, lambda: progress.waiting_for):
         warm()

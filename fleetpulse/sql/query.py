@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -123,7 +124,7 @@ def _pairs(params: Sequence[str]) -> dict[str, str]:
 
 def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, bool]:
     """At most ``rows_max`` rows, and whether there were more."""
-    with _Connection(login) as client:
+    with _client(login) as client:
         # One more than is shown, so that it is known that there are more; the server stops reading there.
         settings = {"max_result_rows": rows_max + 1, "result_overflow_mode": "break"}
         result = client.query(query.sql, parameters=dict(query.parameters), settings=settings)
@@ -133,21 +134,18 @@ def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, 
 
 def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Path | None) -> None:
     """Write the answer in a format of the server's, as it comes, whatever its size. A file appears when it is whole."""
-    with _Connection(login) as client:
-        source = client.raw_stream(query.sql, parameters=dict(query.parameters), fmt=server_format)
+    given = {"parameters": dict(query.parameters), "fmt": server_format}
+    with _client(login) as client, closing(client.raw_stream(query.sql, **given)) as source:
+        if output is None:
+            _copy(source, sys.stdout.buffer)
+            return
+        fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
         try:
-            if output is None:
-                _copy(source, sys.stdout.buffer)
-                return
-            fresh = output.with_name(f".{output.name}.{os.getpid()}.new")
-            try:
-                with fresh.open("wb") as file:
-                    _copy(source, file)
-                fresh.replace(output)
-            finally:
-                fresh.unlink(missing_ok=True)
+            with fresh.open("wb") as file:
+                _copy(source, file)
+            fresh.replace(output)
         finally:
-            source.close()
+            fresh.unlink(missing_ok=True)
 
 
 def _copy(source: Any, target: IO[bytes]) -> None:
@@ -155,18 +153,11 @@ def _copy(source: Any, target: IO[bytes]) -> None:
     target.flush()
 
 
-class _Connection:
+@contextmanager
+def _client(login: ClickHouseConfig) -> Iterator[Any]:
     """A client of the reader's, whose errors are the server's first line."""
-
-    def __init__(self, login: ClickHouseConfig) -> None:
-        self._login = login
-        self._client: Any = None
-
-    def __enter__(self) -> Any:
-        self._client = connect(self._login)
-        return self._client
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._client.close()
-        if isinstance(error, ClickHouseError):
+    with closing(connect(login)) as client:
+        try:
+            yield client
+        except ClickHouseError as error:
             raise FleetpulseError(first_line(error)) from error

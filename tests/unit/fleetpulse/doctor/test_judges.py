@@ -256,7 +256,7 @@ def test_lag_counts_from_what_is_still_there() -> None:
     whole = replace(KAFKA, ends={AT: 20_000}, groups={"local-windows": GroupFacts(2, {})})
 
     assert of_kafka(began) == []
-    assert [one.says for one in of_kafka(whole)] == ["20,000 records of llm.requests behind, 2 members"]
+    assert [one.says for one in of_kafka(whole)] == ["consumer lag of 20,000 records in llm.requests, 2 members"]
 
 
 def test_every_group_reads_topics_of_the_contract() -> None:
