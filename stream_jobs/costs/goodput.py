@@ -125,10 +125,10 @@ def _counts(served: Served, verdict: Ints, missed: dict[str, Flags], unjudged: F
         **counted,
         **{f"missed_{name}": int(np.count_nonzero(late & missed[name])) for name in OBJECTIVES},
         unjudged=int(np.count_nonzero(good & unjudged)),
-        good_input_tokens=_told_sum(served.input_tokens[good]),
-        good_output_tokens=_told_sum(served.output_tokens[good]),
+        good_input_tokens=_known_sum(served.input_tokens[good]),
+        good_output_tokens=_known_sum(served.output_tokens[good]),
     )
 
 
-def _told_sum(column: Ints) -> int:
+def _known_sum(column: Ints) -> int:
     return int(column[column != UNKNOWN].sum())

@@ -65,12 +65,12 @@ class BufferLimits:
 
 @dataclass(slots=True)
 class Marks:
-    """Columns by code of the group. ``revision`` -1: the group has no such minute; ``told_ms`` -1: not emitted yet.
+    """Columns by code of the group. ``revision`` -1: the group has no such minute; ``emitted_ms`` -1: not emitted yet.
     ``since`` is the offset of its first row."""
 
     since: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     revision: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    told_ms: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    emitted_ms: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     dirty: Flags = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     final: Flags = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
 
@@ -78,11 +78,10 @@ class Marks:
         """Have room for so many groups."""
         more = groups - len(self.revision)
         if more > 0:
-            self.since = np.append(self.since, np.full(more, -1))
-            self.revision = np.append(self.revision, np.full(more, -1))
-            self.told_ms = np.append(self.told_ms, np.full(more, -1))
-            self.dirty = np.append(self.dirty, np.zeros(more, np.bool_))
-            self.final = np.append(self.final, np.zeros(more, np.bool_))
+            for name in Marks.__slots__:
+                column = getattr(self, name)
+                empty = False if column.dtype == np.bool_ else -1
+                setattr(self, name, np.append(column, np.full(more, empty, column.dtype)))
 
     @property
     def there(self) -> Flags:
@@ -268,7 +267,7 @@ class MinuteBuffer:
         groups = np.flatnonzero(due)
         if not len(groups):
             return None
-        marks.dirty[groups], marks.told_ms[groups] = False, self.passed_ms
+        marks.dirty[groups], marks.emitted_ms[groups] = False, self.passed_ms
         marks.final[groups] = self._settled(minute_ms)
         kept = {name: pile.of(due) for name, pile in minute.piles.items()}
         kept["usage"] = _limited(kept["usage"], self.limits.lines_max)
@@ -278,8 +277,8 @@ class MinuteBuffer:
 
     def _due(self, minute_ms: int) -> Flags:
         marks = self.minutes[minute_ms].marks
-        waited = (marks.told_ms < 0) | (self.passed_ms >= marks.told_ms + self.limits.every_ms)
-        due = (marks.dirty | (marks.told_ms < 0)) & (waited | self._forgotten(minute_ms))
+        waited = (marks.emitted_ms < 0) | (self.passed_ms >= marks.emitted_ms + self.limits.every_ms)
+        due = (marks.dirty | (marks.emitted_ms < 0)) & (waited | self._forgotten(minute_ms))
         if self._settled(minute_ms):
             due = due | ~marks.final
         found: Flags = due & marks.there
@@ -307,7 +306,7 @@ class MinuteBuffer:
             marks, codes = minute.marks, _codes(minute)
             codes.sort(key=lambda group: self.groups.list[group] or b"")
             flags = (marks.dirty + 2 * marks.final)[codes].tolist()
-            columns = [getattr(marks, name)[codes].tolist() for name in ("since", "revision", "told_ms")]
+            columns = [getattr(marks, name)[codes].tolist() for name in ("since", "revision", "emitted_ms")]
             of = [places[self.groups.list[group] or b""] for group in codes]
             minutes.append([minute_ms, minute.first_offset, of, *columns, flags])
         return {"passed_ms": self.passed_ms, "groups": [name.decode("latin-1") for name in names], "minutes": minutes}
@@ -317,11 +316,11 @@ class MinuteBuffer:
         """The buffer that was dumped, without its sums."""
         buffer = cls(limits, passed_ms=found["passed_ms"])
         codes = np.array([buffer.groups.code(name.encode("latin-1")) for name in found["groups"]], dtype=np.int64)
-        for minute_ms, first_offset, of, since, revision, told_ms, flags in found["minutes"]:
+        for minute_ms, first_offset, of, since, revision, emitted_ms, flags in found["minutes"]:
             minute = buffer.minutes[minute_ms] = Minute(first_offset)
             marks, groups, bits = minute.marks, codes[of], np.array(flags, dtype=np.int64)
             marks.room(len(buffer.groups))
-            marks.since[groups], marks.revision[groups], marks.told_ms[groups] = since, revision, told_ms
+            marks.since[groups], marks.revision[groups], marks.emitted_ms[groups] = since, revision, emitted_ms
             marks.dirty[groups], marks.final[groups] = bits & 1 > 0, bits & 2 > 0
             buffer.held += len(groups)
         return buffer

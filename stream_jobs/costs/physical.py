@@ -134,10 +134,10 @@ def _shared_gaps(gaps: Ints, device: Ints, gpu_ms: Ints) -> Ints:
 def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str) -> Held:
     """Who holds which GPU. ``shares``: number of the emitted minute and rows of the buffer's table ``share``; all words
     are places in ``words``, which are sorted. ``by``: what shares are of, ``memory`` or ``sm``."""
-    share_told, share = shares
+    share_minute, share = shares
     physical = np.where(rows.parent > 0, rows.parent, rows.gpu)
     special = set(_keys(rows.minute_no, rows.group, physical, rows.parent > 0))
-    special |= set(_keys(share_told, share.keys[0], share.keys[3], np.ones(len(share), dtype=np.bool_)))
+    special |= set(_keys(share_minute, share.keys[0], share.keys[3], np.ones(len(share), dtype=np.bool_)))
     if not special:
         return _alone(rows)
     is_special = np.array([key in special for key in _keys(rows.minute_no, rows.group, physical)], dtype=np.bool_)
@@ -145,7 +145,7 @@ def held(rows: Placed, shares: tuple[Ints, Rows], words: Sequence[Word], by: str
     for key in sorted(special):
         of = np.flatnonzero(is_special & (rows.minute_no == key[0]) & (rows.group == key[1]) & (physical == key[2]))
         gpus = np.append(rows.gpu[of], key[2])
-        with_shares = (share_told == key[0]) & (share.keys[0] == key[1]) & np.isin(share.keys[3], gpus)
+        with_shares = (share_minute == key[0]) & (share.keys[0] == key[1]) & np.isin(share.keys[3], gpus)
         if len(of):
             found.append(_together(rows.of(of), key, share.of(with_shares), words, by))
     return _joined(found)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
-from runtime.clock import Clock, SystemClock
+from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
-from runtime.kafka_clients import make_consumer, static_member
+from runtime.kafka_clients import make_consumer
 from runtime.tracing import Tracer
-from stream_jobs.runner.checks import check_topics
-from stream_jobs.runner.job import AnyStep, Job
+from stream_jobs.runner.job import Job
 from stream_jobs.runner.kafka_ports import KafkaBroker, record_of, stop_client
 from stream_jobs.runner.partitions import Partitions
-from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
+from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog
 
 ACQUIRING_PAUSE_S = 0.01
-
-_SYSTEM_CLOCK = SystemClock()
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -46,35 +43,24 @@ class _Listener(ConsumerRebalanceListener):
         self._watchdog.met()
 
 
-async def run_bare(
-    step: AnyStep | Mapping[str, AnyStep],
-    source_topics: Sequence[str],
+async def serve(
+    job: Job,
     kafka: KafkaConfig,
-    policy: CommitPolicy = DEFAULT_POLICY,
-    stop: asyncio.Event | None = None,
-    *,
-    worker: str | None = None,
-    transactional_sources: Sequence[str] = (),
-    outputs: Mapping[str, int] | None = None,
-    clock: Clock = _SYSTEM_CLOCK,
-    tracer: Tracer | None = None,
-    readiness: Readiness | None = None,
+    policy: CommitPolicy,
+    stop: asyncio.Event,
+    member: str | None,
+    readiness: Readiness | None,
+    tracer: Tracer | None,
 ) -> None:
-    """Run a job until ``stop`` is set; then commit and return. Raises the fatal error that ends the process.
-
-    ``worker`` is a name to keep over restarts (static membership). ``outputs`` are the topics the step writes to, with
-    the partition counts it relies on.
-    """
-    job = Job.of(step, source_topics, transactional_sources)
-    names, stop = job.names(kafka.deployment), stop or asyncio.Event()
-    read = await check_topics(kafka, job, names, outputs or {})
+    """The job on a bare loop, see ``process.Serve``."""
+    names = job.names(kafka.deployment)
     async with contextlib.AsyncExitStack() as open_:
         broker = KafkaBroker(kafka, policy)
         open_.push_async_callback(broker.stop)
         await broker.start()
-        partitions = Partitions(job, broker, names, policy, clock, readiness=readiness, tracer=tracer)
+        partitions = Partitions(job, broker, names, policy, SystemClock(), readiness=readiness, tracer=tracer)
         watchdog = open_.enter_context(Watchdog(policy.live_limit_ms))
-        consumer = _consumer(kafka, names.group, policy, static_member(worker, read))
+        consumer = _consumer(kafka, names.group, policy, member)
         partitions.end_known = lambda topic, partition: consumer.highwater(TopicPartition(topic, partition))
         consumer.subscribe(job.topics, listener=_Listener(consumer, partitions, watchdog))
         open_.push_async_callback(stop_client, consumer.stop)

@@ -11,8 +11,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import no_right, open_admin, settings_unreadable
 from schemas.errors import ContractError
-from stream_jobs.runner.job import Job
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Job, Names
 
 _HINT = "run `fleetpulse migrate`"
 

@@ -37,11 +37,10 @@ from runtime.tracing import Tracer
 from schemas.contract.record import Output, Record
 from schemas.errors import ContractError
 from stream_jobs.runner import recovery, snapshot
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker, Committed
 from stream_jobs.runner.snapshot import Pointer, Round, Snapshot
-from stream_jobs.runner.source import Source
 from stream_jobs.runner.spans import CommitSpans, PartitionSpans
 from stream_jobs.step import Commit, Stat, Step
 

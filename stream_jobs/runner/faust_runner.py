@@ -30,15 +30,13 @@ from faust.types import TP, ConsumerMessage
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
-from runtime.kafka_clients import METADATA_MAX_AGE_MS, static_member
-from runtime.process import on_stop_signal
+from runtime.kafka_clients import METADATA_MAX_AGE_MS
 from runtime.tracing import Tracer
 from schemas.errors import UnavailableError
-from stream_jobs.runner.checks import check_topics
-from stream_jobs.runner.job import AnyStep, Job
+from stream_jobs.runner.job import Job
 from stream_jobs.runner.kafka_ports import KafkaBroker, record_of
 from stream_jobs.runner.partitions import Partitions
-from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
+from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.watchdog import Watchdog
 
 STREAM_BUFFER = 8
@@ -266,41 +264,16 @@ def _credentials(kafka: KafkaConfig) -> Any:
     return None if context is None else faust.SSLCredentials(context)
 
 
-def run_faust(
-    step: AnyStep | Mapping[str, AnyStep],
-    source_topics: Sequence[str],
-    kafka: KafkaConfig,
-    policy: CommitPolicy = DEFAULT_POLICY,
-    *,
-    worker: str | None = None,
-    transactional_sources: Sequence[str] = (),
-    outputs: Mapping[str, int] | None = None,
-    tracer: Tracer | None = None,
-    readiness: Readiness | None = None,
-) -> None:
-    """Run a job in a Faust worker until SIGTERM or SIGINT; then commit and return. Raises the fatal error that ends the
-    process. Faust's threads may outlive the return, so the caller has to end the process for good. Arguments as those
-    of ``run_bare``."""
-    job = Job.of(step, source_topics, transactional_sources)
-
-    async def body() -> None:
-        stop = on_stop_signal(asyncio.get_running_loop())
-        read = await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
-        await _serve(job, kafka, policy, static_member(worker, read), stop, tracer, readiness)
-
-    with asyncio.Runner() as loop:
-        loop.run(body())
-
-
-async def _serve(
+async def serve(
     job: Job,
     kafka: KafkaConfig,
     policy: CommitPolicy,
-    member: str | None,
     stop: asyncio.Event,
-    tracer: Tracer | None,
+    member: str | None,
     readiness: Readiness | None,
+    tracer: Tracer | None,
 ) -> None:
+    """The job in a Faust worker, see ``process.Serve``."""
     async with contextlib.AsyncExitStack() as open_:
         folder = tempfile.mkdtemp(prefix="fleetpulse-faust-")  # Faust insists on one; nothing is kept there
         open_.callback(shutil.rmtree, folder, ignore_errors=True)

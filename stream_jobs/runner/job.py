@@ -1,4 +1,5 @@
-"""What a runner runs: steps by source topic."""
+"""What a runner runs: steps by source topic; their partitions; and the names that the runner gives: groups,
+transactional ids, keys of snapshots."""
 
 from __future__ import annotations
 
@@ -6,10 +7,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.contract.topics import state_topic
 from schemas.errors import ConfigError
-from stream_jobs.runner.names import Names
-from stream_jobs.runner.source import Source
 from stream_jobs.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of one job in one deployment; ``deployment`` keeps two installations on one cluster apart."""
+
+    deployment: str
+    job: str
+
+    @property
+    def group(self) -> str:
+        return f"{self.deployment}-{self.job}"
+
+    def transactional_id(self, topic: str, partition: int) -> str:
+        """The fence: the same for every owner of the partition, in whatever process."""
+        return f"{self.deployment}-{self.job}-{topic}-{partition}"
+
+    def state_topic(self, source_topic: str) -> str:
+        return state_topic(self.job, source_topic)
+
+    def state_key(self, slot: int, piece: int) -> bytes:
+        return b"%s%d/%d" % (self.state_prefix, slot, piece)
+
+    @property
+    def state_prefix(self) -> bytes:
+        return f"{self.deployment}/".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``gapless``: its offsets have no holes, as is so without transactional writers and compaction."""
+
+    topic: str
+    partition: int
+    gapless: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
 
 AnyStep = Step[Any, Any]
 

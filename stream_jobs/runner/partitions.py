@@ -29,8 +29,7 @@ from runtime.tracing import Tracer
 from schemas.contract.record import Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.exactly_once import PartitionOwner, RevokedError
-from stream_jobs.runner.job import Job
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Job, Names
 from stream_jobs.runner.policy import CommitPolicy
 from stream_jobs.runner.ports import Broker
 

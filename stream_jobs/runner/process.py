@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from runtime.config import KafkaConfig
 from runtime.health import Readiness
+from runtime.kafka_clients import static_member
 from runtime.process import RARELY, keep_freed, on_stop_signal, settle
 from runtime.tracing import Tracer
 from schemas.errors import ConfigError, ContractError, FleetpulseError
-from stream_jobs.runner.bare_runner import run_bare
-from stream_jobs.runner.job import AnyStep
+from stream_jobs.runner import bare_runner
+from stream_jobs.runner.checks import check_topics
+from stream_jobs.runner.job import AnyStep, Job
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.runner.watchdog import EXIT_FATAL
 
 _log = logging.getLogger(__name__)
+
+Serve = Callable[
+    [Job, KafkaConfig, CommitPolicy, asyncio.Event, str | None, Readiness | None, Tracer | None], Awaitable[None]
+]
+"""A shell: runs a job until the event is set; then commits and returns. Raises the fatal error that ends the
+process."""
 
 
 def run_process(
@@ -33,24 +41,24 @@ def run_process(
     readiness: Readiness | None = None,
 ) -> int:
     """Run a job until SIGTERM or SIGINT, commit what was folded, and return 0; return 70 after a fatal error (then
-    restart it after 2 s). Call from the main thread. ``readiness`` follows the partitions. Raises ``ConfigError`` on
-    wrong arguments.
+    restart it after 2 s). Call from the main thread. Raises ``ConfigError`` on wrong arguments.
+
+    ``worker`` is a name to keep over restarts (static membership). ``outputs`` are the topics the step writes to, with
+    the partition counts it relies on. ``readiness`` follows the partitions. Faust's threads may outlive the return, so
+    the caller has to end the process for good.
     """
-    run = _shell(shell)
+    serve = _shell(shell)
     settle(RARELY)
     keep_freed()
+
+    async def body() -> None:
+        job = Job.of(step, source_topics, transactional_sources)
+        stop = on_stop_signal(asyncio.get_running_loop())
+        read = await check_topics(kafka, job, job.names(kafka.deployment), outputs or {})
+        await serve(job, kafka, policy, stop, static_member(worker, read), readiness, tracer)
+
     try:
-        run(
-            step,
-            source_topics,
-            kafka,
-            policy,
-            worker=worker,
-            transactional_sources=transactional_sources,
-            outputs=outputs,
-            tracer=tracer,
-            readiness=readiness,
-        )
+        asyncio.run(body())
     except ConfigError:
         raise
     except ContractError as error:
@@ -65,41 +73,11 @@ def run_process(
     return 0
 
 
-def _shell(name: str) -> Callable[..., None]:
+def _shell(name: str) -> Serve:
     if name == "bare":
-        return _run_bare
+        return bare_runner.serve
     if name == "faust":
-        from stream_jobs.runner.faust_runner import run_faust  # Faust takes a second to import
+        from stream_jobs.runner import faust_runner  # Faust takes a second to import
 
-        return run_faust
+        return faust_runner.serve
     raise ConfigError("shell", name, "must be faust or bare")
-
-
-def _run_bare(
-    step: AnyStep | Mapping[str, AnyStep],
-    source_topics: Sequence[str],
-    kafka: KafkaConfig,
-    policy: CommitPolicy,
-    *,
-    worker: str | None,
-    transactional_sources: Sequence[str],
-    outputs: Mapping[str, int] | None,
-    tracer: Tracer | None,
-    readiness: Readiness | None,
-) -> None:
-    async def body() -> None:
-        stop = on_stop_signal(asyncio.get_running_loop())
-        await run_bare(
-            step,
-            source_topics,
-            kafka,
-            policy,
-            stop,
-            worker=worker,
-            transactional_sources=transactional_sources,
-            outputs=outputs,
-            tracer=tracer,
-            readiness=readiness,
-        )
-
-    asyncio.run(body())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from schemas.errors import ContractError, FencedError
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.ports import Broker
 from stream_jobs.runner.snapshot import Assembly, Snapshot
-from stream_jobs.runner.source import Source
 
 
 async def refuse_if_known(broker: Broker, names: Names, source: Source) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from schemas.contract.record import Headers, Output, Record
 from schemas.errors import ContractError
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names
 
 PIECE_BYTES_MAX = 512 * 1024
 SLOTS = 2

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from runtime.trace_context import LINKS_MAX, Attribute, Span, TraceContext, context_of, span_within, trace_of
 from runtime.tracing import Tracer
 from schemas.contract.record import Output, Record
-from stream_jobs.runner.source import Source
+from stream_jobs.runner.job import Source
 
 
 class _Followed(NamedTuple):

@@ -23,7 +23,7 @@ TopicName = Callable[..., str]
 @pytest.fixture
 def job(topic_name: TopicName, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job on a source topic that is not made yet; its state topic is named after the source, not before."""
-    monkeypatch.setattr("stream_jobs.runner.names.state_topic", lambda job, topic: f"{topic}.state")
+    monkeypatch.setattr("stream_jobs.runner.job.state_topic", lambda job, topic: f"{topic}.state")
     return Job.of(CountingStep(), [topic_name("source", partitions=0)])
 
 

@@ -15,7 +15,7 @@ from schemas.contract.record import Output, Record
 from schemas.errors import UnavailableError
 from stream_jobs.runner.bare_runner import _Listener
 from stream_jobs.runner.exactly_once import PartitionOwner
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names
 from stream_jobs.runner.partitions import Partitions
 from stream_jobs.runner.ports import Committed
 from stream_jobs.runner.snapshot import Round, Snapshot

@@ -105,7 +105,7 @@ class Regression(Slotted):
         unknown = np.full(len(newest), np.nan)
         high = baseline * np.exp(self._relative) if 1.0 in self._signs else unknown
         low = baseline * np.exp(-self._relative) if -1.0 in self._signs else unknown
-        note, notes = self._told(newest, beyond, frame)
+        note, notes = self._named_notes(newest, beyond, frame)
         value = np.exp(state["recent"][newest])
         return Detection(newest, beyond, within, value, baseline, low, high, note, notes)
 
@@ -157,7 +157,7 @@ class Regression(Slotted):
         both = frame.window_ms - state["last_ms"][pairs.before] <= _GONE_WINDOWS * frame.length_ms
         return young | both
 
-    def _told(self, newest: Whole, beyond: Mask, frame: Frame) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
+    def _named_notes(self, newest: Whole, beyond: Mask, frame: Frame) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
         hosts = np.full(self.size, np.nan)
         if "hosts" in frame.values:
             hosts[frame.slots] = frame.values["hosts"]

@@ -9,10 +9,9 @@ from typing import Any
 from runtime.counters import Counters
 from schemas.contract.record import Output, Record
 from stream_jobs.runner.exactly_once import PartitionOwner
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
 from stream_jobs.runner.ports import Batch, Committed
-from stream_jobs.runner.source import Source
 
 BEGAN_MS = 1_800_000_000_000
 

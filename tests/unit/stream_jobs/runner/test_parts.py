@@ -10,12 +10,10 @@ from aiokafka.structs import ConsumerRecord
 
 from schemas.contract.record import Record
 from schemas.errors import ConfigError, FencedError, UnavailableError
-from stream_jobs.runner.job import Job
+from stream_jobs.runner.job import Job, Names, Source
 from stream_jobs.runner.kafka_ports import _as_our_errors, record_of
-from stream_jobs.runner.names import Names
 from stream_jobs.runner.policy import DEFAULT_POLICY, CommitPolicy
 from stream_jobs.runner.process import run_process
-from stream_jobs.runner.source import Source
 from stream_jobs.runner.watchdog import Watchdog
 from tests.simulator.counting import CountingStep
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.contract.record import Output, Record
 from schemas.errors import ContractError
 from stream_jobs.runner import snapshot
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names
 from stream_jobs.runner.snapshot import PIECE_BYTES_MAX, Assembly, Pointer, Round, Snapshot
 
 NAMES = Names("here", "windows")

@@ -7,9 +7,8 @@ import asyncio
 from runtime.trace_context import LINKS_MAX, Span, TraceContext, batch_context, context_of
 from schemas.contract.record import Record
 from stream_jobs.runner.exactly_once import PartitionOwner
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import PROMPT_POLICY
-from stream_jobs.runner.source import Source
 from stream_jobs.runner.spans import PartitionSpans
 from tests.simulator.counting import OUT_TOPIC, POISON, CountingStep, encode
 from tests.unit.recording_tracer import RecordingTracer
