@@ -10,9 +10,7 @@ from typing import Any
 from schemas.contract.alerts import Alert, decode
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC, WINDOW_FINALS
-from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
-from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.rules.load import load_set
 from stream_jobs.step import Commit, Step
 
@@ -43,7 +41,7 @@ class Stage:
 
 def alert_stage(rules: Path | None = None) -> Stage:
     """The alert job over ``window.finals``. Raises ``FileError`` for a file of rules that cannot be read."""
-    return Stage(AlertStep(1, load_set(rules), FleetDetector, Evidence))
+    return Stage(AlertStep(1, load_set(rules)))
 
 
 @dataclass(frozen=True, slots=True)

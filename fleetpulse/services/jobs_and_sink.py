@@ -110,16 +110,14 @@ def _finals(config: Config, _files: Files = NO_FILES) -> JobSetup:
 
 
 def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
-    from stream_jobs.alerts.evidence import Evidence
     from stream_jobs.alerts.step import AlertStep
-    from stream_jobs.insight.fleet_detector import FleetDetector
     from stream_jobs.insight.warm import warm
     from stream_jobs.rules.load import load_set
     from stream_jobs.runner.policy import PROMPT_POLICY_OF_ONE
 
     ruleset = load_set(files.get("rules"))
     upstreams, budgets = partitions_of(config)[WINDOW_PARTIALS], _budgets(config, files)
-    step = AlertStep(upstreams, ruleset, FleetDetector, Evidence, budgets=budgets)
+    step = AlertStep(upstreams, ruleset, budgets=budgets)
     return JobSetup(
         {WINDOW_FINALS: step}, (WINDOW_FINALS,), {ALERTS_TOPIC: 1}, PROMPT_POLICY_OF_ONE, partial(warm, ruleset.rules)
     )

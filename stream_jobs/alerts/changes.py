@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from schemas.contract.alerts import Alert
+from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.gather import Gather
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.insight.frame import Finding, Window
+from stream_jobs.insight.fleet_detector import FleetDetector
 
 
 class Ended:
@@ -53,34 +53,6 @@ class Ended:
         self._resolved_ms = {str(name): int(at_ms) for name, at_ms in found}
 
 
-class DetectorLike(Protocol):
-    """``stream_jobs.insight.fleet_detector.FleetDetector``, as far as it is needed here."""
-
-    @property
-    def stats(self) -> Counter[str]: ...
-
-    @property
-    def series(self) -> Mapping[str, int]: ...
-
-    def detect(self, window: Window) -> list[Finding]: ...
-
-    def dump(self) -> list[bytes]: ...
-
-    def load(self, parts: Sequence[bytes]) -> None: ...
-
-
-class EvidenceLike(Protocol):
-    """``stream_jobs.alerts.evidence.Evidence``, as far as it is needed here."""
-
-    def remember(self, window: Window, findings: Sequence[Finding]) -> None: ...
-
-    def of(self, alert: Alert) -> Mapping[str, Any]: ...
-
-    def dump(self) -> list[bytes]: ...
-
-    def load(self, parts: Sequence[bytes]) -> None: ...
-
-
 @dataclass(slots=True)
 class State:
     """Everything that the alerts to come hang on."""
@@ -88,8 +60,8 @@ class State:
     topic: str
     partition: int
     gather: Gather
-    detector: DetectorLike
-    evidence: EvidenceLike
+    detector: FleetDetector
+    evidence: Evidence
     life: Life
     ended: Ended
     skipped: int = 0

@@ -297,7 +297,7 @@ class Evidence:
         head = orjson.loads(parts[0])
         if len(head["blocks"]) != len(parts) - 1:
             raise ContractError(f"evidence has {len(parts) - 1} blocks instead of {len(head['blocks'])}")
-        self._windows, self._lookups = {one: {} for one in head["windows"]}, head.get("lookups", 0)
+        self._windows, self._lookups = {one: {} for one in head["windows"]}, head["lookups"]
         for (one, kind), value in zip(head["blocks"], parts[1:], strict=True):
             self._windows[one][kind] = Lookup.unpack(value, FIELDS[kind])
 

@@ -14,7 +14,7 @@ counted and left to readers of the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -173,14 +173,10 @@ class Gather:
 
     def head(self) -> dict[str, Any]:
         """The state but for the values, as plain values; ``values`` go in the order of ``waiting``."""
-        waiting = [
-            [
-                window_ms,
-                one.complete,
-                [[*piece[:2], len(value)] for piece, value in zip(one.pieces, one.packed(), strict=True)],
-            ]
-            for window_ms, one in self.waiting.items()
-        ]
+        waiting = []
+        for window_ms, one in self.waiting.items():
+            pieces = [[*piece[:2], len(value)] for piece, value in zip(one.pieces, one.packed(), strict=True)]
+            waiting.append([window_ms, one.complete, pieces])
         names = ("through_ms", "rose_ms", "clock_ms", "heard_ms", "next_ms", "empty", "late", "strange")
         return {**{name: getattr(self, name) for name in names}, "waiting": waiting, "packed": True}
 
@@ -192,27 +188,19 @@ class Gather:
         """Restore a dump. New upstreams have reported nothing yet and are waited for."""
         through_ms = head["through_ms"][: len(self.through_ms)]
         self.through_ms[: len(through_ms)] = through_ms
-        self.clock_ms, self.heard_ms = head.get("clock_ms", 0), head.get("heard_ms", 0)
-        rose = head.get("rose_ms", [])[: len(self.rose_ms)]
-        self.rose_ms = [*rose, *[self.clock_ms] * (len(self.rose_ms) - len(rose))]
-        self.next_ms, self.empty, self.late, self.strange = (
-            head[name] for name in ("next_ms", "empty", "late", "strange")
-        )
+        rose_ms = head["rose_ms"][: len(self.rose_ms)]
+        self.rose_ms = [*rose_ms, *[head["clock_ms"]] * (len(self.rose_ms) - len(rose_ms))]
+        for name in ("clock_ms", "heard_ms", "next_ms", "empty", "late", "strange"):
+            setattr(self, name, head[name])
         position = self.waiting_bytes = 0
         for window_ms, complete, pieces in head["waiting"]:
             waiting = self.waiting[window_ms] = Waiting(complete)
             for upstream, schema, length in pieces:
-                self._load_piece(waiting, upstream, schema, data[position : position + length], head)
+                packed = data[position : position + length]
+                piece = Piece(upstream, schema, zstandard.ZstdDecompressor().decompress(packed))
+                waiting.take(piece, packed)
+                self.waiting_bytes += len(piece.value)
                 position += length
-
-    def _load_piece(self, waiting: Waiting, upstream: int, schema: str, data: bytes, head: Mapping[str, Any]) -> None:
-        if head.get("packed"):
-            value = zstandard.ZstdDecompressor().decompress(data)
-            waiting.take(Piece(upstream, schema, value), data)
-        else:  # the release before kept them as they came
-            value = data
-            waiting.pieces.append(Piece(upstream, schema, value))
-        self.waiting_bytes += len(value)
 
 
 _TEXT_BYTES_ANY = int(np.iinfo(np.int64).max)

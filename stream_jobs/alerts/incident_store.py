@@ -348,9 +348,9 @@ class IncidentStore:
         incidents = [Incident.load(one) for one in found["incidents"]]
         self.incidents = {incident.fingerprint: incident for incident in incidents}
         self._evicted = {incident.fingerprint: None for incident in incidents if incident.evicted}
-        self.waiting.load(found.get("waiting", ()))
+        self.waiting.load(found["waiting"])
         self.alike.load(found)
-        self._beyond = {signal_id: (name, wide) for signal_id, (name, wide) in found.get("beyond", {}).items()}
+        self._beyond = {signal_id: (name, wide) for signal_id, (name, wide) in found["beyond"].items()}
         self._by_key = {key: dict.fromkeys(held) for key, held in found["by_key"].items()}
         self._by_part, self._spent = dict(found["by_part"]), dict(found["spent"])
         self.refused = found["refused"]

@@ -292,7 +292,7 @@ class Life:
         self.store.load(found["book"])
         self.silences.load(found["mutes"])
         self.marks.load(found["marks"])
-        self.spending.load(found.get("spending"))  # the release before knew no budgets
+        self.spending.load(found["spending"])
 
 
 def _over_ms(signal: Signal, policy: AlertPolicy) -> int:

@@ -3,15 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
+from math import inf
 from typing import Any
 
 from schemas.contract.alerts import SEVERITIES, Member
-from stream_jobs.alerts import worst
 from stream_jobs.alerts.signals import Level, Rank, Signal
-from stream_jobs.alerts.worst import WindowValues
 
 _SIGNAL = tuple(one.name for one in fields(Signal) if one.init)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowValues:
+    """Of one window, and the sentence that says them.
+
+    What an alert says of a trouble that passes are the values of its worst window, not those of the last, calm one: the
+    one furthest beyond what was expected there; of equal ones the last. While a window is beyond its own values are
+    emitted; once it is not, or the trouble is over, those of the worst so far. Kept besides a signal only while they
+    are others than its own."""
+
+    value: float | None
+    baseline: float | None
+    low: float | None
+    high: float | None
+    count: int
+    summary: str
+
+
+def values_of(signal: Signal) -> WindowValues:
+    """Of the signal's window."""
+    return WindowValues(signal.value, signal.baseline, signal.low, signal.high, signal.count, signal.summary)
+
+
+def excess(one: Signal | WindowValues) -> float:
+    """How far beyond the expected range the value lies, 0 or less inside; from the baseline where there is no range;
+    -inf where nothing says."""
+    if one.value is None:
+        return -inf
+    if one.low is None and one.high is None:
+        return -inf if one.baseline is None else abs(one.value - one.baseline)
+    above = -inf if one.high is None else one.value - one.high
+    below = -inf if one.low is None else one.low - one.value
+    return max(above, below)
+
+
+def to_emit(now: Signal, before: Signal, worst: WindowValues | None) -> tuple[Signal, WindowValues | None]:
+    """The signal of this window as it is to be emitted after ``before``, and what was worse."""
+    peak = worst or values_of(before)
+    away, most = excess(now), excess(peak)
+    if away >= most:
+        return now, None
+    return (now, peak) if away > 0 else (with_values(now, peak), None)
+
+
+def with_values(signal: Signal, values: WindowValues) -> Signal:
+    """The signal with the values of another window."""
+    return replace(signal, **asdict(values))
 
 
 @dataclass(slots=True)
@@ -28,14 +75,14 @@ class Part:
 
     def update(self, signal: Signal) -> None:
         """It goes on."""
-        self.signal, self.worst = worst.to_emit(signal, self.signal, self.worst)
+        self.signal, self.worst = to_emit(signal, self.signal, self.worst)
         self.until_ms = None
 
     def end(self, at_ms: int) -> None:
         """It is over."""
         self.until_ms = at_ms
         if self.worst is not None:
-            self.signal, self.worst = worst.with_values(self.signal, self.worst), None
+            self.signal, self.worst = with_values(self.signal, self.worst), None
 
     @property
     def standing(self) -> tuple[int, int]:
@@ -59,14 +106,16 @@ class Part:
         return {
             "signal": dump_signal(self.signal),
             **found,
-            **({"worst": worst.dump(self.worst)} if self.worst else {}),
+            **({"worst": list(astuple(self.worst))} if self.worst else {}),
         }
 
     @classmethod
     def load(cls, found: Mapping[str, Any]) -> Part:
         """Of a dump."""
-        signal, values = load_signal(found["signal"]), worst.load(found.get("worst"))
-        return cls(signal, found["since_ms"], found["until_ms"], found["wide"], values)
+        signal, values = load_signal(found["signal"]), found.get("worst")
+        return cls(
+            signal, found["since_ms"], found["until_ms"], found["wide"], WindowValues(*values) if values else None
+        )
 
 
 def dump_signal(signal: Signal) -> dict[str, Any]:

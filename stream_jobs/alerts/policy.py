@@ -32,8 +32,6 @@ class AlertPolicy:
     """Evidence of an alert that changed is looked up again at most this often."""
     unseen_ms: int = 10 * MINUTE_MS
     """A finding that no longer comes is over after three of its windows and this."""
-    lost_ms: int = DAY_MS
-    """A GPU or engine that was lost and never comes back is no longer an alert after this."""
     mark_ms: int = HOUR_MS
     """A deployment is evidence for alerts that begin this long after it."""
     resolved_kept_ms: int = 7 * DAY_MS

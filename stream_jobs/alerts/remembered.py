@@ -233,8 +233,6 @@ def _joined(parts: list[Labels]) -> Labels:
 
 
 _LEVEL = 1
-_FRAME = bytes.fromhex("28b52ffd")
-"""How all that zstandard compressed begins."""
 
 
 class Lookup:
@@ -254,11 +252,9 @@ class Lookup:
 
     @classmethod
     def unpack(cls, data: bytes, fields: Sequence[Field]) -> Lookup:
-        """What ``packed`` made, or plain Native as the release before wrote it."""
-        is_packed = data.startswith(_FRAME)
-        value = zstandard.ZstdDecompressor().decompress(data) if is_packed else data
-        found = cls(native.decode(value, fields))
-        found._packed = data if is_packed else b""
+        """What ``packed`` made."""
+        found = cls(native.decode(zstandard.ZstdDecompressor().decompress(data), fields))
+        found._packed = data
         return found
 
     def rows(self, labels: Mapping[str, set[str]]) -> Whole:

@@ -73,50 +73,47 @@ class Spending:
         held = {"held": self.watch.dump(), "unusual": self.unusual.dump()}
         return {"judged_ms": self.judged_ms, **held, "spend": self.spend.dump()}
 
-    def load(self, found: Mapping[str, Any] | None) -> None:
-        """Restore a dump; None is of a release that knew no budgets."""
-        if found is not None:
-            self.judged_ms = found["judged_ms"]
-            self.watch.load(found["held"])
-            self.unusual.load(found.get("unusual", []))  # the release before knew no unusual days
-            self.spend.load(found["spend"])
+    def load(self, found: Mapping[str, Any]) -> None:
+        """Restore a dump."""
+        self.judged_ms = found["judged_ms"]
+        self.watch.load(found["held"])
+        self.unusual.load(found["unusual"])
+        self.spend.load(found["spend"])
 
 
 def _key(key: Key) -> Labels:
     return (("budget", key.budget), ("level", key.level), ("period", _day(key.start_ms)))
 
 
+def _firing(rule: str, key: Labels, severity: str, since_ms: int, now_ms: int, **more: Any) -> Signal:
+    labels = {**dict(key), **more.pop("scope", {})}
+    about = rule, rule, key, labels, Level.BUDGET, Rank.FLEET, 0, severity
+    return Signal(*about, since_ms, now_ms, True, unit="USD", count=1, renotify_ms=NEVER_MS, **more)
+
+
+def _ended(rule: str, key: Labels, severity: str, at_ms: int) -> Signal:
+    return Signal(rule, rule, key, dict(key), Level.BUDGET, Rank.FLEET, 0, severity, at_ms, at_ms, False)
+
+
 def _fires(one: Crossed, now_ms: int) -> Signal:
     amount = one.stands.forecast_nusd if one.level.ahead else one.stands.spent_nusd
-    of = {} if one.budget.of is None else {one.budget.scope: one.budget.of}
-    return Signal(
-        RULE,
+    return _firing(
         RULE,
         _key(one.key),
-        {**dict(_key(one.key)), **of},
-        Level.BUDGET,
-        Rank.FLEET,
-        0,
         SEVERITIES[one.level.kind],
         one.since_ms,
         now_ms,
-        True,
+        scope={} if one.budget.of is None else {one.budget.scope: one.budget.of},
         value=(amount or 0) / _NUSD,
         high=one.budget.amount_nusd * one.level.share_ppm // PPM / _NUSD,
-        unit="USD",
-        count=1,
         note="" if one.known_ms <= one.stands.start_ms else f"spend is known from {_day(one.known_ms)} on",
         summary=_summary(one),
         advice=_ADVICE,
-        renotify_ms=NEVER_MS,
     )
 
 
 def _ends(key: Key, at_ms: int) -> Signal:
-    kind = key.level.split(" ")[0]
-    return Signal(
-        RULE, RULE, _key(key), dict(_key(key)), Level.BUDGET, Rank.FLEET, 0, SEVERITIES[kind], at_ms, at_ms, False
-    )
+    return _ended(RULE, _key(key), SEVERITIES[key.level.split(" ")[0]], at_ms)
 
 
 def _day_labels(key: DayKey) -> Labels:
@@ -130,34 +127,23 @@ def _day_key(labels: Mapping[str, str]) -> DayKey:
 
 
 def _day_fires(one: Day, now_ms: int) -> Signal:
-    key = _day_labels(one.key)
     whose = "all" if one.key.each == "all" else f"{one.key.each} {one.key.name}"
     spent, usual = dollars(one.spent_nusd), dollars(one.usual_nusd)
-    return Signal(
+    return _firing(
         UNUSUAL,
-        UNUSUAL,
-        key,
-        dict(key),
-        Level.BUDGET,
-        Rank.FLEET,
-        0,
+        _day_labels(one.key),
         "warning",
         one.since_ms,
         now_ms,
-        True,
         value=one.spent_nusd / _NUSD,
         high=one.bound_nusd / _NUSD,
-        unit="USD",
-        count=1,
         summary=f"Spend of {whose} on {_day(one.key.day * DAY_MS)}: {spent} so far, usual is {usual} a day",
         advice=_DAY_ADVICE,
-        renotify_ms=NEVER_MS,
     )
 
 
 def _day_ends(key: DayKey, at_ms: int) -> Signal:
-    labels = _day_labels(key)
-    return Signal(UNUSUAL, UNUSUAL, labels, dict(labels), Level.BUDGET, Rank.FLEET, 0, "warning", at_ms, at_ms, False)
+    return _ended(UNUSUAL, _day_labels(key), "warning", at_ms)
 
 
 def _day_evidence(one: Day) -> dict[str, Any]:

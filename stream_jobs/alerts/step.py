@@ -31,13 +31,15 @@ from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
 from schemas.rows.spend import SPEND
 from stream_jobs.alerts import snapshot
-from stream_jobs.alerts.changes import Changes, DetectorLike, Ended, EvidenceLike, State
+from stream_jobs.alerts.changes import Changes, Ended, State
+from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.gather import Gather, Ready, window_of
 from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.insight.builtin import with_builtin
+from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.rules.model import Rule, RuleSet
 from stream_jobs.step import Commit, Stat, Step
 
@@ -57,8 +59,8 @@ class AlertStep(Step[State, Changes]):
         self,
         upstreams: int,
         ruleset: RuleSet,
-        detector: Callable[[tuple[Rule, ...]], DetectorLike],
-        evidence: Callable[[tuple[Rule, ...]], EvidenceLike],
+        detector: Callable[[tuple[Rule, ...]], FleetDetector] = FleetDetector,
+        evidence: Callable[[tuple[Rule, ...]], Evidence] = Evidence,
         policy: AlertPolicy = DEFAULT_POLICY,
         topic: str = ALERTS_TOPIC,
         budgets: Budgets = NO_BUDGETS,
@@ -211,7 +213,7 @@ class AlertStep(Step[State, Changes]):
         state.evidence.load(sections["evidence"])
         state.life.load(head["life"])
         state.life.topology.load(sections["topology"])
-        state.ended.load(head.get("ended", ()))  # the release before did not know them
+        state.ended.load(head["ended"])
         state.skipped = head["skipped"]
         return state
 

@@ -10,18 +10,88 @@ opens takes a snapshot with it, and a fleet's graph is large.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import zstandard
 
+from schemas.codec.block import Block
+from schemas.events.grouping import OTHER
 from schemas.limits import HOUR_MS
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.alerts.readings import READINGS, Word, combinations
 from stream_jobs.insight.frame import Window
+
+Word = str | None
+_ROOM_MAX = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which combinations of labels of a topic's rows are learned, of one grouping set."""
+
+    topic: str
+    grouping: str
+    names: tuple[str, ...]
+
+
+READINGS = (
+    Reading("gpu.samples", "gpu", ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region")),
+    Reading(
+        "engine.samples",
+        "engine_sample",
+        ("engine_id", "host", "placement_group", "cluster", "region", "model", "model_version"),
+    ),
+    Reading(
+        "llm.requests",
+        "engine",
+        ("engine_id", "host", "placement_group", "cluster", "region", "model", "model_version"),
+    ),
+    Reading("host.samples", "host", ("host", "cluster", "region")),
+    Reading("llm.requests", "service", ("tenant", "model")),
+)
+
+
+def combinations(block: Block, reading: Reading) -> Iterator[tuple[Word, ...]]:
+    """The distinct combinations of labels in the rows of one grouping set, without those of ``__other__``, in the order
+    in which they stand."""
+    grouping = block.labels("grouping")
+    wanted = reading.grouping.encode()
+    if wanted not in grouping.words:
+        return
+    rows = np.flatnonzero(grouping.codes == grouping.words.index(wanted))
+    columns = [block.labels(name) for name in reading.names]
+    codes = [column.codes[rows] for column in columns]
+    first = _first_of_each(codes, [len(column.words) for column in columns])
+    texts = [_texts(column.words, code[first]) for column, code in zip(columns, codes, strict=True)]
+    for found in zip(*texts, strict=True):
+        if found[0] != OTHER:
+            yield found
+
+
+def _texts(words: Sequence[bytes | None], codes: npt.NDArray[Any]) -> list[Word]:
+    """The word of each code, as text."""
+    used = np.unique(codes).tolist()
+    found = np.empty(len(words), np.object_)
+    found[used] = [None if (word := words[code]) is None else word.decode() for code in used]
+    texts: list[Word] = found[codes].tolist()
+    return texts
+
+
+def _first_of_each(codes: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    """The first row of each distinct combination of codes, in order: one whole number each while they fit 62 bits."""
+    key, room = np.zeros(len(codes[0]), np.int64), 1
+    for code, size in zip(codes, sizes, strict=True):
+        if room * size >= _ROOM_MAX:
+            distinct, key = np.unique(key, return_inverse=True)
+            room = len(distinct)
+        key, room = key * size + code, room * size
+    return np.sort(np.unique(key, return_index=True)[1])
+
 
 _LEVEL = 1
 SINCE_MAX = 1_000
@@ -70,6 +140,9 @@ class Tenant:
 
     models: dict[str, int]
     seen_ms: int
+
+
+E = TypeVar("E")
 
 
 class Topology:
@@ -122,44 +195,43 @@ class Topology:
         if engine is not None:
             self._learn_engine((engine, host, group, cluster, region, *models), at_ms)
 
+    def _known(self, entries: dict[str, E], name: Word, make: Callable[[], E]) -> E | None:
+        """The entry of that name, a new one where there is room; None without a name."""
+        if name is None:
+            return None
+        found = entries.get(name)
+        if found is None and len(entries) < self._policy.topology_max:
+            found = entries[name] = make()
+        return found
+
+    def _stands(self, known: Gpu | Engine | Host, cluster: Word, region: Word, at_ms: int) -> None:
+        known.cluster, known.region = cluster or known.cluster, region or known.region
+        known.seen_ms = max(known.seen_ms, at_ms)
+
     def _learn_gpu(self, labels: Sequence[Word], at_ms: int) -> None:
         uuid, host, engine, group, cluster, region = labels
-        if uuid is None:
+        known = self._known(self.gpus, uuid, lambda: Gpu(None, None, None, cluster, region, at_ms))
+        if known is None or uuid is None:
             return
-        known = self.gpus.get(uuid)
-        if known is None:
-            if self._full(self.gpus):
-                return
-            known = self.gpus[uuid] = Gpu(None, None, None, cluster, region, at_ms)
         if known.host != host:
             _move(self._gpus_on, uuid, known.host, host)
             known.host = host
-        known.cluster, known.region = cluster or known.cluster, region or known.region
         known.engine, known.group = engine or known.engine, group or known.group
-        if known.seen_ms < at_ms:
-            known.seen_ms = at_ms
-        if host is not None:
-            self._learn_host((host, cluster, region), at_ms)
+        self._stands(known, cluster, region, at_ms)
+        self._learn_host((host, cluster, region), at_ms)
 
     def _learn_engine(self, labels: Sequence[Word], at_ms: int) -> None:
         name, host, group, cluster, region, model, version = labels
-        if name is None:
+        known = self._known(self.engines, name, lambda: Engine(None, None, cluster, region, at_ms))
+        if known is None or name is None:
             return
-        known = self.engines.get(name)
-        if known is None:
-            if self._full(self.engines):
-                return
-            known = self.engines[name] = Engine(None, None, cluster, region, at_ms)
         if host is not None and known.host != host:
             _move(self._on_host, name, known.host, host)
-            known.host = host or known.host
-        known.cluster, known.region = cluster or known.cluster, region or known.region
+            known.host = host
         known.group = group or known.group
-        if known.seen_ms < at_ms:
-            known.seen_ms = at_ms
+        self._stands(known, cluster, region, at_ms)
         self._serves(name, model, version, at_ms)
-        if host is not None:
-            self._learn_host((host, cluster, region), at_ms)
+        self._learn_host((host, cluster, region), at_ms)
 
     def _learn_served(self, labels: Sequence[Word], at_ms: int) -> None:
         """Requests are measured where they pass: of their host nothing is learned about an engine that is known, and
@@ -189,43 +261,26 @@ class Topology:
 
     def _learn_host(self, labels: Sequence[Word], at_ms: int) -> None:
         name, cluster, region = labels
-        if name is None:
-            return
-        known = self.hosts.get(name)
-        if known is None:
-            if self._full(self.hosts):
-                return
-            known = self.hosts[name] = Host(cluster, region, at_ms)
-        known.cluster, known.region = cluster or known.cluster, region or known.region
-        if known.seen_ms < at_ms:
-            known.seen_ms = at_ms
+        known = self._known(self.hosts, name, lambda: Host(cluster, region, at_ms))
+        if known is not None:
+            self._stands(known, cluster, region, at_ms)
 
     def _learn_tenant(self, labels: Sequence[Word], at_ms: int) -> None:
         name, model = labels
-        if name is None or model is None:
-            return
-        known = self.tenants.get(name)
-        if known is None:
-            if self._full(self.tenants):
-                return
-            known = self.tenants[name] = Tenant({}, at_ms)
-        known.models[model] = known.seen_ms = at_ms
-
-    def _full(self, entries: Mapping[str, object]) -> bool:
-        return len(entries) >= self._policy.topology_max
+        known = None if model is None else self._known(self.tenants, name, lambda: Tenant({}, at_ms))
+        if known is not None and model is not None:
+            known.models[model] = known.seen_ms = at_ms
 
     # forgetting
 
     def forget(self, before_ms: int) -> None:
         """Forget what was last seen before this."""
-        for engine in self.engines.values():
-            engine.models = {model: at_ms for model, at_ms in engine.models.items() if at_ms >= before_ms}
-        for tenant in self.tenants.values():
-            tenant.models = {model: at_ms for model, at_ms in tenant.models.items() if at_ms >= before_ms}
-        self.gpus = {name: one for name, one in self.gpus.items() if one.seen_ms >= before_ms}
-        self.engines = {name: one for name, one in self.engines.items() if one.seen_ms >= before_ms}
-        self.hosts = {name: one for name, one in self.hosts.items() if one.seen_ms >= before_ms}
-        self.tenants = {name: one for name, one in self.tenants.items() if one.seen_ms >= before_ms}
+        serving: list[Engine | Tenant] = [*self.engines.values(), *self.tenants.values()]
+        for one in serving:
+            one.models = {model: at_ms for model, at_ms in one.models.items() if at_ms >= before_ms}
+        for kind in _KINDS:
+            entries = getattr(self, kind)
+            setattr(self, kind, {name: one for name, one in entries.items() if one.seen_ms >= before_ms})
         self._index()
 
     def _index(self) -> None:
@@ -305,7 +360,8 @@ class Topology:
     def _packed(self) -> bytes:
         """Entries in the order in which they were learned, each its name and its fields."""
         entries = {
-            kind: [[name, *values(one)] for name, one in getattr(self, kind).items()] for kind, values in _OF.items()
+            kind: [[name, *attrgetter(*of.__slots__)(one)] for name, one in getattr(self, kind).items()]
+            for kind, of in _KINDS.items()
         }
         return zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps({**entries, "swept_ms": self.swept_ms}))
 
@@ -313,10 +369,8 @@ class Topology:
         """Restore a dump."""
         base, since = parts
         found = orjson.loads(zstandard.ZstdDecompressor().decompress(base))
-        self.gpus = {name: Gpu(*values) for name, *values in found["gpus"]}
-        self.engines = {name: Engine(*values) for name, *values in found["engines"]}
-        self.hosts = {name: Host(*values) for name, *values in found["hosts"]}
-        self.tenants = {name: Tenant(*values) for name, *values in found["tenants"]}
+        for kind, of in _KINDS.items():
+            setattr(self, kind, {name: of(*values) for name, *values in found[kind]})
         self.swept_ms = found["swept_ms"]
         self._index()
         self._base, self._since = bytes(base), orjson.loads(since)
@@ -324,11 +378,8 @@ class Topology:
             self._learn_labels(labels, at_ms)
 
 
-_OF: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
-    kind: attrgetter(*of.__slots__)
-    for kind, of in (("gpus", Gpu), ("engines", Engine), ("hosts", Host), ("tenants", Tenant))
-}
-"""Fields of an entry by kind."""
+_KINDS: Mapping[str, Any] = {"gpus": Gpu, "engines": Engine, "hosts": Host, "tenants": Tenant}
+"""What the graph is made of, by the attribute that holds it; dumped as the name and the fields of each entry."""
 
 
 def _move(index: dict[str, set[str]], name: str, before: Word, now: Word) -> None:

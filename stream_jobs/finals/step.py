@@ -160,8 +160,7 @@ class FinalsStep(Step[State, Changes]):
         progress, position = Progress.load(found["mark"], found["passed_ms"], self._sources), found["position"]
         marks = [Mark(found["from"], progress.copy())] if found["marked"] else []
         rejected = set(found["rejected"])
-        newest_ms = found.get("newest_ms", progress.newest_ms)  # the release before did not say
-        return State(partition, progress, {}, marks, rejected, position, position, newest_ms)
+        return State(partition, progress, {}, marks, rejected, position, position, found["newest_ms"])
 
     def pass_over(self, state: State, offset: int) -> bool:
         """Rows before ``offset`` are gone: windows that may have had any are passed and cold, so that no

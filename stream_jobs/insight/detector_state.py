@@ -63,7 +63,7 @@ def load(detector: FleetDetectorState, parts: Sequence[bytes]) -> None:
         raise ContractError("the parts of the detector's state do not belong together, or are of another version")
     head = opened[0][0]
     detector.last_ms = head["last_ms"]
-    detector.incomplete_since_ms = head.get("incomplete_since_ms")
+    detector.incomplete_since_ms = head["incomplete_since_ms"]
     detector.given_up = [_finding(found) for found in head["given_up"]]
     for one, data in opened[1:]:
         if "rule" in one:
@@ -147,8 +147,7 @@ def _load_view(detector: FleetDetectorState, head: Mapping[str, Any], data: memo
         return
     if span.start_ms is None:
         span.begin(head["start_ms"], from_start=True)
-        span.complete, span.heard = head["complete"], head["heard"]
-        span.whole = head.get("whole", span.complete)
+        span.complete, span.whole, span.heard = head["complete"], head["whole"], head["heard"]
     for view in span.views:
         if _view_text(view) == head["view"]:
             span.parts[view] = Parts(head["view_heard"], [native.decode(bytes(data), view.fields)])

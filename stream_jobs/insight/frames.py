@@ -10,12 +10,12 @@ import numpy as np
 
 from schemas.codec.block import Block, Labels
 from schemas.errors import ConfigError
-from schemas.events.grouping import GroupingSet, sets_of
 from stream_jobs.insight import group_kernels as kernels
 from stream_jobs.insight.frame import Floats, Frame, Mask, Whole
 from stream_jobs.insight.measures import columns_of, counts_of, fills_with_zero, value_of
 from stream_jobs.insight.project import View, an_index, match_name
 from stream_jobs.insight.series import Registry
+from stream_jobs.rules import vocabulary
 from stream_jobs.rules.model import Measure, Rule, Where
 
 
@@ -58,8 +58,8 @@ def _sorted(matches: Iterable[Where]) -> tuple[Where, ...]:
 
 def _view(rule: Rule, measure: Measure) -> View:
     match = () if measure.match is None else (measure.match,)
-    conditions = {where.dimension for where in (*measure.where, *match)}
-    grouping = _smallest(measure.topic, set(rule.by), conditions)
+    conditions = vocabulary.conditions(measure)
+    grouping = vocabulary.answering(measure.topic, conditions, rule.by)
     by = tuple(name for name in rule.by if grouping is not None and name in grouping.dimensions)
     if grouping is None or (measure is rule.value and by != rule.by):
         wanted = ", ".join(sorted({*rule.by, *conditions}))
@@ -69,12 +69,6 @@ def _view(rule: Rule, measure: Measure) -> View:
     except KeyError as error:
         raise ConfigError(f"rule {rule.name}", measure.text, str(error.args[0])) from error
     return View(measure.topic, grouping.name, by, measure.where, columns, match)
-
-
-def _smallest(topic: str, by: set[str], conditions: set[str]) -> GroupingSet | None:
-    """The set that keeps the conditions' labels and most of ``by``; among those the smallest."""
-    fit = [one for one in sets_of(topic) if conditions <= set(one.dimensions)]
-    return min(fit, key=lambda one: (-len(by & set(one.dimensions)), len(one.dimensions)), default=None)
 
 
 Rows = Callable[[View], Block]

@@ -50,12 +50,12 @@ class Pointer:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Where a complete snapshot is. ``offset`` is that of its first piece in the state topic; ``number`` counts what
-    had been written when the state was dumped, None where an older release did not say."""
+    had been written when the state was dumped."""
 
     position: int
     offset: int
     slot: int
-    number: int | None = None
+    number: int
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Assembly:
         self._begun = False
         self._position = 0
         self._slot = 0
-        self._number: int | None = None
+        self._number = 0
         self._pieces_due = 1
         self._pieces_seen = 0
         self.parts: list[bytes] = []
@@ -134,7 +134,7 @@ class Assembly:
         piece, _, pieces = headers["piece"].partition(b"/")
         if not self._begun:
             self._first(record, int(headers["position"]), int(pieces))
-            self._number = int(headers["number"]) if "number" in headers else None
+            self._number = int(headers["number"])
         if int(headers["position"]) != self._position or int(piece) != self._pieces_seen:
             raise self._broken(f"piece {piece.decode()} of position {headers['position'].decode()} is out of order")
         self._take(record.value or b"", headers["ends"])

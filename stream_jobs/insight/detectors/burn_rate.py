@@ -110,12 +110,6 @@ class BurnRate(Slotted):
         level, unknown = np.full(count, self._budget), np.full(count, np.nan)
         return Detection(slots, beyond, within & ~beyond, value, level, unknown, level, note, self._notes)
 
-    def budget_left(self, slots: Whole, end_ms: int) -> Floats:
-        """Share of the error budget of the longest range that is left (below 0: overdrawn); 1 without history."""
-        pair = max(self._pairs, key=lambda one: one.long_s)
-        left: Floats = 1.0 - self._burn(pair, slots, end_ms).long
-        return left
-
     def _count(self, frame: Frame) -> None:
         share = frame.values[self._name]
         known = np.isfinite(share) & (frame.counts > 0)

@@ -114,20 +114,6 @@ def test_what_waits_is_kept_compressed() -> None:
     assert again.waiting_bytes == gather.waiting_bytes == 100_003
 
 
-def test_what_the_release_before_kept_is_taken_over() -> None:
-    """It did not compress."""
-    gather, again = Gather([0, 0]), Gather([0, 0])
-    tell(gather, 0, 0, 1)
-    head = gather.head() | {"waiting": [[at(0), True, [[0, "x/1", 3]]]]}
-    del head["packed"]
-
-    again.load(head, b"0:0")
-
-    assert again.waiting == gather.waiting
-    assert again.waiting_bytes == gather.waiting_bytes == 3
-    assert dumped(again) == dumped(gather)
-
-
 @pytest.mark.parametrize(("upstreams", "judged"), [(2, 13), (3, 13)])
 def test_an_upstream_that_is_silent_for_a_minute_of_appending_is_left_behind(upstreams: int, judged: int) -> None:
     """While others go on as usual: the window is judged when they are a minute ahead of it."""

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.codec.block import Block, Labels
 from stream_jobs.alerts.policy import AlertPolicy
-from stream_jobs.alerts.readings import READINGS, Reading, combinations
-from stream_jobs.alerts.topology import SINCE_MAX, Topology
+from stream_jobs.alerts.topology import READINGS, SINCE_MAX, Reading, Topology, combinations
 from stream_jobs.insight.frame import Window
 from tests.unit.stream_jobs.alerts.cases import ENGINES, at, rows_of_fleet
 

@@ -9,8 +9,8 @@ import pytest
 
 from schemas.contract.alerts import Alert
 from stream_jobs.alerts.life import Life
+from stream_jobs.alerts.parts import WindowValues, excess, to_emit, values_of, with_values
 from stream_jobs.alerts.signals import Level, Rank, Signal
-from stream_jobs.alerts.worst import WindowValues, excess, to_emit, values_of, with_values
 from tests.unit.stream_jobs.alerts.cases import RULESET, Scene
 
 CALM = Signal("r", "threshold", (), {}, Level.FLEET, Rank.FLEET, 0, "warning", 0, 0, True, value=0.0, high=0.8)
