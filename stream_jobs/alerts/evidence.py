@@ -96,7 +96,8 @@ class Evidence:
             return {}
         self._lookups += 1
         if self._lookups > LOOKUPS_MAX:
-            return {kind: value for kind, value in {"expected": _expected(alert)}.items() if value}
+            expected = _expected(alert)
+            return {"expected": expected} if expected else {}
         scope = self._scope(alert)
         found = {
             "expected": _expected(alert),
@@ -358,8 +359,8 @@ def _of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:
     throttled, interval = _known(rows, "throttled_us"), _known(rows, "interval_ms")
     share = round(sum(throttled) / (1_000 * sum(interval)), 4) if throttled and sum(interval) else None
     return {
-        "engine_id": _word(*_at(rows[0], "engine_id")),
-        "host": _word(*_at(rows[0], "host")),
+        "engine_id": _first(rows, "engine_id"),
+        "host": _first(rows, "host"),
         "throttled_share": share,
         "temperature_max_c": max(_known(rows, "temperature_max_c"), default=None),
         "clock_sm_min_mhz": min(_known(rows, "clock_sm_min_mhz"), default=None),
@@ -369,12 +370,13 @@ def _of_gpu(rows: list[tuple[Block, int]]) -> dict[str, Any]:
 def _of_engine(rows: list[tuple[Block, int]]) -> dict[str, Any]:
     used, preempted = max(_known(rows, "kv_used_max_ppm"), default=None), _known(rows, "preemptions")
     return {
-        "model": _word(*_at(rows[0], "model")),
+        "model": _first(rows, "model"),
         "kv_used_max_share": None if used is None else used / 1_000_000,
         "preemptions": sum(preempted) if preempted else None,
         "waiting_max": max(_known(rows, "waiting_max"), default=None),
     }
 
 
-def _at(place: tuple[Block, int], name: str) -> tuple[Block, str, int]:
-    return place[0], name, place[1]
+def _first(rows: list[tuple[Block, int]], name: str) -> str | None:
+    block, row = rows[0]
+    return _word(block, name, row)

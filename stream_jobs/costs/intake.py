@@ -16,6 +16,7 @@ from stream_jobs.costs.minute_buffer import ENGINE, IDLE, TRAINING, MinuteBuffer
 from stream_jobs.costs.rows import Rows, Words
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints
 from stream_jobs.finals.decode import Decoded
+from stream_jobs.windows.columns import whole_of
 
 GPU = PARTIALS["gpu.samples"]
 TABLES: dict[str, Table] = {table.schema: table for table in (GPU, USAGE, SHARES)}
@@ -59,9 +60,9 @@ def _gpu(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
         *(words.codes(block.labels(name)) for name in ("parent_uuid", "mig_profile")),
         decoded.windows % MINUTE_MS // WINDOW_MS,
     )
-    gpu_ms = _amount(block, "interval_ms_sum")
+    gpu_ms = whole_of(block, "interval_ms_sum")
     starting = (engine > 0) & _works(block, _STARTING) & (gpu_ms != UNKNOWN)
-    return Rows(keys, (gpu_ms, _amount(block, "energy_mj_sum"), np.where(starting, gpu_ms, 0)))
+    return Rows(keys, (gpu_ms, whole_of(block, "energy_mj_sum"), np.where(starting, gpu_ms, 0)))
 
 
 def _usage(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
@@ -73,7 +74,7 @@ def _usage(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
         np.where(engine > 0, engine, words.code(b"")),
         *(words.codes(block.labels(name)) for name in ("tenant", "model", "slo_class", "status")),
     )
-    return Rows(keys, tuple(_amount(block, name) for name in USAGE_AMOUNTS))
+    return Rows(keys, tuple(whole_of(block, name) for name in USAGE_AMOUNTS))
 
 
 def _shares(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
@@ -83,7 +84,7 @@ def _shares(decoded: Decoded, buffer: MinuteBuffer) -> Rows:
         np.full(block.rows, ENGINE, dtype=np.int64),
         *(words.codes(block.labels(name)) for name in ("engine_id", "gpu_uuid")),
     )
-    return Rows(keys, tuple(_amount(block, name) for name in SHARES_AMOUNTS))
+    return Rows(keys, tuple(whole_of(block, name) for name in SHARES_AMOUNTS))
 
 
 _TAKEN = {GPU.schema: ("gpu", _gpu), USAGE.schema: ("usage", _usage), SHARES.schema: ("share", _shares)}
@@ -101,9 +102,3 @@ def _works(block: Block, workloads: tuple[bytes, ...]) -> Flags:
     """Which rows are of one of these workloads."""
     column = block.labels("workload")
     return np.array([word in workloads for word in column.words], dtype=np.bool_)[column.codes]
-
-
-def _amount(block: Block, name: str) -> Ints:
-    column = block.numbers(name)
-    values = column.values.astype(np.int64)
-    return values if column.known is None else np.where(column.known, values, UNKNOWN)

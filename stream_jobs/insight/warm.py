@@ -1,4 +1,4 @@
-"""Compiling ahead of time: see ``stream_jobs.windows.warm``. The first window must not wait, nor the first alert."""
+"""Compiling ahead of time: see ``stream_jobs.warm_rows``. The first window must not wait, nor the first alert."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections.abc import Sequence
 
 from schemas.codec import native
 from schemas.codec.block import Block
-from schemas.codec.build import block_from_rows
-from schemas.fields import Field, Kind
+from schemas.fields import Field
 from schemas.limits import WINDOW_MS
 from schemas.rows.tables import PARTIALS
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.insight.frame import Window
 from stream_jobs.insight.project import View
-from stream_jobs.rules.model import Rule, Where
+from stream_jobs.rules.model import Rule
+from stream_jobs.warm_rows import encoded, row_of
 
 _WINDOW_MS = 1_700_000_040_000
 """A multiple of a minute."""
 _WINDOWS = 7
 """So that a window of a minute ends, and one more."""
-_MANY = 100
-"""Events and values of a row: more than rules ask for before they judge."""
 
 
 def warm(rules: Sequence[Rule]) -> None:
@@ -43,22 +41,10 @@ def _tables(detector: FleetDetector) -> dict[str, Block]:
 
 
 def _from_the_log(fields: Sequence[Field], rows: Sequence[dict[str, object]]) -> Block:
-    value = native.encode(fields, block_from_rows(fields, rows))
+    value = encoded(fields, *rows)
     return native.concat(fields, [native.decode(value, fields) for _ in range(2)])
 
 
 def _a_row(view: View) -> dict[str, object]:
-    row = {field.name: _a_value(field) for field in PARTIALS[view.topic].fields}
-    return row | {where.dimension: _a_label(where) for where in view.where} | {"grouping": view.grouping}
-
-
-def _a_label(where: Where) -> str | None:
-    return "warm" if where.negated else where.one_of[0]
-
-
-def _a_value(field: Field) -> object:
-    if field.kind is Kind.BINS:
-        return {0: _MANY}
-    if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT):
-        return "warm"
-    return _MANY if field.high is None else min(_MANY, field.high)
+    given = {where.dimension: "warm" if where.negated else where.one_of[0] for where in view.where}
+    return row_of(PARTIALS[view.topic].fields, **given, grouping=view.grouping)

@@ -1,20 +1,16 @@
-"""Compiling ahead of time: a job that begins to read must not wait for the compiler.
-
-numba keeps what it compiled on disk (``NUMBA_CACHE_DIR``); with that in place warming takes well under a second.
-"""
+"""Compiling ahead of time: see ``stream_jobs.warm_rows``."""
 
 from __future__ import annotations
 
-from schemas.codec import native
-from schemas.codec.build import block_from_rows
 from schemas.contract.headers import NATIVE
 from schemas.contract.record import Record
 from schemas.contract.topics import BOOKS_TOPIC, REJECTED_TOPIC, WINDOW_PARTIALS
 from schemas.events.event_types import EVENTS
-from schemas.fields import Event, Field, Kind
+from schemas.fields import Event
 from schemas.limits import DEFAULT_LIMITS
 from stream_jobs.costs import usage_kernels
 from stream_jobs.step import Commit
+from stream_jobs.warm_rows import encoded, row_of
 from stream_jobs.windows import bin_kernels, exemplar_kernels, kernels
 from stream_jobs.windows.step import WindowsStep
 
@@ -41,15 +37,6 @@ def compiled() -> dict[str, int]:
 
 
 def _a_record(event: Event) -> Record:
-    row = {field.name: _a_value(field) for field in event.fields}
-    row["at_ms"] = _AT_MS
-    value = native.encode(event.fields, block_from_rows(event.fields, [row]))
+    value = encoded(event.fields, row_of(event.fields, at_ms=_AT_MS))
     headers = (("schema", event.schema.encode()), ("content-type", NATIVE.encode()))
     return Record(event.topic, 0, 0, _AT_MS, None, value, headers)
-
-
-def _a_value(field: Field) -> object:
-    """A value that is accepted."""
-    if field.kind in (Kind.LABEL, Kind.TEXT, Kind.OPTIONAL_TEXT):
-        return field.allowed[0] if field.allowed else "warm"
-    return {0: 1} if field.kind is Kind.BINS else min(100, 100 if field.high is None else field.high)

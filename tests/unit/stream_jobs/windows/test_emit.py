@@ -125,7 +125,7 @@ def test_a_message_that_would_be_too_large_is_cut_between_rows() -> None:
 
 def test_only_the_last_part_announces_the_watermark(monkeypatch: Any) -> None:
     """A reader of the first part must not believe that it holds everything up to the watermark."""
-    monkeypatch.setattr(messages.encoded, "__defaults__", (4_000,))
+    monkeypatch.setattr(messages.encoded, "__defaults__", (messages.part_of, 4_000))
     step = a_step()
     state, changes = fold_all(step, [a_record(REQUESTS, varied_requests(60))], REQUESTS)
     outputs = [o for o in step.rows(state, changes, a_commit(REQUESTS)) if o.topic == "window.partials"]
