@@ -64,17 +64,9 @@ def bins_of(values: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def keep_ready(
-    ends: Any,
-    keys: Any,
-    counts: Any,
-    start: Any,
-    stop: Any,
-    events: Any,
-    pairs: Any,
-    to_ends: Any,
-    to_keys: Any,
-    to_less_one: Any,
-) -> None:
+    ends: Any, keys: Any, counts: Any, start: Any, stop: Any, events: Any, pairs: Any,
+    to_ends: Any, to_keys: Any, to_less_one: Any,
+) -> None:  # fmt: skip
     """Copy the ready-made bins of rows ``[start, stop)`` behind the ``events`` and ``pairs`` that are there."""
     first = ends[start - 1] if start else np.int64(0)
     for i in range(start, stop):
@@ -159,17 +151,9 @@ def merge_values(order: Any, firsts: Any, events: Any, found: Any, ends: Any, ke
 
 @njit(cache=True, nogil=True)
 def _merge_ready(
-    order: Any,
-    firsts: Any,
-    events: Any,
-    event_ends: Any,
-    event_keys: Any,
-    event_counts: Any,
-    missing: Any,
-    ends: Any,
-    keys: Any,
-    counts: Any,
-) -> int:
+    order: Any, firsts: Any, events: Any, event_ends: Any, event_keys: Any, event_counts: Any, missing: Any,
+    ends: Any, keys: Any, counts: Any,
+) -> int:  # fmt: skip
     """As ``merge_values`` for ready-made bins, which rise within an event. Every count lacks ``missing``."""
     line = np.zeros(_LINE, np.uint64)
     place: Any = np.int64(0)
@@ -190,31 +174,17 @@ def _merge_ready(
 
 @njit(cache=True, nogil=True)
 def merge_ready(
-    order: Any,
-    firsts: Any,
-    events: Any,
-    event_ends: Any,
-    event_keys: Any,
-    event_counts: Any,
-    ends: Any,
-    keys: Any,
-    counts: Any,
-) -> int:
+    order: Any, firsts: Any, events: Any, event_ends: Any, event_keys: Any, event_counts: Any,
+    ends: Any, keys: Any, counts: Any,
+) -> int:  # fmt: skip
     """As ``merge_values`` for ready-made bins, which rise within an event."""
     return _merge_ready(order, firsts, events, event_ends, event_keys, event_counts, _NONE, ends, keys, counts)
 
 
 @njit(cache=True, nogil=True)
 def merge_kept(
-    order: Any,
-    firsts: Any,
-    events: Any,
-    event_ends: Any,
-    event_keys: Any,
-    event_less_one: Any,
-    ends: Any,
-    keys: Any,
-    counts: Any,
-) -> int:
+    order: Any, firsts: Any, events: Any, event_ends: Any, event_keys: Any, event_less_one: Any,
+    ends: Any, keys: Any, counts: Any,
+) -> int:  # fmt: skip
     """As ``merge_ready`` for bins as ``histograms.Ready`` holds them: every count is one less than it was."""
     return _merge_ready(order, firsts, events, event_ends, event_keys, event_less_one, _ONE, ends, keys, counts)

@@ -72,21 +72,9 @@ def _offer(top: Any, ref: Any, low: int, high: int, value: Any, row: int, data: 
 
 @njit(cache=True, nogil=True)
 def choose(
-    lines: Any,
-    group_of: Any,
-    statuses: Any,
-    ok: Any,
-    ttft: Any,
-    e2e: Any,
-    data: Any,
-    ends: Any,
-    start: Any,
-    stop: Any,
-    tops: Any,
-    refs: Any,
-    is_touched: Any,
-    touched: Any,
-) -> int:
+    lines: Any, group_of: Any, statuses: Any, ok: Any, ttft: Any, e2e: Any, data: Any, ends: Any, start: Any, stop: Any,
+    tops: Any, refs: Any, is_touched: Any, touched: Any,
+) -> int:  # fmt: skip
     """Offer rows ``[start, stop)``, of which ``lines`` has the line of sums; returns how many groups changed.
 
     Those are written to ``touched``, which has room for all.

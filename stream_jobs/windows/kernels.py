@@ -104,19 +104,9 @@ def index_series(lines: Any, count: Any, index: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def find_series(
-    codes: Any,
-    positions: Any,
-    verdicts: Any,
-    windows: Any,
-    start: Any,
-    stop: Any,
-    lines: Any,
-    last_windows: Any,
-    index: Any,
-    count: Any,
-    limit: Any,
-    out: Any,
-) -> Any:
+    codes: Any, positions: Any, verdicts: Any, windows: Any, start: Any, stop: Any,
+    lines: Any, last_windows: Any, index: Any, count: Any, limit: Any, out: Any,
+) -> Any:  # fmt: skip
     """Number of the series of each accepted row in ``[start, stop)``, new ones added up to ``limit``, else 0.
 
     Series 0 stands for all others. Returns (series now, row reached); stops when ``lines`` has no room.
@@ -224,22 +214,9 @@ def _add_amounts(line: Any, values: Any, i: Any, base: Any, first: Any, stop: An
 
 @njit(cache=True, nogil=True)
 def add_values(
-    series: Any,
-    at: Any,
-    windows: Any,
-    values: Any,
-    start: Any,
-    stop: Any,
-    sketches: Any,
-    gauges: Any,
-    cells: Any,
-    heads: Any,
-    nexts: Any,
-    row_windows: Any,
-    row_series: Any,
-    used: Any,
-    rows: Any,
-) -> int:
+    series: Any, at: Any, windows: Any, values: Any, start: Any, stop: Any, sketches: Any, gauges: Any,
+    cells: Any, heads: Any, nexts: Any, row_windows: Any, row_series: Any, used: Any, rows: Any,
+) -> int:  # fmt: skip
     """Add rows ``[start, stop)`` to the cells of their (window, series); returns the row reached.
 
     Writes the line that each went to into ``rows``. Stops when the next one might need a line more than there is.

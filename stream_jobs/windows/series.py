@@ -145,19 +145,9 @@ class SeriesTable:
         """Write the series number of each accepted row of ``[start, stop)`` to ``out``, -1 for the other rows."""
         while True:
             self.count, start = kernels.find_series(
-                codes,
-                self.positions,
-                verdicts,
-                windows,
-                start,
-                stop,
-                self.lines,
-                self.last_windows,
-                self.index,
-                self.count,
-                self.limit,
-                out,
-            )
+                codes, self.positions, verdicts, windows, start, stop,
+                self.lines, self.last_windows, self.index, self.count, self.limit, out,
+            )  # fmt: skip
             if start >= stop:
                 return
             self._room(2 * len(self.lines))

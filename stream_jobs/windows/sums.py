@@ -53,25 +53,12 @@ class Sums:
         if len(self.heads) < len(self.table.lines):
             self.heads = longer(self.heads, len(self.table.lines))
         lines = np.empty(stop, np.int64)
-        reached = start
+        reached, fields = start, (len(self.plan.sketches), len(self.plan.gauges))
         while True:
             reached = kernels.add_values(
-                series,
-                columns.at,
-                columns.windows,
-                columns.values,
-                reached,
-                stop,
-                len(self.plan.sketches),
-                len(self.plan.gauges),
-                self.cells,
-                self.heads,
-                self.nexts,
-                self.row_windows,
-                self.row_series,
-                self._used,
-                lines,
-            )
+                series, columns.at, columns.windows, columns.values, reached, stop, *fields,
+                self.cells, self.heads, self.nexts, self.row_windows, self.row_series, self._used, lines,
+            )  # fmt: skip
             if reached >= stop:
                 break
             self.grow()
