@@ -25,14 +25,12 @@ from schemas.contract.record import Output, Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.costs import COSTS
-from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.model import PPM, Budget, Budgets, Level
 from stream_jobs.costs.minute_buffer import BufferLimits
 from stream_jobs.costs.pricing import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.finals.spend import SpendStep
-from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.prices.load import load as load_prices
 from stream_jobs.rules.model import RuleSet
 
@@ -129,7 +127,7 @@ class Money:
 
 def budget_stage(given: Budgets) -> Stage:
     """The alert job with budgets and no rules."""
-    return Stage(AlertStep(1, RuleSet(()), FleetDetector, Evidence, budgets=given))
+    return Stage(AlertStep(1, RuleSet(()), budgets=given))
 
 
 def money_path(case: Scenario, given: Budgets, truth: Truth, spent: Spent) -> Iterator[Transition]:
