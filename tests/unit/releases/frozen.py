@@ -25,7 +25,7 @@ from stream_jobs.finals.step import FinalsStep
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.prices.load import load as load_prices
 from stream_jobs.rules.load import load_set
-from stream_jobs.runner.names import Names
+from stream_jobs.runner.job import Names
 from stream_jobs.runner.snapshot import Assembly, Pointer, Snapshot
 from stream_jobs.step import Commit
 from stream_jobs.windows.step import WindowsStep
