@@ -277,7 +277,7 @@ async def _land(
         group.progress.expired += sum(landing.expired.values())
         _log.warning("rows older than their TTL; not inserted", extra={"rows": str(dict(landing.expired))})
     if landing.unreadable:
-        COUNTERS.add("errors", landing.unreadable, where="sink", error="unreadable")
+        COUNTERS.add("errors", landing.unreadable, where="sink", error="rejected")
         _log.error("records of topic alerts rejected; not inserted", extra={"records": landing.unreadable})
     try:
         await consumer.commit(offsets)
