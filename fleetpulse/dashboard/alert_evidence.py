@@ -5,12 +5,13 @@ Evidence is JSON whose kinds may grow: what is known gets an order and units, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, percent, short
+from fleetpulse.report.amounts import usd
 
 ROWS_MAX = 100
 TITLES = {
@@ -26,6 +27,14 @@ TITLES = {
 """In the order in which they are shown; others follow."""
 FIRST = ("request_id", "gpu_uuid", "engine_id", "dimension", "value_us", "status", "error_kind", "tenant", "model")
 """Columns of lists that come first; others follow in the order of the record."""
+
+
+_UNITS: tuple[tuple[str, float, Callable[[float], str]], ...] = (
+    ("_us", 1, microseconds),
+    ("share", 1, percent),
+    ("_ppm", 1e-6, percent),
+    ("_nusd", 1, usd),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +62,9 @@ def written(name: str, value: Any) -> str:
         return clean(", ".join(_pairs(value)) if isinstance(value, Mapping | list) else value)
     if name.endswith("_ms"):
         return f"{moment(int(value))} UTC" if value > 1e11 else microseconds(1_000 * value)
-    for ending, write in (("_us", microseconds), ("share", percent)):
+    for ending, scale, write in _UNITS:
         if name.endswith(ending):
-            return write(float(value))
+            return write(scale * float(value))
     return short(float(value))
 
 
@@ -82,11 +91,11 @@ def _table(title: str, value: Any) -> EvidenceTable:
 
 def _pairs(value: Mapping[str, Any] | Sequence[Any]) -> list[str]:
     if isinstance(value, Mapping):
-        return [f"{name} {written(str(name), one)}" for name, one in value.items()]
+        return [f"{_word(str(name))} {written(str(name), one)}" for name, one in value.items()]
     return [written("", one) for one in value]
 
 
 def _word(name: str) -> str:
-    for unit in ("_us", "_ms"):
+    for unit in ("_us", "_ms", "_nusd", "_ppm"):
         name = name.removesuffix(unit)
     return clean(name.replace("_", " "))

@@ -169,7 +169,7 @@ def value_axis(palette: Palette, unit: str = "", most: float = 0) -> dict[str, A
         "axisLabel": {"color": palette.muted, "fontSize": 11, ":formatter": number_js(unit)},
         "splitLine": {"lineStyle": {"color": palette.line}},
     }
-    if unit == "share" and 0.5 < most <= 1:
+    if unit == "share" and (0.5 < most <= 1 or not most):
         axis |= {"max": 1, "interval": 0.25}
     elif unit == "bytes" and most > 0:
         step = 2 ** math.ceil(math.log2(most / 4))

@@ -7,18 +7,55 @@ record for each with its name, link and style was two megabytes that a browser t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from fleetpulse.dashboard.fleet_health import verdict_text
-from fleetpulse.dashboard.gpu_metrics import GpuMetric
 from fleetpulse.dashboard.theme import Palette
-from fleetpulse.dashboard.tiles import tiles
 from fleetpulse.dashboard.values import clean, percent, short, watts
 
 SHADES = 64
 UNKNOWN_LEVEL = " "
 _FIRST = ord("0")
+COLUMNS = (64, 128)
+"""Hosts side by side; more of them begin another row. The second where the first would be taller than the map."""
+CELL_MAX_PX, CELL_MIN_PX = 22, 6
+HEIGHT_PX = 640
+_LABELLED_MAX = 16
 _STATES = {"missing": "m", "throttled": "w", "hot": "w", "fine": "."}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMetric:
+    """What GPUs are coloured by: ``total`` / ``known`` * ``scale``, in ``unit`` (as ``charts.number_js`` names them).
+    ``most`` ends the colour scale; None: the greatest value seen."""
+
+    title: str
+    total: str
+    known: str
+    scale: float
+    unit: str
+    most: float | None
+
+
+def _gauge(title: str, column: str, scale: float, unit: str, most: float | None = None) -> GpuMetric:
+    return GpuMetric(title, f"{column}_sum", f"{column}_count", scale, unit, most)
+
+
+GPU_METRICS: dict[str, GpuMetric] = {
+    "busy": _gauge("Utilization", "util_gpu_pct", 0.01, "share", 1.0),
+    "memory": GpuMetric("Memory in use", "memory_used_bytes_sum", "memory_total_bytes_sum", 1.0, "share", 1.0),
+    "power": GpuMetric("Power of its limit", "power_mw_sum", "power_limit_mw_sum", 1.0, "share", 1.0),
+    "power_w": _gauge("Power", "power_mw", 1e-3, "W"),
+    "temperature": _gauge("Temperature", "temperature_c", 1.0, "°C", 95.0),
+    "memory_temperature": _gauge("Memory temperature", "temperature_memory_c", 1.0, "°C", 105.0),
+    "throttled": GpuMetric("Throttled by heat or power", "throttled_us_sum", "interval_ms_sum", 1e-3, "share", 1.0),
+    "clock": _gauge("SM clock", "clock_sm_mhz", 1.0, "MHz"),
+    "sm_active": _gauge("SMs active", "sm_active_ppm", 1e-6, "share", 1.0),
+    "tensor_active": _gauge("Tensor cores active", "tensor_active_ppm", 1e-6, "share", 1.0),
+    "memory_busy": _gauge("Memory utilization", "util_memory_pct", 0.01, "share", 1.0),
+}
 
 
 def heat_map(gpus: Sequence[Mapping[str, Any]], metric: GpuMetric, palette: Palette) -> dict[str, Any]:
@@ -71,3 +108,47 @@ def description(gpu: Mapping[str, Any], metric: GpuMetric) -> list[str]:
 def in_words(value: float, unit: str) -> str:
     """A value of a metric as text."""
     return percent(value) if unit == "share" else watts(value) if unit == "W" else f"{short(value)} {unit}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """``cells`` are (x, y) of each GPU in the order given; ``hosts`` the names of the first row's columns, when few."""
+
+    cells: tuple[tuple[int, int], ...]
+    columns: int
+    rows: int
+    hosts: tuple[str, ...]
+
+    @property
+    def cell_px(self) -> int:
+        """Height of a cell: big for few GPUs, never smaller than a finger or an eye needs."""
+        return max(CELL_MIN_PX, min(CELL_MAX_PX, HEIGHT_PX // max(1, self.rows)))
+
+    @property
+    def labelled(self) -> bool:
+        """Whether columns have room for the names of their hosts."""
+        return len(self.hosts) <= _LABELLED_MAX
+
+
+def tiles(hosts: Sequence[str]) -> Tiles:
+    """Places for GPUs whose hosts are given, each host's GPUs standing together."""
+    groups = [(host, len(list(found))) for host, found in groupby(hosts)]
+    tall = max((count for _, count in groups), default=1)
+    columns, bands = _bands(len(groups), tall)
+    cells = [
+        (number % columns, (number // columns) * (tall + 1) + place)
+        for number, (_, count) in enumerate(groups)
+        for place in range(count)
+    ]
+    first = tuple(host for host, _ in groups) if bands == 1 else ()
+    return Tiles(tuple(cells), columns, bands * (tall + 1) - 1, first)
+
+
+def _bands(hosts: int, tall: int) -> tuple[int, int]:
+    """Columns, and how many rows of hosts there are, each ``tall`` cells and a gap."""
+    for most in COLUMNS:
+        bands = max(1, -(-hosts // most))
+        if (bands * (tall + 1) - 1) * CELL_MIN_PX <= HEIGHT_PX:
+            break
+    # A few rows more than one look better filled: 70 hosts stand as 2 x 35, not as 64 + 6.
+    return max(1, -(-hosts // bands)), bands

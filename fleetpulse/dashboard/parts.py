@@ -74,6 +74,39 @@ class Panel:
         self._empty.set_visibility(True)
 
 
+class TablePanel(Panel):
+    """A panel that holds a table."""
+
+    def __init__(self, title: str, hint: str, columns: Sequence[Column], classes: str = "", *, label: str = "",
+                 page_rows: int = 10) -> None:  # fmt: skip
+        super().__init__(title, hint, classes)
+        with self.body:
+            self._table = Table(columns, label or title, page_rows=page_rows)
+
+    def rows(self, records: Sequence[Mapping[str, Any]], nothing: str, advice: str = "") -> None:
+        """Show these rows; where there are none, say that there is nothing and what to do."""
+        if records:
+            self.show()
+            self._table.show(records)
+        else:
+            self.empty(nothing, advice)
+
+
+class ChartPanel(Panel):
+    """A panel that holds a chart; ``label`` is what a screen reader says of it."""
+
+    def __init__(self, view: View, title: str, hint: str, label: str, height_px: int, classes: str = "c6", *,
+                 zoom: bool = True) -> None:  # fmt: skip
+        super().__init__(title, hint, classes)
+        with self.body:
+            self._chart = Chart(view, label, height_px, zoom=zoom)
+
+    def draw(self, options: Mapping[str, Any]) -> None:
+        """Draw these options."""
+        self.show()
+        self._chart.show(options)
+
+
 def set_text(element: ui.element, text: str) -> None:
     """Another text for an element made by ``tag``."""
     if element._props.get("innerText") != text:
@@ -215,7 +248,9 @@ def search_field(label: str, value: str, on_change: Callable[[str], None], about
     with tag("div", "fp-field") as field:
         name = f"search-{field.id}"
         tag("label", text=label, **{"for": name})
-        made = tag("input", id=name, type="search", value=value, placeholder=about, autocomplete="off")
+        made = tag(
+            "input", id=name, type="search", value=value, placeholder=about, autocomplete="off", style="width:170px"
+        )
         made._props["maxlength"] = VALUE_CHARS_MAX
         made.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
     return field
@@ -231,11 +266,6 @@ def choices(label: str, known: Mapping[str, str], value: str, on_change: Callabl
                 tag("option", text=text, value=one, **({"selected": "selected"} if one == value else {}))
         select.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
     return field
-
-
-def segments(label: str, known: Mapping[str, str], value: str, on_change: Callable[[str], None]) -> Segments:
-    """Buttons of which one is pressed."""
-    return Segments(label, known, value, on_change)
 
 
 class Segments:
@@ -263,18 +293,29 @@ class Segments:
 
 def button(text: str, on_click: Callable[[], Any], icon: str = "", classes: str = "") -> ui.element:
     """A push button."""
-    with tag("button", f"fp-btn {classes}", type="button") as made:
-        if icon:
-            ui.icon(icon).props("aria-hidden=true")
-        tag("span", text=text)
+    made = _with_icon(tag("button", f"fp-btn {classes}", type="button"), text, icon)
     made.on("click", lambda _event: on_click())
     return made
 
 
 def link_button(text: str, href: str, icon: str = "") -> ui.element:
     """A link that looks like a button."""
-    with tag("a", "fp-btn", href=href) as made:
+    return _with_icon(tag("a", "fp-btn", href=href), text, icon)
+
+
+def _with_icon(element: ui.element, text: str, icon: str) -> ui.element:
+    with element:
         if icon:
             ui.icon(icon).props("aria-hidden=true")
         tag("span", text=text)
-    return made
+    return element
+
+
+def severity_mood(severity: object) -> str:
+    """The class of a severity in a table."""
+    return {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}.get(str(severity), "fp-pill fp-muted")
+
+
+def share_mood(share: float | None, warn: float, bad: float) -> str:
+    """The class of a share of failures: bad or worth a look above these."""
+    return "" if share is None or share <= warn else "fp-bad" if share > bad else "fp-warn"

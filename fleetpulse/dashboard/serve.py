@@ -15,18 +15,22 @@ from nicegui import Client, app, ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.guard import Guard
-from fleetpulse.dashboard.page import PageSpec
+from fleetpulse.dashboard.pages import alerts, cost, fleet, gpu, models, pipeline, requests, sql, tenants
+from fleetpulse.dashboard.pages import request as one_request
 from fleetpulse.dashboard.plain_page import not_found
-from fleetpulse.dashboard.registry import PAGES
 from fleetpulse.dashboard.security import Access
 from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
-from fleetpulse.dashboard.view import Facts
+from fleetpulse.dashboard.view import Facts, PageSpec
 from runtime.config import ClickHouseConfig
 from runtime.health import HealthServer, Heartbeat
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
+PAGES: tuple[PageSpec, ...] = tuple(
+    module.PAGE for module in (fleet, models, requests, one_request, gpu, tenants, cost, alerts, pipeline, sql)
+)
+"""All pages, in the order of the menu. One more page is one more module."""
 FAVICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'><rect width='24' height='24' rx='6' fill='#2459d3'/>"
     "<path d='M3 13h4l2-6 4 11 3-8 1 3h4' fill='none' stroke='#fff' stroke-width='2' stroke-linejoin='round'/></svg>"

@@ -6,22 +6,26 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nicegui import Client, ui
+from nicegui import Client, background_tasks, ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Segments, set_text, tag
-from fleetpulse.dashboard.suggestions import Suggestions
 from fleetpulse.dashboard.theme import css
 from fleetpulse.dashboard.time_range import PRESETS, RangeSpec, fixed, label, moment_ms
-from fleetpulse.dashboard.url_state import UrlState, parse
-from fleetpulse.dashboard.view import AGAIN_S, Facts, View, wall_ms
+from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX, UrlState, parse
+from fleetpulse.dashboard.values import clean
+from fleetpulse.dashboard.view import AGAIN_S, Facts, PageSpec, View, wall_ms
+from schemas.errors import FleetpulseError
 
 THEME_COOKIE = "fleetpulse_theme"
 FIRST_ANSWER_S = 0.6
 """How long the first page waits for its numbers, so that quick ones come with it; slower ones follow."""
 _SHOW_WHERE = "document.querySelector('.fp-nav [aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'})"
 """On a phone the menu is wider than the screen."""
+SHOWN_MAX = 50
+"""Values that a filter suggests; a search finds the others."""
+OF_GPUS = frozenset({"host", "gpu_model", "gpu_uuid", "workload"})
+LABELS = {"gpu_model": "GPU", "engine_id": "Engine", "slo_class": "Class", "error_kind": "Error"}
 _HEAD = """<meta name="referrer" content="no-referrer"><script>
 window.addEventListener('popstate', () => location.reload());
 function fpTheme(name) {
@@ -191,6 +195,44 @@ class Shell:
         for page, link in self._links:
             link._props["href"] = self._view.link(page.path)
             link.update()
+
+
+class Suggestions:
+    """A filter field: the wanted value of one dimension, with the most frequent values that hold what is typed."""
+
+    def __init__(self, view: View, dimension: str) -> None:
+        self._view = view
+        self._dimension = dimension
+        value = view.filter(dimension)
+        label = LABELS.get(dimension, dimension.capitalize())
+        with tag("div", "fp-field set" if value else "fp-field") as self._field:
+            name = f"filter-{dimension}"
+            tag("label", text=label, **{"for": name})
+            made = tag("input", id=name, list=f"{name}-values", placeholder="all", value=value, type="search")
+            made._props |= {"maxlength": VALUE_CHARS_MAX, "autocomplete": "off", "spellcheck": "false"}
+            self._list = tag("datalist", id=f"{name}-values")
+        made.on("change", lambda event: self._chosen(str(event.args)), js_handler="(e) => emit(e.target.value)")
+        made.on("input", lambda event: self._typed(str(event.args)), js_handler="(e) => emit(e.target.value)",
+                throttle=0.25, leading_events=False)  # fmt: skip
+        made.on("focus", lambda _event: self._typed(""))
+
+    def _chosen(self, value: str) -> None:
+        self._field.classes(replace="fp-field set" if value else "fp-field")
+        self._view.set(**{self._dimension: value})
+
+    def _typed(self, text: str) -> None:
+        background_tasks.create(self._suggest(text[:VALUE_CHARS_MAX]))
+
+    async def _suggest(self, text: str) -> None:
+        name = "values_of_gpus" if self._dimension in OF_GPUS else "values_of_requests"
+        try:
+            answer = await self._view.ask(name, dimension=self._dimension, search=text, top=SHOWN_MAX)
+        except FleetpulseError:
+            return  # the page itself says what is wrong; a list of suggestions needs no second notice
+        self._list.clear()
+        with self._list:
+            for value, _count in answer.rows:
+                tag("option", value=str(value)[:VALUE_CHARS_MAX], label=clean(value))
 
 
 def _pressed(on: bool) -> str:

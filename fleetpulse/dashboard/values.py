@@ -96,6 +96,11 @@ def middle(value: object) -> str:
     return text if len(text) <= 18 else f"{text[:6]}…{text[-10:]}"
 
 
+def gpu_name(value: object) -> str:
+    """The name of a GPU type without its maker, for narrow places."""
+    return clean(value).removeprefix("NVIDIA ")
+
+
 def percentile_cells(names: Sequence[str], found: Sequence[Sequence[float] | None]) -> dict[str, float | None]:
     """Cells of a table row, such as ``ttft_p50``: of each latency named percentiles 50 and 95, or None for both."""
     return {

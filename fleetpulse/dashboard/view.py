@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -221,6 +221,28 @@ class View:
         """The range at this moment; one that nobody chose begins with the first event."""
         span = self.state.range_spec.at(self._now_ms())
         return await self.data.since_first_event(span) if self.state.range_spec == RangeSpec() else span
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpec:
+    """A page, as ``PAGE`` of its module says it: ``path`` such as ``/fleet``; ``icon`` a name of the Material icons;
+    ``options`` name and default.
+
+    ``build`` makes the elements once and asks nothing; the shell calls the refresh it returns: at once, when range,
+    filters or options change, and every ``live_s`` in live mode.
+    """
+
+    path: str
+    title: str
+    icon: str
+    about: str
+    """One line under the title."""
+    build: Callable[[View], Refresh]
+    filters: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    in_menu: bool = True
+    has_range: bool = True
+    live_s: float = 5.0
 
 
 def wall_ms() -> int:

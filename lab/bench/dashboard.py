@@ -181,7 +181,7 @@ def _pages(
     stand: Stand, span: Span, examples: Examples, times: int, progress: Progress
 ) -> Mapping[str, dict[str, float | None]] | None:
     """By path: how long a page takes to show its numbers; None without a browser."""
-    from fleetpulse.dashboard.registry import PAGES
+    from fleetpulse.dashboard.serve import PAGES
 
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     try:

@@ -188,7 +188,9 @@ def test_what_the_page_cost_asks_is_what_the_bills_say(scene: Scene, first: int,
     over_time = asked(scene, "cost_over_time", from_ms, to_ms)
     assert [(sum(row["cost"] or 0 for row in over_time),)] == scene.rows(f"SELECT sum(ifNull(cost_nusd, 0)) {parts}")
     days = asked(scene, "cost_days", from_ms // DAY_MS * DAY_MS, scene.now_ms)
-    assert [(sum(row["cost"] or 0 for row in days),)] == scene.rows("SELECT sum(ifNull(cost_nusd, 0)) FROM cost_parts")
+    assert [(sum(row["cost_nusd"] or 0 for row in days),)] == scene.rows(
+        "SELECT sum(ifNull(cost_nusd, 0)) FROM cost_parts"
+    )
 
 
 @pytest.mark.parametrize(("first", "end"), RANGES)

@@ -86,7 +86,11 @@ class AlertPanel:
             with tag("div", "fp-field"):
                 tag("label", text="Why", **{"for": "silence-reason"})
                 reason = tag(
-                    "input", id="silence-reason", placeholder="for whoever looks", maxlength=str(REASON_CHARS_MAX)
+                    "input",
+                    id="silence-reason",
+                    placeholder="for whoever looks",
+                    maxlength=str(REASON_CHARS_MAX),
+                    style="width:260px",
                 )
                 reason.on("change", lambda event: self._because(event.args), js_handler=_VALUE)
             button("Silence", self._send_silence, "notifications_off", "primary")

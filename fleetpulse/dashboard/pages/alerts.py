@@ -10,11 +10,10 @@ from nicegui import background_tasks, ui
 
 from fleetpulse.alerts.view import checked, moment, publish
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.pages.alert_panel import AlertPanel
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, segments
+from fleetpulse.dashboard.parts import ChartPanel, Column, Segments, Stats, TablePanel, grid, severity_mood
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean
-from fleetpulse.dashboard.view import Refresh, View, wall_ms
+from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from runtime.config import load
 from schemas.contract.alert_commands import Command
 from schemas.contract.alerts import SEVERITIES
@@ -25,7 +24,6 @@ KEPT_MS = 60 * DAY_MS
 """An open alert is published again now and then; one without any record for this long counts as over."""
 BARS_MAX = 40
 _BARS_MS = tuple(MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720, 1_440, 10_080))
-MOODS = {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}
 SILENCED = {"no": "active", "yes": "silenced", "all": "all"}
 
 
@@ -62,20 +60,16 @@ class _Alerts:
             {"critical": "Critical", "warning": "Warning", "info": "Info", "silenced": "Silenced", "opened": "Opened"}
         )
         self._one = AlertPanel(view, self._silence)
-        self._open_panel = Panel("Open", "the worst first")
-        with self._open_panel.tools:
-            segments(
-                "Silenced alerts", SILENCED, view.choice("silenced", SILENCED), lambda value: view.set(silenced=value)
-            )
-        with self._open_panel.body.classes(_WRAPPED):
-            self._open = Table(self._open_columns(), "Open alerts")
+        self._open = TablePanel(
+            "Open", "the worst first", self._open_columns(), _WRAPPED, label="Open alerts", page_rows=15
+        )
+        with self._open.tools:
+            shown = view.choice("silenced", SILENCED)
+            Segments("Silenced alerts", SILENCED, shown, lambda value: view.set(silenced=value))
         with grid():
-            self._history_panel = Panel("History", "alerts with a transition in this range", "c8")
-            with self._history_panel.body.classes(_WRAPPED):
-                self._history = Table(self._history_columns(), "Alerts of this range", page_rows=10)
-            self._bars_panel = Panel("Opened", "by severity", "c4")
-            with self._bars_panel.body:
-                self._bars = Chart(view, "Alerts opened over time, by severity", 220)
+            about, columns = "alerts with a transition in this range", self._history_columns()
+            self._history = TablePanel("History", about, columns, f"c8 {_WRAPPED}", label="Alerts of this range")
+            self._bars = ChartPanel(view, "Opened", "by severity", "Alerts opened over time, by severity", 220, "c4")
 
     def _link(self, row: Mapping[str, Any]) -> str:
         filters = {name: self._view.filter(name) for name in PAGE.filters}
@@ -83,7 +77,7 @@ class _Alerts:
 
     def _open_columns(self) -> list[Column]:
         return [
-            Column("severity", "Severity", mood=lambda row: MOODS.get(str(row["severity"]), "fp-pill fp-muted")),
+            Column("severity", "Severity", mood=lambda row: severity_mood(row["severity"])),
             Column("summary", "What", href=self._link),
             Column("age_ms", "Since", text=ago, right=True),
             Column("host", "Host", text=_or_dash),
@@ -95,7 +89,7 @@ class _Alerts:
     def _history_columns(self) -> list[Column]:
         return [
             Column("ago_ms", "Opened", text=ago, right=True),
-            Column("worst", "Worst", mood=lambda row: MOODS.get(str(row["worst"]), "fp-pill fp-muted")),
+            Column("worst", "Worst", mood=lambda row: severity_mood(row["worst"])),
             Column("said", "What", href=self._link),
             Column("lasted_ms", "Lasted", text=lambda ms: "open" if ms is None else ago(max(1_000, ms)), right=True),
             Column("transitions", "Transitions", right=True),
@@ -129,35 +123,28 @@ class _Alerts:
     def _show_open(self, records: Sequence[Mapping[str, Any]]) -> None:
         wanted = self._view.choice("silenced", SILENCED)
         shown = [row for row in records if wanted == "all" or bool(row["muted"]) == (wanted == "yes")]
-        if not shown:
-            what = {"no": "No alert is open", "yes": "No alert is silenced", "all": "No alert is open"}[wanted]
-            hidden = len(records) - len(shown)
-            self._open_panel.empty(what, f"{hidden:,} more are behind the other button." if hidden else _QUIET)
-            return
-        to_ms = self._view.range.to_ms
-        self._open_panel.show()
-        self._open.show([{**row, "age_ms": max(0, to_ms - row["since_ms"])} for row in shown])
+        hidden, to_ms = len(records) - len(shown), self._view.range.to_ms
+        self._open.rows(
+            [{**row, "age_ms": max(0, to_ms - row["since_ms"])} for row in shown],
+            "No alert is silenced" if wanted == "yes" else "No alert is open",
+            f"{hidden:,} more are behind the other button." if hidden else _QUIET,
+        )
 
     def _show_history(self, records: Sequence[Mapping[str, Any]], bars: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
-        if not records:
-            self._history_panel.empty("No alert in this range", "Choose a longer range.")
-            self._bars_panel.empty("Nothing was opened")
-            return
-        self._history_panel.show()
-        self._history.show([{**row, "ago_ms": max(0, view.range.to_ms - row["opened_ms"])} for row in records])
+        rows = [{**row, "ago_ms": max(0, view.range.to_ms - row["opened_ms"])} for row in records]
+        self._history.rows(rows, "No alert in this range", "Choose a longer range.")
         colours = {"critical": view.palette.bad, "warning": view.palette.warn, "info": view.palette.muted}
         lines = [
             Line(severity, points, colour=colours[severity], stack="all", bar=True)
             for severity, points in opened(bars).items()
         ]
         if not lines:
-            self._bars_panel.empty("Nothing was opened", "What stands beside was opened before.")
+            self._bars.empty("No alert was opened", "Those beside were opened before." if records else "")
             return
-        self._bars_panel.show()
         chart = over_time(lines, view.range, view.palette)
         chart["yAxis"] |= {"minInterval": 1}
-        self._bars.show(chart)
+        self._bars.draw(chart)
 
     def _silence(self, fingerprint: str, last_ms: int, reason: str) -> None:
         background_tasks.create(self._publish_silence(fingerprint, last_ms, reason))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.pages.tenants import dollars
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid
-from fleetpulse.dashboard.values import UNKNOWN, ago, energy, percent, rate, short
-from fleetpulse.dashboard.view import Refresh, View, wall_ms
+from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid
+from fleetpulse.dashboard.values import UNKNOWN, ago, energy, gpu_name, percent, rate, short
+from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
+from fleetpulse.report import standings as report
+from fleetpulse.report.amounts import instant
+from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
-from stream_jobs.budgets.standing import Standing, standing
 from stream_jobs.yaml_files.errors import FileError
 
 HISTORY_DAYS = 120
@@ -51,34 +50,17 @@ def stacked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, floa
 
 def standings(budgets: Budgets, days: Sequence[Mapping[str, Any]], now_ms: int) -> list[dict[str, Any]]:
     """A row for each budget: what was spent of it, what will be, when it is used up."""
-    rows = []
-    for budget in budgets.budgets:
-        spent: dict[int, int] = {}
-        for row in days:
-            if row["cost"] is not None and budget.covers(row["tenant"], row["model"], budgets.teams):
-                spent[int(row["day"])] = spent.get(int(row["day"]), 0) + int(row["cost"])
-        rows.append(_budget_row(budget.amount_nusd, standing(budget, spent, now_ms)))
-    return rows
+    return [_budget_row(one) for one in report.standings(budgets, days, now_ms)]
 
 
-def _budget_row(amount: int, stands: Standing) -> dict[str, Any]:
+def _budget_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    low, forecast, high = (row[f"forecast{end}_nusd"] for end in ("_low", "", "_high"))
     return {
-        "budget": stands.budget,
-        "amount": amount,
-        "spent": stands.spent_nusd,
-        "share": stands.spent_nusd / amount,
-        "forecast": stands.forecast_nusd,
-        "between": _between(stands),
-        "ends_ms": stands.end_ms,
-        "exhausted_ms": stands.exhausted_ms,
-        "over": stands.forecast_nusd is not None and stands.forecast_nusd > amount,
+        **row,
+        "share": row["spent_nusd"] / row["amount_nusd"],
+        "between": UNKNOWN if low is None or high is None else f"{dollars(low)} to {dollars(high)}",
+        "over": forecast is not None and forecast > row["amount_nusd"],
     }
-
-
-def _between(stands: Standing) -> str:
-    if stands.forecast_low_nusd is None or stands.forecast_high_nusd is None:
-        return UNKNOWN
-    return f"{dollars(stands.forecast_low_nusd)} to {dollars(stands.forecast_high_nusd)}"
 
 
 def build(view: View) -> Refresh:
@@ -93,22 +75,18 @@ class _Cost:
             {"total": "Bill", "hour": "An hour", "idle": "Idle", "energy": "Energy", "unpriced": "Without a price",
              "provisional": "Provisional"}
         )  # fmt: skip
-        self._split_panel = Panel("What it went to", "dollars an hour")
-        with self._split_panel.body:
-            self._split = Chart(view, "Dollars an hour by what they went to, over time", 230)
+        split = "Dollars an hour by what they went to, over time"
+        self._split = ChartPanel(view, "What it went to", "dollars an hour", split, 230, "")
         with grid():
-            self._models_panel = Panel("Models", "unit costs", "c7")
-            with self._models_panel.body:
-                self._models = Table(_MODELS, "Cost by model", page_rows=10)
-            self._idle_panel = Panel("Idle and unused", "hosts without a model, engines without tokens", "c5")
-            with self._idle_panel.body:
-                self._idle = Table(_IDLE, "Cost of idle hosts and unused engines", page_rows=10)
-            self._tenants_panel = Panel("Tenants", "what their requests cost", "c5")
-            with self._tenants_panel.body:
-                self._tenants = Table(self._tenant_columns(), "Cost by tenant", page_rows=10)
-            self._budgets_panel = Panel("Budgets", "this period, forecast with an interval of four in five", "c7")
-            with self._budgets_panel.body:
-                self._budgets = Table(_BUDGETS, "Budgets", page_rows=10)
+            unused = "hosts without a model, engines without tokens"
+            forecast = "this period, forecast with an interval of four in five"
+            tenants = self._tenant_columns()
+            self._models = TablePanel("Models", "unit costs", _MODELS, "c7", label="Cost by model")
+            self._idle = TablePanel(
+                "Idle and unused", unused, _IDLE, "c5", label="Cost of idle hosts and unused engines"
+            )
+            self._tenants = TablePanel("Tenants", "what their requests cost", tenants, "c5", label="Cost by tenant")
+            self._budgets = TablePanel("Budgets", forecast, _BUDGETS, "c7")
 
     def _tenant_columns(self) -> list[Column]:
         return [
@@ -143,26 +121,19 @@ class _Cost:
         billed_ms = width_ms * len({row["at_ms"] for row in parts.records()})
         self._show_stats(total, min(billed_ms, view.range.span_ms))
         self._show_split(parts.records(), width_ms)
-        self._fill(self._models_panel, self._models, models.records(), "No model has a bill in this range")
-        self._fill(self._idle_panel, self._idle, idle.records(), "Nothing stood idle in this range")
-        self._fill(self._tenants_panel, self._tenants, tenants.records(), "No tenant has a bill in this range")
+        self._models.rows(models.records(), "No model has a bill in this range")
+        self._idle.rows(idle.records(), "Nothing stood idle in this range")
+        self._tenants.rows(tenants.records(), "No tenant has a bill in this range")
         await self._show_budgets()
 
     def _nothing(self, title: str, advice: str) -> None:
         for name in ("total", "hour", "idle", "energy", "unpriced", "provisional"):
             self._stats.show(name, UNKNOWN)
-        self._split_panel.empty(title, advice)
-        for panel in (self._models_panel, self._idle_panel, self._tenants_panel):
+        self._split.empty(title, advice)
+        panels: tuple[Panel, ...] = (self._models, self._idle, self._tenants)
+        for panel in panels:
             panel.empty(title)
-        self._budgets_panel.empty(*_NO_BUDGETS)
-
-    @staticmethod
-    def _fill(panel: Panel, table: Table, rows: Sequence[Mapping[str, Any]], none: str) -> None:
-        if rows:
-            panel.show()
-            table.show(rows)
-        else:
-            panel.empty(none)
+        self._budgets.empty(*_NO_BUDGETS)
 
     def _show_stats(self, total: Mapping[str, Any], billed_ms: int) -> None:
         show, bill = self._stats.show, total["total"]
@@ -184,28 +155,24 @@ class _Cost:
             for what, points in stacked(rows).items()
         ]  # fmt: skip
         if not lines:
-            self._split_panel.empty(
-                "Nothing of this range has a price", "fleetpulse prices check says what is missing."
-            )
+            self._split.empty("Nothing of this range has a price", "fleetpulse prices check says what is missing.")
             return
-        self._split_panel.show()
-        self._split.show(over_time(lines, view.range, view.palette, "USD"))
+        self._split.draw(over_time(lines, view.range, view.palette, "USD"))
 
     async def _show_budgets(self) -> None:
         file = self._view.facts.budgets_file
         if file is None:
-            self._budgets_panel.empty(*_NO_BUDGETS)
+            self._budgets.empty(*_NO_BUDGETS)
             return
         try:
             budgets = load_budgets(file)
         except FileError as error:
-            self._budgets_panel.empty(f"{file.name} cannot be used", str(error))
+            self._budgets.empty(f"{file.name} cannot be used", str(error))
             return
         now_ms = wall_ms()
         from_ms = (now_ms // DAY_MS - HISTORY_DAYS) * DAY_MS
         days = await self._view.ask("cost_days", from_ms=from_ms, to_ms=now_ms)
-        self._budgets_panel.show()
-        self._budgets.show(standings(budgets, days.records(), now_ms))
+        self._budgets.rows(standings(budgets, days.records(), now_ms), *_NO_BUDGETS)
 
 
 def _energy(millijoules: float | None) -> str:
@@ -229,20 +196,20 @@ _MODELS = [
     Column("mj_per_token", "A token", text=lambda mj: UNKNOWN if mj is None else f"{short(mj / 1e3)} J", right=True),
 ]
 _IDLE = [
-    Column("owner", "Host or engine"),
+    Column("owner", "Owner"),
     Column("what", "Use"),
-    Column("a_gpu", "GPU"),
-    Column("gpu_time_ms", "GPU hours", text=_hours, right=True),
+    Column("a_gpu", "GPU", text=gpu_name),
+    Column("gpu_time_ms", "Hours", text=_hours, right=True),
     Column("cost", "Cost", text=dollars, right=True),
 ]
 _BUDGETS = [
     Column("budget", "Budget"),
-    Column("amount", "Amount", text=dollars, right=True),
-    Column("spent", "Spent", text=dollars, right=True),
+    Column("amount_nusd", "Amount", text=dollars, right=True),
+    Column("spent_nusd", "Spent", text=dollars, right=True),
     Column("share", "Share", text=percent, right=True, mood=lambda row: "fp-bad" if row["share"] >= 1 else ""),
-    Column("forecast", "Forecast", text=dollars, right=True, mood=lambda row: "fp-warn" if row["over"] else ""),
+    Column("forecast_nusd", "Forecast", text=dollars, right=True, mood=lambda row: "fp-warn" if row["over"] else ""),
     Column("between", "Between", right=True),
-    Column("exhausted_ms", "Used up", text=lambda at_ms: moment(at_ms) or "not in this period", right=True),
+    Column("exhausted_ms", "Used up", text=lambda at_ms: "not yet" if at_ms is None else instant(at_ms), right=True),
 ]
 
 PAGE = PageSpec(

@@ -9,13 +9,11 @@ from typing import Any
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.fleet_health import MISSING_MS, Health, health_of, verdict_text
 from fleetpulse.dashboard.gpu_map import GpuMap
-from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
-from fleetpulse.dashboard.heat_map import description, heat_map
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid
+from fleetpulse.dashboard.heat_map import GPU_METRICS, description, heat_map
+from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, choices, grid, severity_mood
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import ago, clean, energy, microseconds, percent, short, watts
-from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.sql.database import Answer
 from schemas.limits import MINUTE_MS
 
@@ -55,18 +53,12 @@ class _Fleet:
         with self._map_panel.body:
             self._map = GpuMap(MAP_LABEL, self._describe, self._open_gpu)
         with grid():
-            self._busy_panel = Panel("Utilization, memory, throttled", "mean of all GPUs", "c6")
-            with self._busy_panel.body:
-                self._busy = Chart(view, "Utilization, memory in use and share of time throttled, over time", 190)
-            self._power_panel = Panel("Power", "whole fleet", "c6")
-            with self._power_panel.body:
-                self._power = Chart(view, "Power of the fleet over time", 190)
-            self._worst_panel = Panel("Worst GPUs", "not reporting, then throttled, then hot", "c6")
-            with self._worst_panel.body:
-                self._worst = Table(self._worst_columns(), "Worst GPUs", page_rows=10)
-            self._faults_panel = Panel("Faults of GPUs", "newest first", "c6")
-            with self._faults_panel.body:
-                self._faults = Table(self._fault_columns(), "Faults of GPUs", page_rows=10)
+            shares = "Utilization, memory in use and share of time throttled, over time"
+            self._busy = ChartPanel(view, "Utilization, memory, throttled", "mean of all GPUs", shares, 190)
+            self._power = ChartPanel(view, "Power", "whole fleet", "Power of the fleet over time", 190)
+            worst = self._worst_columns()
+            self._worst = TablePanel("Worst GPUs", "not reporting, then throttled, then hot", worst, "c6")
+            self._faults = TablePanel("Faults of GPUs", "newest first", self._fault_columns(), "c6")
 
     def _worst_columns(self) -> list[Column]:
         return [
@@ -81,7 +73,7 @@ class _Fleet:
     def _fault_columns(self) -> list[Column]:
         return [
             Column("ago_ms", "Ago", text=ago, right=True),
-            Column("severity", "Severity", mood=lambda row: _mood(str(row["severity"]))),
+            Column("severity", "Severity", mood=lambda row: severity_mood(row["severity"])),
             Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
             Column("message", "What"),
         ]
@@ -115,10 +107,13 @@ class _Fleet:
             self._health = health_of(known.records(), shown.records(), view.range.to_ms, metric.scale)
             self._show_map(self._health)
             self._show_lines(series.records())
-            self._show_worst(self._health)
+            self._worst.rows(
+                self._health.worst(_WORST_MAX), "No GPU stands out", "All report, none is throttled or hot."
+            )
         events = faults.records()
         self._show_stats(self._health, series.records(), events[0]["faults"] if events else 0)
-        self._show_faults(events)
+        rows = [row | {"ago_ms": view.range.to_ms - row["at_ms"]} for row in events]
+        self._faults.rows(rows, "No faults in this range", "XIDs, ECC errors and lost GPUs would stand here.")
 
     def _show_map(self, health: Health) -> None:
         if not health.gpus:
@@ -147,33 +142,17 @@ class _Fleet:
 
     def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
-        for panel in (self._busy_panel, self._power_panel):
-            panel.show() if series else panel.empty("No readings in this range")
         if not series:
+            self._busy.empty("No readings in this range")
+            self._power.empty("No readings in this range")
             return
 
         def line(name: str, column: str, **how: Any) -> Line:
             return Line(name, [(row["at_ms"], row[column]) for row in series], **how)
 
         shares = [line("utilization", "busy"), line("memory", "memory"), line("throttled", "throttled")]
-        self._busy.show(over_time(shares, view.range, view.palette, "share"))
-        self._power.show(over_time([line("power", "power_w", area=True)], view.range, view.palette, "W"))
-
-    def _show_worst(self, health: Health) -> None:
-        worst = health.worst(_WORST_MAX)
-        if worst:
-            self._worst.show(worst)
-            self._worst_panel.show()
-        else:
-            self._worst_panel.empty("No GPU stands out", "All report, none is throttled or hot.")
-
-    def _show_faults(self, faults: Sequence[Mapping[str, Any]]) -> None:
-        if faults:
-            to_ms = self._view.range.to_ms
-            self._faults.show([row | {"ago_ms": to_ms - row["at_ms"]} for row in map(dict, faults)])
-            self._faults_panel.show()
-        else:
-            self._faults_panel.empty("No faults in this range", "XIDs, ECC errors and lost GPUs would stand here.")
+        self._busy.draw(over_time(shares, view.range, view.palette, "share"))
+        self._power.draw(over_time([line("power", "power_w", area=True)], view.range, view.palette, "W"))
 
 
 def last_reported(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRange:
@@ -181,10 +160,6 @@ def last_reported(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRan
     newest_ms = max(int(row["heard_ms"]) for row in known)
     end_ms = min(now.to_ms, newest_ms - newest_ms % MINUTE_MS + MINUTE_MS)
     return TimeRange(end_ms - NOW_MS, end_ms)
-
-
-def _mood(severity: str) -> str:
-    return {"critical": "fp-pill fp-bad", "warning": "fp-pill fp-warn"}.get(severity, "fp-pill fp-muted")
 
 
 PAGE = PageSpec(

@@ -10,10 +10,9 @@ from typing import Any
 from fleetpulse.dashboard.baseline import band, before
 from fleetpulse.dashboard.charts import Band, Line, over_time
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, grid, search_field
+from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, grid, search_field, share_mood
 from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
-from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
 
@@ -48,24 +47,19 @@ class _Models:
                 "good": "Goodput",
             }
         )
-        self._latency: dict[str, tuple[Panel, Chart]] = {}
         with grid():
-            for bins, (title, hint) in LATENCIES.items():
-                self._latency[bins] = self._panel(title, hint, f"{title}: percentiles over time")
-            self._rate = self._panel("Throughput", "requests per second by end", "Requests per second over time")
-            self._tokens = self._panel("Tokens", "per second", "Tokens per second over time")
-            self._errors = self._panel("Errors", "per second by kind", "Failed requests per second over time by kind")
-            self._good = self._panel("Goodput", "met all objectives of its class", "Goodput over time")
-        self._table_panel = Panel("Models", "by requests")
-        with self._table_panel.tools:
+            self._latency = {
+                bins: ChartPanel(view, title, hint, f"{title}: percentiles over time", 210)
+                for bins, (title, hint) in LATENCIES.items()
+            }
+            ends, kinds = "requests per second by end", "Failed requests per second over time by kind"
+            self._rate = ChartPanel(view, "Throughput", ends, "Requests per second over time", 210)
+            self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)
+            self._errors = ChartPanel(view, "Errors", "per second by kind", kinds, 210)
+            self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
+        self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
+        with self._table.tools:
             search_field("Search", view.option("q"), lambda text: view.set(q=text))
-        with self._table_panel.body:
-            self._table = Table(self._columns(), "Models by requests", page_rows=15)
-
-    def _panel(self, title: str, hint: str, label: str) -> tuple[Panel, Chart]:
-        panel = Panel(title, hint, "c6")
-        with panel.body:
-            return panel, Chart(self._view, label, 210)
 
     def _columns(self) -> list[Column]:
         latencies = [
@@ -76,7 +70,13 @@ class _Models:
         return [
             Column("model", "Model", href=self._model_link),
             Column("requests", "Requests", text=short, right=True),
-            Column("failed_share", "Failed", text=percent, right=True, mood=_failed_mood),
+            Column(
+                "failed_share",
+                "Failed",
+                text=percent,
+                right=True,
+                mood=lambda row: share_mood(row["failed_share"], 0.01, 0.05),
+            ),
             *latencies,
             Column("output_tokens", "Tokens out", text=short, right=True),
         ]
@@ -90,7 +90,7 @@ class _Models:
         await asyncio.gather(*(self._ask_latency(bins) for bins in LATENCIES), *parts)
 
     async def _ask_latency(self, bins: str) -> None:
-        view, (panel, chart) = self._view, self._latency[bins]
+        view, panel = self._view, self._latency[bins]
         series, usual = await view.gather(
             view.ask("latency_over_time", bins=bins), view.ask_over(before(view.range), "latency_baseline", bins=bins)
         )
@@ -108,8 +108,7 @@ class _Models:
         points = band(hours, view.range)
         around = Band("usual p95", points) if points else None
         panel.hint(LATENCIES[bins][1] + ("" if points else " · what is usual needs 3 h of history"))
-        panel.show()
-        chart.show(over_time(lines, view.range, palette, "us", around))
+        panel.draw(over_time(lines, view.range, palette, "us", around))
 
     async def _ask_flow(self) -> None:
         answer, covered_s = await asyncio.gather(self._view.ask("requests_over_time"), self._view.covered_s())
@@ -134,9 +133,9 @@ class _Models:
         view = self._view
         whole = view.whole_buckets("requests_over_time", rows)
         bucket_s = view.bucket_ms("requests_over_time") / 1_000
-        for panel, _ in (self._rate, self._tokens):
-            panel.show() if whole else panel.empty("No request in this range", "Choose a longer range.")
         if not whole:
+            for panel in (self._rate, self._tokens):
+                panel.empty("No request in this range", "Choose a longer range.")
             return
 
         def per_s(name: str, column: str) -> Line:
@@ -144,12 +143,12 @@ class _Models:
 
         ends = {"ok": "ok", "aborted": "aborted", "client faults": "client", "failed": "failed"}
         tokens_of = {"output": "output_tokens", "prompt": "input_tokens", "from cache": "cached_tokens"}
-        for (_, chart), columns in ((self._rate, ends), (self._tokens, tokens_of)):
+        for panel, columns in ((self._rate, ends), (self._tokens, tokens_of)):
             lines = [per_s(name, column) for name, column in columns.items()]
-            chart.show(over_time(lines, view.range, view.palette, "/s"))
+            panel.draw(over_time(lines, view.range, view.palette, "/s"))
 
     async def _ask_errors(self) -> None:
-        view, (panel, chart) = self._view, self._errors
+        view, panel = self._view, self._errors
         rows = (await view.ask("errors_over_time")).records()
         whole = view.whole_buckets("errors_over_time", rows)
         if not whole:
@@ -162,11 +161,10 @@ class _Models:
             kinds[clean(row["kind"])][row["at_ms"]] = row["requests"] / bucket_s
         most = sorted(kinds, key=lambda kind: -sum(kinds[kind].values()))[:KINDS_MAX]
         lines = [Line(kind, [(at, kinds[kind].get(at, 0)) for at in moments], bar=True, stack="kinds") for kind in most]
-        panel.show()
-        chart.show(over_time(lines, view.range, view.palette, "/s"))
+        panel.draw(over_time(lines, view.range, view.palette, "/s"))
 
     async def _ask_goodput(self) -> None:
-        view, (panel, chart) = self._view, self._good
+        view, panel = self._view, self._good
         classes = view.facts.slo_classes
         self._stats.show("good", "–", "no objectives defined")
         if not classes:
@@ -189,25 +187,21 @@ class _Models:
             Line(name, [(row["bucket_at_ms"], row[name] / bucket_s) for row in rows], colour=colour)
             for name, colour in (("judged", view.palette.muted), ("good", view.palette.good))
         ]
-        panel.show()
-        chart.show(over_time(lines, view.range, view.palette, "/s"))
+        panel.draw(over_time(lines, view.range, view.palette, "/s"))
 
     async def _ask_models(self) -> None:
         view = self._view
         rows = (await view.ask("models", search=view.option("q"), top=TOP)).records()
-        if not rows:
-            self._table_panel.empty("No model in this range", "Choose a longer range, fewer filters or another search.")
-            return
-        known = rows[0]["models"]
+        known = rows[0]["models"] if rows else 0
         some = f"the {TOP} with most requests of {known:,}; search for others"
-        self._table_panel.hint("by requests" if known <= TOP else some)
-        cells = await latency_cells(view, "model", [row["model"] for row in rows])
-        self._table_panel.show()
-        self._table.show([row | cells[row["model"]] for row in rows])
+        self._table.hint("by requests" if known <= TOP else some)
+        cells = await latency_cells(view, "model", [row["model"] for row in rows]) if rows else {}
+        rows = [row | cells[row["model"]] for row in rows]
+        self._table.rows(rows, "No model in this range", "Choose a longer range, fewer filters or another search.")
 
 
 def _failed_mood(row: Mapping[str, Any]) -> str:
-    return "fp-bad" if row["failed_share"] > 0.05 else "fp-warn" if row["failed_share"] > 0.01 else ""
+    return share_mood(row["failed_share"], 0.01, 0.05)
 
 
 PAGE = PageSpec(

@@ -12,10 +12,9 @@ from typing import Any
 from fleetpulse.alerts.view import moment
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.consumer_lag import Lag, LagOfGroups
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices, grid, set_text, tag
+from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, choices, grid, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, ago, clean, rate, short, size
-from fleetpulse.dashboard.view import Refresh, View, wall_ms
+from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.doctor.facts import Bounds
 from runtime.config import load
 from schemas.contract.verdicts import REASONS
@@ -87,28 +86,23 @@ class _Pipeline:
             {"fresh": "Newest event", "commit": "Last commit", "rate": "Events booked", "waiting": "Backlog at edges",
              "rejected": "Rejected", "shed": "Shed"}
         )  # fmt: skip
-        self._topics_panel = Panel("By source topic", "books of this range; fleetpulse reconcile proves them")
-        with self._topics_panel.body:
-            self._topics = Table(_TOPICS, "Books by source topic")
-        self._lag_panel = Panel("Consumer lag", "records that a job has not committed, now")
-        with self._lag_panel.body:
-            self._lag = Table(_LAG, "Consumer lag by job and topic", page_rows=15)
+        books, lag = (
+            "books of this range; fleetpulse reconcile proves them",
+            "records that a job has not committed, now",
+        )
+        self._topics = TablePanel("By source topic", books, _TOPICS, label="Books by source topic", page_rows=15)
+        self._lag = TablePanel("Consumer lag", lag, _LAG, label="Consumer lag by job and topic", page_rows=15)
         with grid():
-            self._rate_panel = Panel("Events booked", "a second, by topic", "c6")
-            with self._rate_panel.body:
-                self._rate = Chart(view, "Events booked a second by topic, over time", 190)
-            self._odd_panel = Panel("Not accepted", "a second: rejected, late or future, duplicate", "c6")
-            with self._odd_panel.body:
-                self._odd = Chart(view, "Events that were not accepted, a second, over time", 190)
-            self._why_panel = Panel("Why rejected", "by reason", "c5")
-            with self._why_panel.body:
-                self._why = Table(_WHY, "Reasons of rejections", page_rows=10)
-            self._rows_panel = Panel("Newest rejected", "follow one to see its bytes", "c7")
-            with self._rows_panel.tools:
+            rate = "Events booked a second by topic, over time"
+            self._rate = ChartPanel(view, "Events booked", "a second, by topic", rate, 190)
+            odd, label = "a second: rejected, late or future, duplicate", "Events not accepted, a second, over time"
+            self._odd = ChartPanel(view, "Not accepted", odd, label, 190)
+            self._why = TablePanel("Why rejected", "by reason", _WHY, "c5", label="Reasons of rejections")
+            label, columns = "Newest rejected records and events", self._row_columns()
+            self._rows = TablePanel("Newest rejected", "follow one to see its bytes", columns, "c7", label=label)
+            with self._rows.tools:
                 known = {"": "all", **{reason: reason.replace("_", " ") for reason in REASONS}}
                 choices("Reason", known, view.choice("reason", known), lambda value: view.set(reason=value))
-            with self._rows_panel.body:
-                self._rows = Table(self._row_columns(), "Newest rejected records and events", page_rows=10)
         self._bytes = _Bytes()
 
     def _row_columns(self) -> list[Column]:
@@ -142,7 +136,7 @@ class _Pipeline:
         now_ms = min(view.range.to_ms, wall_ms())
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
         self._show_stats(topics, covered_s)
-        self._show_topics(topics)
+        self._topics.rows(topics, "No event was booked in this range", _START)
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_rejected(why.records(), rows.records(), now_ms)
         await self._show_bytes()
@@ -165,13 +159,9 @@ class _Pipeline:
         try:
             found = await _lag_of_groups().ask()
         except UnavailableError as error:
-            self._lag_panel.empty("Consumer lag is not known", str(error))
+            self._lag.empty("Consumer lag is not known", str(error))
             return
-        if not found:
-            self._lag_panel.empty("Kafka has none of the topics", "fleetpulse migrate creates them.")
-            return
-        self._lag_panel.show()
-        self._lag.show(most_lag_first(found))
+        self._lag.rows(most_lag_first(found), "Kafka has none of the topics", "fleetpulse migrate creates them.")
 
     def _show_stats(self, topics: Sequence[Row], covered_s: float | None) -> None:
         def worst(name: str) -> int | None:
@@ -192,18 +182,11 @@ class _Pipeline:
         show("rejected", short(rejected), "events in this range", "warn" if rejected else "good")
         show("shed", short(total("shed")), "declared lost at edges", "bad" if total("shed") else "good")
 
-    def _show_topics(self, topics: Sequence[Row]) -> None:
-        if topics:
-            self._topics_panel.show()
-            self._topics.show(topics)
-        else:
-            self._topics_panel.empty("Nothing was booked in this range", _START)
-
     def _show_lines(self, series: Sequence[Mapping[str, Any]]) -> None:
         view = self._view
         if not series:
-            self._rate_panel.empty("Nothing was booked in this range")
-            self._odd_panel.empty("Nothing was booked in this range")
+            self._rate.empty("No event was booked in this range")
+            self._odd.empty("No event was booked in this range")
             return
         width = view.bucket_ms("pipeline_over_time") / 1_000
         by_topic: dict[str, list[tuple[int, float | None]]] = {}
@@ -212,29 +195,18 @@ class _Pipeline:
             by_topic.setdefault(str(row["topic"]), []).append((row["at_ms"], row["booked"] / width))
             for name, points in odd.items():
                 points[row["at_ms"]] = points.get(row["at_ms"], 0.0) + row[name] / width
-        self._rate_panel.show()
-        self._rate.show(over_time([Line(name, points) for name, points in by_topic.items()], view.range, view.palette))
+        self._rate.draw(over_time([Line(name, points) for name, points in by_topic.items()], view.range, view.palette))
         if not any(value for points in odd.values() for value in points.values()):
-            self._odd_panel.empty("Everything was accepted", "Nothing rejected, late, future or duplicate.")
+            self._odd.empty("Everything was accepted", "Nothing rejected, late, future or duplicate.")
             return
-        self._odd_panel.show()
         words = {"rejected": "rejected", "untimely": "late or future", "duplicate": "duplicate"}
         lines = [Line(words[name], list(points.items())) for name, points in odd.items()]
-        self._odd.show(over_time(lines, view.range, view.palette))
+        self._odd.draw(over_time(lines, view.range, view.palette))
 
     def _show_rejected(self, why: Sequence[Row], rows: Sequence[Row], now_ms: int) -> None:
-        if not why:
-            self._why_panel.empty("Nothing was rejected in this range")
-        else:
-            self._why_panel.show()
-            self._why.show(why)
-        if not rows:
-            self._rows_panel.empty("Nothing was rejected in this range", "fleetpulse rejected show looks further back.")
-            return
-        self._rows_panel.show()
-        self._rows.show(
-            [{**row, "ago_ms": max(0, now_ms - row["appended_ms"]), "place": place_text(row)} for row in rows]
-        )
+        self._why.rows(why, "Nothing was rejected in this range")
+        dated = [{**row, "ago_ms": max(0, now_ms - row["appended_ms"]), "place": place_text(row)} for row in rows]
+        self._rows.rows(dated, "Nothing was rejected in this range", "fleetpulse rejected show looks further back.")
 
 
 class _Bytes:

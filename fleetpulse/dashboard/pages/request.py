@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.parts import Chart, Pairs, Panel, grid, link_button
+from fleetpulse.dashboard.parts import ChartPanel, Pairs, Panel, grid, link_button
 from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
 from fleetpulse.dashboard.time_range import TimeRange, iso
 from fleetpulse.dashboard.values import clean, microseconds, short
-from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from schemas.limits import MINUTE_MS
 
 _LABELS = ("model", "model_version", "precision", "tenant", "slo_class", "status", "error_kind", "http_status",
@@ -37,11 +36,10 @@ def build(view: View) -> Refresh:
 class _Request:
     def __init__(self, view: View) -> None:
         self._view = view
-        self._time = Panel("Where its time went")
+        label = "Phases of the request; the numbers below say the same"
+        self._time = ChartPanel(view, "Where its time went", "", label, 92, "", zoom=False)
         with self._time.tools:
             link_button("All requests", view.link("/requests"), "arrow_back")
-        with self._time.body:
-            self._bar = Chart(view, "Phases of the request; the numbers below say the same", 92, zoom=False)
         with grid():
             self._fields: list[tuple[Panel, Pairs]] = []
             for title in ("What it was", "How long", "How much"):
@@ -53,10 +51,8 @@ class _Request:
             self._cache = self._chart("KV cache", "share of its blocks in use")
             self._signals = {name: self._chart(name, "its engine's GPUs") for name in _SIGNALS}
 
-    def _chart(self, title: str, hint: str) -> tuple[Panel, Chart]:
-        panel = Panel(title, hint, "c6")
-        with panel.body:
-            return panel, Chart(self._view, f"{title} around the request", 170, zoom=False)
+    def _chart(self, title: str, hint: str) -> ChartPanel:
+        return ChartPanel(self._view, title, hint, f"{title} around the request", 170, zoom=False)
 
     async def refresh(self) -> None:
         """Ask and show."""
@@ -77,8 +73,7 @@ class _Request:
         received = received_ms(request)
         self._time.hint(f"received {iso(received)}" if received is not None else f"ended {iso(request['at_ms'])}")
         if parts:
-            self._time.show()
-            self._bar.show(timeline(parts, self._view.palette))
+            self._time.draw(timeline(parts, self._view.palette))
         else:
             self._time.empty("Its duration was not reported")
         (_, what), (_, long), (_, much) = self._fields
@@ -88,9 +83,8 @@ class _Request:
 
     async def _show_surroundings(self, request: Mapping[str, Any]) -> None:
         view, engine = self._view, request["engine_id"]
-        panels = [self._engine[0], self._cache[0], *(panel for panel, _ in self._signals.values())]
         if engine is None:
-            for panel in panels:
+            for panel in (self._engine, self._cache, *self._signals.values()):
                 panel.empty("Not known", "This request did not name the engine that served it.")
             return
         received = received_ms(request)
@@ -105,26 +99,24 @@ class _Request:
         by_gpu: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in gpus.records():
             by_gpu[clean(row["gpu_uuid"])[:12]].append(row)
-        for name, (panel, chart) in self._signals.items():
+        for name, panel in self._signals.items():
             unit, value = _SIGNALS[name]
             lines = [Line(gpu, [(row["at_ms"], value(row)) for row in rows]) for gpu, rows in by_gpu.items()]
-            _show(panel, chart, over_time(lines, span, view.palette, unit, marks=marks) if lines else None)
+            _show(panel, over_time(lines, span, view.palette, unit, marks=marks) if lines else None)
 
     def _show_engine(self, rows: Sequence[Mapping[str, Any]], span: TimeRange, marks: list[tuple[int, str]]) -> None:
-        panel, chart = self._engine
         lines = [Line(name, [(row["at_ms"], row[name]) for row in rows]) for name in ("running", "waiting")]
-        _show(panel, chart, over_time(lines, span, self._view.palette, marks=marks) if rows else None)
+        _show(self._engine, over_time(lines, span, self._view.palette, marks=marks) if rows else None)
         used = [(row["at_ms"], _scaled(row["kv_used_ppm"], 1e-6)) for row in rows if row["kv_used_ppm"] is not None]
         options = over_time([Line("in use", used, area=True)], span, self._view.palette, "share", marks=marks)
-        _show(*self._cache, options if used else None)
+        _show(self._cache, options if used else None)
 
 
-def _show(panel: Panel, chart: Chart, options: Mapping[str, Any] | None) -> None:
+def _show(panel: ChartPanel, options: Mapping[str, Any] | None) -> None:
     if options is None:
         panel.empty("No readings of that time", "They may be older than readings are kept, or were never reported.")
     else:
-        panel.show()
-        chart.show(options)
+        panel.draw(options)
 
 
 def _around(at: str, span: TimeRange) -> TimeRange:

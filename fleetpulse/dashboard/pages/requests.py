@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Panel, choices, search_field
 from fleetpulse.dashboard.requests_table import newest, requests_table
-from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from schemas.ddl.slowest_hours import WINDOWS_UP_TO_MS
 
 TOP = 200

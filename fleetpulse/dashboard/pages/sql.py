@@ -11,10 +11,9 @@ from nicegui import background_tasks, ui
 
 from fleetpulse import queries
 from fleetpulse.dashboard import console
-from fleetpulse.dashboard.page import PageSpec
 from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, set_text, tag
 from fleetpulse.dashboard.values import clean, short
-from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries import dashboard as catalogue
 from fleetpulse.sql.query import places
 from runtime.config import load

@@ -8,10 +8,10 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.latencies import latency_cells
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.parts import Chart, Column, Panel, Stats, Table, choices
+from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, choices, share_mood
 from fleetpulse.dashboard.values import clean, microseconds, percent, rate, short
-from fleetpulse.dashboard.view import Refresh, View
+from fleetpulse.dashboard.view import PageSpec, Refresh, View
+from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
 
 LISTED = 200
@@ -19,15 +19,6 @@ NAMED = 7
 """Tenants with a line of their own; the rest is one line."""
 OTHERS = "all others"
 SHOWN = {"requests": "requests", "output_tokens": "generated tokens"}
-_NUSD = 1e9
-
-
-def dollars(nusd: float | None) -> str:
-    """Nano-dollars as dollars with four digits that count."""
-    if nusd is None:
-        return "–"
-    value = nusd / _NUSD
-    return f"${value:,.2f}" if abs(value) >= 1 or value == 0 else f"${value:.2g}"
 
 
 def rates(rows: Sequence[Mapping[str, Any]], column: str, moments: range) -> dict[str, list[tuple[int, float | None]]]:
@@ -52,17 +43,12 @@ class _Tenants:
             {"tenants": "Tenants", "requests": "Requests", "tokens": "Generated tokens", "failed": "Failed",
              "cost": "Cost"}
         )  # fmt: skip
-        self._over_time = Panel("Over time", "a second, the biggest tenants")
+        label = "Requests or tokens a second of the biggest tenants, over time"
+        self._over_time = ChartPanel(view, "Over time", "a second, the biggest tenants", label, 220, "")
         with self._over_time.tools:
             choices("Show", SHOWN, view.choice("show", SHOWN), lambda value: view.set(show=value))
-        with self._over_time.body:
-            self._chart = Chart(view, "Requests or tokens a second of the biggest tenants, over time", 220)
-        self._list = Panel("Tenants", f"the biggest {LISTED}")
-        with self._list.body:
-            self._table = Table(self._columns(), "Tenants")
-        self._failed = Panel("Failures", "most frequent first")
-        with self._failed.body:
-            self._errors = Table(_ERRORS, "Failures by tenant and model", page_rows=10)
+        self._table = TablePanel("Tenants", f"the biggest {LISTED}", self._columns(), page_rows=15)
+        self._errors = TablePanel("Failures", "most frequent first", _ERRORS, label="Failures by tenant and model")
 
     def _columns(self) -> list[Column]:
         def link(row: Mapping[str, Any]) -> str:
@@ -71,7 +57,7 @@ class _Tenants:
         return [
             Column("tenant", "Tenant", href=link),
             Column("requests", "Requests", text=short, right=True),
-            Column("failed", "Failed", text=percent, right=True, mood=lambda row: _mood(row["failed"])),
+            Column("failed", "Failed", text=percent, right=True, mood=lambda row: share_mood(row["failed"], *_FAILED)),
             Column("input_tokens", "Prompt", text=short, right=True),
             Column("cached", "Cached", text=percent, right=True),
             Column("output_tokens", "Generated", text=short, right=True),
@@ -113,18 +99,13 @@ class _Tenants:
         return {row["tenant"]: row["cost"] for row in answer.records()}
 
     def _show(self, rows: list[dict[str, Any]], series: list[dict[str, Any]], failed: list[dict[str, Any]]) -> None:
-        if not rows:
-            for panel in (self._over_time, self._list, self._failed):
-                panel.empty("No requests in this range", "Choose a longer range or fewer filters, or start a source.")
-            return
-        self._list.show()
-        self._table.show(rows)
-        self._show_chart(series)
-        if failed:
-            self._failed.show()
-            self._errors.show(failed)
+        self._table.rows(rows, *_NO_REQUESTS)
+        if rows:
+            self._show_chart(series)
+            self._errors.rows(failed, "No request failed in this range")
         else:
-            self._failed.empty("Nothing failed in this range")
+            self._over_time.empty(*_NO_REQUESTS)
+            self._errors.empty(*_NO_REQUESTS)
 
     def _show_stats(self, rows: Sequence[Mapping[str, Any]], covered_s: float | None) -> None:
         requests = sum(row["requests"] for row in rows)
@@ -136,7 +117,10 @@ class _Tenants:
         self._stats.show("tokens", short(tokens), f"{short(rate(tokens, covered_s))} a second")
         share = failures / requests if requests else None
         self._stats.show(
-            "failed", percent(share), f"{short(round(failures))} requests", _mood(share).removeprefix("fp-")
+            "failed",
+            percent(share),
+            f"{short(round(failures))} requests",
+            share_mood(share, *_FAILED).removeprefix("fp-"),
         )
         hint = "of requests with a price" if known else "start the cost job and give prices"
         self._stats.show("cost", dollars(sum(known)) if known else "–", hint)
@@ -148,23 +132,21 @@ class _Tenants:
             Line(clean(name) if name else OTHERS, points, stack="all", area=True)
             for name, points in rates(series, shown, view.moments("tenants_over_time")).items()
         ]
-        self._over_time.show()
-        self._chart.show(over_time(lines, view.range, view.palette))
+        self._over_time.draw(over_time(lines, view.range, view.palette))
 
 
 def _share(part: Any, whole: Any) -> float | None:
     return None if part is None or not whole else float(part) / float(whole)
 
 
-def _mood(share: float | None) -> str:
-    return "fp-bad" if share is not None and share > 0.1 else "fp-warn" if share is not None and share > 0.02 else ""
-
-
+_NO_REQUESTS = "No requests in this range", "Choose a longer range or fewer filters, or start a source."
+_FAILED = 0.02, 0.1
+"""Shares of failures that are worth a look, and bad."""
 _ERRORS = [
     Column("tenant", "Tenant"),
     Column("model", "Model"),
     Column("status", "Ended"),
-    Column("error_kind", "Because"),
+    Column("error_kind", "Error"),
     Column("requests", "Requests", text=short, right=True),
 ]
 

@@ -1,14 +1,14 @@
-"""Pages as the registry has them: addresses, filters and options that work together."""
+"""Pages as they are served: addresses, filters and options that work together."""
 
 from __future__ import annotations
 
 import pytest
 
-from fleetpulse.dashboard.gpu_metrics import GPU_METRICS
-from fleetpulse.dashboard.page import PageSpec
-from fleetpulse.dashboard.registry import PAGES
-from fleetpulse.dashboard.suggestions import LABELS, OF_GPUS
+from fleetpulse.dashboard.heat_map import GPU_METRICS
+from fleetpulse.dashboard.serve import PAGES
+from fleetpulse.dashboard.shell import LABELS, OF_GPUS
 from fleetpulse.dashboard.theme import DARK, LIGHT, css
+from fleetpulse.dashboard.view import PageSpec
 from fleetpulse.queries.dashboard import query
 from schemas.ddl.merging import labels_of, measures_of
 from schemas.events.event_types import LLM_REQUESTS
