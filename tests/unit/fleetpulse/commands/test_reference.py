@@ -51,7 +51,7 @@ def told_commands() -> Iterator[tuple[str, str]]:
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yaml").read_text())
     for group in rules["groups"]:
         for rule in group["rules"]:
-            for text in re.findall(r"fleetpulse [a-z][^:;,()]*", rule["annotations"]["mend"]):
+            for text in re.findall(r"fleetpulse [a-z][^:;,()]*", rule["annotations"]["description"]):
                 yield rule["alert"], text
 
 
