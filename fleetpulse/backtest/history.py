@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.codec import native
-from schemas.codec.block import Block, Numbers
+from schemas.codec.block import Block
 from schemas.codec.native_cursor import Cursor, skip
 from schemas.codec.select import select
 from schemas.contract.record import Headers, Record
@@ -123,8 +123,7 @@ def _final_ms(window_ms: int) -> int:
 def _finals(event: Event, block: Block) -> Iterator[tuple[int, Part]]:
     if not block.rows:
         return
-    windows = block.columns["window_ms"]
-    assert isinstance(windows, Numbers)
+    windows = block.numbers("window_ms")
     fields = PARTIALS[event.topic].fields
     for window in np.unique(windows.values).tolist():
         rows = select(block, windows.values == window)
@@ -138,8 +137,7 @@ def _passed_on(fetch: Fetch, event: Event, from_ms: int, to_ms: int) -> Iterator
     block = decode_blocks(data, (*event.fields, _LOGGED))
     if not block.rows:
         return
-    logged = block.columns[_LOGGED.name]
-    assert isinstance(logged, Numbers)
+    logged = block.numbers(_LOGGED.name)
     for at_ms in np.unique(logged.values).tolist():
         rows = select(block, logged.values == at_ms)
         yield at_ms, (native.encode(event.fields, rows), PassedOnHeaders(event.schema, at_ms, rows.rows).encode())

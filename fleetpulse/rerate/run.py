@@ -59,12 +59,10 @@ def _add(buffer: MinuteBuffer, stored: Stored) -> None:
     fields = fields_of(stored.table)
     columns = {field.name: column_of(field, number, list(stored.columns[field.name]))[0]
                for number, field in enumerate(fields)}  # fmt: skip
-    windows, offsets = columns["window_ms"], columns[OFFSET.name]
-    assert isinstance(windows, Numbers)
-    assert isinstance(offsets, Numbers)
-    rows = len(windows.values)
-    decoded = Decoded(stored.table, Block(rows, columns), np.arange(rows, dtype=np.int64), windows.values)
-    found, at = taken(decoded, buffer), offsets.values.astype(np.int64)
+    block = Block(rows := len(stored.columns["window_ms"]), columns)
+    windows = block.numbers("window_ms").values
+    decoded = Decoded(stored.table, block, np.arange(rows, dtype=np.int64), windows)
+    found, at = taken(decoded, buffer), block.numbers(OFFSET.name).values.astype(np.int64)
     buffer.open(at, found.minutes, found.rows.keys[0])
     late = buffer.add(found.table, at, found.minutes, found.rows)
     assert not late, late
@@ -72,8 +70,7 @@ def _add(buffer: MinuteBuffer, stored: Stored) -> None:
 
 def newer(block: Block, versions: Mapping[Key, int]) -> Block:
     """The same bills, each with a version above the one that stands."""
-    numbers = block.columns["version"]
-    assert isinstance(numbers, Numbers)
+    numbers = block.numbers("version")
     stood = np.array([versions.get(key, -1) for key in keys_of(block)], dtype=np.int64)
     column = Numbers(np.maximum(numbers.values.astype(np.int64), stood + 1).astype(np.uint64))
     return Block(block.rows, {**block.columns, "version": column})
@@ -81,21 +78,18 @@ def newer(block: Block, versions: Mapping[Key, int]) -> Block:
 
 def keys_of(block: Block) -> list[Key]:
     """What each bill is of."""
-    minutes = block.columns["minute_ms"]
-    assert isinstance(minutes, Numbers)
-    words = [_words(block.columns[name]) for name in ("use", "owner", "placement_group")]
+    minutes = block.numbers("minute_ms")
+    words = [_words(block.labels(name)) for name in ("use", "owner", "placement_group")]
     return list(zip(*words, minutes.values.tolist(), strict=True))
 
 
-def _words(column: Any) -> list[str]:
-    assert isinstance(column, Labels)
+def _words(column: Labels) -> list[str]:
     words = [(word or b"").decode() for word in column.words]
     return [words[code] for code in column.codes.tolist()]
 
 
 def total_nusd(block: Block) -> int:
     """The sum of all bills, what has no price left out."""
-    column = block.columns["total_nusd"]
-    assert isinstance(column, Numbers)
+    column = block.numbers("total_nusd")
     values: Ints = column.values if column.known is None else column.values[column.known]
     return int(values.sum())
