@@ -6,8 +6,9 @@ The alert itself cannot say: bills of a minute come when the minute is over, and
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from fleetpulse.sql.database import Reader
 from schemas.contract.alerts import Alert
 from schemas.errors import FleetpulseError
 
@@ -35,12 +36,6 @@ FROM costs
 WHERE minute_ms > {from_ms:Int64} - 60000 AND minute_ms < {to_ms:Int64} AND use = 'engine'
     AND if({engine:String} != '', owner = {engine:String}, host = {host:String})
 """
-
-
-class Reader(Protocol):
-    """``fleetpulse.sql.database.Database``, as far as it is needed here."""
-
-    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Any: ...
 
 
 def touched(database: Reader, alert: Alert, now_ms: int) -> dict[str, Any] | None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fleetpulse.audit import checks
-from fleetpulse.audit.checks import LISTED_MAX, Check, Reader
+from fleetpulse.audit.checks import LISTED_MAX, Check
 from fleetpulse.audit.report import Audit, Late
 from fleetpulse.report.amounts import instant
 from fleetpulse.report.gather import span
-from fleetpulse.sql.database import Database
+from fleetpulse.sql.database import Database, Reader
 from runtime.clock import SystemClock
 from runtime.config import load
 from schemas.limits import MINUTE_MS

@@ -16,20 +16,13 @@ not priced again: gaps are filled GPU by GPU, and only their sum stands in the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
 
 LISTED_MAX = 20
 BUCKETS_MS = {"hour": HOUR_MS, "day": DAY_MS}
-
-
-class Reader(Protocol):
-    """What asks the database."""
-
-    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +34,12 @@ class Check:
     differing: int
     difference: int
     examples: Sequence[str] = ()
+
+
+def _differing(cell: str = "'group', grp, minute_ms") -> str:
+    """How many rows (cell, off) there are, how many are off, by how much in all, and the first of these."""
+    listed = f"groupArrayIf({LISTED_MAX})(({cell}, toInt64(off)), off != 0)"
+    return f"SELECT count(), countIf(off != 0), toInt64(sum(off)), {listed}"
 
 
 _RANGE = "minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}"
@@ -81,7 +80,7 @@ _USAGE_COLUMNS = (
 _USAGE = _rows("usage", f"{_USAGE_COLUMNS}, p.kv_token_ms AS kv")
 
 PARTS = f"""
-SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})((use, owner, minute_ms, off), off != 0)
+{_differing("use, owner, minute_ms")}
 FROM (
     SELECT use, owner, minute_ms,
         abs(arraySum(arrayMap(n -> ifNull(n, 0), part_cost_nusd)) - ifNull(total_nusd, 0))
@@ -111,7 +110,7 @@ _PHYSICAL = """
 
 MEASURED_GPU = f"""
 WITH billed AS ({_BILLED}), rows AS ({_GPU}), physical AS ({_PHYSICAL})
-SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, off), off != 0)
+{_differing()}
 FROM (
     SELECT grp, minute_ms, abs(toInt64(t.ms) - toInt64(m.ms)) + abs(toInt64(t.mj) - toInt64(m.mj)) AS off
     FROM billed AS t LEFT JOIN (
@@ -122,8 +121,7 @@ FROM (
 
 STARTED = f"""
 WITH billed AS ({_BILLED}), rows AS ({_GPU})
-SELECT count(), countIf(off != 0), toInt64(sum(off)),
-    groupArrayIf({LISTED_MAX})(('engine', owner, minute_ms, toInt64(off)), off != 0)
+{_differing("'engine', owner, minute_ms")}
 FROM (
     SELECT b.owner AS owner, b.minute_ms AS minute_ms, b.started AS started, r.starting_ms AS starting_ms,
         abs(b.started - intDiv(toInt256(b.gpu_ms) * r.starting_ms, greatest(r.ms, 1))) AS off
@@ -145,7 +143,7 @@ FROM (
 _TOKENS = ("requests", "prefill", "cached", "decode", "kv")
 MEASURED_USAGE = f"""
 WITH billed AS ({_BILLED}), rows AS ({_USAGE})
-SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, off), off != 0)
+{_differing()}
 FROM (
     SELECT grp, minute_ms, {" + ".join(f"abs(toInt64(l.{name}) - toInt64(u.{name}))" for name in _TOKENS)} AS off
     FROM (
@@ -198,7 +196,6 @@ _TERMS = " + ".join(
 _SIZE = "match(ifNull(profile, ''), '^0*[1-9][0-9]*[cg](\\\\.|$)')"
 
 _RUN = f"Tuple(String, String, Int64, Int64, {', '.join(['Nullable(Int64)'] * 4)})"
-_OFF = f"groupArrayIf({LISTED_MAX})(('group', grp, minute_ms, toInt64(off)), off != 0)"
 
 PRICED = f"""
 WITH billed AS ({_BILLED}), rows AS ({_GPU}),
@@ -230,7 +227,7 @@ prices AS (
         t.7 AS energy_price, t.8 AS pue
     FROM (SELECT arrayJoin({{prices:Array({_RUN})}}) AS t)
 )
-SELECT count(), countIf(off != 0), toInt64(sum(off)), {_OFF}
+{_differing()}
 FROM (
     SELECT grp, minute_ms, abs(toInt256(t.nusd) - e.nusd) AS off
     FROM billed AS t INNER JOIN (
@@ -261,7 +258,7 @@ weighed AS (
         if(by_memory, bytes, 1) AS weight, if(by_memory, sum(bytes) OVER same, toInt256(count() OVER same)) AS whole
     FROM held WINDOW same AS (PARTITION BY grp, minute_ms, gpu)
 )
-SELECT count(), countIf(off != 0), toInt64(sum(off)), {_OFF}
+{_differing()}
 FROM (
     SELECT w.grp AS grp, w.minute_ms AS minute_ms,
         ifNull(intDiv(abs(toInt256(ifNull(b.gpu_ms, 0)) * w.whole - toInt256(a.ms) * w.weight), w.whole), 1) AS off
@@ -300,10 +297,9 @@ def rollups(level: str) -> str:
             f" WHERE {_bounds(view, start)} GROUP BY use, owner, at_ms"
         )
     off = " + ".join(f"abs(sum(s0) - sum(s{i}))" for i in range(1, len(_SUMS)))
-    return (
-        f"SELECT count(), countIf(off != 0), sum(off), groupArrayIf({LISTED_MAX})((use, owner, at_ms, off), off != 0)"
-        f" FROM (SELECT use, owner, at_ms, {off} AS off FROM ({' UNION ALL '.join(parts)}) GROUP BY use, owner, at_ms)"
-    )
+    every = " UNION ALL ".join(parts)
+    inner = f"SELECT use, owner, at_ms, {off} AS off FROM ({every}) GROUP BY use, owner, at_ms"
+    return f"{_differing('use, owner, at_ms')} FROM ({inner})"
 
 
 def _bounds(view: str, start: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
@@ -24,6 +24,12 @@ class Answer:
     def records(self) -> list[dict[str, Any]]:
         """The rows as dictionaries."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class Reader(Protocol):
+    """``Database``, as far as checks and alerts need it."""
+
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer: ...
 
 
 class Database:
