@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clickhouse_connect.driver.exceptions import ClickHouseError
-
 from fleetpulse.backtest.alerting import Story, Transition, alert_stage, alerts_of, percentile, stories_of
 from fleetpulse.backtest.history import Fetch, Stretch, stretches
 from fleetpulse.backtest.series_file import time_ms
 from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.progress import Progress, Report
-from runtime.clickhouse_clients import connect
+from fleetpulse.sql.database import Database
 from runtime.clock import SystemClock
-from runtime.config import ClickHouseConfig, load
-from schemas.errors import ConfigError, FleetpulseError
+from runtime.config import load
+from schemas.errors import ConfigError
 from schemas.limits import HOUR_MS
 
 
@@ -63,7 +61,7 @@ def backtest_history(last: str, from_: str | None, to: str | None, rules: Path |
     if from_ms >= to_ms:
         raise ConfigError("--from", from_ or last, "must lie before the end")
     with Progress() as progress, progress.task("history") as report:
-        return replay(fetch_from(load().reading), from_ms, to_ms, rules, report).as_dict()
+        return replay(Database(load().reading).native, from_ms, to_ms, rules, report).as_dict()
 
 
 def _moment(name: str, text: str) -> int:
@@ -71,20 +69,6 @@ def _moment(name: str, text: str) -> int:
         return time_ms(text)
     except ValueError as error:
         raise ConfigError(name, text, "must be ISO 8601 or seconds since 1970") from error
-
-
-def fetch_from(config: ClickHouseConfig) -> Fetch:
-    """Runs queries as the read-only user. Raises ``UnavailableError`` where nobody answers."""
-    client = connect(config)
-
-    def fetch(sql: str) -> bytes:
-        try:
-            data: bytes = client.raw_query(sql, fmt="Native")
-        except ClickHouseError as error:
-            raise FleetpulseError(str(error).splitlines()[0]) from error
-        return data
-
-    return fetch
 
 
 def replay(fetch: Fetch, from_ms: int, to_ms: int, rules: Path | None, report: Report) -> Replayed:

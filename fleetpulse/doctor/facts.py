@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetpulse.migrate.table_plan import LiveDatabase
+from fleetpulse.stack.report import PartStatus
 
 TopicPartition = tuple[str, int]
 """Topic and partition."""
@@ -106,23 +107,13 @@ class DatabaseFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class PartFacts:
-    """A part of the local stack."""
-
-    name: str
-    running: bool
-    ready: bool
-    log: str
-
-
-@dataclass(frozen=True, slots=True)
 class HostFacts:
     """This machine. ``stack`` is None where no local stack is wanted; ``taken``: ports of parts that are down and that
     somebody else has."""
 
     data_dir: Path
     disk: DiskFacts | None
-    stack: tuple[PartFacts, ...] | None = None
+    stack: tuple[PartStatus, ...] | None = None
     java_error: str | None = None
     taken: tuple[tuple[str, int], ...] = ()
     open_secrets: tuple[Path, ...] = ()

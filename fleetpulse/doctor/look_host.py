@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fleetpulse.doctor.facts import DiskFacts, HostFacts, PartFacts
+from fleetpulse.doctor.facts import DiskFacts, HostFacts
 from fleetpulse.stack import CLICKHOUSE, KAFKA, ports, status
 from fleetpulse.stack.java import find_java
 from runtime.local_stack import FILE_NAME, StackState, read_state
@@ -22,7 +22,7 @@ def look_at_host(data_dir: Path, secret_files: Iterable[Path] = ()) -> HostFacts
     facts = HostFacts(data_dir, _disk(data_dir), open_secrets=open_secrets)
     if state is None or not state.wanted:
         return facts
-    parts = tuple(PartFacts(one.name, one.running, one.ready, one.log) for one in status(data_dir).parts)
+    parts = status(data_dir).parts
     down = {one.name for one in parts if not one.running}
     return HostFacts(data_dir, facts.disk, parts, _java(), tuple(_taken(state, down)), open_secrets)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse import queries
-from runtime.clickhouse_clients import connect
+from runtime.clickhouse_clients import connect, first_line
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError
 
@@ -24,6 +25,15 @@ class Answer:
     def records(self) -> list[dict[str, Any]]:
         """The rows as dictionaries."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@contextmanager
+def in_a_line() -> Iterator[None]:
+    """What the server rejects is a ``FleetpulseError`` with its first line."""
+    try:
+        yield
+    except ClickHouseError as error:
+        raise FleetpulseError(first_line(error)) from error
 
 
 class Reader(Protocol):
@@ -42,13 +52,17 @@ class Database:
         """Run a query of the catalogue."""
         return self.sql(queries.text(name), parameters)
 
-    def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer:
+    def sql(self, text: str, parameters: Mapping[str, Any] | None = None, **settings: Any) -> Answer:
         """Run a query; raises ``FleetpulseError`` with the server's first line when it refuses."""
-        try:
-            result = self._client.query(text, parameters=dict(parameters or {}))
-        except ClickHouseError as error:
-            raise FleetpulseError(str(error).splitlines()[0]) from error
+        with in_a_line():
+            result = self._client.query(text, parameters=dict(parameters or {}), settings=settings)
         return Answer(tuple(result.column_names), tuple(result.result_rows))
+
+    def native(self, text: str) -> bytes:
+        """The answer to a query as Native; raises as ``sql`` does."""
+        with in_a_line():
+            data: bytes = self._client.raw_query(text, fmt="Native")
+        return data
 
     def close(self) -> None:
         """Give the connection back."""

@@ -10,20 +10,18 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
-from clickhouse_connect.driver.exceptions import ClickHouseError
-
 from fleetpulse import queries
-from fleetpulse.sql.database import Answer
-from runtime.clickhouse_clients import connect, first_line
+from fleetpulse.sql.database import Answer, Database, in_a_line
+from runtime.clickhouse_clients import connect
 from runtime.config import ClickHouseConfig
-from schemas.errors import ConfigError, FleetpulseError
+from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.events.grouping import sets_of
 from schemas.fields import Role
@@ -124,18 +122,17 @@ def _pairs(params: Sequence[str]) -> dict[str, str]:
 
 def rows(login: ClickHouseConfig, query: Query, rows_max: int) -> tuple[Answer, bool]:
     """At most ``rows_max`` rows, and whether there were more."""
-    with _client(login) as client:
+    with closing(Database(login)) as database:
         # One more than is shown, so that it is known that there are more; the server stops reading there.
-        settings = {"max_result_rows": rows_max + 1, "result_overflow_mode": "break"}
-        result = client.query(query.sql, parameters=dict(query.parameters), settings=settings)
-    found = tuple(result.result_rows)
-    return Answer(tuple(result.column_names), found[:rows_max]), len(found) > rows_max
+        limits = {"max_result_rows": rows_max + 1, "result_overflow_mode": "break"}
+        answer = database.sql(query.sql, query.parameters, **limits)
+    return Answer(answer.columns, answer.rows[:rows_max]), len(answer.rows) > rows_max
 
 
 def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Path | None) -> None:
     """Write the answer in a format of the server's, as it comes, whatever its size. A file appears when it is whole."""
     given = {"parameters": dict(query.parameters), "fmt": server_format}
-    with _client(login) as client, closing(client.raw_stream(query.sql, **given)) as source:
+    with in_a_line(), closing(connect(login)) as client, closing(client.raw_stream(query.sql, **given)) as source:
         if output is None:
             _copy(source, sys.stdout.buffer)
             return
@@ -151,13 +148,3 @@ def stream(login: ClickHouseConfig, query: Query, server_format: str, output: Pa
 def _copy(source: Any, target: IO[bytes]) -> None:
     shutil.copyfileobj(source, target, _CHUNK_BYTES)
     target.flush()
-
-
-@contextmanager
-def _client(login: ClickHouseConfig) -> Iterator[Any]:
-    """A client of the reader's, whose errors are the server's first line."""
-    with closing(connect(login)) as client:
-        try:
-            yield client
-        except ClickHouseError as error:
-            raise FleetpulseError(first_line(error)) from error

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetpulse.backtest.history import decode_blocks, merged_sql, stretches
-from fleetpulse.backtest.replay import fetch_from
+from fleetpulse.sql.database import Database
 from runtime.config import ClickHouseConfig
 from schemas.codec import native
 from schemas.codec.block import Numbers
@@ -42,7 +42,7 @@ def test_kept_rows_come_back_merged(database: SinkDatabase, clickhouse_config: C
     rows = [a_row(3, WINDOW_MS), a_row(4, WINDOW_MS + 10_000), a_row(1, WINDOW_MS, "other")]
     store(database, [partials(rows, 10), partials([a_row(5, WINDOW_MS)], 11)], NOW_MS)
 
-    (stretch,) = stretches(fetch_from(clickhouse_config), WINDOW_MS, WINDOW_MS + 20_000)
+    (stretch,) = stretches(Database(clickhouse_config).native, WINDOW_MS, WINDOW_MS + 20_000)
 
     found = []
     fields = PARTIALS["llm.requests"].fields

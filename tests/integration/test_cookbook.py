@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetpulse.backtest.replay import fetch_from, replay
+from fleetpulse.backtest.replay import replay
 from fleetpulse.sql.database import Database
 from runtime.config import Config, load
 from runtime.kafka_clients import make_producer, started
@@ -159,7 +159,7 @@ def test_a_backtest_of_the_first_run_opens_the_alerts_that_were_opened_live(demo
     opened = f"SELECT fingerprint, opened_ms FROM alerts WHERE number = 1 AND opened_ms < {to_ms}"
     live = {(str(row[0]), int(row[1])) for row in reader.sql(opened).rows}
 
-    found = replay(fetch_from(demo.config.reading), from_ms, to_ms, None, lambda _done, _all: None)
+    found = replay(Database(demo.config.reading).native, from_ms, to_ms, None, lambda _done, _all: None)
 
     assert {(one.headlines()[0].fingerprint, one.opened_ms) for one in found.stories if one.opened_ms < to_ms} == live
     assert live

@@ -19,7 +19,6 @@ from fleetpulse.doctor.facts import (
     HostFacts,
     KafkaFacts,
     LoginFacts,
-    PartFacts,
     TopicFacts,
 )
 from fleetpulse.doctor.finding import Finding, Report, State, good, wrong
@@ -28,6 +27,7 @@ from fleetpulse.doctor.judge_host import judge_host
 from fleetpulse.doctor.judge_kafka import judge_kafka
 from fleetpulse.migrate.table_plan import LiveDatabase, LiveTable, Wanted
 from fleetpulse.migrate.topic_plan import topic_settings
+from fleetpulse.stack.report import PartStatus
 from schemas.contract.topics import BY_NAME, TOPICS
 from schemas.ddl.files import Migration
 from schemas.ddl.kept import Kept
@@ -461,17 +461,19 @@ def test_a_profile_that_only_reads_makes_rights_harmless() -> None:
     assert of_database(facts) == []
 
 
-HOST = HostFacts(
-    Path("/data"), DiskFacts("/data", 10 << 30, 100 << 30), (PartFacts("kafka", True, True, "/data/log/kafka.log"),)
-)
+def kafka(running: bool, ready: bool, log: str) -> PartStatus:
+    return PartStatus("kafka", running, ready, None, None, None, log)
+
+
+HOST = HostFacts(Path("/data"), DiskFacts("/data", 10 << 30, 100 << 30), (kafka(True, True, "/data/log/kafka.log"),))
 HOST_BROKEN: dict[str, tuple[HostFacts, tuple[str, str, str], str]] = {
     "a part is down": (
-        replace(HOST, stack=(PartFacts("kafka", False, False, "l"),)),
+        replace(HOST, stack=(kafka(False, False, "l"),)),
         ("stack.part", "kafka", "wrong"),
         "fleetpulse up --data-dir /data",
     ),
     "a part hangs": (
-        replace(HOST, stack=(PartFacts("kafka", True, False, "l"),)),
+        replace(HOST, stack=(kafka(True, False, "l"),)),
         ("stack.part", "kafka", "wrong"),
         "fleetpulse down --data-dir /data && fleetpulse up",
     ),
@@ -483,7 +485,7 @@ HOST_BROKEN: dict[str, tuple[HostFacts, tuple[str, str, str], str]] = {
         "chmod 600 /data/stack.json",
     ),
     "a part is down in a folder with a blank": (
-        replace(HOST, data_dir=Path("/a b"), stack=(PartFacts("kafka", False, False, "l"),)),
+        replace(HOST, data_dir=Path("/a b"), stack=(kafka(False, False, "l"),)),
         ("stack.part", "kafka", "wrong"),
         "fleetpulse up --data-dir '/a b'   #",
     ),
