@@ -17,7 +17,7 @@ from runtime.clock import SystemClock
 from runtime.config import load
 from schemas.limits import MINUTE_MS
 from stream_jobs.costs.account import Prices as Rates
-from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.account import Pricing
 from stream_jobs.prices.load import load as load_prices
 from stream_jobs.prices.model import Prices
 

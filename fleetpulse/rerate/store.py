@@ -33,8 +33,8 @@ from schemas.rows.usage import USAGE
 from sinks.database import SinkDatabase
 from sinks.landing import Insert
 from sinks.rollup import Notebook
+from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.minute_buffer import BufferLimits
-from stream_jobs.costs.pricing import Pricing
 from stream_jobs.prices.model import Prices
 
 CHUNK_MS = 10 * MINUTE_MS

@@ -132,7 +132,7 @@ def _budgets(config: Config, files: Files) -> Budgets:
 
 
 def _costs(config: Config, files: Files = NO_FILES) -> JobSetup:
-    from stream_jobs.costs.pricing import Pricing
+    from stream_jobs.costs.account import Pricing
     from stream_jobs.costs.step import CostStep
     from stream_jobs.costs.warm import warm
     from stream_jobs.prices.load import load as load_prices

@@ -20,8 +20,8 @@ from schemas.contract.record import Record
 from schemas.contract.topics import COSTS_TOPIC, WINDOW_PARTIALS
 from schemas.events.event_types import EVENTS, LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, WINDOW_MS
+from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.minute_buffer import BufferLimits
-from stream_jobs.costs.pricing import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.prices.model import Prices
 from stream_jobs.windows.step import WindowsStep

@@ -17,7 +17,7 @@ from fleetpulse.services.jobs_and_sink import EXAMPLE_PRICES
 from lab.bench.cost_fleet import Feed, Fleet
 from schemas.contract.topics import WINDOW_PARTIALS
 from schemas.limits import DEFAULT_LIMITS, MINUTE_MS, SECOND_MS, WINDOW_MS
-from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.costs.warm import warm
 from stream_jobs.prices.load import load

@@ -27,8 +27,8 @@ from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS, MINUTE_MS, WINDOW_MS
 from schemas.rows.costs import COSTS
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.model import PPM, Budget, Budgets, Level
+from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.minute_buffer import BufferLimits
-from stream_jobs.costs.pricing import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.finals.spend import SpendStep
 from stream_jobs.prices.load import load as load_prices

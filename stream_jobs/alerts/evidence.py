@@ -43,7 +43,7 @@ from stream_jobs.alerts.remembered import (
     remembered,
     values_of,
 )
-from stream_jobs.insight.builtin import JUDGING_INCOMPLETE
+from stream_jobs.insight.fleet_detector import JUDGING_INCOMPLETE
 from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.rules.model import Function, Rule
 

@@ -20,7 +20,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import zstandard
 
 from schemas.codec import native, native_walk, native_words
 from schemas.codec.block import Block
@@ -30,6 +29,7 @@ from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders
 from schemas.rows.tables import EXEMPLARS
 from stream_jobs.insight.frame import Window
+from stream_jobs.parts import compress, decompress
 
 WAIT_MS = MINUTE_MS
 PAUSE_MS = 15_000
@@ -37,7 +37,6 @@ PAUSE_MS = 15_000
 GAP_MS = HOUR_MS
 WAITING_BYTES_MAX = 128 * 1024 * 1024
 """Of what waits; at 10,000 GPUs some two minutes. It is part of every snapshot, an eighth of its size there."""
-_LEVEL = 1
 
 
 class Piece(NamedTuple):
@@ -68,7 +67,7 @@ class Waiting:
     def packed(self) -> list[bytes]:
         """The pieces' values compressed, each once: events open alerts, and so take snapshots, while others wait."""
         fresh = self.pieces[len(self._packed) :]
-        self._packed += [zstandard.ZstdCompressor(level=_LEVEL).compress(piece.value) for piece in fresh]
+        self._packed += [compress(piece.value) for piece in fresh]
         return self._packed
 
     def take(self, piece: Piece, packed: bytes) -> None:
@@ -197,7 +196,7 @@ class Gather:
             waiting = self.waiting[window_ms] = Waiting(complete)
             for upstream, schema, length in pieces:
                 packed = data[position : position + length]
-                piece = Piece(upstream, schema, zstandard.ZstdDecompressor().decompress(packed))
+                piece = Piece(upstream, schema, decompress(packed))
                 waiting.take(piece, packed)
                 self.waiting_bytes += len(piece.value)
                 position += length

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
 
 from schemas.codec import native
 from schemas.codec.block import Block, Column, Labels, Numbers
@@ -21,6 +20,7 @@ from schemas.events.grouping import OTHER
 from schemas.fields import Field, Kind, Role
 from schemas.rows.tables import EXEMPLARS
 from stream_jobs.insight.frame import Mask, Whole, Window
+from stream_jobs.parts import compress, decompress
 from stream_jobs.windows.emit import compacted
 
 ROWS_MAX = 32_768
@@ -232,9 +232,6 @@ def _joined(parts: list[Labels]) -> Labels:
     return Labels(*compacted(np.concatenate(codes), list(known)))
 
 
-_LEVEL = 1
-
-
 class Lookup:
     """A block whose rows are found by the words of their labels; what that needs is made at the first lookup."""
 
@@ -247,13 +244,13 @@ class Lookup:
         """The block as compressed Native; made once."""
         if not self._packed:
             value = native.encode(fields, self.block)
-            self._packed = zstandard.ZstdCompressor(level=_LEVEL).compress(value)
+            self._packed = compress(value)
         return self._packed
 
     @classmethod
     def unpack(cls, data: bytes, fields: Sequence[Field]) -> Lookup:
         """What ``packed`` made."""
-        found = cls(native.decode(zstandard.ZstdDecompressor().decompress(data), fields))
+        found = cls(native.decode(decompress(data), fields))
         found._packed = data
         return found
 

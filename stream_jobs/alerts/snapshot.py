@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-import zstandard
 
 from stream_jobs import parts as frame
+from stream_jobs.parts import compress, decompress
 
 VERSION = 3
-_LEVEL = 1
 _MAGIC = b"FPA1"
 
 
@@ -23,14 +22,14 @@ def dump(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -> li
     """Head and sections as parts."""
     lengths = {name: [len(piece) for piece in pieces] for name, pieces in sections.items()}
     text = orjson.dumps({"version": VERSION, "head": head, "sections": lengths})
-    opening = zstandard.ZstdCompressor(level=_LEVEL).compress(text)
+    opening = compress(text)
     return frame.cut(_MAGIC, opening, (piece for pieces in sections.values() for piece in pieces))
 
 
 def load(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
     """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of this version."""
     opening, data = frame.joined(_MAGIC, parts)
-    found = orjson.loads(zstandard.ZstdDecompressor().decompress(opening))
+    found = orjson.loads(decompress(opening))
     frame.check_head(found, VERSION)
     lengths: dict[str, list[int]] = found["sections"]
     pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))

@@ -38,8 +38,7 @@ from stream_jobs.alerts.life import Life
 from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.budgets.model import Budgets
-from stream_jobs.insight.builtin import with_builtin
-from stream_jobs.insight.fleet_detector import FleetDetector
+from stream_jobs.insight.fleet_detector import FleetDetector, with_builtin
 from stream_jobs.rules.model import Rule, RuleSet
 from stream_jobs.step import Commit, Stat, Step
 

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import orjson
-import zstandard
 
 from schemas.codec.block import Block
 from schemas.events.grouping import OTHER
 from schemas.limits import HOUR_MS
 from stream_jobs.alerts.policy import AlertPolicy
 from stream_jobs.insight.frame import Window
+from stream_jobs.parts import compress, decompress
 
 Word = str | None
 _ROOM_MAX = 2**62
@@ -93,7 +93,6 @@ def _first_of_each(codes: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> n
     return np.sort(np.unique(key, return_index=True)[1])
 
 
-_LEVEL = 1
 SINCE_MAX = 1_000
 """Of events between two windows; then the graph is packed again."""
 _LABELS = ("gpu_uuid", "host", "engine_id", "placement_group", "cluster", "region", "model", "model_version")
@@ -363,12 +362,12 @@ class Topology:
             kind: [[name, *attrgetter(*of.__slots__)(one)] for name, one in getattr(self, kind).items()]
             for kind, of in _KINDS.items()
         }
-        return zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps({**entries, "swept_ms": self.swept_ms}))
+        return compress(orjson.dumps({**entries, "swept_ms": self.swept_ms}))
 
     def load(self, parts: Sequence[bytes]) -> None:
         """Restore a dump."""
         base, since = parts
-        found = orjson.loads(zstandard.ZstdDecompressor().decompress(base))
+        found = orjson.loads(decompress(base))
         for kind, of in _KINDS.items():
             setattr(self, kind, {name: of(*values) for name, *values in found[kind]})
         self.swept_ms = found["swept_ms"]

@@ -25,6 +25,8 @@ from stream_jobs.costs.rows import Rows, Word, Words, grouped, heads, indexes, j
 from stream_jobs.costs.split import NO_LINE, WEIGHTS, Lines, Parts, Weights, split
 from stream_jobs.costs.split import OWNERS as UNUSED
 from stream_jobs.costs.wide import UNKNOWN, Flags, Ints, ints, multiply_divide
+from stream_jobs.prices.model import Price
+from stream_jobs.prices.model import Prices as PriceFile
 from stream_jobs.windows.emit import compacted
 
 OK = b"ok"
@@ -262,3 +264,40 @@ def _labels(places: Ints, words: list[Word]) -> Labels:
 def _nullable(column: Ints) -> tuple[Ints, Flags | None]:
     known = column != UNKNOWN
     return (column, None) if known.all() else (np.where(known, column, 0), known)
+
+
+_REMEMBERED_MAX = 100_000
+"""Prices that are remembered; more, and all are looked up again."""
+
+_Key = tuple[str, str | None, str | None]
+_Lookup = Callable[[str | None, str | None, int], Price | None]
+
+
+class Pricing:
+    """A ``PriceOf`` of a price file: a price that was found is remembered as long as it holds."""
+
+    def __init__(self, prices: PriceFile) -> None:
+        self.version = prices.version
+        self._found: dict[_Key, Price] = {}
+        self._lookups: dict[str, _Lookup] = {
+            "gpu": lambda model, region, at_ms: prices.gpu_nusd_per_hour(model or "", region, None, at_ms),
+            "host": prices.host_nusd_per_gpu_hour,
+            "energy": lambda _, region, at_ms: prices.energy_nusd_per_kwh(region, at_ms),
+            "pue": lambda _, region, at_ms: prices.pue_micro(region, at_ms),
+        }
+
+    def __call__(self, gpu_model: str | None, region: str | None, minute_ms: int) -> Prices:
+        """Prices at the start of the minute."""
+        gpu, host, energy, pue = (self._amount(name, gpu_model, region, minute_ms) for name in self._lookups)
+        return Prices(gpu, host, energy, pue)
+
+    def _amount(self, name: str, gpu_model: str | None, region: str | None, at_ms: int) -> int | None:
+        key = name, gpu_model, region
+        price = self._found.get(key)
+        if price is None or not price.from_ms <= at_ms or (price.until_ms is not None and at_ms >= price.until_ms):
+            price = self._lookups[name](gpu_model, region, at_ms)
+            if price is not None:
+                if len(self._found) >= _REMEMBERED_MAX:
+                    self._found.clear()
+                self._found[key] = price
+        return None if price is None else price.amount

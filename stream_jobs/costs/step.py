@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import orjson
-import zstandard
 
 from schemas.codec.block import Block
 from schemas.contract.record import Output, Record
@@ -33,11 +32,11 @@ from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import decode
 from stream_jobs.finals.progress import Progress, sources_of
 from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
+from stream_jobs.parts import compress, decompress
 from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows.messages import cut_outputs
 
 VERSION = 1
-_LEVEL = 1
 
 
 class CostStep(Step[State, Changes]):
@@ -149,10 +148,10 @@ class CostStep(Step[State, Changes]):
             "progress": state.progress.dump(),
             "ledger": state.buffer.dump(),
         }
-        return [zstandard.ZstdCompressor(level=_LEVEL).compress(orjson.dumps(found))]
+        return [compress(orjson.dumps(found))]
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
-        found = orjson.loads(zstandard.ZstdDecompressor().decompress(b"".join(parts)))
+        found = orjson.loads(decompress(b"".join(parts)))
         parts_of.check_head(found, VERSION, partition=partition)
         progress = Progress.load(found["progress"], found["passed_ms"], self._sources)
         buffer = MinuteBuffer.load(found["ledger"], self._buffer_limits)

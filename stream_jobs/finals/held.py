@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import zstandard
-
 from schemas.codec import native
 from schemas.codec.block import Block
 from schemas.codec.native_walk import decode_many
 from schemas.codec.select import select
 from schemas.rows.tables import EXEMPLARS, Table
-from stream_jobs.finals.exemplars import merge_exemplars
-from stream_jobs.finals.merge import Merged, merge
+from stream_jobs.finals.merge import Merged, merge, merge_exemplars
+from stream_jobs.parts import compress, decompress
 
-_LEVEL = 1
 _RARE = 4
 
 
@@ -61,13 +58,13 @@ class Pile:
             self.whole()
         if self.base is None:
             return 0
-        compressed = zstandard.ZstdCompressor(level=_LEVEL).compress(native.encode(self.table.fields, self.base))
+        compressed = compress(native.encode(self.table.fields, self.base))
         self.packed, self.base = compressed, None
         return self.rows
 
     def _base(self) -> list[Block]:
         if self.base is None and self.packed:
-            return [decode_many(self.table.fields, [zstandard.ZstdDecompressor().decompress(self.packed)])]
+            return [decode_many(self.table.fields, [decompress(self.packed)])]
         return [] if self.base is None else [self.base]
 
 

@@ -11,34 +11,45 @@ last is left out and counted. Nothing hangs on a clock or on the order of rows.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from schemas.codec import native
 from schemas.codec.block import Block
-from schemas.limits import WINDOW_MS
-from stream_jobs.insight import detector_state
-from stream_jobs.insight.builtin import JUDGING_INCOMPLETE, PATIENCE_MS
-from stream_jobs.insight.detector_state import FleetDetectorState
+from schemas.errors import ContractError
+from schemas.limits import MINUTE_MS, WINDOW_MS
 from stream_jobs.insight.detectors import DETECTORS
 from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.insight.frames import plan
 from stream_jobs.insight.project import View, project
-from stream_jobs.insight.rule_detector import RuleDetector
+from stream_jobs.insight.rule_detector import RuleDetector, state_hash
 from stream_jobs.insight.series import SERIES_MAX
-from stream_jobs.insight.spans import Span
-from stream_jobs.rules.model import Rule
+from stream_jobs.insight.spans import Parts, Span
+from stream_jobs.parts import compress, decompress
+from stream_jobs.rules.model import Function, Measure, Rule, RuleSet
 
 
-class FleetDetector(FleetDetectorState):
-    """All rules of a deployment. Rules of kinds without a detector are left to others."""
+class FleetDetector:
+    """All rules of a deployment. Rules of kinds without a detector are left to others.
+
+    ``detectors`` by name of their rule, ``spans`` by the length of their windows. ``incomplete_since_ms`` is the start
+    of the first of the incomplete windows in a row. ``given_up`` are findings of rules that were changed or removed
+    while they fired, to be resolved with the next window."""
 
     def __init__(self, rules: Sequence[Rule], series_max: int = SERIES_MAX) -> None:
         self.rules = tuple(rule for rule in rules if rule.kind in DETECTORS)
         needed = plan(self.rules)
-        detectors = {rule.name: RuleDetector(rule, needed[rule.name], series_max) for rule in self.rules}
-        super().__init__(detectors, {})
+        self.detectors = {rule.name: RuleDetector(rule, needed[rule.name], series_max) for rule in self.rules}
+        self.spans: dict[int, Span] = {}
+        self.last_ms: int | None = None
+        self.incomplete_since_ms: int | None = None
+        self.given_up: list[Finding] = []
         for length_ms in sorted({rule.window_ms for rule in self.rules}):
             self.spans[length_ms] = Span(length_ms, self._views(length_ms))
         self._dumped: list[bytes] | None = None
@@ -97,7 +108,7 @@ class FleetDetector(FleetDetectorState):
         """The state in parts, compressed; equal for equal states. Give all of them to ``load``. Between windows, when
         alerts come of events alone, they are made once."""
         if self._dumped is None:
-            self._dumped = detector_state.dump(self)
+            self._dumped = _dump(self)
         return list(self._dumped)
 
     def load(self, parts: Sequence[bytes]) -> None:
@@ -107,7 +118,7 @@ class FleetDetector(FleetDetectorState):
         firing is emitted as cleared with the next window. Raises ``ContractError`` for parts that are none of ours.
         """
         self._dumped = None
-        detector_state.load(self, parts)
+        _load(self, parts)
 
     def _views(self, length_ms: int) -> list[View]:
         detectors = (detector for detector in self.detectors.values() if detector.rule.window_ms == length_ms)
@@ -159,3 +170,148 @@ class Projected:
             table = self._window.tables.get(view.topic)
             self._found[view] = native.concat(view.fields, ()) if table is None else project(view, table)
         return self._found[view]
+
+
+PATIENCE_MS = 5 * MINUTE_MS
+"""When windows have been incomplete for longer in a row, a finding says so, and rules go by what there is."""
+JUDGING_INCOMPLETE = Rule(
+    "judging_incomplete",
+    "builtin",
+    (Measure("value", "", Function.COUNT, text="windows without some source", unit="ms"),),
+    (),
+    "warning",
+    "Windows have been judged without some source for {value}: what stands behind it is not watched.",
+    "Look for the source partition whose watermark stands still, and for the windows and finals jobs' logs: one that "
+    "nobody owns, a stopped job, or fewer partitions in the contract than the topic has.",
+)
+"""No labels. Its value is how long it has been so, in ms."""
+
+
+def with_builtin(ruleset: RuleSet) -> RuleSet:
+    """The rules and the built-in ones; a rule of the same name in a file goes before."""
+    if any(rule.name == JUDGING_INCOMPLETE.name for rule in ruleset.rules):
+        return ruleset
+    return replace(ruleset, rules=(*ruleset.rules, JUDGING_INCOMPLETE))
+
+
+VERSION = 1
+_MAGIC = b"FPJ1"
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def _dump(detector: FleetDetector) -> list[bytes]:
+    """All parts; the first says how many there are."""
+    parts = [_rule_part(one) for _, one in sorted(detector.detectors.items())]
+    parts += [_view_part(span, view) for span in detector.spans.values() for view in span.parts]
+    head = {
+        "version": VERSION,
+        "parts": len(parts),
+        "last_ms": detector.last_ms,
+        "incomplete_since_ms": detector.incomplete_since_ms,
+        "given_up": [asdict(finding) for finding in detector.given_up],
+    }
+    return [_packed(head, b""), *parts]
+
+
+def _load(detector: FleetDetector, parts: Sequence[bytes]) -> None:
+    """Fills a detector that has not judged yet."""
+    opened = [_unpacked(part) for part in parts]
+    if not opened or opened[0][0].get("version") != VERSION or opened[0][0].get("parts") != len(parts) - 1:
+        raise ContractError("the parts of the detector's state do not belong together, or are of another version")
+    head = opened[0][0]
+    detector.last_ms = head["last_ms"]
+    detector.incomplete_since_ms = head["incomplete_since_ms"]
+    detector.given_up = [_finding(found) for found in head["given_up"]]
+    for one, data in opened[1:]:
+        if "rule" in one:
+            _load_rule(detector, one, data)
+        else:
+            _load_view(detector, one, data)
+
+
+def _packed(head: Mapping[str, Any], data: bytes) -> bytes:
+    opening = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
+    whole = b"".join((len(opening).to_bytes(4, "little"), opening, data))
+    return _MAGIC + compress(whole)
+
+
+def _unpacked(part: bytes) -> tuple[dict[str, Any], memoryview]:
+    if part[:4] != _MAGIC:
+        raise ContractError("a part of the detector's state does not begin as one")
+    whole = decompress(part[4:])
+    stop = 4 + int.from_bytes(whole[:4], "little")
+    head: dict[str, Any] = json.loads(whole[4:stop])
+    return head, memoryview(whole)[stop:]
+
+
+def _rule_part(detector: RuleDetector) -> bytes:
+    if detector.packed is None:
+        head, arrays = detector.dump()
+        shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+        detector.packed = _packed({**head, "arrays": shapes}, b"".join(array.tobytes() for array in arrays.values()))
+    return detector.packed
+
+
+def _arrays(head: Mapping[str, Any], data: memoryview) -> dict[str, npt.NDArray[Any]]:
+    found, position = {}, 0
+    for name, dtype, shape in head["arrays"]:
+        count = int(np.prod(shape, dtype=np.int64))
+        array = np.frombuffer(data, dtype=dtype, count=count, offset=position).reshape(shape)
+        position += array.nbytes
+        found[name] = array.copy()
+    return found
+
+
+def _load_rule(detector: FleetDetector, head: Mapping[str, Any], data: memoryview) -> None:
+    ours = detector.detectors.get(head["rule"])
+    if ours is not None and state_hash(ours.rule) == head["hash"]:
+        ours.load(head, _arrays(head, data))
+        return
+    lost = RuleDetector(_a_rule(head), (), 1)
+    lost.load(head, _arrays(head, data), learned=False)
+    detector.given_up += lost.ended()
+
+
+def _a_rule(head: Mapping[str, Any]) -> Rule:
+    """Enough of a rule that is no more to name what fired."""
+    none = Measure("value", "", Function.COUNT)
+    options = {"above": 0.0}
+    return Rule(
+        head["rule"], "threshold", (none,), tuple(head["by"]), "", "", window_ms=head["window_ms"], options=options
+    )
+
+
+def _view_part(span: Span, view: View) -> bytes:
+    parts = span.parts[view]
+    head = {
+        "span_ms": span.length_ms,
+        "start_ms": span.start_ms,
+        "complete": span.complete,
+        "whole": span.whole,
+        "heard": span.heard,
+        "view_heard": parts.heard,
+        "view": _view_text(view),
+    }
+    return _packed(head, native.encode(view.fields, parts.whole(view)))
+
+
+def _load_view(detector: FleetDetector, head: Mapping[str, Any], data: memoryview) -> None:
+    span = detector.spans.get(head["span_ms"])
+    if span is None:
+        return
+    if span.start_ms is None:
+        span.begin(head["start_ms"], from_start=True)
+        span.complete, span.whole, span.heard = head["complete"], head["whole"], head["heard"]
+    for view in span.views:
+        if _view_text(view) == head["view"]:
+            span.parts[view] = Parts(head["view_heard"], [native.decode(bytes(data), view.fields)])
+
+
+def _view_text(view: View) -> str:
+    return repr((view.key, [field.name for field in view.fields]))
+
+
+def _finding(found: dict[str, Any]) -> Finding:
+    labels = tuple((name, value) for name, value in found["labels"])
+    return Finding(**{**found, "labels": labels})

@@ -17,7 +17,7 @@ from schemas.rows.finals import PASSED_ON_TOPICS
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.load import load as load_budgets
-from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.account import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.finals.forward import ForwardStep
 from stream_jobs.finals.spend import SpendStep

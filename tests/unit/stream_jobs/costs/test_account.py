@@ -10,8 +10,7 @@ import pytest
 from schemas.contract.record import Output
 from schemas.limits import MINUTE_MS
 from schemas.rows.costs import COSTS
-from stream_jobs.costs.account import Prices, cost_block
-from stream_jobs.costs.pricing import Pricing
+from stream_jobs.costs.account import Prices, Pricing, cost_block
 from stream_jobs.costs.split import WEIGHTS
 from stream_jobs.costs.step import outputs_of
 from stream_jobs.prices.load import parse_prices

@@ -13,9 +13,8 @@ from schemas.codec import native
 from schemas.codec.block import Block
 from schemas.codec.build import block_from_rows, rows_of
 from schemas.rows.tables import EXEMPLARS, EXEMPLARS_MAX, PARTIALS
-from stream_jobs.finals.exemplars import merge_exemplars
 from stream_jobs.finals.held import Held, Pile, merged
-from stream_jobs.finals.merge import merge
+from stream_jobs.finals.merge import merge, merge_exemplars
 from tests.merged_rows import merge_rows
 from tests.unit.stream_jobs.finals.cases import an_exemplar, request_rows, sample_rows
 from tests.unit.stream_jobs.windows.cases import BASE_MS, Row

@@ -17,8 +17,7 @@ from schemas.limits import MINUTE_MS
 from schemas.rows.finals import PassedOnHeaders, decode
 from stream_jobs.costs.minute_buffer import BufferLimits
 from stream_jobs.finals import spend
-from stream_jobs.finals.bills import Bill, bills_of
-from stream_jobs.finals.spend import KEEP_MS, Spending, SpendStep
+from stream_jobs.finals.spend import KEEP_MS, Bill, Spending, SpendStep, bills_of
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.budgets.spend_cases import DAY_MS, a_bill, a_cost_record, added_up
 from tests.unit.stream_jobs.costs import cases as costs_cases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stream_jobs.insight.builtin import JUDGING_INCOMPLETE, with_builtin
+from stream_jobs.insight.fleet_detector import JUDGING_INCOMPLETE, with_builtin
 from stream_jobs.rules.model import RuleSet
 from tests.unit.stream_jobs.insight.cases import a_rule
 

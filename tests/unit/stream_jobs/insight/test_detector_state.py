@@ -1,4 +1,5 @@
-"""``stream_jobs.insight.detector_state``: a detector that was kept and loaded judges as the one that was not."""
+"""``stream_jobs.insight.fleet_detector``, its state: a detector that was kept and loaded judges as the one that was
+not."""
 
 from __future__ import annotations
 
