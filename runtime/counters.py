@@ -121,12 +121,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("sink_rows_expired", "rows", _BY_TABLE, "older than the table's TTL; counted, not inserted"),
     _counter("sink_retries", "retries", ("table", "error"), "inserts retried; nothing is lost by them"),
     _gauge("sink_waiting_rows", "rows", _BY_TABLE, "read and not yet inserted"),
-    _gauge(
-        "sink_lag_records",
-        "records",
-        _BY_PARTITION,
-        "consumer lag at the last fetch",
-    ),
+    _gauge("sink_lag_records", "records", _BY_PARTITION, "consumer lag at the last fetch"),
     # finals: partitions are those of window.partials
     _counter("finals_windows", "windows", ("partition",), "closed with rows in them"),
     _counter("finals_incomplete", "windows", ("partition",), "of these closed before every source had reported"),

@@ -89,8 +89,7 @@ def _formatter(process: str, *, human: bool) -> logging.Formatter:
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     )
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=before,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        foreign_pre_chain=before, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
     )
 
 

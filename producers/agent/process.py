@@ -46,10 +46,7 @@ async def run_agent(
     plans = await asyncio.to_thread(search.look)
     handover = Handover(publisher)
     around = Surroundings(
-        clock,
-        handover.give,
-        setting.meter,
-        PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max),
+        clock, handover.give, setting.meter, PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max)
     )
 
     def start(found: Sequence[Plan]) -> None:

@@ -25,14 +25,7 @@ NUMBER_MAX = 2**31 - 1
 SAYS_NOTHING = frozenset({"", "auto", "none", "null", "default", "unknown"})
 
 PRECISIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "float16": "fp16",
-        "half": "fp16",
-        "bfloat16": "bf16",
-        "float32": "fp32",
-        "float": "fp32",
-        "float8_e4m3fn": "fp8",
-    }
+    {"float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float32": "fp32", "float": "fp32", "float8_e4m3fn": "fp8"}
 )
 """How torch names what everybody else calls shorter; ``torch.`` in front is cut off."""
 
@@ -129,8 +122,7 @@ DOCUMENTS: Mapping[str, tuple[Document, ...]] = MappingProxyType(
 
 INFO_METRICS: tuple[InfoMetric, ...] = (
     InfoMetric(
-        "trtllm_model_config_info",
-        {"precision": ("quantization", "dtype"), "context_tokens_max": ("max_model_len",)},
+        "trtllm_model_config_info", {"precision": ("quantization", "dtype"), "context_tokens_max": ("max_model_len",)}
     ),
     InfoMetric("trtllm_parallel_config_info", {"tensor_parallel": ("tensor_parallel_size",)}),
 )

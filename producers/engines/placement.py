@@ -15,14 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from producers.collector import Collected
 from producers.engines.processes import ProcessTable, read_processes
-from producers.engines.registry import (
-    Registration,
-    computing,
-    engines_by_pid,
-    gpus_of,
-    placement_groups,
-    placement_of,
-)
+from producers.engines.registry import Registration, computing, engines_by_pid, gpus_of, placement_groups, placement_of
 from producers.engines.target import EngineTarget, Job
 
 GpuPlacement = Mapping[str, str | None]

@@ -180,10 +180,7 @@ CALLS: tuple[NvmlCall, ...] = (
     _call("energy", "nvmlDeviceGetTotalEnergyConsumption"),
     _clock("clock_memory", "MEM", "slow"),
     _call(
-        "performance_state",
-        "nvmlDeviceGetPerformanceState",
-        pace="slow",
-        raw=_number("nvmlDeviceGetPerformanceState"),
+        "performance_state", "nvmlDeviceGetPerformanceState", pace="slow", raw=_number("nvmlDeviceGetPerformanceState")
     ),
     _call(
         "temperature_margin",
@@ -204,10 +201,7 @@ CALLS: tuple[NvmlCall, ...] = (
         "slow",
     ),
     _call(
-        "power_limit",
-        "nvmlDeviceGetEnforcedPowerLimit",
-        pace="setting",
-        raw=_number("nvmlDeviceGetEnforcedPowerLimit"),
+        "power_limit", "nvmlDeviceGetEnforcedPowerLimit", pace="setting", raw=_number("nvmlDeviceGetEnforcedPowerLimit")
     ),
 )
 """In the order they are made. ``producers.gpu.fields`` maps them to fields of a sample."""

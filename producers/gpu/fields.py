@@ -157,10 +157,7 @@ FIELDS: tuple[GpuField, ...] = (
     _field("ecc_uncorrected", Value(4), Call("ecc_uncorrected"), most_per_s=ERRORS_PER_S),
     GpuField(
         "remapped_rows",
-        (
-            ((Value(142),), (Call("remapped_corrected"),)),
-            ((Value(143),), (Call("remapped_uncorrected"),)),
-        ),
+        (((Value(142),), (Call("remapped_corrected"),)), ((Value(143),), (Call("remapped_uncorrected"),))),
     ),
     _field("remapped_rows_pending", Value(144), Call("remapped_pending")),
     _field("recovery_action", Value(230)),  # 0 nothing; see producers.gpu.faults

@@ -15,20 +15,10 @@ import pynvml
 
 Answer = TypeVar("Answer")
 
-LOST = frozenset(
-    {
-        pynvml.NVML_ERROR_GPU_IS_LOST,
-        pynvml.NVML_ERROR_RESET_REQUIRED,
-        pynvml.NVML_ERROR_GPU_NOT_FOUND,
-    }
-)
+LOST = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_GPU_NOT_FOUND})
 """The GPU answers no call at all. "Not found" is none of them: calls say so of what they look for."""
 DRIVER_GONE = frozenset(
-    {
-        pynvml.NVML_ERROR_UNINITIALIZED,
-        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
-        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
-    }
+    {pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}
 )
 """No GPU answers: the driver was unloaded, reloaded or replaced."""
 REFUSED = frozenset(

@@ -47,9 +47,7 @@ def codes_of(calls: Iterable[CCall]) -> list[int]:
 
 
 @lru_cache(maxsize=64)
-def _layout(
-    raws: tuple[tuple[Raw, tuple[str, ...]], ...],
-) -> tuple[tuple[str, ...], tuple[int, ...], struct.Struct]:
+def _layout(raws: tuple[tuple[Raw, tuple[str, ...]], ...]) -> tuple[tuple[str, ...], tuple[int, ...], struct.Struct]:
     """Keys, the bytes each buffer takes, and what all of them are read with: the same memory for all devices."""
     sizes = tuple(-(-raw.layout.size // _ALIGNED) * _ALIGNED for raw, _ in raws)
     padded = [f"{raw.layout.format[1:]}{size - raw.layout.size}x" for (raw, _), size in zip(raws, sizes, strict=True)]

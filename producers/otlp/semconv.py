@@ -20,12 +20,7 @@ from producers.otlp.json_signals import STATUS_ERROR, Attributes, Span, Value
 SEMCONV_VERSION = "1.44.0"
 MINUTE_NS = 60_000_000_000
 
-APIS = {
-    "chat": "chat",
-    "text_completion": "completions",
-    "embeddings": "embeddings",
-    "generate_content": "other",
-}
+APIS = {"chat": "chat", "text_completion": "completions", "embeddings": "embeddings", "generate_content": "other"}
 """``gen_ai.operation.name`` of spans that are requests -> our ``api``. Tools, agents and retrievals are none."""
 
 FINISH_REASONS = {

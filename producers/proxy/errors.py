@@ -25,11 +25,7 @@ UPSTREAM_MALFORMED = Refusal(502, "server_error", "upstream_malformed", "the eng
 UPSTREAM_SLOW = Refusal(504, "server_error", "upstream_timeout", "the engine did not answer in time")
 
 _LIMITS: Mapping[Refusal, str] = MappingProxyType(
-    {
-        TOO_MANY_OPEN: "open_requests_max",
-        TOO_MANY_BODIES: "bodies_bytes_max",
-        TOO_MANY_CONNECTIONS: "connections_max",
-    }
+    {TOO_MANY_OPEN: "open_requests_max", TOO_MANY_BODIES: "bodies_bytes_max", TOO_MANY_CONNECTIONS: "connections_max"}
 )
 """Limits that share one code towards clients; counters name each."""
 
