@@ -143,11 +143,6 @@ class BatchBuilder:
         self.oversized_events = 0
 
     @property
-    def waiting_events(self) -> int:
-        """Events that no batch holds yet."""
-        return sum(map(len, self._waiting.values()))
-
-    @property
     def due_ms(self) -> float | None:
         """When ``due`` has something to cut, on the clock of ``now_ms``; None while nothing waits."""
         first = next(iter(self._since_ms.values()), None)  # keys stand in order of their oldest event

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
+from runtime.addresses import http_address
 from runtime.config_keys import Section
 
 _SECRETS = ("endpoint_url", "bearer_token", "hmac_key", "routing_key")
@@ -167,16 +168,12 @@ def _read(name: str, path: Any) -> str:
 
 
 def _whole_url(url: str, kind: Any) -> str:
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or not url.isascii() or not url.isprintable() or " " in url or parts.fragment:
+    if not url.isascii() or not url.isprintable() or set(" #") & set(url):
         raise ValueError("endpoint_url must be http://host:port/path or https://host:port/path")
-    if parts.username or parts.password:
-        raise ValueError("endpoint_url must not contain a login; set bearer_token")
-    bare = url.rstrip("/")
+    try:
+        bare = http_address(url, path="/path", instead=": set bearer_token")
+    except ValueError as error:
+        raise ValueError(f"endpoint_url {error}") from None
     return bare if kind != "alertmanager" or bare.endswith(ALERTMANAGER_PATH) else bare + ALERTMANAGER_PATH
 
 

@@ -113,6 +113,19 @@ class JobConfig(Section):
     pattern: Annotated[str, Field(min_length=1, max_length=1_024)]
     """Regular expression that is found in a process' name or command line."""
 
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"must be a regular expression: {error}") from error
+        return value
+
+    def matches(self, process: str) -> bool:
+        """True when the pattern is found anywhere in the process' name or command line."""
+        return re.search(self.pattern, process) is not None
+
 
 class OtlpConfig(Section):
     """OTLP on loopback, for other people's GenAI instrumentation."""

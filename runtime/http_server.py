@@ -2,7 +2,7 @@
 
 Requests of a connection are answered one after the other; meanwhile nothing more is read from it. A connection above
 ``connections_max`` gets 503 and is closed. Idling, sending a request and reading an answer may take ``within_s`` each,
-then the connection is cut. Heads and bodies are bounded, chunked bodies too. Why not a framework: decision 0014.
+then the connection is cut. Heads and bodies are bounded, chunked bodies too. Why not a framework: decision 0016.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from producers.agent.runner import Plan
 from producers.agent.sources import SOURCES, Setting, Source, probe_all
 from producers.collector import Identity
 from producers.engines.placement import HostPlacement
-from producers.engines.target import Job
 from runtime.edge_config import AgentConfig
 
 _log = logging.getLogger(__name__)
@@ -90,7 +89,7 @@ def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
     host = config.host or socket.gethostname()
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
-    registry = HostPlacement(host, [Job(job.workload, job.pattern) for job in config.jobs], configured)
+    registry = HostPlacement(host, config.jobs, configured)
     return Setting(config, Identity(labels, registry.placement, registry.engine_of), registry, CostMeter(), state)
 
 

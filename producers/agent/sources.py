@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +22,7 @@ from producers.collector import Collected, Collector, Identity
 from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget, sought, target_of
 from producers.host.sampler import HostSampler
-from runtime.edge_config import AgentConfig, EngineConfig
+from runtime.edge_config import AgentConfig
 from schemas.events.event_types import HOST_SAMPLES
 
 
@@ -256,23 +256,11 @@ def _engines(setting: Setting) -> dict[str, Make]:
     config, host = setting.config, setting.host
     matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.registry, config.slow_period_ms)}
     if config.engines:
-        targets = [engine_target(engine, host) for engine in config.engines]
+        targets = [target_of(engine, host) for engine in config.engines]
         return {f"engine {target.engine_id}": _engine(setting, target) for target in targets} | matcher
     makes = [_engine(setting, target) for target in sought(config.engine_ports, host)]
     period_ms, rest_ms = config.engine_period_ms, max(SEEK_REST_MS, config.engine_period_ms)
     return {"engines sought": lambda: SoughtEngines([make() for make in makes], period_ms, rest_ms)} | matcher
-
-
-def engine_target(engine: EngineConfig, host: str) -> EngineTarget:
-    """A configured engine with all that its configuration says."""
-    return replace(
-        target_of(engine, host),
-        facts_url=engine.facts_url,
-        kind=engine.kind,
-        context_tokens_max=engine.context_tokens_max,
-        tensor_parallel=engine.tensor_parallel,
-        api_key=engine.api_key.get_secret_value() if engine.api_key else None,
-    )
 
 
 def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:

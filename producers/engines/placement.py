@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from producers.collector import Collected
 from producers.engines.processes import ProcessTable, read_processes
 from producers.engines.registry import Registration, computing, engines_by_pid, gpus_of, placement_groups, placement_of
-from producers.engines.target import EngineTarget, Job
+from producers.engines.target import EngineTarget
+from runtime.edge_config import JobConfig
 
 GpuPlacement = Mapping[str, str | None]
 
@@ -52,7 +53,7 @@ class HostPlacement:
     """The registry of one host. ``placement`` stays the same object for as long as the agent runs."""
 
     def __init__(
-        self, host: str, jobs: Sequence[Job] = (), configured: Mapping[str, GpuPlacement] | None = None
+        self, host: str, jobs: Sequence[JobConfig] = (), configured: Mapping[str, GpuPlacement] | None = None
     ) -> None:
         self.placement = Placement(configured or {})
         self._host = host

@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from producers.engines.facts import Facts
-from producers.engines.target import EngineTarget, Job
+from producers.engines.target import EngineTarget
+from runtime.edge_config import JobConfig
 
 GROUP_CHARS_MAX = 200
 
@@ -90,7 +91,7 @@ def engines_by_pid(
     return {pid: names[0] for pid, names in of.items() if len(names) == 1}
 
 
-def computing(target: EngineTarget, gpus: GpuProcesses, jobs: Sequence[Job] = ()) -> frozenset[int]:
+def computing(target: EngineTarget, gpus: GpuProcesses, jobs: Sequence[JobConfig] = ()) -> frozenset[int]:
     """Processes on the GPUs that are configured for an engine, whoever's they are but for those of ``jobs``."""
     found = (each for uuid in target.gpu_uuids for each in gpus.get(uuid, {}).items())
     return frozenset(pid for pid, process in found if not any(job.matches(process) for job in jobs))
@@ -155,7 +156,7 @@ def _name(members: Sequence[str], known: set[str], host: str, named: Mapping[str
 
 def placement_of(
     registrations: Iterable[Registration],
-    jobs: Sequence[Job],
+    jobs: Sequence[JobConfig],
     gpus: GpuProcesses,
     host: str,
     gpu_of: Mapping[str, str] | None = None,
@@ -184,9 +185,9 @@ def placement_of(
     }
 
 
-def _workload(starts: Sequence[bool], jobs: Sequence[Job], processes: Mapping[int, str] | None) -> str | None:
+def _workload(starts: Sequence[bool], jobs: Sequence[JobConfig], processes: Mapping[int, str] | None) -> str | None:
     """``starts``: of each engine on the GPU whether it is starting."""
-    found = {job.workload for process in (processes or {}).values() for job in jobs if job.matches(process)}
+    found: set[str] = {job.workload for process in (processes or {}).values() for job in jobs if job.matches(process)}
     if starts:
         found.add("startup" if all(starts) else "inference")
     if not found and processes is not None and not processes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -11,7 +10,6 @@ from producers.engines.mappings import BY_KIND, EngineKind
 from runtime.addresses import engine_id_of, is_this_machine
 from runtime.edge_config import EngineConfig
 from schemas.errors import ConfigError
-from schemas.events.event_types import WORKLOADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +72,11 @@ def target_of(config: EngineConfig, host: str) -> EngineTarget:
         precision=config.precision,
         placement_group=config.placement_group,
         gpu_uuids=config.gpu_uuids,
+        facts_url=config.facts_url,
+        kind=config.kind,
+        context_tokens_max=config.context_tokens_max,
+        tensor_parallel=config.tensor_parallel,
+        api_key=config.api_key.get_secret_value() if config.api_key else None,
     )
 
 
@@ -81,23 +84,3 @@ def sought(ports: Sequence[int], host: str) -> list[EngineTarget]:
     """Targets for ports of this host where an engine may be, now or later."""
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     return [EngineTarget(engine_id=engine_id_of(url, host), url=url, sought=True) for url in urls]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Work on GPUs that is no serving engine: processes whose name or command line ``pattern`` is found in."""
-
-    workload: str
-    pattern: str
-
-    def __post_init__(self) -> None:
-        if self.workload not in WORKLOADS:
-            raise ConfigError("agent.jobs.workload", self.workload, f"one of {', '.join(WORKLOADS)}")
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise ConfigError("agent.jobs.pattern", self.pattern, f"a regular expression: {error}") from error
-
-    def matches(self, process: str) -> bool:
-        """True when the pattern is found anywhere in the process' name or command line."""
-        return re.search(self.pattern, process) is not None

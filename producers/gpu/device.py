@@ -10,11 +10,10 @@ from typing import Any
 
 import pynvml
 
-from producers.gpu.calls import CALLS, NvmlCall, Values, together
+from producers.gpu.calls import CALLS, CCall, NvmlCall, Together, Values, codes_of, together
 from producers.gpu.field_values import FieldValues, GpmReader, open_gpm
 from producers.gpu.fields import FIELDS, VALUES, Call, Gpm, shared_plan
 from producers.gpu.library import REFUSED, GpuLostError, raise_if_gone, why
-from producers.gpu.ready import CCall, Together, codes_of
 from producers.gpu.rows import Reading, Shape, shape_of
 
 SLOW_MS = 10_000

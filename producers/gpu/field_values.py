@@ -14,8 +14,8 @@ from typing import Any
 
 import pynvml
 
+from producers.gpu.calls import CCall, function_of
 from producers.gpu.fields import Value
-from producers.gpu.ready import CCall, function_of
 
 _ENTRY = "IIqqIIQ"
 """nvmlFieldValue_t: fieldId, scopeId, timestamp, latencyUsec, valueType, nvmlReturn, value (nvml.h). Little-endian, as

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 
 import orjson
 
 from producers.proxy.wire import Headers, Refusal, connection_lines
 
+
+def _overloaded(message: str, limit: str) -> Refusal:
+    return Refusal(503, "server_error", "overloaded", f"{message}; try again soon", limit)
+
+
 HEAD_TOO_LARGE = Refusal(431, "invalid_request_error", "headers_too_large", "the request's headers are too large")
 BODY_TOO_LARGE = Refusal(413, "invalid_request_error", "body_too_large", "the request's body is too large")
 MALFORMED = Refusal(400, "invalid_request_error", "malformed_request", "the request is not well-formed HTTP/1.1")
 SLOW = Refusal(408, "invalid_request_error", "request_timeout", "the request did not arrive in time")
-TOO_MANY_OPEN = Refusal(503, "server_error", "overloaded", "too many requests are under way; try again soon")
-TOO_MANY_BODIES = Refusal(503, "server_error", "overloaded", "too many large requests are under way; try again soon")
+TOO_MANY_OPEN = Refusal(503, "server_error", "overloaded", "too many requests are under way", "open_requests_max")
+TOO_MANY_BODIES = Refusal(
+    503, "server_error", "overloaded", "too many large requests are under way", "bodies_bytes_max"
+)
 TENANT_BUSY = Refusal(429, "rate_limit_error", "too_many_requests", "too many of your requests are under way")
-TOO_MANY_CONNECTIONS = Refusal(503, "server_error", "overloaded", "too many connections are open; try again soon")
+TOO_MANY_CONNECTIONS = Refusal(503, "server_error", "overloaded", "too many connections are open", "connections_max")
 STOPPING = Refusal(503, "server_error", "stopping", "this proxy is shutting down; try again at another")
 UPSTREAM_DOWN = Refusal(502, "server_error", "upstream_unavailable", "the engine cannot be reached")
 UPSTREAM_BROKE = Refusal(502, "server_error", "upstream_failed", "the engine ended the connection without an answer")
 UPSTREAM_MALFORMED = Refusal(502, "server_error", "upstream_malformed", "the engine's answer is not well-formed")
 UPSTREAM_SLOW = Refusal(504, "server_error", "upstream_timeout", "the engine did not answer in time")
-
-_LIMITS: Mapping[Refusal, str] = MappingProxyType(
-    {TOO_MANY_OPEN: "open_requests_max", TOO_MANY_BODIES: "bodies_bytes_max", TOO_MANY_CONNECTIONS: "connections_max"}
-)
-"""Limits that share one code towards clients; counters name each."""
-
-
-def reason_of(refusal: Refusal) -> str:
-    """What a refusal is counted under: its code, or the limit that was reached where several share one."""
-    return _LIMITS.get(refusal, refusal.code)
-
 
 _TRY_AGAIN = frozenset({429, 503})
 RETRY_AFTER_S = 1

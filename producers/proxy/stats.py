@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from producers.proxy import errors
 from producers.proxy.wire import Refusal
 from runtime.counters import Counters
 
@@ -30,7 +29,7 @@ class ProxyStats:
 
     def refused(self, refusal: Refusal) -> None:
         """Count a request that the proxy rejected itself."""
-        self._counters.add("proxy_refused", reason=errors.reason_of(refusal))
+        self._counters.add("proxy_refused", reason=refusal.reason)
 
     def upstream_down(self, name: str, *, down: bool) -> None:
         """Set whether an upstream is marked down."""

@@ -40,12 +40,21 @@ _CONTROL = bytes(range(0x21)) + b"\x7f"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not passed on: status and OpenAI's error type and code, with a sentence for the caller."""
+    """Why a request is not passed on: status and OpenAI's error type and code, with a sentence for the caller.
+
+    ``limit``: which was reached, where several share one code.
+    """
 
     status: int
     kind: str
     code: str
     message: str
+    limit: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """What it is counted under."""
+        return self.limit or self.code
 
 
 @dataclass(slots=True)

@@ -13,9 +13,10 @@ import logging
 import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol, Self
+from typing import Self
 
 from producers.batch import Batch
+from producers.publish.publisher import Publisher
 from runtime.backoff import Backoff
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -30,28 +31,6 @@ WAITING_EVENTS_MAX = 10_000
 _LOOK_EVERY_S = 0.25
 
 
-class Declares(Protocol):
-    """The part of the spool that is used here."""
-
-    def shed(self, topic: str, events: int) -> None: ...
-
-
-class Supervised(Protocol):
-    """The part of the publisher that is used here."""
-
-    @property
-    def spool(self) -> Declares: ...
-
-    @property
-    def failure(self) -> BaseException | None: ...
-
-    async def put(self, topic: str, key: bytes, batch: Batch) -> bool: ...
-
-    async def close(self, drain_s: float) -> bool: ...
-
-    async def abandon(self) -> None: ...
-
-
 class SupervisedPublisher:
     """``opens`` gives a started publisher. ``why`` is why the spool is unusable; None while it is usable.
 
@@ -60,7 +39,7 @@ class SupervisedPublisher:
 
     def __init__(
         self,
-        opens: Callable[[], Awaitable[Supervised]],
+        opens: Callable[[], Awaitable[Publisher]],
         *,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
@@ -71,8 +50,8 @@ class SupervisedPublisher:
         self._clock = clock or SystemClock()
         self._counters = counters
         self._chance = chance
-        self._publisher: Supervised | None = None
-        self._ended: Supervised | None = None  # failed, and still to be let go
+        self._publisher: Publisher | None = None
+        self._ended: Publisher | None = None  # failed, and still to be let go
         self._waiting: deque[Batch] = deque()
         self._waiting_events = 0
         self._undeclared: Counter[str] = Counter()

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -20,6 +20,7 @@ from producers.publish.publisher import Publisher
 from producers.receiver.client_fields import Where
 from producers.receiver.lines import REFUSALS_MAX, Read, Refusal, read_lines
 from runtime.clock import Clock, SystemClock
+from runtime.counters import Counters
 from runtime.edge_config import ReceiverConfig
 from runtime.http_server import App, Refused, Request, Response, Route, serving
 from schemas.codec.block import Block
@@ -33,10 +34,6 @@ _log = logging.getLogger(__name__)
 PATH = "/v1/requests"
 CONTENT_TYPE = "application/x-ndjson"
 RETRY_AFTER_S = 5
-
-
-class _Counters(Protocol):
-    def add(self, name: str, by: float = 1, **labels: object) -> None: ...
 
 
 class Taker:
@@ -87,7 +84,7 @@ def _refuse(refused: Refused, _request: Request) -> Response:
     return _response(refused.status, {"accepted": 0, "error": {"reason": refused.reason, "detail": str(refused)}})
 
 
-def application(taker: Taker, settings: ReceiverConfig, counters: _Counters) -> App:
+def application(taker: Taker, settings: ReceiverConfig, counters: Counters) -> App:
     """The endpoint and its bounds."""
     return App(
         {PATH: Route("POST", taker.take, (CONTENT_TYPE,))},
@@ -100,9 +97,7 @@ def application(taker: Taker, settings: ReceiverConfig, counters: _Counters) -> 
 
 
 @contextlib.asynccontextmanager
-async def serve(
-    publisher: Publisher, settings: ReceiverConfig, where: Where, counters: _Counters
-) -> AsyncIterator[int]:
+async def serve(publisher: Publisher, settings: ReceiverConfig, where: Where, counters: Counters) -> AsyncIterator[int]:
     """Serve on loopback while inside; the port. Requests being answered are answered before this ends.
 
     Raises ConfigError when the port cannot be had.

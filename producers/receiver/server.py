@@ -18,7 +18,7 @@ import os
 import socket
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from producers.publish.publisher import Publisher
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read
 from producers.receiver.fold import Folded, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
+from runtime.counters import Counters
 from runtime.edge_config import ReceiverConfig
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
@@ -42,23 +43,11 @@ SLICE_BYTES = 2 * 1024 * 1024
 TOPIC = LLM_REQUESTS.topic
 
 
-class ReceiverCounters(Protocol):
-    """Where the receiver counts: ``runtime.counters.Counters``."""
-
-    def add(self, name: str, by: float = 1, **labels: object) -> None:
-        """Increase a counter."""
-        ...
-
-    def set(self, name: str, value: float, **labels: object) -> None:
-        """Set a gauge."""
-        ...
-
-
 async def run_receiver(
     publisher: Publisher,
     settings: ReceiverConfig,
     stop: asyncio.Event,
-    counters: ReceiverCounters,
+    counters: Counters,
     *,
     where: Where | None = None,
 ) -> None:
@@ -88,7 +77,7 @@ class Receiver:
         publisher: Publisher,
         settings: ReceiverConfig,
         opened: socket.socket,
-        counters: ReceiverCounters,
+        counters: Counters,
         where: Where,
     ) -> None:
         self._publisher = publisher

@@ -29,11 +29,10 @@ from pathlib import Path
 from typing import Self
 
 from producers.spool.ack_state import AckState, Save
-from producers.spool.backlog import Backlog
 from producers.spool.books import BookKey, Books, tally_of
 from producers.spool.frame import FRAME_BYTES_MIN, Spooled
 from producers.spool.identity import lock_folder, next_identity
-from producers.spool.segment_log import SegmentLog, Sync
+from producers.spool.segment_log import Backlog, SegmentLog, Sync
 from schemas.errors import RejectedError
 from schemas.limits import DEFAULT_LIMITS, Limits
 

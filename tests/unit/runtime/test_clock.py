@@ -1,6 +1,7 @@
 import pytest
 
-from runtime.clock import SystemClock, VirtualClock
+from runtime.clock import SystemClock
+from tests.virtual_clock import VirtualClock
 
 
 def test_a_virtual_clock_moves_only_when_told() -> None:

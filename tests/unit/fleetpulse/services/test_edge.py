@@ -12,7 +12,7 @@ from fleetpulse.cli import app
 from fleetpulse.services.edge import _Watch
 from producers.agent.sources import SOURCES
 from producers.agent.supervisor import STUCK_AFTER_S, Supervisor
-from runtime.clock import VirtualClock
+from tests.virtual_clock import VirtualClock
 
 
 @pytest.fixture(autouse=True)

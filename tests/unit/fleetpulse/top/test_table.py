@@ -13,8 +13,8 @@ from rich.console import Console
 
 from fleetpulse.top import screen as top_screen
 from fleetpulse.top.table import COLUMNS, HEADINGS, KEYS, Row, View, screen, summary, table_of
-from runtime.clock import VirtualClock
 from schemas.errors import UnavailableError
+from tests.virtual_clock import VirtualClock
 
 
 def gpu(host: str | None, number: int, **changes: Any) -> dict[str, Any]:

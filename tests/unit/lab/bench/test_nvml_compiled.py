@@ -12,10 +12,10 @@ from lab.bench.nvml_compiled import CompiledNvml, compiled
 from producers.collector import Identity
 from producers.gpu.collector import GpuProcessCollector
 from producers.gpu.sampler import NvmlSampler
-from runtime.clock import VirtualClock
 from schemas.errors import FleetpulseError
 from tests import nvml_stub
 from tests.nvml_stub import NvmlStub, gpus, installed
+from tests.virtual_clock import VirtualClock
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pynvml
 import pytest
 
 from producers.gpu.sampler import NvmlSampler
-from runtime.clock import VirtualClock
 from tests.nvml_stub import NvmlStub, gpus, installed
+from tests.virtual_clock import VirtualClock
 
 
 def test_eight_gpus_have_everything_a_hopper_has() -> None:

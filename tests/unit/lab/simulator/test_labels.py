@@ -17,9 +17,9 @@ from lab.simulator.requests import ENDINGS
 from lab.simulator.run import next_begin_ms, warm_up
 from lab.simulator.samples import PROMPT_BYTES_PER_TOKEN, WIRE_BYTES_PER_TOKEN, gpu_event_wide
 from lab.simulator.wide import entity_label
-from runtime.clock import VirtualClock
 from schemas.codec.build import rows_of
 from schemas.events.event_types import BY_TOPIC, ERROR_KINDS, FINISH_REASONS, STATUSES
+from tests.virtual_clock import VirtualClock
 
 
 def test_every_ending_reads_in_the_words_of_the_contract() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from producers.agent.choice import Finding
 from producers.agent.search import find, plans_of, setting_of
-from producers.agent.sources import GPU_LIMIT_MS, SOURCES, engine_target
-from producers.engines.target import EngineTarget
+from producers.agent.sources import GPU_LIMIT_MS, SOURCES
+from producers.engines.target import EngineTarget, target_of
 from runtime.edge_config import AgentConfig, CollectorSwitches, EngineConfig
 from tests.nvml_stub import NvmlStub, gpus, installed
 
@@ -105,7 +105,7 @@ def test_a_target_has_all_that_its_configuration_says() -> None:
         }
     )
 
-    target = engine_target(config, "h")
+    target = target_of(config, "h")
 
     assert target == EngineTarget(
         "e",

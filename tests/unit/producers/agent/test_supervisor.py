@@ -8,9 +8,9 @@ import pytest
 from producers.agent.runner import Plan, Runner
 from producers.agent.supervisor import Service, Supervisor
 from producers.publish.reconnect import BEAT_MS
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from tests.unit.producers.agent.collectors import PATIENCE_S, Given, Plain, QuickClock, surroundings
+from tests.virtual_clock import VirtualClock
 
 
 async def test_one_that_hangs_and_one_that_raises_stop_no_other() -> None:

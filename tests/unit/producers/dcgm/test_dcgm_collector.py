@@ -9,10 +9,10 @@ import pytest
 from producers.collector import Collected, Identity
 from producers.dcgm.collector import FAILURES_MAX, DcgmCollector
 from producers.engines.fetch import FetchError, FetchLimits
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import GPU_EVENTS, GPU_SAMPLES
+from tests.virtual_clock import VirtualClock
 
 GAUGE = "# TYPE DCGM_FI_PROF_PCIE_TX_BYTES gauge\n"
 

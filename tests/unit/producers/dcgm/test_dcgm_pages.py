@@ -12,10 +12,10 @@ from producers.dcgm.collector import DcgmCollector
 from producers.dcgm.fields import FIELDS, SAMPLE_FIELDS, GpuOnPage, Page, read_page
 from producers.differences import RowValues
 from producers.engines.fetch import FetchLimits
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import GPU_SAMPLES
+from tests.virtual_clock import VirtualClock
 
 DATA = Path(__file__).parents[3] / "data" / "dcgm_scrapes"
 LEVELS: RowValues = {field.name: None for field in SAMPLE_FIELDS if field.nature == "gauge"}

@@ -26,10 +26,10 @@ from producers.engines.placement import HostPlacement
 from producers.engines.processes import ProcessTable
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
+from tests.virtual_clock import VirtualClock
 
 SCRAPES = Path(__file__).resolve().parents[4] / "tests" / "data" / "engine_scrapes"
 TARGET = EngineTarget("e", "http://127.0.0.1:8000")

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from producers.engines.placement import HostPlacement, Placement
 from producers.engines.processes import ProcessTable
-from producers.engines.target import EngineTarget, Job
+from producers.engines.target import EngineTarget
+from runtime.edge_config import JobConfig
 
 ONE = EngineTarget("one", "http://127.0.0.1:8000")
 TWO = EngineTarget("two", "http://127.0.0.1:8001")
@@ -32,7 +33,7 @@ def test_configured_placement_wins_field_by_field() -> None:
 
 def test_engines_come_and_go() -> None:
     """The same object has the current placement."""
-    registry = HostPlacement("h", [Job("training", "train")])
+    registry = HostPlacement("h", [JobConfig(workload="training", pattern="train")])
     placement = registry.placement
 
     assert (dict(placement), registry.of("one")) == ({}, ((), "h"))
@@ -160,11 +161,11 @@ def test_what_was_not_seen_serving_in_a_table_is_no_start() -> None:
 
 def test_work_of_others_on_an_engines_gpus_is_not_its_start() -> None:
     """Of another engine that answers, or of a configured job; nor does an engine start that has no configured GPUs."""
-    beside = HostPlacement("h", [Job("training", "train")])
+    beside = HostPlacement("h", [JobConfig(workload="training", pattern="train")])
     beside.saw_engine(TWO)
     beside.saw_processes(working(20, listeners={8001: {20}}))
     beside.silent_engine(OWN)
-    trains = HostPlacement("h", [Job("training", "train")])
+    trains = HostPlacement("h", [JobConfig(workload="training", pattern="train")])
     trains.silent_engine(OWN)
     trains.saw_processes(working(30, command="train.py"))
     placeless = HostPlacement("h")

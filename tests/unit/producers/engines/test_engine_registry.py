@@ -20,7 +20,8 @@ from producers.engines.registry import (
     registration_of,
     remembered,
 )
-from producers.engines.target import EngineTarget, Job
+from producers.engines.target import EngineTarget
+from runtime.edge_config import JobConfig
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_EVENTS
 
@@ -146,8 +147,8 @@ def test_groups_are_the_connected_parts_in_any_order(uses: dict[str, tuple[str, 
 
 # Placement of each GPU
 
-TRAINING = Job("training", r"\btorchrun\b|train")
-TUNING = Job("fine_tuning", "axolotl")
+TRAINING = JobConfig(workload="training", pattern=r"\btorchrun\b|train")
+TUNING = JobConfig(workload="fine_tuning", pattern="axolotl")
 
 
 def test_every_gpu_that_is_known_of_has_a_place() -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import SecretStr
 
-from producers.engines.target import EngineTarget, Job, sought, target_of
-from runtime.edge_config import EngineConfig
+from producers.engines.target import EngineTarget, sought, target_of
+from runtime.config import load
+from runtime.edge_config import EngineConfig, JobConfig
 from schemas.errors import ConfigError
 
 
@@ -16,6 +18,11 @@ def test_a_configured_engine_is_a_target() -> None:
         precision="fp8",
         placement_group="g",
         gpu_uuids=("G0",),
+        facts_url="http://127.0.0.1:8001",
+        kind="triton",
+        context_tokens_max=4_096,
+        tensor_parallel=2,
+        api_key=SecretStr("k"),
     )
 
     assert target_of(config, "h-1") == EngineTarget(
@@ -26,6 +33,11 @@ def test_a_configured_engine_is_a_target() -> None:
         precision="fp8",
         placement_group="g",
         gpu_uuids=("G0",),
+        facts_url="http://127.0.0.1:8001",
+        kind="triton",
+        context_tokens_max=4_096,
+        tensor_parallel=2,
+        api_key="k",
     )
     assert target_of(EngineConfig(url="http://x:1", engine_id="mine"), "h-1").engine_id == "mine"
 
@@ -66,15 +78,15 @@ def test_what_cannot_be_is_refused_by_name() -> None:
         EngineTarget("e", "http://x", kind="ollama")
     with pytest.raises(ConfigError, match=r"agent.engines.url"):
         EngineTarget("e", "x:8000")
-    with pytest.raises(ConfigError, match=r"agent.jobs.workload"):
-        Job("mining", "x")
-    with pytest.raises(ConfigError, match=r"agent.jobs.pattern"):
-        Job("training", "(")
+    with pytest.raises(ConfigError, match=r"agent.jobs.0.workload"):
+        load({"agent.jobs": ({"workload": "mining", "pattern": "x"},)})
+    with pytest.raises(ConfigError, match=r"agent.jobs.0.pattern = '\(': must be a regular expression: "):
+        load({"agent.jobs": ({"workload": "training", "pattern": "("},)})
 
 
 def test_a_job_is_found_anywhere_in_a_command_line() -> None:
     """By a regular expression."""
-    job = Job("training", r"torchrun|deepspeed\b")
+    job = JobConfig(workload="training", pattern=r"torchrun|deepspeed\b")
 
     assert job.matches("/usr/bin/python -m torchrun train.py")
     assert not job.matches("deepspeeder")

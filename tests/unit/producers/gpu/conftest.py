@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from producers.gpu.sampler import NvmlSampler
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from tests.fake_nvml import FakeGpu, FakeNvml, installed
+from tests.virtual_clock import VirtualClock
 
 LABELS = {"host": "host-1", "cluster": None, "region": None}
 Rows = list[dict[str, Any]]

@@ -6,9 +6,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from producers.gpu.calls import CALLS, NvmlCall, together
+from producers.gpu.calls import CALLS, NvmlCall, codes_of, together
 from producers.gpu.device import Device, Found, RawReading
-from producers.gpu.ready import codes_of
 from tests import nvml_stub
 
 READY = [call for call in CALLS if call.raw is not None]

@@ -9,11 +9,11 @@ import pytest
 from producers.collector import Identity
 from producers.gpu.collector import GpuCollector, GpuEvents
 from producers.gpu.events import ECC
-from runtime.clock import VirtualClock
 from schemas.errors import UnavailableError
 from schemas.events.machine_events import GPU_EVENTS, GPU_SAMPLES
 from tests.fake_nvml import FakeNvml, gpus_of, installed
 from tests.unit.producers.gpu.conftest import LABELS
+from tests.virtual_clock import VirtualClock
 
 IDENTITY = Identity(LABELS, {})
 

@@ -8,13 +8,12 @@ import pynvml
 import pytest
 
 from producers.gpu import inventory
-from producers.gpu.calls import CALLS
+from producers.gpu.calls import CALLS, codes_of
 from producers.gpu.device import Device, Found
 from producers.gpu.field_values import _HEADS, _METRIC, _RAWS, INTERVAL_MS_MIN, FieldValues, GpmReader, open_gpm
 from producers.gpu.fields import Value
 from producers.gpu.inventory import GpuIdentity
 from producers.gpu.library import DriverGoneError, GpuLostError, answered, open_library, raise_if_gone, why
-from producers.gpu.ready import codes_of
 from producers.gpu.transitions import Happening
 from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
 

@@ -11,12 +11,12 @@ from producers.gpu.collector import REOPEN_S, GpuEvents
 from producers.gpu.device import Found
 from producers.gpu.events import ECC, EVENT_TYPES, REPEAT_MS, WANTED, EventSource, RateLimit, happening
 from producers.gpu.transitions import Happening
-from runtime.clock import VirtualClock
 from schemas.codec.build import block_from_rows
 from schemas.events.event_fields import ACTIONS, GPU_EVENT_KINDS
 from schemas.events.machine_events import GPU_EVENTS
 from tests.fake_nvml import Error, FakeGpu, FakeNvml, gpus_of, installed, mig
 from tests.unit.producers.gpu.conftest import LABELS
+from tests.virtual_clock import VirtualClock
 
 XID = pynvml.nvmlEventTypeXidCriticalError
 DBE = pynvml.nvmlEventTypeDoubleBitEccError

@@ -10,12 +10,12 @@ import pytest
 
 from producers.engines.placement import Placement
 from producers.gpu.sampler import NvmlSampler
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.machine_events import GPU_EVENTS, GPU_SAMPLES
 from tests.fake_nvml import NOT_SUPPORTED, Error, FakeNvml, gpus_of, installed, mig
 from tests.unit.producers.gpu.conftest import LABELS, Open
+from tests.virtual_clock import VirtualClock
 
 ENERGY = pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION
 

@@ -20,10 +20,10 @@ from producers.host.devices import (
     read_disks,
     read_nodes,
 )
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import HOST_DEVICES
+from tests.virtual_clock import VirtualClock
 
 ETH, SDA, NODE = ("interface", "eth0"), ("disk", "sda"), ("numa_node", "node0")
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from producers.differences import bounds, share_ppm, since, summed, within
 from producers.host.files import CpuTimes, DiskCounters, HostFiles, NetworkCounters
 from producers.host.sampler import ByPsutil, HostReading, HostSampler, System, host_row
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import HOST_SAMPLES
+from tests.virtual_clock import VirtualClock
 
 FIRST = HostReading(
     moment_ms=10_000,

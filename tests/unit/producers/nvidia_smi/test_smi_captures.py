@@ -12,10 +12,10 @@ from producers.collector import Identity
 from producers.differences import RowValues
 from producers.nvidia_smi.collector import Answer, SmiCollector
 from producers.nvidia_smi.fields import COLUMNS, QUERY_COLUMNS, SAMPLE_FIELDS, read_table
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import GPU_SAMPLES
+from tests.virtual_clock import VirtualClock
 
 DATA = Path(__file__).parents[3] / "data" / "nvidia_smi_captures"
 CAPTURES = {path.stem.split("__")[1]: path for path in sorted(DATA.glob("*.txt"))}

@@ -10,8 +10,8 @@ import pytest
 from producers.collector import Identity
 from producers.nvidia_smi import collector as module
 from producers.nvidia_smi.collector import FAILURES_MAX, Answer, SmiCollector, SmiError, run_program
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
+from tests.virtual_clock import VirtualClock
 
 
 def test_columns_that_the_driver_refuses_are_given_up_one_by_one() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from producers.batch import Batch
 from producers.proxy.publishing import LOGGED, RowPublisher, with_request_log
-from runtime.clock import VirtualClock
 from schemas.codec import native
 from schemas.events.event_types import LLM_REQUESTS
+from tests.virtual_clock import VirtualClock
 
 
 @dataclass

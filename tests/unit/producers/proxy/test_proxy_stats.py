@@ -59,7 +59,7 @@ def test_each_limit_has_its_own_reason() -> None:
     """Every answer of the proxy's own has a reason that no other has, whatever code it shares."""
     refusals = [value for value in vars(errors).values() if isinstance(value, Refusal)]
 
-    reasons = [errors.reason_of(refusal) for refusal in refusals]
+    reasons = [refusal.reason for refusal in refusals]
 
     assert len(set(reasons)) == len(reasons)
     assert {"open_requests_max", "bodies_bytes_max", "connections_max", "request_timeout"} <= set(reasons)

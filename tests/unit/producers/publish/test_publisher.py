@@ -16,9 +16,9 @@ from producers.publish.reconnect import Outage
 from producers.spool import segment_log
 from producers.spool.slots import Slots
 from producers.spool.spool import Spool
-from runtime.clock import VirtualClock
 from runtime.config import KafkaConfig
 from runtime.counters import Counters
+from tests.virtual_clock import VirtualClock
 
 ONE = Batch("llm.requests", "s/1", "t", b"h", 1, b"value")
 RARELY = PublisherSettings(save_every_s=5.0)

@@ -9,8 +9,8 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from producers.publish.sender import BATCH_BYTES_MAX, LaneError, LaneKey, Sender
 from producers.publish.spans import PublishSpans
 from producers.spool.frame import Spooled
-from runtime.clock import VirtualClock
 from tests.unit.recording_tracer import RecordingTracer
+from tests.virtual_clock import VirtualClock
 
 SOURCE = "ab" * 16
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from producers.publish.spans import PublishSpans
 from producers.spool.frame import Spooled
-from runtime.clock import VirtualClock
 from runtime.trace_context import Span, batch_context, is_sampled, threshold
 from tests.unit.recording_tracer import RecordingTracer
+from tests.virtual_clock import VirtualClock
 
 SOURCE = "ab" * 16
 

@@ -9,9 +9,9 @@ import pytest
 
 from producers.batch import Batch
 from producers.publish.supervised import REOPEN, WAITING_EVENTS_MAX, SupervisedPublisher
-from runtime.clock import VirtualClock
 from runtime.counters import Counters
 from schemas.errors import ConfigError, ContractError, RejectedError
+from tests.virtual_clock import VirtualClock
 
 TOPIC = "llm.requests"
 NO_WRITE = OSError(errno.EROFS, "Read-only file system")

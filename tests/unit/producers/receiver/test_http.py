@@ -12,10 +12,10 @@ import pytest
 
 from producers.receiver.client_fields import Where
 from producers.receiver.http import Taker, application
-from runtime.clock import VirtualClock
 from runtime.edge_config import ReceiverConfig
 from runtime.http_server import HEAD_BYTES_MAX, Connection
 from tests.unit.producers.receiver import spooled
+from tests.virtual_clock import VirtualClock
 
 SETTINGS = ReceiverConfig(http_body_bytes_max=1_024, http_connections_max=2)
 GOOD = orjson.dumps({"model": "m", "status": "ok", "request_id": "r"})

@@ -10,11 +10,10 @@ import pytest
 
 from producers.spool import spool as spool_module
 from producers.spool.ack_state import _CHECKPOINT_BYTES, _SHED_BYTES, AckState
-from producers.spool.backlog import Backlog
 from producers.spool.books import AMOUNT_MAX, Tally, book_rows, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.identity import SpoolIdentity, lock_folder, next_identity
-from producers.spool.segment_log import SegmentLog
+from producers.spool.segment_log import Backlog, SegmentLog
 from producers.spool.slots import Slots
 from producers.spool.spool import Spool, SpoolLimits
 from schemas.codec.build import rows_of

@@ -12,7 +12,6 @@ import httpx
 import orjson
 import pytest
 
-from runtime.clock import VirtualClock
 from schemas.contract.alerts import encode
 from schemas.errors import ConfigError, RejectedError
 from sinks.delivery.backlog import Delivery, Undelivered
@@ -24,6 +23,7 @@ from sinks.delivery.sender import Sender, moment_of
 from sinks.delivery.target import Resend, Target, Wait
 from sinks.delivery.transition import deleted_fingerprint, transition_of
 from tests.unit.sinks.delivery.delivery_cases import NOW_MS, a_target, an_alert, at, config, full_alert, record, when
+from tests.virtual_clock import VirtualClock
 
 SECRET_URL = "https://hooks.example/services/T000/B000/s3cr3t"
 POST = Request(b"{}", "aa-1")
