@@ -60,9 +60,8 @@ def dashboard(
     Example: [bold]fleetpulse dashboard --port 8600[/bold]
     """
     with _packages():
-        from fleetpulse.dashboard.serve import Binding, run
+        from fleetpulse.dashboard.serve import Binding, run, token_of
     from fleetpulse.dashboard.security import access_for
-    from fleetpulse.dashboard.token_file import token_of
     from fleetpulse.dashboard.view import Facts
     from runtime import logs
     from runtime.config import load

@@ -1,7 +1,7 @@
-"""ECharts options from numbers and names. Pure: what comes from data is a value in here, never a key, never code.
+"""ECharts options from numbers and names; the band of usual values. Pure.
 
-NiceGUI runs the value of any key that begins with a colon in the browser; all such keys below are literals of ours.
-Functions that write tooltips escape every name that they put in.
+What comes from data is a value in here, never a key, never code. NiceGUI runs the value of any key that begins with a
+colon in the browser; all such keys below are literals of ours. Functions that write tooltips escape every name.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from fleetpulse.dashboard.theme import Palette
 from fleetpulse.dashboard.time_range import TimeRange
+from schemas.limits import DAY_MS, HOUR_MS
 
 ESCAPE = (
     "const esc = (s) => String(s).replace(/[&<>\"'`]/g, (c) => '&#' + c.charCodeAt(0) + ';');"
@@ -49,6 +52,11 @@ def number_js(unit: str) -> str:
         assert unit.replace(" ", "").replace("/", "").replace("°", "").isalnum(), unit
         body = f"({_NUMBERS['']}) + (x == null ? '' : ' {unit}')"
     return f"(x) => {{ {ESCAPE} return {body}; }}"
+
+
+BASELINE_DAYS = 7
+BASELINE_HOURS_MIN = 3
+_BASELINE_SHARES = (0.1, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +252,31 @@ def _marks(marks: Sequence[tuple[int, str]], palette: Palette) -> dict[str, Any]
         "lineStyle": {"color": palette.warn, "type": "dashed", "width": 1},
         "data": [{"xAxis": at_ms, "name": name} for at_ms, name in marks],
     }
+
+
+def baseline_range(span: TimeRange) -> TimeRange:
+    """The stretch whose hours say what was usual: whole hours, up to the one in which the range begins."""
+    to_ms = span.from_ms // HOUR_MS * HOUR_MS
+    return TimeRange(to_ms - BASELINE_DAYS * DAY_MS, to_ms)
+
+
+def usual_band(hours: Mapping[int, Sequence[float]], span: TimeRange) -> list[tuple[int, float | None, float | None]]:
+    """(at_ms, low, high) at the ends of the range and at each hour in it. ``hours``: values by hour of the day.
+
+    For each hour of the day the 10th to the 90th percentile of that hour's values. With fewer than
+    ``BASELINE_HOURS_MIN`` values for an hour of the day, all hours together; with fewer in all, there is no band.
+    """
+    everything = [value for values in hours.values() for value in values]
+    if len(everything) < BASELINE_HOURS_MIN:
+        return []
+    usual = _low_high(everything)
+    by_hour = {hour: _low_high(values) for hour, values in hours.items() if len(values) >= BASELINE_HOURS_MIN}
+    step_ms = max(HOUR_MS, -(-span.span_ms // (200 * HOUR_MS)) * HOUR_MS)
+    first = span.from_ms // HOUR_MS * HOUR_MS
+    moments = [span.from_ms, *range(first + HOUR_MS, span.to_ms, step_ms), span.to_ms]
+    return [(at_ms, *by_hour.get(at_ms // HOUR_MS % 24, usual)) for at_ms in moments]
+
+
+def _low_high(values: Sequence[float]) -> tuple[float, float]:
+    low, high = np.quantile(np.asarray(values, dtype=np.float64), _BASELINE_SHARES)
+    return float(low), float(high)

@@ -16,7 +16,7 @@ from fleetpulse.dashboard.view import View
 
 VALUE_CHARS_WIDE_MAX = 12
 """Longer values, such as names of engines, are written smaller and in several lines."""
-_VALUE = "(e) => emit(e.target.value)"
+VALUE_JS = "(e) => emit(e.target.value)"
 _CELL = """<q-td :props="props"
   :title="props.row[props.col.name + '__title'] ?? (typeof props.value === 'string' ? props.value : null)">
 <a v-if="props.row[props.col.name + '__href']" :href="props.row[props.col.name + '__href']">{{
@@ -243,29 +243,63 @@ class Table:
         return row
 
 
+def field(label: str, name: str, kind: str = "input", *, on_change: Callable[[str], None], **props: str) -> ui.element:
+    """A labelled ``input`` or ``select`` called ``name``; ``on_change`` takes its value when it is left or Enter is
+    pressed. ``props`` are its own."""
+    tag("label", text=label, **{"for": name})
+    made = tag(kind, id=name, **props)
+    if kind == "input":
+        made._props |= {"maxlength": VALUE_CHARS_MAX, "autocomplete": "off", "spellcheck": "false"}
+    made.on("change", lambda event: on_change(str(event.args)), js_handler=VALUE_JS)
+    return made
+
+
 def search_field(label: str, value: str, on_change: Callable[[str], None], about: str = "part of a name") -> ui.element:
-    """A field for free text; calls ``on_change`` when it is left or Enter is pressed."""
-    with tag("div", "fp-field") as field:
-        name = f"search-{field.id}"
-        tag("label", text=label, **{"for": name})
-        made = tag(
-            "input", id=name, type="search", value=value, placeholder=about, autocomplete="off", style="width:170px"
-        )
-        made._props["maxlength"] = VALUE_CHARS_MAX
-        made.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
-    return field
+    """A field for free text."""
+    with tag("div", "fp-field") as box:
+        props = {"type": "search", "value": value, "placeholder": about, "style": "width:170px"}
+        field(label, f"search-{box.id}", on_change=on_change, **props)
+    return box
 
 
 def choices(label: str, known: Mapping[str, str], value: str, on_change: Callable[[str], None]) -> ui.element:
     """A native drop-down: value and text of each choice."""
-    with tag("div", "fp-field") as field:
-        name = f"choice-{field.id}"
-        tag("label", text=label, **{"for": name})
-        with tag("select", id=name) as select:
-            for one, text in known.items():
-                tag("option", text=text, value=one, **({"selected": "selected"} if one == value else {}))
-        select.on("change", lambda event: on_change(str(event.args)), js_handler=_VALUE)
-    return field
+    with tag("div", "fp-field") as box, field(label, f"choice-{box.id}", "select", on_change=on_change):
+        for one, text in known.items():
+            tag("option", text=text, value=one, **({"selected": "selected"} if one == value else {}))
+    return box
+
+
+class GpuMap(ui.element, component="gpu_map.js"):
+    """The map of all GPUs, drawn by ``gpu_map.js``, which asks for the lines of a GPU when somebody looks at it.
+
+    ``describe`` gives the lines about the GPU of a number, ``choose`` opens it; both get numbers in range alone.
+    """
+
+    def __init__(self, label: str, describe: Callable[[int], list[str]], choose: Callable[[int], None]) -> None:
+        super().__init__()
+        self._describe = describe
+        self._choose = choose
+        self._count = 0
+        self._props["label"] = label
+        self.show({"columns": 1, "rows": 1, "height": 0, "places": "", "levels": "", "states": "", "shades": "",
+                   "hosts": [], "least": "", "most": ""})  # fmt: skip
+        self.on("look", lambda event: self._checked(event.args, self._look))
+        self.on("choose", lambda event: self._checked(event.args, self._choose))
+
+    def show(self, properties: Mapping[str, Any]) -> None:
+        """Draw what ``heat_map`` made."""
+        self._count = len(properties["levels"])
+        self._props.update(properties)
+        self.update()
+
+    def _look(self, number: int) -> None:
+        self.run_method("describe", number, self._describe(number))
+
+    def _checked(self, number: Any, then: Callable[[int], None]) -> None:
+        """What a browser emits may be anything."""
+        if isinstance(number, int) and 0 <= number < self._count:
+            then(number)
 
 
 class Segments:

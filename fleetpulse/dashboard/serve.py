@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -21,7 +22,7 @@ from fleetpulse.dashboard.plain_page import not_found
 from fleetpulse.dashboard.security import Access
 from fleetpulse.dashboard.shell import THEME_COOKIE, Shell
 from fleetpulse.dashboard.view import Facts, PageSpec
-from runtime.config import ClickHouseConfig
+from runtime.config import ClickHouseConfig, read_secret
 from runtime.health import HealthServer, Heartbeat
 from schemas.errors import ConfigError
 
@@ -117,6 +118,15 @@ async def serve(reading: ClickHouseConfig, access: Access, binding: Binding, fac
     except SystemExit as error:  # uvicorn's way of saying that it could not listen
         address = f"{binding.host}:{binding.port}"
         raise ConfigError("--port", address, "must be free to listen on; --port takes another") from error
+
+
+def token_of(token: str | None, token_file: Path | None) -> str | None:
+    """The token; None for none. ``ConfigError`` for both at once and for a file that can't be read."""
+    if token_file is None:
+        return token
+    if token is not None:
+        raise ConfigError("--token-file", str(token_file), "must stand alone: a token is given too; leave one out")
+    return read_secret("--token-file", token_file).strip()
 
 
 def _health(port: int | None, data: Data) -> contextlib.AbstractContextManager[object]:

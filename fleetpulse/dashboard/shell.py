@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from nicegui import Client, background_tasks, ui
 
 from fleetpulse.dashboard.data import Data
-from fleetpulse.dashboard.parts import Segments, set_text, tag
+from fleetpulse.dashboard.parts import VALUE_JS, Segments, button, field, set_text, tag
 from fleetpulse.dashboard.theme import css
 from fleetpulse.dashboard.time_range import PRESETS, RangeSpec, fixed, label, moment_ms
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX, UrlState, parse
@@ -130,15 +131,10 @@ class Shell:
         with tag("div", "fp-filters") as self._custom_row:
             for name, label in (("from", "From (UTC)"), ("to", "To (UTC)")):
                 with tag("div", "fp-field"):
-                    tag("label", text=label, **{"for": f"end-{name}"})
-                    moment = tag("input", type="datetime-local", step="1", id=f"end-{name}", style="width:190px")
-                    moment.on(
-                        "change",
-                        lambda event, name=name: self._ends.__setitem__(name, str(event.args)),
-                        js_handler="(e) => emit(e.target.value)",
-                    )
-            apply = tag("button", "fp-btn primary", "Apply", type="button")
-            apply.on("click", self._apply_custom)
+                    keep = partial(self._ends.__setitem__, name)
+                    props = {"type": "datetime-local", "step": "1", "style": "width:190px"}
+                    field(label, f"end-{name}", on_change=keep, **props)
+            button("Apply", self._apply_custom, classes="primary")
         self._custom_row.set_visibility(False)
 
     def _toggle_custom(self) -> None:
@@ -207,13 +203,11 @@ class Suggestions:
         label = LABELS.get(dimension, dimension.capitalize())
         with tag("div", "fp-field set" if value else "fp-field") as self._field:
             name = f"filter-{dimension}"
-            tag("label", text=label, **{"for": name})
-            made = tag("input", id=name, list=f"{name}-values", placeholder="all", value=value, type="search")
-            made._props |= {"maxlength": VALUE_CHARS_MAX, "autocomplete": "off", "spellcheck": "false"}
+            props = {"list": f"{name}-values", "placeholder": "all", "value": value, "type": "search"}
+            made = field(label, name, on_change=self._chosen, **props)
             self._list = tag("datalist", id=f"{name}-values")
-        made.on("change", lambda event: self._chosen(str(event.args)), js_handler="(e) => emit(e.target.value)")
-        made.on("input", lambda event: self._typed(str(event.args)), js_handler="(e) => emit(e.target.value)",
-                throttle=0.25, leading_events=False)  # fmt: skip
+        made.on("input", lambda event: self._typed(str(event.args)), js_handler=VALUE_JS, throttle=0.25,
+                leading_events=False)  # fmt: skip
         made.on("focus", lambda _event: self._typed(""))
 
     def _chosen(self, value: str) -> None:

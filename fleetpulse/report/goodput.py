@@ -34,17 +34,10 @@ def goodput_rows(
 
 
 def _row(slo: SloClass, row: Mapping[str, Any], cost_nusd: int | None) -> dict[str, Any]:
-    found = Goodput(
-        good=row["good"],
-        missed=row["missed"],
-        failed=row["failed"],
-        left_out=row["left_out"],
-        missed_ttft_us=row["missed_ttft"],
-        missed_tpot_us=row["missed_tpot"],
-        missed_e2e_us=row["missed_e2e"],
-        good_input_tokens=row["good_input_tokens"],
-        good_output_tokens=row["good_output_tokens"],
-    )
+    counts = {name: row[name] for name in ("good", "missed", "failed", "left_out")}
+    missed = {f"missed_{name}_us": row[f"missed_{name}"] for name in ("ttft", "tpot", "e2e")}
+    tokens_of = {name: row[name] for name in ("good_input_tokens", "good_output_tokens")}
+    found = Goodput(**counts, **missed, **tokens_of)
     late = ratio(row["missed_output_tokens"], row["all_output_tokens"])
     tokens = found.good_input_tokens + found.good_output_tokens
     return {

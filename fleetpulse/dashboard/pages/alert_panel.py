@@ -9,7 +9,7 @@ import orjson
 
 from fleetpulse.alerts.view import lines_of, moment
 from fleetpulse.dashboard.alert_evidence import EvidenceTable, tables
-from fleetpulse.dashboard.parts import Panel, button, choices, set_text, tag
+from fleetpulse.dashboard.parts import Panel, button, choices, field, set_text, tag
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
 from schemas.contract.alerts import Alert, decode
@@ -24,7 +24,6 @@ DURATIONS = {
     "7d": ("a week", 7 * DAY_MS),
 }
 REASON_CHARS_MAX = 200
-_VALUE = "(e) => emit(e.target.value)"
 _IN_FULL = ("with it",)
 
 Silence = Callable[[str, int, str], None]
@@ -84,23 +83,16 @@ class AlertPanel:
         with tag("div", "fp-filters", role="group", aria_label="Silence this alert"):
             choices("Silence for", {name: text for name, (text, _) in DURATIONS.items()}, self._for, self._choose)
             with tag("div", "fp-field"):
-                tag("label", text="Why", **{"for": "silence-reason"})
-                reason = tag(
-                    "input",
-                    id="silence-reason",
-                    placeholder="for whoever looks",
-                    maxlength=str(REASON_CHARS_MAX),
-                    style="width:260px",
-                )
-                reason.on("change", lambda event: self._because(event.args), js_handler=_VALUE)
+                props = {"placeholder": "for whoever looks", "style": "width:260px"}
+                field("Why", "silence-reason", on_change=self._because, **props)
             button("Silence", self._send_silence, "notifications_off", "primary")
         self._answer = tag("p", "fp-muted", text="", role="status")
 
     def _choose(self, name: str) -> None:
         self._for = name if name in DURATIONS else self._for
 
-    def _because(self, text: Any) -> None:
-        self._reason = str(text)[:REASON_CHARS_MAX]
+    def _because(self, text: str) -> None:
+        self._reason = text[:REASON_CHARS_MAX]
 
     def _send_silence(self) -> None:
         self.answer("sending the silence to the alert job …", bad=False)

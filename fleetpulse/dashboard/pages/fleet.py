@@ -8,9 +8,18 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.fleet_health import MISSING_MS, Health, health_of, verdict_text
-from fleetpulse.dashboard.gpu_map import GpuMap
 from fleetpulse.dashboard.heat_map import GPU_METRICS, description, heat_map
-from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, choices, grid, severity_mood
+from fleetpulse.dashboard.parts import (
+    ChartPanel,
+    Column,
+    GpuMap,
+    Panel,
+    Stats,
+    TablePanel,
+    choices,
+    grid,
+    severity_mood,
+)
 from fleetpulse.dashboard.time_range import TimeRange
 from fleetpulse.dashboard.values import ago, clean, energy, microseconds, percent, short, watts
 from fleetpulse.dashboard.view import PageSpec, Refresh, View

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from fleetpulse.dashboard.baseline import band, before
-from fleetpulse.dashboard.charts import Band, Line, over_time
+from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, grid, search_field, share_mood
 from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
@@ -92,7 +91,8 @@ class _Models:
     async def _ask_latency(self, bins: str) -> None:
         view, panel = self._view, self._latency[bins]
         series, usual = await view.gather(
-            view.ask("latency_over_time", bins=bins), view.ask_over(before(view.range), "latency_baseline", bins=bins)
+            view.ask("latency_over_time", bins=bins),
+            view.ask_over(baseline_range(view.range), "latency_baseline", bins=bins),
         )
         rows = series.records()
         if not rows:
@@ -105,7 +105,7 @@ class _Models:
             for place, name in enumerate(_PERCENTILES)
         ]
         hours = {row["hour"]: row["hours"] for row in usual.records()}
-        points = band(hours, view.range)
+        points = usual_band(hours, view.range)
         around = Band("usual p95", points) if points else None
         panel.hint(LATENCIES[bins][1] + ("" if points else " · what is usual needs 3 h of history"))
         panel.draw(over_time(lines, view.range, palette, "us", around))

@@ -9,9 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetpulse.dashboard.charts import UNITS, Band, Line, number_js, over_time, value_axis, with_gaps, zoomed
+from fleetpulse.dashboard.charts import (
+    BASELINE_DAYS,
+    BASELINE_HOURS_MIN,
+    UNITS,
+    Band,
+    Line,
+    baseline_range,
+    number_js,
+    over_time,
+    usual_band,
+    value_axis,
+    with_gaps,
+    zoomed,
+)
 from fleetpulse.dashboard.theme import LIGHT
 from fleetpulse.dashboard.time_range import TimeRange
+from schemas.limits import DAY_MS, HOUR_MS
 
 SPAN = TimeRange(0, 3_600_000)
 HOSTILE = "<img src=x onerror=alert(1)>\"'`:alert(1)"
@@ -87,3 +101,43 @@ def test_marking_a_stretch_needs_no_button() -> None:
     """The chart's own options stay as they are."""
     assert zoomed({"series": []})["toolbox"]["top"] < 0
     assert zoomed({"series": [1]})["series"] == [1]
+
+
+# the band of what was usual
+
+
+def test_what_was_usual_is_given_by_whole_hours_before_the_range() -> None:
+    """The range itself does not judge itself."""
+    assert baseline_range(TimeRange(10 * DAY_MS + 5, 11 * DAY_MS)) == TimeRange(
+        (10 - BASELINE_DAYS) * DAY_MS, 10 * DAY_MS
+    )
+
+
+def test_too_little_history_is_no_band() -> None:
+    """Two hours are not what is usual."""
+    assert usual_band({3: [1.0] * (BASELINE_HOURS_MIN - 1)}, TimeRange(0, HOUR_MS)) == []
+    assert usual_band({}, TimeRange(0, HOUR_MS)) == []
+
+
+def test_each_hour_of_the_day_has_its_own_band() -> None:
+    """An hour with too few values gets the band of all hours."""
+    hours = {0: [1.0, 1.0, 1.0], 1: [9.0, 9.0, 9.0], 2: [5.0]}
+
+    found = usual_band(hours, TimeRange(HOUR_MS // 2, 2 * HOUR_MS + 1))
+
+    assert found == [
+        (HOUR_MS // 2, 1.0, 1.0),
+        (HOUR_MS, 9.0, 9.0),
+        (2 * HOUR_MS, 1.0, 9.0),
+        (2 * HOUR_MS + 1, 1.0, 9.0),
+    ]
+
+
+def test_the_band_leaves_out_the_outer_tenths() -> None:
+    """One bad hour does not make bad hours usual."""
+    assert usual_band({0: [float(n) for n in range(11)]}, TimeRange(0, HOUR_MS))[0] == (0, 1.0, 9.0)
+
+
+def test_a_year_has_few_points() -> None:
+    """Hours are skipped where they could not be distinguished."""
+    assert len(usual_band({0: [1.0, 2.0, 3.0]}, TimeRange(0, 365 * DAY_MS))) <= 202

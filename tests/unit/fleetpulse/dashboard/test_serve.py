@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleetpulse.dashboard.security import access_for
-from fleetpulse.dashboard.token_file import token_of
+from fleetpulse.dashboard.serve import token_of
 from schemas.errors import ConfigError
 
 TOKEN = "0123456789abcdef"
