@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any load")
 
+LONGEST_FIRST = (
+    *("test_pipeline", "test_cookbook", "test_secured", "test_stack", "test_agent_kill", "test_migrate_running"),
+    *("test_schedules", "test_bad_input", "test_finals", "test_jobs_all", "test_money_commands", "test_commands"),
+    *("test_runner_behaviour", "test_proxy_ends", "test_wheels", "test_bench_dashboard_raw", "test_log_rollups"),
+)
+"""Files of tests that take longest, so that no worker begins one of them when the others have nothing left to do."""
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = ROOT / "tests" / "unit"
 
@@ -49,6 +55,12 @@ class Servers:
     @property
     def kafka_bootstrap(self) -> str:
         return self.kafka.bootstrap
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in ``LONGEST_FIRST`` begin, in that order; the others follow as they were found."""
+    rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""The audit of money on a real ClickHouse: a simulated stretch is exact, what is wrong is found, a rerate mends."""
+"""The audit of money on a real ClickHouse: a simulated stretch is exact, what is wrong is found, a rerate mends.
+
+Covers lab.audit.path.
+"""
 
 from __future__ import annotations
 

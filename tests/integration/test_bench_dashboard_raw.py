@@ -1,4 +1,7 @@
-"""What ``bench dashboard`` fills in, in real tables: nothing that the catalogue reads is left empty."""
+"""What ``bench dashboard`` fills in, in real tables: nothing that the catalogue reads is left empty.
+
+Covers lab.bench.dashboard_raw.
+"""
 
 from __future__ import annotations
 

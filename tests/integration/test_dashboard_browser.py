@@ -1,6 +1,9 @@
 """The dashboard in a real browser over a real stack: pages, links, faults, silences, hostile names, an outage.
 
 Screenshots of every page (light, dark, phone) are kept in ``.fleetpulse/screenshots``.
+
+Covers fleetpulse.dashboard.pages.gpu, fleetpulse.dashboard.pages.models, fleetpulse.dashboard.pages.request,
+fleetpulse.dashboard.pages.requests and fleetpulse.dashboard.parts.
 """
 
 from __future__ import annotations

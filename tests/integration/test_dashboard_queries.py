@@ -16,9 +16,8 @@ from fleetpulse.queries.dashboard import Query, Value, names, query, read
 from runtime.config import ClickHouseConfig
 from schemas.errors import FleetpulseError, UnavailableError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from tests.integration.sink_rig import migrated
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 NOW_MS = 1_760_000_000_000
 SPANS_MS = (10 * MINUTE_MS, HOUR_MS, DAY_MS, 90 * DAY_MS)
@@ -44,8 +43,7 @@ def values_for(found: Query) -> dict[str, Value]:
 
 
 @pytest.fixture
-async def data(clickhouse: Client, clickhouse_config: ClickHouseConfig) -> AsyncIterator[Data]:
-    migrated(clickhouse)
+async def data(clickhouse_config: ClickHouseConfig) -> AsyncIterator[Data]:
     async with contextlib.aclosing(_Closing(clickhouse_config)) as found:
         yield found.data
 
@@ -74,13 +72,7 @@ async def test_every_query_runs_at_every_level_with_hostile_texts(data: Data, cl
     assert data.trouble is None
 
 
-@pytest.mark.parametrize(
-    ("from_min", "to_min"),
-    [(0, 180), (10, 170), (59, 61), (60, 120), (61, 119), (0, 60), (119, 121), (30, 31)],
-)
-async def test_whole_hours_and_what_lies_around_them_add_up(
-    data: Data, clickhouse: Client, from_min: int, to_min: int
-) -> None:
+async def test_whole_hours_and_what_lies_around_them_add_up(data: Data, clickhouse: Client) -> None:
     """A request a minute: whatever the range, as many as it has minutes; nothing is missed or counted twice."""
     now_ms = time.time_ns() // 1_000_000  # rows of long ago would be gone by their TTL
     start_ms = now_ms - now_ms % HOUR_MS - DAY_MS
@@ -90,12 +82,13 @@ async def test_whole_hours_and_what_lies_around_them_add_up(
             f" SELECT {start_ms} + number * {width_ms}, 'service', 'a', 'm', 'error', {width_ms // MINUTE_MS}"
             f" FROM numbers({3 * HOUR_MS // width_ms})"
         )
-    span: dict[str, Value] = {"from_ms": start_ms + from_min * MINUTE_MS, "to_ms": start_ms + to_min * MINUTE_MS}
-    anything = dict.fromkeys(("cluster", "region", "model", "tenant", "search"), "")
+    anything: dict[str, Value] = {**dict.fromkeys(("cluster", "region", "model", "tenant", "search"), ""), "top": 5}
 
-    for name in ("models", "tenants", "tenant_errors"):
-        answer = await data.ask(name, {**anything, **span, "top": 5}, 6 * HOUR_MS)
-        assert [row["requests"] for row in answer.records()] == [to_min - from_min], name
+    for from_min, to_min in [(0, 180), (10, 170), (59, 61), (60, 120), (61, 119), (0, 60), (119, 121), (30, 31)]:
+        span: dict[str, Value] = {"from_ms": start_ms + from_min * MINUTE_MS, "to_ms": start_ms + to_min * MINUTE_MS}
+        for name in ("models", "tenants", "tenant_errors"):
+            answer = await data.ask(name, {**anything, **span}, 6 * HOUR_MS)
+            assert [row["requests"] for row in answer.records()] == [to_min - from_min], (name, from_min, to_min)
 
 
 def fill_windows(clickhouse: Client, topic: str, grouping: str, from_ms: int, windows: int) -> None:
@@ -221,10 +214,9 @@ async def test_what_clickhouse_rejects_is_reported_by_its_first_line(data: Data)
 
 
 async def test_the_dashboard_comes_back_with_clickhouse(
-    clickhouse: Client, clickhouse_config: ClickHouseConfig, unused_tcp_port: int
+    clickhouse_config: ClickHouseConfig, unused_tcp_port: int
 ) -> None:
     """While it is away every question says so at once; afterwards the same object answers."""
-    migrated(clickhouse)
     away = clickhouse_config.model_copy(update={"url": f"http://127.0.0.1:{unused_tcp_port}"})
     data = Data(away)
     given: dict[str, Value] = {"from_ms": 0, "to_ms": NOW_MS, "id": "x"}

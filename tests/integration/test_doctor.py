@@ -1,4 +1,8 @@
-"""The doctor before broken set-ups on real servers: each is found, named, and nothing else is called wrong."""
+"""The doctor before broken set-ups on real servers: each is found, named, and nothing else is called wrong.
+
+Covers fleetpulse.commands.doctor, fleetpulse.doctor.look_database, fleetpulse.doctor.look_host and
+fleetpulse.doctor.look_kafka.
+"""
 
 from __future__ import annotations
 

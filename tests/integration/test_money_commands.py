@@ -1,4 +1,7 @@
-"""The commands of money on a stack that real jobs fed: audit and report of bills, a rerate with corrected prices."""
+"""The commands of money on a stack that real jobs fed: audit and report of bills, a rerate with corrected prices.
+
+Covers fleetpulse.commands.money.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The local stack itself, in a folder of its own whose name has a space: up, kill, restart, down."""
+"""The local stack itself, in a folder of its own whose name has a space: up, kill, restart, down.
+
+Covers fleetpulse.stack.serve_clickhouse.
+"""
 
 import asyncio
 import contextlib

@@ -6,6 +6,7 @@ are taken from it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -27,18 +28,21 @@ SDK_MODULES = {
 }
 
 
-def built(folder: Path, into: Path) -> Path:
-    """The wheel of the distribution in ``folder``."""
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(into)]
-    run(command, cwd=folder)
-    (wheel,) = into.glob("*.whl")
-    return wheel
-
-
 def run(command: Sequence[str], cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Built once, by the name of the folder that each distribution lies in."""
+    found = {}
+    for name, folder in (("product", ROOT), ("lab", ROOT / "lab"), ("sdk", ROOT / "sdk")):
+        into = tmp_path_factory.mktemp(name)
+        run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(into)], cwd=folder)
+        (found[name],) = into.glob("*.whl")
+    return found
 
 
 class Environment:
@@ -52,7 +56,7 @@ class Environment:
     def install(self, wheel: Path, *options: str) -> None:
         """As pip does, with no registry: a dependency that is not there is an error."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--disable-pip-version-check"]
-        run([*pip, "install", "--quiet", "--no-index", *options, str(wheel)], self.folder)
+        run([*pip, "install", "--quiet", "--no-index", "--no-compile", *options, str(wheel)], self.folder)
 
     def lend(self) -> None:
         """Show it the packages that this environment has, as links, so that its own come first."""
@@ -63,6 +67,11 @@ class Environment:
                 (links / path.name).symlink_to(path)
         site = Path(self.python("import sysconfig; print(sysconfig.get_path('purelib'))").strip())
         (site / "lent.pth").write_text(f"{links}\n")
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """``fleetpulse``, on a terminal that is wide enough for every sentence."""
+        command, wide = [str(self.bin / "fleetpulse"), *words], {**os.environ, "COLUMNS": "300"}
+        return subprocess.run(command, cwd=self.folder, env=wide, capture_output=True, text=True, check=False)
 
     def python(self, code: str) -> str:
         """What a program prints, run in a folder that holds nothing of ours."""
@@ -81,9 +90,9 @@ def metadata_of(wheel: Path) -> tuple[str, list[str], str]:
     return found["Name"], found.get_all("Requires-Dist") or [], found["Requires-Python"]
 
 
-def test_the_sdk_is_one_distribution_without_dependencies(tmp_path: Path) -> None:
+def test_the_sdk_is_one_distribution_without_dependencies(wheels: dict[str, Path], tmp_path: Path) -> None:
     """Its wheel holds its modules and their licence; an empty environment has it and nothing else, and runs it."""
-    wheel = built(ROOT / "sdk", tmp_path / "wheels")
+    wheel = wheels["sdk"]
     environment = Environment(tmp_path / "environment")
     installed = "from importlib.metadata import distributions as d; print(*sorted(one.name for one in d()))"
 
@@ -100,12 +109,14 @@ def test_the_sdk_is_one_distribution_without_dependencies(tmp_path: Path) -> Non
     assert environment.python(plugins) == "fleetpulse_track.plugins.vllm:RequestLogger\n"
 
 
-def test_the_product_holds_no_tests_and_no_lab_and_its_command_runs(tmp_path: Path) -> None:
-    """From its wheel alone, beside the packages that it depends on."""
-    wheel = built(ROOT, tmp_path / "wheels")
+def test_the_product_holds_no_tests_and_no_lab_and_its_command_runs(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """From its wheel alone, beside the packages that it depends on; a command of the lab says where it comes from."""
+    wheel = wheels["product"]
     environment = Environment(tmp_path / "environment")
     environment.install(wheel, "--no-deps")
     environment.lend()
+
+    helped, demo = environment.command("--help"), environment.command("demo", "--seconds", "20")
 
     tops = {name.partition("/")[0] for name in names_of(wheel) if ".dist-info/" not in name}
     assert tops == PRODUCT
@@ -113,18 +124,28 @@ def test_the_product_holds_no_tests_and_no_lab_and_its_command_runs(tmp_path: Pa
         name for name in names_of(wheel) if {"tests", "bench", "lab"} & {*name.split("/")} or "/test_" in name
     ] == []
     assert metadata_of(wheel)[0] == "fleetpulse"
-    assert "Usage: fleetpulse" in run([str(environment.bin / "fleetpulse"), "--help"], environment.folder)
+    assert (helped.returncode, "Usage: fleetpulse" in helped.stdout) == (0, True)
+    assert (" reconcile " in helped.stdout, " simulate " in helped.stdout) == (True, False)
+    assert demo.returncode == 2
+    assert "fleetpulse-lab, which is not installed here" in " ".join(demo.stderr.replace("│", " ").split())
     assert environment.python("import fleetpulse; print(fleetpulse.__file__)").startswith(str(environment.folder))
 
 
-def test_the_lab_adds_its_commands_beside_the_product(tmp_path: Path) -> None:
-    """Installed together; the lab's wheel holds its own package alone."""
-    product, lab = built(ROOT, tmp_path / "product"), built(ROOT / "lab", tmp_path / "lab")
+def test_the_lab_adds_its_commands_beside_the_product(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Installed together; the lab's wheel holds its own package alone, with traces, the stub of NVML and pinned
+    versions, but no results."""
+    names = names_of(wheels["lab"])
     environment = Environment(tmp_path / "environment")
-    environment.install(product, "--no-deps")
-    environment.install(lab, "--no-deps")
+    environment.install(wheels["product"], "--no-deps")
+    environment.install(wheels["lab"], "--no-deps")
     environment.lend()
 
-    assert {name.partition("/")[0] for name in names_of(lab) if ".dist-info/" not in name} == {"lab"}
-    assert metadata_of(lab)[:2] == ("fleetpulse-lab", ["fleetpulse"])
-    assert "Usage: fleetpulse demo" in run([str(environment.bin / "fleetpulse"), "demo", "--help"], environment.folder)
+    helped, demo = environment.command("--help"), environment.command("demo", "--help")
+
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"lab"}
+    assert {"lab/bench/nvml_stub.c", "lab/bench/counterparts-mock.txt"} <= names
+    assert len([name for name in names if name.startswith("lab/data/azure_llm_2023/")]) == 4
+    assert not [name for name in names if name.endswith(".json")]
+    assert metadata_of(wheels["lab"])[:2] == ("fleetpulse-lab", ["fleetpulse"])
+    assert (helped.returncode, " demo " in helped.stdout, " simulate " in helped.stdout) == (0, True, True)
+    assert (demo.returncode, "Usage: fleetpulse demo" in demo.stdout) == (0, True)

@@ -1,4 +1,7 @@
-"""Functions of all kinds and the calls of an ``openai`` client: each is a request."""
+"""Functions of all kinds and the calls of an ``openai`` client: each is a request.
+
+Covers fleetpulse_track.calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Streams of ``openai`` and of anything else: passed on untouched, reported once, closed when they are left."""
+"""Streams of ``openai`` and of anything else: passed on untouched, reported once, closed when they are left.
+
+Covers fleetpulse_track.streams.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The configuration as people look at it: sources, hidden secrets, keys nobody knows."""
+"""The configuration as people look at it: sources, hidden secrets, keys nobody knows.
+
+Covers fleetpulse.commands.config.
+"""
 
 from __future__ import annotations
 

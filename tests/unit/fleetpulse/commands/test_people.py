@@ -1,4 +1,7 @@
-"""Commands for people: clean JSON, tables that obey nobody's data, errors in one sentence."""
+"""Commands for people: clean JSON, tables that obey nobody's data, errors in one sentence.
+
+Covers fleetpulse.commands.stack.
+"""
 
 from __future__ import annotations
 

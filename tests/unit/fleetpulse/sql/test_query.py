@@ -1,4 +1,7 @@
-"""What ``fleetpulse query`` asks: names, places, ranges."""
+"""What ``fleetpulse query`` asks: names, places, ranges.
+
+Covers fleetpulse.commands.query.
+"""
 
 from __future__ import annotations
 

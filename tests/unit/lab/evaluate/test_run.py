@@ -1,4 +1,7 @@
-"""Small fleets through the real steps on a virtual clock: faults found in time, both paths alike, nothing else told."""
+"""Small fleets through the real steps on a virtual clock: faults found in time, both paths alike, nothing else told.
+
+Covers lab.evaluate.shortcut.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is declared of the database, and that the files make it. They run in tests/integration/test_migrations.py."""
+"""What is declared of the database, and that the files make it. They run in tests/integration/test_migrations.py.
+
+Covers schemas.ddl.columns and schemas.ddl.packing.
+"""
 
 from __future__ import annotations
 

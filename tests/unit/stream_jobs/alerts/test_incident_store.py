@@ -1,4 +1,7 @@
-"""``stream_jobs.alerts.incident_store``: what many signals cost, what finds no room, what is let go of."""
+"""``stream_jobs.alerts.incident_store``: what many signals cost, what finds no room, what is let go of.
+
+Covers stream_jobs.alerts.incident_store.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One open alert per cause: what joins whom, and what does not."""
+"""One open alert per cause: what joins whom, and what does not.
+
+Covers stream_jobs.alerts.incidents.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The life of an alert: opened, updated when a person cares, resolved once it is over, and what time does to it."""
+"""The life of an alert: opened, updated when a person cares, resolved once it is over, and what time does to it.
+
+Covers stream_jobs.alerts.events.
+"""
 
 from __future__ import annotations
 

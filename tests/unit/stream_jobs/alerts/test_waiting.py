@@ -1,4 +1,7 @@
-"""``stream_jobs.alerts.waiting``: as many alerts are open as may be; who waits, who makes room."""
+"""``stream_jobs.alerts.waiting``: as many alerts are open as may be; who waits, who makes room.
+
+Covers stream_jobs.alerts.waiting.
+"""
 
 from __future__ import annotations
 

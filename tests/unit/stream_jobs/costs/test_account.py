@@ -1,4 +1,7 @@
-"""Bills from what was told: what GPUs did without tokens, gaps, MIG devices, shared GPUs, prices of a file."""
+"""Bills from what was told: what GPUs did without tokens, gaps, MIG devices, shared GPUs, prices of a file.
+
+Covers stream_jobs.costs.physical.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Usage: by hand at the edges, against integration millisecond by millisecond, and through to the money."""
+"""Usage: by hand at the edges, against integration millisecond by millisecond, and through to the money.
+
+Covers stream_jobs.costs.usage_kernels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Warming: after it nothing that the job runs has to be compiled."""
+"""Warming: after it nothing that the job runs has to be compiled.
+
+Covers stream_jobs.warm_rows.
+"""
 
 from __future__ import annotations
 

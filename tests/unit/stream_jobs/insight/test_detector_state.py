@@ -1,5 +1,6 @@
 """``stream_jobs.insight.fleet_detector``, its state: a detector that was kept and loaded judges as the one that was
-not."""
+not.
+"""
 
 from __future__ import annotations
 

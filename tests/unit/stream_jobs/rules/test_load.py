@@ -1,4 +1,7 @@
-"""Rule files: what they make, and every mistake with its line and the nearest valid name."""
+"""Rule files: what they make, and every mistake with its line and the nearest valid name.
+
+Covers stream_jobs.rules.measures.
+"""
 
 from __future__ import annotations
 

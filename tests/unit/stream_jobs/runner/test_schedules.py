@@ -1,4 +1,7 @@
-"""The simulator's schedules against the real runner, and against the runner with one rule switched off."""
+"""The simulator's schedules against the real runner, and against the runner with one rule switched off.
+
+Covers stream_jobs.runner.recovery.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Exemplars against brute force: the same requests whatever the cuts, and only once per place."""
+"""Exemplars against brute force: the same requests whatever the cuts, and only once per place.
+
+Covers stream_jobs.windows.exemplar_kernels.
+"""
 
 from __future__ import annotations
 

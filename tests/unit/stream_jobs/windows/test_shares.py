@@ -1,4 +1,7 @@
-"""Share rows of the windows job against brute force: the same sums whatever the cuts, and only of shared groups."""
+"""Share rows of the windows job against brute force: the same sums whatever the cuts, and only of shared groups.
+
+Covers stream_jobs.windows.shares.
+"""
 
 from __future__ import annotations
 

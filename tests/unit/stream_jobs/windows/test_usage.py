@@ -1,4 +1,7 @@
-"""Usage rows of the windows job against brute force: the same sums whatever the cuts, and only of what counts."""
+"""Usage rows of the windows job against brute force: the same sums whatever the cuts, and only of what counts.
+
+Covers stream_jobs.windows.usage_kernels.
+"""
 
 from __future__ import annotations
 

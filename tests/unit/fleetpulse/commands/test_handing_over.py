@@ -1,0 +1,176 @@
+"""Commands hand over what people ask for, as they ask for it, and end with the code that the result deserves.
+
+Covers fleetpulse.commands.backtest, fleetpulse.commands.dashboard, fleetpulse.commands.deliver,
+fleetpulse.commands.edge, fleetpulse.commands.reconcile, fleetpulse.commands.services, fleetpulse.commands.top and
+fleetpulse.dashboard.serve.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from fleetpulse.cli import app
+from fleetpulse.dashboard.serve import Binding
+from fleetpulse.reconcile.compare import Report, TopicBooks
+from stream_jobs.rules.load import load_set
+
+
+class Recording:
+    """In a function's place: what it was called with; returns ``answer``."""
+
+    def __init__(self, answer: object = None) -> None:
+        self.answer = answer
+        self.called: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def __call__(self, *given: Any, **named: Any) -> object:
+        self.called.append((given, named))
+        return self.answer
+
+
+def asked(*words: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, list(words))
+    return found.exit_code, found.output
+
+
+HANDED_OVER = {
+    "a job": (
+        "fleetpulse.services.jobs_and_sink.run_job",
+        ("jobs", "finals", "--shell", "bare", "--name", "w-1", "--health-port", "9"),
+        (("finals", "bare", "w-1", 9, {}), {}),
+    ),
+    "all jobs": (
+        "fleetpulse.services.jobs_and_sink.run_all_jobs",
+        ("jobs", "all"),
+        (("faust", "worker-0", None, {}), {}),
+    ),
+    "a job's files": (
+        "fleetpulse.services.jobs_and_sink.run_job",
+        ("jobs", "costs", "--prices", __file__),
+        (("costs", "faust", "worker-0", None, {"prices": Path(__file__)}), {}),
+    ),
+    "the sink": (
+        "fleetpulse.services.jobs_and_sink.run_sink_service",
+        ("sink", "--no-raw", "--no-rollups", "--health-port", "9"),
+        ((), {"raw": False, "roll": False, "health_port": 9}),
+    ),
+    "the agent": (
+        "fleetpulse.services.edge.run_agent_service",
+        ("agent", "--spool", "/s", "--seconds", "3", "--health-port", "0"),
+        ((Path("/s"), 3.0, 0), {}),
+    ),
+    "one round of the agent": ("fleetpulse.services.edge.run_once", ("agent", "--once"), ((), {})),
+    "the proxy": (
+        "fleetpulse.services.proxy.run_proxy",
+        ("proxy", "--upstream", "http://a", "--upstream", "http://b=2", "--port", "0", "--no-ask-usage"),
+        (
+            (
+                ["http://a", "http://b=2"],
+                {
+                    "host": None,
+                    "port": 0,
+                    "ask_usage": False,
+                    "tenant_from": None,
+                    "log_requests": None,
+                    "health_port": None,
+                },
+                None,
+            ),
+            {},
+        ),
+    ),
+    "delivery": (
+        "fleetpulse.services.deliver.run_deliver",
+        ("deliver", "--name", "deliver-1", "--health-port", "9"),
+        (("deliver-1", 9), {}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "words", "expected"), HANDED_OVER.values(), ids=HANDED_OVER.keys())
+def test_what_is_asked_is_handed_over(
+    target: str, words: tuple[str, ...], expected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every option in its place, defaults where nothing was said; exit code 0."""
+    shell = Recording()
+    monkeypatch.setattr(target, shell)
+    monkeypatch.setattr("fleetpulse.services.compile_ahead.provide", Recording())
+
+    code, _ = asked(*words)
+
+    assert shell.called == [expected]
+    assert code == 0
+
+
+def test_the_dashboard_says_where_it_is_and_serves_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On loopback nobody needs a token; objectives are those of the rules."""
+    served = Recording()
+    monkeypatch.setattr("fleetpulse.dashboard.serve.run", served)
+    monkeypatch.setattr("runtime.logs.configure", Recording())
+
+    code, output = asked("dashboard", "--port", "8601", "--health-port", "9")
+
+    ((_, access, binding, facts), _) = served.called[0]
+    assert code == 0
+    assert "http://127.0.0.1:8601" in output
+    assert binding == Binding("127.0.0.1", 8601, 9)
+    assert not access.token
+    assert facts.slo_classes == load_set(None).slo_classes
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--check", "--dry-run"), ("--target", "pager"), ("--json",)],
+    ids=["both", "a target of nothing", "nothing to print"],
+)
+def test_options_of_delivery_that_do_not_fit_start_nothing(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2."""
+    shell = Recording()
+    monkeypatch.setattr("fleetpulse.services.deliver.run_deliver", shell)
+
+    assert asked("deliver", *words)[0] == 2
+    assert shell.called == []
+
+
+@pytest.mark.parametrize(("lost", "code"), [(0, 0), (3, 1)])
+def test_books_that_differ_end_with_one(lost: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they say is printed either way; how long to wait is asked."""
+    books = TopicBooks("llm.requests", 10, 0, 10 - lost, 0, 0, 0, 0, 0)
+    compared = Recording(Report((books,), 1 if lost == 0 else 0, ()))
+    monkeypatch.setattr("fleetpulse.reconcile.compare.reconcile", compared)
+
+    ended, output = asked("reconcile", "--wait", "0", "--no-raw", "--json")
+
+    assert ended == code
+    assert orjson.loads(output)["exact"] is (lost == 0)
+    assert (compared.called[0][1]["wait_s"], compared.called[0][1]["raw"]) == (0.0, False)
+
+
+def test_a_backtest_without_files_asks_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one it judges that, by a detector of its own."""
+    history, files = Recording({"alerts": [], "windows": 6}), Recording({"series": [], "found": 0})
+    monkeypatch.setattr("fleetpulse.backtest.asked.history", history)
+    monkeypatch.setattr("fleetpulse.backtest.asked.files", files)
+
+    code, output = asked("backtest", "--last", "2h")
+    assert (code, history.called) == (0, [(("2h", None, None, None), {})])
+    assert "no rule would have fired" in output
+    assert "windows 6" in output
+
+    code, output = asked("backtest", "--csv", "a.csv", "--sigmas", "4")
+    assert (code, "no series" in output) == (0, True)
+    assert files.called[0][0][0] == Path("a.csv")
+
+
+def test_an_unknown_column_of_top_names_the_known_ones() -> None:
+    """Before anything is asked of the database."""
+    found = CliRunner().invoke(app, ["top", "--sort", "beauty"])
+
+    assert "util %" in str(found.exception)
+    assert "temp C" in str(found.exception)
