@@ -1,8 +1,7 @@
-"""A job that is killed at random moments and goes on from its last snapshot, as its host would let it.
+"""A job that is killed at random moments and goes on from its last snapshot, as its runner would let it.
 
-What was committed is never emitted twice and never lost: a kill falls between two commits, because a transaction that
-was cut short is as if it had not been. The state then comes from the last snapshot and a silent fold of the records
-behind it; whatever it held beside its dump is gone.
+A kill falls between two commits, because a transaction that was cut short is as if it had not been. The state then
+comes from the last snapshot and a silent fold of the records behind it.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Disturbed:
         """What one commit over these records writes. Without records the source counts as idle."""
         source = self._source(topic, partition)
         if self._random.random() < self._kill_share:
-            self._half_done(source, records)
+            self._step.fold(source.state, records, self._step.changes())  # lost: the kill comes before the commit
             self._recover(source, topic, partition)
         changes = self._step.changes()
         self._step.fold(source.state, records, changes)
@@ -71,10 +70,6 @@ class Disturbed:
             state = self._step.new(topic, partition)
             found = self._sources[topic, partition] = _Source(state, self._step.dump(state))
         return found
-
-    def _half_done(self, source: _Source, records: Sequence[Record]) -> None:
-        """Fold what will be lost: the kill comes after the fold and before its commit."""
-        self._step.fold(source.state, records, self._step.changes())
 
     def _recover(self, source: _Source, topic: str, partition: int) -> None:
         self.kills += 1

@@ -1,9 +1,7 @@
-"""Ways of holding GPUs that the simulated fleet does not have by itself, put upon what it emits. Pure. (Engines side by
-side on a GPU are of the fleet itself.)
+"""Ways of holding GPUs that the simulated fleet does not have by itself, put upon what it emits. Pure.
 
-A tensor-parallel group over two hosts, a GPU in MIG mode whose devices serve two engines, and a GPU that two engines
-take turns on: readings of GPUs that the fleet left idle get another name. Engines that share a GPU get one placement
-group, in their requests and readings too, as the agent reports it.
+A tensor-parallel group over two hosts, a GPU in MIG mode, and one that two engines take turns on: readings of GPUs that
+the fleet left idle get another name. Engines that share a GPU get one placement group, as the agent reports it.
 """
 
 from __future__ import annotations
@@ -118,13 +116,10 @@ class Shaped:
         energy = rows.columns["energy_mj"]
         assert isinstance(energy, Numbers)
         none = Numbers(np.zeros_like(energy.values), np.zeros(count, np.bool_))
-        parent = _text(self._parent_uuid(device))
+        parent = next(uuid for uuid, devices in self._shapes.devices.items() if device in devices)
         columns = {**rows.columns, **{name: Of(label) for name, label in labels.items()}, "energy_mj": none}
         columns |= {"parent_uuid": _constant(parent, count), "mig_profile": _constant(device.profile, count)}
         return replace(rows, entity=np.full(count, entity, np.int64), columns=columns)
-
-    def _parent_uuid(self, device: Device) -> bytes:
-        return next(uuid.encode() for uuid, devices in self._shapes.devices.items() if device in devices)
 
 
 def _label(values: Sequence[str | None]) -> EntityLabel:

@@ -1,9 +1,8 @@
 """What the agent costs a GPU host: its share of one core and its memory, second by second, as a process of its own.
 
 The driver is a compiled stub below ``pynvml`` (``nvml_compiled``): as many calls as the collector makes, each with a
-driver's delay. Falling asleep and waking for every delay is part of the number (a driver that waits costs that too, one
-that works costs the delay itself), and stands beside it. Processor time comes from the process' own clock
-(CLOCK_PROCESS_CPUTIME_ID, nanoseconds), so that a second of little work is not rounded to a tick.
+driver's delay. Falling asleep and waking for every delay is part of the number, and stands beside it. Processor time
+comes from the process' own clock in nanoseconds, so that a second of little work is not rounded to a tick.
 """
 
 from __future__ import annotations

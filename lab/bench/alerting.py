@@ -1,16 +1,10 @@
 """``bench alerts``: how soon an alert stands on its topic, measured from outside while a fleet runs and GPUs fail.
 
-Two delays, by the observer's clock, which is the machine's:
+- *events*: from the moment an edge of the bench's own reports an XID to its alert, through its spool;
+- *rules*: from the moment all of a window's finals could be read to the alert of a rule that judged it;
+- *finals*: from a window's end until all of its finals could be read: whether the machine keeps up with the fleet.
 
-- *events*: from the moment an edge of the bench's own reports an XID (the event's own time) to its alert, through its
-  spool; the simulated fleet reports a second at once, at its end, so its own lost GPUs say nothing of this;
-- *rules*: from the moment all of a window's finals could be read to the alert of a rule that judged it.
-
-*finals* says whether the machine keeps up with the fleet at all: from a window's end by the clock until all of its
-finals could be read, while the fleet ran. A fleet that is too large is sent late, and its windows end ever later.
-
-GPUs of ever other hosts are lost, others are throttled, all through the run, so that every delay is measured many times
-and on every phase of the commits.
+GPUs of ever other hosts are lost or throttled, so that every delay is measured many times, on every phase of commits.
 """
 
 from __future__ import annotations

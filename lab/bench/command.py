@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,47 +21,21 @@ app = typer.Typer(
 )
 
 
-class ProfileName(StrEnum):
-    """The workloads."""
-
-    BULK = "bulk"
-    FLEET = "fleet"
-
-
-class FormatName(StrEnum):
-    """The wire formats."""
-
-    NATIVE = "native"
-    COLUMNS = "columns"
-    NDJSON = "ndjson"
-
-
-class ShellName(StrEnum):
-    """What runs the job's steps."""
-
-    BARE = "bare"
-    FAUST = "faust"
-    BOTH = "both"
-
-
-class Against(StrEnum):
-    """The yardsticks beside ``orjson.loads``."""
-
-    CLICKHOUSE = "clickhouse"
-
-
-Profile = Annotated[ProfileName, typer.Option(help="bulk: 500 events a record; fleet: 1,250 hosts.")]
+Format = Literal["native", "columns", "ndjson"]
+Against = Literal["clickhouse"]
+Shell = Literal["bare", "faust", "both"]
+Profile = Annotated[Literal["bulk", "fleet"], typer.Option(help="bulk: 500 events a record; fleet: 1,250 hosts.")]
 
 
 def throughput(
     progress: Progress,
     seed: int,
     profile: Profile,
-    format: Annotated[FormatName, typer.Option(help="How the events are written.")] = FormatName.NATIVE,
+    format: Annotated[Format, typer.Option(help="How the events are written.")] = "native",
     against: Annotated[
         Against | None, typer.Option(help="Also measure ClickHouse's own Kafka engine on the same topics.")
     ] = None,
-    shell: Annotated[ShellName, typer.Option(help="What runs the job.")] = ShellName.FAUST,
+    shell: Annotated[Shell, typer.Option(help="What runs the job.")] = "faust",
     seconds: Annotated[int | None, typer.Option(min=2, max=3_600, help="Seconds of event time to write.")] = None,
     records_per_batch: Annotated[
         int, typer.Option(min=1, max=1_000, help="Records in a Kafka batch: 1 is many senders, 100 one big one.")
@@ -88,13 +61,13 @@ def throughput(
         from lab.bench import whole_path as measuring_whole
 
         with fresh_stand(data_dir, progress.say) as place:
-            found = measuring_whole.measure(place, profile.value, seconds, records_per_batch, seed, progress)
+            found = measuring_whole.measure(place, profile, seconds, records_per_batch, seed, progress)
         return _whole(found)
     options = measuring.Options(
-        profile=profile.value,
-        format=format.value,
-        against=against.value if against else None,
-        shells=("bare", "faust") if shell is ShellName.BOTH else (shell.value,),
+        profile=profile,
+        format=format,
+        against=against,
+        shells=("bare", "faust") if shell == "both" else (shell,),
         seconds=seconds,
         records_per_batch=records_per_batch,
         times=times,
@@ -213,7 +186,7 @@ def lifecycle(
     progress: Progress,
     seed: int,
     times: Annotated[int, typer.Option(min=1, max=50, help="How often each is tried.")] = 3,
-    shell: Annotated[ShellName, typer.Option(help="What runs the job (both is not possible here).")] = ShellName.FAUST,
+    shell: Annotated[Shell, typer.Option(help="What runs the job (both is not possible here).")] = "faust",
     data_dir: DataDir = None,
 ) -> Measured:
     """How long a job takes to its first record, from SIGTERM to its end, and from kill -9 to its successor's commit.
@@ -222,12 +195,12 @@ def lifecycle(
     """
     from lab.bench import lifecycle as measuring
 
-    if shell is ShellName.BOTH:
-        raise ConfigError("--shell", shell.value, "must be bare or faust")
-    result = measuring.measure(data_dir, times, shell.value, seed, progress)
+    if shell == "both":
+        raise ConfigError("--shell", shell, "must be bare or faust")
+    result = measuring.measure(data_dir, times, shell, seed, progress)
     rows = [(text, min(result[name]), result["max"][name]) for name, text in measuring.MEASURED.items()]
     title = f"Life of a job, {result['shell']}"
-    return Measured(f"lifecycle-{shell.value}", result, [(title, ("what", "least s", "most s"), rows)])
+    return Measured(f"lifecycle-{shell}", result, [(title, ("what", "least s", "most s"), rows)])
 
 
 def size(
@@ -284,14 +257,14 @@ def landing(
     from lab.bench.stand import fresh_stand
 
     with fresh_stand(data_dir, progress.say) as place:
-        result = measuring.measure(place, profile.value, seconds, seed, progress)
+        result = measuring.measure(place, profile, seconds, seed, progress)
     rows = [
         (topic, how, one[key].client_us, one[key].server_us, one["ratio"] if key == "native" else None)
         for topic, one in result["by_topic"].items()
         for key, how in (("native", "Native by the sink"), ("json_each_row", "JSONEachRow"))
     ]
     columns = ("topic", "how", "client us/event", "server us/event", "of JSONEachRow")
-    return Measured(f"landing-{profile.value}", result, [(f"Raw landing, {result['profile']}", columns, rows)])
+    return Measured(f"landing-{profile}", result, [(f"Raw landing, {result['profile']}", columns, rows)])
 
 
 for one in (throughput, live, freshness, lifecycle, size, landing, *command_parts.COMMANDS):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,20 +15,12 @@ from lab.bench.measurement import DataDir, Measured
 BEYOND = "beyond its bound"
 
 
-class StagesProfile(StrEnum):
-    """The workloads of the stages."""
-
-    BULK = "bulk"
-    FLEET = "fleet"
-    SERIES = "series"
-
-
 def stages(
     progress: Progress,
     seed: int,
     profile: Annotated[
-        StagesProfile, typer.Option(help="series: 12,500 GPUs, a sample of each.")
-    ] = StagesProfile.FLEET,
+        Literal["bulk", "fleet", "series"], typer.Option(help="series: 12,500 GPUs, a sample of each.")
+    ] = "fleet",
     seconds: Annotated[int, typer.Option(min=1, max=600, help="Seconds of event time.")] = 12,
 ) -> Measured:
     """CPU of every stage of the windows job without a broker: admission by format, fold, commit, snapshot.
@@ -38,12 +30,12 @@ def stages(
     from lab.bench import stages as measuring
     from lab.bench.workload import PROFILES
 
-    result = measuring.measure(PROFILES[profile.value], seconds, seed, progress.say)
+    result = measuring.measure(PROFILES[profile], seconds, seed, progress.say)
     by_topic = result["by_topic"]
     names = next(iter(by_topic.values()))
     rows = [(name, *(one[name] for one in by_topic.values())) for name in names]
-    title = f"Stages of the windows job: {profile.value}, one partition of {measuring.PARTITIONS}, one core"
-    return Measured(f"stages-{profile.value}", result, [(title, ("metric", *by_topic), rows)])
+    title = f"Stages of the windows job: {profile}, one partition of {measuring.PARTITIONS}, one core"
+    return Measured(f"stages-{profile}", result, [(title, ("metric", *by_topic), rows)])
 
 
 def edge(
@@ -157,7 +149,7 @@ def cost(
     Example: [bold]fleetpulse bench cost --gpus 10000 --engines 2000 --tenants 200 --json[/bold]
     """
     from lab.bench import cost as measuring
-    from lab.bench.cost_fleet import Fleet
+    from lab.bench.cost import Fleet
 
     fleet = Fleet(gpus, engines, tenants, min(per_engine, tenants))
     result = measuring.measure(fleet, minutes, measuring.WARM_MINUTES, seed, progress.say)
@@ -168,24 +160,17 @@ def cost(
 
 
 class EngineName(StrEnum):
-    """Engines that are not ours."""
+    """Engines that are not ours; an option that is given several times takes an enumeration only."""
 
     MOCK = "mock"
     LLAMA = "llama"
-
-
-class Through(StrEnum):
-    """Which rows are compared."""
-
-    SPOOL = "spool"
-    STACK = "stack"
 
 
 def counterparts(
     progress: Progress,
     seed: int,
     engine: Annotated[list[EngineName] | None, typer.Option(help="Several times for several. Default: both.")] = None,
-    through: Annotated[Through, typer.Option(help="Rows as published, or as they landed.")] = Through.SPOOL,
+    through: Annotated[Literal["spool", "stack"], typer.Option(help="Rows as published, or as they landed.")] = "spool",
     requests: Annotated[int, typer.Option(min=1, help="Requests to each engine.")] = 240,
     streams: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 4,
     environments: Annotated[
@@ -202,9 +187,8 @@ def counterparts(
     """
     from lab.bench import counterparts as measuring
 
-    names = tuple(one.value for one in engine or EngineName)
-    options = measuring.Options(through.value, requests, streams, seed, realtime)
-    found = measuring.measure_all(names, options, environments, logs, progress)
+    options = measuring.Options(through, requests, streams, seed, realtime)
+    found = measuring.measure_all([one.value for one in engine or EngineName], options, environments, logs, progress)
     differing = [one["engine"] for one in found if not one["agrees"]]
     tables = [table for one in found for table in measuring.tables(one)]
     return Measured("counterparts", {"comparisons": found}, tables, wrong={"differs": differing})

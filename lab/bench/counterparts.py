@@ -1,12 +1,9 @@
 """``bench counterparts``: what the proxy measures, beside what an independent client saw of the same requests.
 
-An engine that is not ours, the proxy as it is shipped, and aiperf as the client, each a process of its own; engine and
-client in throw-away virtual environments with pinned versions (``counterparts-*.txt``). Nothing is downloaded but
-packages. From the client's export of every response that it read, TTFT, gap per token and E2E are computed by the
-formulas of ``definitions.md``, written here a second time, and their order statistics are compared with what our
-pipeline says of the same requests: its sketches for percentiles, its rows one by one, its token counts exactly.
-
-Engines: ``mock`` is guidellm's mock server with set TTFT and gaps; ``llama`` is llama.cpp with random weights.
+An engine that is not ours (``mock``: guidellm's with set TTFT and gaps; ``llama``: llama.cpp with random weights), the
+proxy as it is shipped, and aiperf as the client, each a process of its own; engine and client in throw-away virtual
+environments with pinned versions (``counterparts-*.txt``). From the client's export TTFT, gap per token and E2E are
+computed by the formulas of ``definitions.md``, written here a second time, and compared with our rows and sketches.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """TTFT, gap per token and E2E from a client's own export, and their comparison with our rows: no I/O, no clock.
 
 The formulas are those of ``definitions.md``, written again on purpose: nothing of ``producers/requests`` is used.
-A client's clock begins when it wants to send, ours when the request has arrived; so each metric is kept from both
-points of the client's clock: *start* (its own definition, connecting and sending included) and *sent* (the last byte
-of the request handed to the socket), the nearest to ours that a client can know. Percentiles are order statistics
-at rank ``floor(q (n - 1))``. The export is aiperf's: ``profile_export_raw.jsonl`` has every message that was read
-with its time, ``profile_export.jsonl`` the times of connecting and sending.
+A client's clock begins when it wants to send, ours when the request has arrived; so each metric is kept from *start*
+(its own definition) and from *sent* (the last byte handed to the socket). The export is aiperf's:
+``profile_export_raw.jsonl`` has every message with its time, ``profile_export.jsonl`` the times of sending.
 """
 
 from __future__ import annotations

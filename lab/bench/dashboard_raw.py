@@ -1,8 +1,7 @@
 """Single events of a big fleet, drawn by the database itself: readings, requests, slowest ones, faults, rejections.
 
-Readings at 1 Hz are those of the last minutes, as single requests are looked at with their seconds around them.
-Requests of an hour are the drawn ones once more, under other ids. The slowest of windows stand where a query reads
-windows one by one; where it reads hours there are hours.
+Readings at 1 Hz are those of the last minutes; requests of an hour are a few inserted as the sink does, once more under
+other ids. The slowest of windows stand where a query reads windows; where it reads hours there are hours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Books and bills of a big fleet, drawn by the database itself: what *Pipeline* and *Cost* query.
 
-Lines of books are those of an hour (a commit every five seconds, a line for each host and topic); sums of a minute, of
-an hour and of a day, of books and of bills, are those of the whole history. In a minute each engine stands idle for a
-part of its bill, every tenant has requests to every model in every region, and some of them fail.
+Lines of books are those of an hour; sums of a minute, an hour and a day those of the whole history. In a minute each
+engine stands idle for a part of its bill, every tenant has requests to every model in every region, some of them fail.
 """
 
 from __future__ import annotations

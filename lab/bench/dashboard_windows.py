@@ -1,9 +1,8 @@
 """Hours of a big fleet as rows of windows and of their rollups: a row for each GPU, host and engine, and one for each
 (model, tenant, length, fate) of the service, in each window. Sketches have some twenty bins each.
 
-Rows of every level are drawn as such, as far back from the end as any query of the catalogue reads them: a day of a big
-fleet in rows of ten seconds would be hundreds of millions of rows that nobody reads. Rows of one level don't add up to
-those of the next.
+Rows of every level are drawn as such, as far back as any query of the catalogue reads them; those of one level don't
+add up to those of the next.
 """
 
 from __future__ import annotations
@@ -153,12 +152,7 @@ def _labels(fleet: Fleet, grouping: str, rows: int) -> dict[str, str]:
 
 def _engine(fleet: Fleet, index: str) -> dict[str, str]:
     labels = engine_of(fleet, index)
-    return {
-        **labels,
-        "placement_group": labels["engine_id"],
-        "model_version": "'2026-01'",
-        "precision": "'fp8'",
-    }
+    return {**labels, "placement_group": labels["engine_id"], "model_version": "'2026-01'", "precision": "'fp8'"}
 
 
 def _engine_of_gpu(fleet: Fleet, index: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
+from fleetpulse.migrate.topic_plan import topic_settings
 from lab.bench.workload import Emission, Workload
 from runtime.config import KafkaConfig
 from runtime.kafka_clients import make_admin, make_consumer, make_producer, started
@@ -25,9 +26,10 @@ from schemas.codec import wire
 from schemas.contract.headers import JSON_COLUMNS, NATIVE, NDJSON, Identity, encode_headers
 from schemas.contract.placement import place
 from schemas.contract.record import Headers
-from schemas.contract.topics import BY_NAME, Topic
+from schemas.contract.topics import BY_NAME
 from schemas.errors import FleetpulseError
 from schemas.events.event_types import BY_TOPIC
+from schemas.limits import DEFAULT_LIMITS
 
 OnProgress = Callable[[int, int], None]
 """Gets what is done and what there is to do."""
@@ -101,29 +103,17 @@ async def fresh_topics(kafka: KafkaConfig, partitions: Mapping[str, int]) -> Non
         known = set(await admin.list_topics())
         if gone := [name for name in partitions if name in known]:
             await admin.delete_topics(gone)
-        await _until_made(admin, [_new_topic(BY_NAME[name], count) for name, count in partitions.items()])
+        for name, count in partitions.items():
+            settings = topic_settings(BY_NAME[name], 1, DEFAULT_LIMITS) | {"retention.ms": "-1"}
+            await _made(admin, NewTopic(name, count, 1, topic_configs=settings))
 
 
-def _new_topic(topic: Topic, partitions: int) -> NewTopic:
-    configs = {"retention.ms": "-1", "max.message.bytes": str(topic.record_bytes_max)}
-    if topic.log_append_time:
-        configs["message.timestamp.type"] = "LogAppendTime"
-    if topic.compacted:
-        configs["cleanup.policy"] = "compact"
-    return NewTopic(topic.name, partitions, 1, topic_configs=configs)
-
-
-async def _until_made(admin: AIOKafkaAdminClient, wanted: list[NewTopic]) -> None:
+async def _made(admin: AIOKafkaAdminClient, topic: NewTopic) -> None:
     end_s = time.monotonic() + _WITHIN_S
-    for topic in wanted:
-        while True:
-            answer = await admin.create_topics([topic])
-            code = answer.topic_errors[0][1]
-            if code == 0:
-                break
-            if time.monotonic() > end_s:
-                raise for_code(code)(f"{topic.name} cannot be made")
-            await asyncio.sleep(0.2)  # the broker is still removing the old one
+    while code := (await admin.create_topics([topic])).topic_errors[0][1]:
+        if time.monotonic() > end_s:
+            raise for_code(code)(f"{topic.name} cannot be made")
+        await asyncio.sleep(0.2)  # the broker is still removing the old one
 
 
 async def fill(

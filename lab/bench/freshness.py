@@ -1,8 +1,7 @@
 """``bench freshness``: from a window's end plus lateness until all its rows answer to SQL.
 
-The fleet runs at a quarter of the full load, everything included. An observer asks the database several times a second
-how many events of every recent window and grouping set it holds; when the run is over, the first moment at which a
-window held what it holds in the end is its freshness. Windows that the run covers only in part are left out.
+An observer queries several times a second how many events of every recent window and grouping set the database holds;
+the first moment at which a window held what it holds in the end is its freshness. Windows covered in part are left out.
 """
 
 from __future__ import annotations

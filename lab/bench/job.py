@@ -1,9 +1,7 @@
-"""The windows job in a process of its own, as production hosts it, with one addition: it notes when it begins.
+"""The windows job in a process of its own, as production hosts it, and what it costs to read topics to their end.
 
-Run as ``python -m lab.bench.job OPTIONS`` where OPTIONS is the JSON of ``WorkerOptions``. The note is
-the CPU time of the process at the moment the first partition is assigned, so that imports and the loading of
-compiled code (which ``bench lifecycle`` measures) are not counted as throughput; fetching, folding, committing and
-emitting all are.
+The process notes its CPU time when its first partition is assigned, so that imports and the loading of compiled code
+(which ``bench lifecycle`` measures) are not counted as throughput.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """``bench landing``: what it costs, client and server, to keep raw events, against JSONEachRow over the same HTTP.
 
-Both sides get the same events into tables of the same definition, in inserts of as many seconds of a fleet as the sink
-gathers, in a process that searches for cycles as rarely as the sink's; merges of the tables are held off. Ours starts
-from the Native records as they come from Kafka: admission, one merged block with every row's identity, one insert. The
-other side starts from NDJSON records: joined, one insert, parsed by the server.
-
-Both have their connection when the clock starts, and ours its compiled code: it was started and sent one record. All
-else of the first insert counts, also that ours learns there what words each host sends.
+Both sides get the same events into tables of the same definition, in inserts of as many seconds as the sink gathers;
+merges of the tables are held off. Ours starts from Native records as they come from Kafka: admission, one merged block
+with every row's identity, one insert. The other starts from NDJSON records: joined, one insert, parsed by the server.
+Connections stand, and compiled code is loaded, when the clock starts; all else of the first insert counts.
 """
 
 from __future__ import annotations

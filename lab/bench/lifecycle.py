@@ -1,13 +1,9 @@
-"""``bench lifecycle``: how long a job takes to begin, to end, and to be replaced.
+"""``bench lifecycle``: how long a job takes to begin, to end, and to be replaced, while a fleet sends.
 
-- *start*: from the process's birth to the first record folded (its own counter says so), compiled code cached, in a
-  group without members. A group with a member that went away for good hands out nothing before that one's session ends;
+- *start*: from the process's birth to the first record folded, compiled code cached, in a group without members;
 - *stop*: from SIGTERM to its exit;
-- *again*: as *start*, for a worker that takes its own place in the group again right after it was stopped (an upgrade);
-- *take-over*: from kill -9 to the first offset committed by whoever comes next: the same worker started again by its
-  supervisor, or another worker that stood by.
-
-The topics hold a fleet's records and more come in meanwhile, so that there always is a record to read.
+- *again*: as *start*, for a worker that takes its own place in the group right after it was stopped (an upgrade);
+- *failover*: from kill -9 to the first offset committed by the same worker started again, or by one that stood by.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``bench live``: a whole simulated fleet in real time on this machine, everything included, raw tables too.
 
-The fleet *keeps up* when the simulator is punctual, no reader falls ever further behind (lag flat), and the books
-are exact at the end. Every second the log ends and the committed offsets of every reader are noted; lag is in
-seconds of input. With ``search`` smaller fleets follow until one keeps up (then a larger one between the two).
+The fleet *keeps up* when the simulator is punctual, lag (in seconds of input) is flat, and the books are exact at the
+end. With ``search`` smaller fleets follow until one keeps up (then a larger one between the two).
 """
 
 from __future__ import annotations

@@ -207,12 +207,7 @@ class Peer:
         self._topics = topics
 
     def run(
-        self,
-        options: Options,
-        ends: Offsets,
-        *,
-        core: int,
-        on_progress: OnProgress = lambda _done, _all: None,
+        self, options: Options, ends: Offsets, *, core: int, on_progress: OnProgress = lambda _done, _all: None
     ) -> PeerRun:
         """Read everything once, bound to ``core``. The results stay in the tables until the next run."""
         group = self.prepare(options)

@@ -1,12 +1,10 @@
 """A mock engine for ``bench`` of the proxy, in a process of its own: every request is answered by a paced stream.
 
-Each token holds the moment it was written, on the machine's monotonic clock, which every process here shares; the
-finish holds the moment the request had come, so that the engine's own time is known apart from the way there and back.
-Before ``[DONE]`` an event holds the SHA-256 of every byte of the body so far, so that a client can check that nothing
-changed.
+Each token holds the moment it was written, on the machine's monotonic clock; the finish holds the moment the request
+had come. Before ``[DONE]`` an event holds the SHA-256 of the body so far, so that a client sees whether it changed.
 
-A bare loop around ``select``, whose pauses are exact to some 0.1 ms: timers of uvloop and of asyncio on epoll are
-whole milliseconds, which would bring streams that begin out of phase together again, six or seven at a time.
+A bare loop around ``select``, exact to some 0.1 ms: timers of uvloop and asyncio are whole milliseconds, which would
+bring streams that begin out of phase together again.
 """
 
 from __future__ import annotations

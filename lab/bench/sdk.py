@@ -1,10 +1,8 @@
 """What the SDK costs an application, and what taking its datagrams costs the agent.
 
-- ``token_us``: one ``request.token()``; ``chunk_us``: one chunk of an OpenAI-shaped stream through the wrapper.
-- ``request_us``: a request without chunks, begun and finished, with the datagram handed to a socket that another
-  process empties.
-- ``datagrams_per_cpu_s``: the receiver of the agent from its socket into a spool on disk (nothing is sent to Kafka),
-  per second of its processor time; another process sends as fast as the socket takes. By tokens per request.
+- ``token_us``: one ``request.token()``; ``chunk_us``: one chunk of an OpenAI-shaped stream through the wrapper;
+- ``request_us``: a request without chunks, its datagram handed to a socket that another process empties;
+- ``datagrams_per_cpu_s``: the agent's receiver from its socket into a spool on disk, by tokens per request.
 
 Processor time of this process everywhere, median of rounds: other load on the machine makes it grow.
 """
@@ -56,14 +54,14 @@ _SAID: dict[str, Any] = {
 
 
 def measure(seconds: int, say: Say) -> dict[str, Any]:
-    """All numbers, and which bounds they keep; ``seconds`` for each size of request."""
+    """All numbers, and which bounds they keep; a tenth of ``seconds`` for each size of request."""
     say("what a token costs")
     result: dict[str, Any] = {"token_us": token_us(), "chunk_us": chunk_us()}
     say("what a request costs")
     result |= request_us()
     for tokens in TOKENS:
         say(f"what the agent takes, {tokens} tokens a request")
-        taken = ingest(seconds, tokens)
+        taken = ingest(max(1, seconds // 10), tokens)
         result |= {f"{name}_{tokens}_tokens": value for name, value in taken.items()}
     slowest = min(result[f"datagrams_per_cpu_s_{tokens}_tokens"] for tokens in TOKENS)
     result["within"] = {

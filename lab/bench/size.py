@@ -1,7 +1,6 @@
 """``bench size``: bytes per event on the wire, in Kafka and in ClickHouse by table; the job's memory at 100,000 series.
 
-A simulated fleet sends for a while through the real publisher; then everything is settled, and disks are measured.
-Memory: the job, in a process of its own, folds one sample of each of 100,000 GPUs of one partition.
+A simulated fleet sends for a while; then everything is settled, and disks are measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``bench stages``: what each stage of the windows job costs one core, without a broker.
 
-One partition of four of a workload is made beforehand and handed over as fetches bring it. Beside the stages (headers,
-admission, fold, commit, snapshot) stand admission of the other formats and a bare ``orjson.loads`` of the same events
-as columnar JSON. Processor time of this process, in microseconds per event; everything was compiled before.
+One partition of four is made beforehand and handed over as fetches bring it. Beside the stages stand admission of the
+other formats and a bare ``orjson.loads``. Processor time in microseconds per event; everything was compiled before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``bench throughput``: what the windows job costs per event, beside its yardsticks, in one run.
 
 The workload is written once to fresh topics; then, in turns (the machine's speed changes while we measure): the
-``orjson.loads`` loop, ClickHouse's own Kafka engine, the job in each shell. Everything measured is bound to one core,
-the last one; the broker has the others. CPU-seconds count all threads, user and system. Ratios are of medians.
+``orjson.loads`` loop, ClickHouse's own Kafka engine, the job in each shell. What is measured is bound to the last core,
+the broker has the others. CPU-seconds count all threads, user and system. Ratios are of medians.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """``bench throughput --whole-path``: job + sink + ClickHouse, against ClickHouse's Kafka engine doing the same.
 
-Both sides are ready on empty topics before the same events are written, and both keep raw rows. What is counted is the
-CPU of every process of a side (the job, the sink and the server; or the server alone), all bound to one core, from the
-first record written until everything has landed and background merges are over. The broker and the writer have the
-other cores. Rollups are off: the engine's views keep none. Ours also keeps its books; the engine is not charged.
+Both sides are ready on empty topics before the same events are written, and both keep raw rows; rollups are off.
+Counted is the CPU of every process of a side, all bound to one core, from the first record written until everything
+has landed and merges are over. Broker and writer have the other cores. Ours also keeps its books.
 """
 
 from __future__ import annotations

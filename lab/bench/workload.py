@@ -1,11 +1,8 @@
-"""The two workloads of the bench, as wide batches of events: one second of all senders at a time.
+"""The workloads of the bench, as wide batches of events: one second of all senders at a time. Pure and seeded.
 
-- *bulk*: few senders, 500 request events per record;
-- *fleet*: 1,250 hosts, each sending every second one record of 8 GPU samples and one of 40 request events.
-
-Pure and seeded. Labels are as in a real fleet: two engines per host, each serving one model; tenants of very unequal
-size; a few requests in a hundred fail, in several ways; sketches of gaps between tokens have as many bins as those of
-the simulated engines. Every second's events carry times of that second.
+*bulk*: few senders, 500 requests per record. *fleet*: 1,250 hosts, each sending every second one record of 8 GPU
+samples and one of 40 requests. Labels are as in a real fleet: two engines per host, tenants of very unequal size, a
+few requests in a hundred fail; sketches of gaps have as many bins as those of the simulated engines.
 """
 
 from __future__ import annotations

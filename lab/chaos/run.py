@@ -89,7 +89,9 @@ def run_chaos(*, kills: int, seed: int, gpus: int, data_dir: Path | None, say: C
     """Start a stack of its own below the data folder, strike, settle, judge. Raises when a part does not come back."""
     begun_s = time.monotonic()
     folder = load({"data_dir": data_dir}).data_dir / "chaos" / f"seed-{seed}"
-    _clear(folder)
+    if folder.exists():
+        stack.down(folder)
+        shutil.rmtree(folder)
     try:
         config = bring_up(folder, say)
         with Processes(folder / "processes") as processes:
@@ -99,7 +101,7 @@ def run_chaos(*, kills: int, seed: int, gpus: int, data_dir: Path | None, say: C
                 _pass_time(stage, step.gap_s)
                 _strike(stage, step)
             books = _settle(stage)
-            comparison = compare(Database(config.reading), read_truth(_truth(stage), _records(config)))
+            comparison = compare(Database(config.reading), read_truth(stage.folder / "truth", _records(config)))
     finally:
         stack.down(folder)
     report = ChaosReport(seed, dict(stage.done), time.monotonic() - begun_s, books, comparison)
@@ -108,20 +110,10 @@ def run_chaos(*, kills: int, seed: int, gpus: int, data_dir: Path | None, say: C
     return report
 
 
-def _clear(folder: Path) -> None:
-    if folder.exists():
-        stack.down(folder)
-        shutil.rmtree(folder)
-
-
-def _truth(stage: _Stage) -> Path:
-    return stage.folder / "truth"
-
-
 def _begin(stage: _Stage, gpus: int, seed: int) -> None:
     environment = {"FLEETPULSE_DATA_DIR": str(stage.folder)}
     simulate = ("simulate", "--gpus", str(gpus), "--load", "azure", "--speed", "60", "--seed", str(seed))
-    places = ("--spool", str(stage.folder / "spool"), "--truth", str(_truth(stage)))
+    places = ("--spool", str(stage.folder / "spool"), "--truth", str(stage.folder / "truth"))
     for command in (
         Command(_ONE, ("jobs", "windows", "--name", _ONE), environment),
         Command("sink", ("sink",), environment),

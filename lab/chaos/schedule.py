@@ -1,8 +1,7 @@
 """What is done to the pipeline and when: a seeded list, decided before anything runs.
 
-Kills are spread evenly over the five parts and shuffled; between them the second worker comes and goes and workers
-are frozen (SIGSTOP) longer than a group session, so that they wake up as zombies. The gaps are random, now and then
-almost nothing, so that a part is hit while it recovers from the blow before.
+Kills are spread evenly over the five parts and shuffled; between them the second worker comes and goes, and workers are
+frozen (SIGSTOP) longer than a group session. Gaps are random, now and then almost nothing.
 """
 
 from __future__ import annotations
@@ -50,12 +49,10 @@ def schedule(kills: int, seed: int) -> tuple[Step, ...]:
     for index, blow in enumerate(blows):
         steps.append(Step(random_.uniform(*GAP_S), blow))
         if index % EXTRA_EVERY_KILLS == EXTRA_EVERY_KILLS - 1:
-            extra = Blow.FREEZE_WORKER if random_.random() < 0.4 else _other_crew(doubled)
+            extra = (
+                Blow.FREEZE_WORKER if random_.random() < 0.4 else Blow.SINGLE_WORKER if doubled else Blow.DOUBLE_WORKER
+            )
             doubled = {Blow.DOUBLE_WORKER: True, Blow.SINGLE_WORKER: False}.get(extra, doubled)
             lasts_s = random_.uniform(*FREEZE_S) if extra is Blow.FREEZE_WORKER else 0.0
             steps.append(Step(random_.uniform(*GAP_S), extra, lasts_s))
     return tuple(steps)
-
-
-def _other_crew(doubled: bool) -> Blow:
-    return Blow.SINGLE_WORKER if doubled else Blow.DOUBLE_WORKER

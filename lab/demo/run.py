@@ -19,7 +19,7 @@ from fleetpulse.commands.progress import LINE_EVERY_S, spinner
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
 from fleetpulse.services.processes import Processes
-from fleetpulse.sql.database import Answer, Database
+from fleetpulse.sql.database import Database
 from fleetpulse.stack.ports import free_ports, is_free
 from fleetpulse.stack.report import command_for
 from lab.demo import screen
@@ -182,9 +182,9 @@ def _picture(run: _Run, elapsed_s: float) -> screen.Picture:
         seconds=run.scenario.seconds,
         counts=sorted(landed.items()),
         events_per_s=sum(landed.values()) / max(elapsed_s, 1.0),
-        models=_ask(run.database, "percentiles_by_model", recent),
-        gpus=_ask(run.database, "gpu_summary", recent),
-        alerts=_ask(run.database, "open_alerts", _bounds(run.begun_ms, now_ms + WINDOW_MS)),
+        models=run.database.named("percentiles_by_model", recent),
+        gpus=run.database.named("gpu_summary", recent),
+        alerts=run.database.named("open_alerts", _bounds(run.begun_ms, now_ms + WINDOW_MS)),
         notes=notes,
     )
 
@@ -192,10 +192,6 @@ def _picture(run: _Run, elapsed_s: float) -> screen.Picture:
 def _bounds(from_ms: int, to_ms: int) -> dict[str, int]:
     from_ms -= from_ms % WINDOW_MS
     return {"from_ms": from_ms, "to_ms": to_ms}
-
-
-def _ask(database: Database, name: str, parameters: dict[str, int]) -> Answer:
-    return database.named(name, parameters)
 
 
 def _settle(run: _Run) -> Report:
@@ -220,13 +216,13 @@ def _first_request_ms(run: _Run) -> int:
 def _close(run: _Run, report: Report) -> None:
     console, bounds = run.console, _bounds(run.begun_ms, run.ended_ms)
     console.rule("[bold]fleetpulse demo[/bold]")
-    latency = _ask(run.database, "percentiles_by_model", bounds)
+    latency = run.database.named("percentiles_by_model", bounds)
     console.print(screen.answer_table("Latency by model (simulated engines)", latency))
     for name in CLOSING:
-        answer = _ask(run.database, name, bounds)
+        answer = run.database.named(name, bounds)
         if answer.rows:
             console.print(screen.answer_table(queries.text(name).splitlines()[0].removeprefix("-- "), answer))
-    alerts = _ask(run.database, "alert_history", bounds)
+    alerts = run.database.named("alert_history", bounds)
     if alerts.rows:
         console.print(screen.alerts_table(alerts))
     _print_costs(run)

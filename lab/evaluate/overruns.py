@@ -1,8 +1,7 @@
 """Days on which a tenant overruns its budget: usage, bills, spend and budgets through the steps that run live.
 
-Every tenant has a budget by the day, a tenth above what it usually spends. One of them sends four times its requests
-for six hours. What is true follows from the bills alone: the newest of each, added up by tenant and day, and when they
-first came to the amount. No rule judges these days: every alert is about a budget.
+Every tenant has a budget by the day, a tenth above its usual spend; one sends four times its requests for six hours.
+What is true follows from the newest of each bill alone. No rule judges these days: every alert is about a budget.
 """
 
 from __future__ import annotations

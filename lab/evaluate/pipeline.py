@@ -72,11 +72,7 @@ def records_of(topic: str, wides: Sequence[Wide]) -> Iterator[tuple[bytes, Heade
     for first in range(0, whole.rows, most):
         number = np.arange(whole.rows)
         block = select(whole, (number >= first) & (number < first + most))
-        headers = (
-            ("schema", event.schema.encode()),
-            ("content-type", NATIVE.encode()),
-            ("count", b"%d" % block.rows),
-        )
+        headers = (("schema", event.schema.encode()), ("content-type", NATIVE.encode()), ("count", b"%d" % block.rows))
         yield native.encode(event.fields, block), headers
 
 

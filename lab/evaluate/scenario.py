@@ -1,8 +1,7 @@
 """A fleet and a day of trouble in it, drawn by a seed: which fault when and where, nothing left to the one who judges.
 
-The fleet is small enough to run a day in minutes, and has what the faults need: two engines of 70 B parameters on four
-GPUs each, in FP8, chat and coding models on one and two GPUs, two versions of the chat model side by side, some GPUs
-without an engine. Each model has a second engine on another host, but for one: where that starts cold, somebody waits.
+The fleet is small enough to run a day in minutes, and has what the faults need: tensor-parallel groups, models on one
+GPU, two versions side by side, GPUs without an engine, and one model with a single engine, whose cold start shows.
 """
 
 from __future__ import annotations
@@ -191,10 +190,7 @@ THOUSAND_COPIES = 3
 
 def azure(seed: int, hours: float = AZURE_HOURS) -> Scenario:
     """The code and the conversation trace of 2023 at their own speed, again and again: coding and chat models."""
-    shares = {
-        "code": (Share(CODE, 0.7), Share(CODER, 0.3)),
-        "conversation": (Share(CHAT, 0.7), Share(BIG, 0.3)),
-    }
+    shares = {"code": (Share(CODE, 0.7), Share(CODER, 0.3)), "conversation": (Share(CHAT, 0.7), Share(BIG, 0.3))}
     load = TraceLoad({name: trace_of(name) for name in shares}, shares)
     return _quiet(seed, hours, load)
 

@@ -1,9 +1,8 @@
 """Which alert is about which trouble, and what that is worth. Pure.
 
-An alert is about a trouble when they overlap in time (until it has settled) and share a label; of two troubles it is
-about the one that began later. A trouble takes the first such alert; a further one is a *double*. What is left over are
-false alarms. The cause is right when the most specific label of the headline is the dimension and value that were hit,
-or what explains most of the change is.
+An alert is about a trouble when they overlap in time (until it has settled) and share a label; of two the one that
+began later. A trouble takes the first such alert; a further one is a *double*; the rest are false alarms. The cause is
+right when the most specific label of the headline, or what explains most of the change, is what was hit.
 """
 
 from __future__ import annotations

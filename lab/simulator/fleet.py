@@ -243,7 +243,7 @@ class Wires:
             return list(wides)
         released = [held for host in sorted(self._held) if not cut[host] for held in self._held.pop(host)]
         for wide in wides:
-            host = _host_of(wide)
+            host = np.repeat(np.arange(len(wide.ends)), np.diff(wide.ends, prepend=0))
             skewed = _skewed(wide, skew_s[host])
             self._hold(skewed, host, cut & ~down)
             released.append(select(skewed, ~(down | cut)[host]))
@@ -254,10 +254,6 @@ class Wires:
             mine = host == index
             if mine.any():
                 self._held.setdefault(index, []).append(select(wide, mine))
-
-
-def _host_of(wide: Wide) -> npt.NDArray[np.int64]:
-    return np.repeat(np.arange(len(wide.ends)), np.diff(wide.ends, prepend=0))
 
 
 def _skewed(wide: Wide, seconds: Floats) -> Wide:

@@ -1,15 +1,9 @@
 """What the GPUs show of the work of their engines: busy share, power, energy, heat, memory, clocks; vectorised.
 
-All of it follows from what the engine kernel booked in the interval, so that the readings agree:
-
-- ``util_gpu_pct`` is the busy share; prompt and weight-reading time drive power, SM and tensor activity;
-- ``energy_mj`` is the difference of a counter that adds ``power_mw x interval`` exactly (in microjoules, read in
-  whole millijoules as NVML does), so that its sum is the integral of the power samples;
-- ``memory_used_bytes`` = runtime + weights + cache tokens x bytes per token (+ a leak);
-- temperature follows power with a time constant of half a minute.
-
-Prompts draw close to the power limit, decoding about half of it (Patel et al., "Splitwise", ISCA 2024; "POLCA",
-ASPLOS 2024).
+All of it follows from what the engine kernel booked in the interval, so that the readings agree: ``energy_mj`` is the
+difference of a counter that adds ``power_mw x interval`` exactly, memory is runtime + weights + cache (+ a leak),
+temperature follows power with a time constant of half a minute. Prompts draw close to the power limit, decoding about
+half of it (Patel et al., "Splitwise", ISCA 2024; "POLCA", ASPLOS 2024).
 """
 
 from __future__ import annotations

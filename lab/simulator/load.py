@@ -114,7 +114,7 @@ class _PoissonSource:
         load, random = self._load, self._random
         count = int(random.poisson(load.rate(from_us) * (to_us - from_us) / 1e6))
         at_us = np.sort(random.integers(from_us, to_us, count))
-        model = _pick(self._edges, random, count)
+        model = np.searchsorted(self._edges, random.random(count), "right").astype(np.int16)
         return Arrivals(at_us, model, CHAT_INPUT.draw(random, count), load.output_tokens.draw(random, count))
 
 
@@ -208,7 +208,3 @@ def _edges(shares: tuple[Share, ...]) -> npt.NDArray[np.float64]:
     """Upper edges in [0, 1) of all shares but the last."""
     weights = np.array([share.weight for share in shares], np.float64)
     return np.asarray((np.cumsum(weights) / weights.sum())[:-1])
-
-
-def _pick(edges: npt.NDArray[np.float64], random: np.random.Generator, count: int) -> npt.NDArray[np.int16]:
-    return np.searchsorted(edges, random.random(count), "right").astype(np.int16)

@@ -1,8 +1,7 @@
-"""Traces of requests, sent again as they arrived, only faster.
+"""Traces of requests, sent again as they arrived, only faster; files are read as a stream.
 
-Two formats: the Azure LLM inference traces (arrival time and token counts: no latency, model, tenant or status, so
-those stay null, or are what the caller says), and JSON lines with our own field names. Gaps between arrivals are
-divided by the speed; every event gets the moment of its sending as its time. Files are read as a stream.
+Two formats: the Azure LLM inference traces (arrival time and token counts alone), and JSON lines with our own field
+names. Gaps between arrivals are divided by the speed; every event gets the moment of its sending as its time.
 """
 
 from __future__ import annotations

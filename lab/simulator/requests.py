@@ -22,17 +22,7 @@ from lab.simulator.engine_state import (
     TOOL_CALLS,
     Output,
 )
-from lab.simulator.wide import (
-    EntityLabel,
-    Of,
-    Wide,
-    WideColumn,
-    completed,
-    constant_label,
-    hex_texts,
-    number,
-    optional,
-)
+from lab.simulator.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label, hex_texts, number, optional
 from schemas.codec.block import Bins, Labels
 from schemas.events.event_types import ERROR_KINDS, FINISH_REASONS, LLM_REQUESTS, STARTS, STATUSES
 

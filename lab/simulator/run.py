@@ -1,8 +1,7 @@
 """The simulated fleet in real time: step by step, published when the step's last moment has come.
 
-A step is computed while its own second still passes (in a thread, so that sending goes on), written to the truth, and
-sent as soon as its end has come: no event is newer than the moment it is sent. When sending cannot keep up, steps
-wait; none is left out, and ``Report.behind_ms`` says how far the fleet trails the clock.
+A step is computed in a thread while its own second still passes, written to the truth, and sent as soon as its end has
+come. When sending cannot keep up, steps wait; none is left out, and ``Report.behind_ms`` says how far behind it is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The truth on disk: written ahead of sending, frame by frame, so that a killed generator can still be judged.
 
-A frame is 8 bytes length, 4 bytes CRC-32, then a JSON line and the arrays it lists, one after another. Every frame is
-handed to the operating system before the events in it are sent, so a kill -9 loses none of them; a torn last frame is
-dropped by the reader. What a killed life had written here but not yet put into its spool is cut off by ``Life.keep``
-with the record counts of the producer's own books: records are sent in the order in which they stand here.
+A frame is 8 bytes length, 4 bytes CRC-32, then a JSON line and the arrays it lists. It is handed to the operating
+system before its events are sent, so a kill -9 loses none; a torn last frame is dropped by the reader. What a killed
+life had written and not yet spooled is cut off by ``Life.keep`` with the record counts of the producer's own books.
 """
 
 from __future__ import annotations

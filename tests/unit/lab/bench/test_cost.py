@@ -1,6 +1,6 @@
 """The cost bench on a fleet of a few GPUs: what it counts, what its command says of it.
 
-Covers lab.bench.cost, lab.bench.cost_fleet and lab.bench.command_parts.
+Covers lab.bench.cost and lab.bench.command_parts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from fleetpulse.commands.progress import Progress
 from lab.bench import command_parts, cost
-from lab.bench.cost_fleet import COMMITS, GPU, Feed, Fleet
+from lab.bench.cost import COMMITS, GPU, Feed, Fleet
 from schemas.codec import native
 from schemas.codec.build import rows_of
 from schemas.limits import MINUTE_MS, WINDOW_MS

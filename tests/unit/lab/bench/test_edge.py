@@ -65,7 +65,7 @@ def test_the_proxy_is_held_to_its_bounds(
     whole = figures | {"events_expected": 64, "streams_identical": True, "targets": proxy.TARGETS} | change
     monkeypatch.setattr(proxy, "run", lambda rounds: whole | {"rounds": rounds})
 
-    result = edge.measure(["proxy"], 2 * edge.PROXY_ROUND_S + 1, lambda _text: None)
+    result = edge.measure(["proxy"], 2 * proxy.ROUND_S + 1, lambda _text: None)
 
     assert (result["proxy"]["rounds"], edge.outside(result)) == (2, broken)
 

@@ -1,6 +1,6 @@
 """What the bench runs beside the proxy: a relay that looks at nothing, and the proxy without Kafka.
 
-Covers lab.bench.proxy_relay and lab.bench.proxy_served.
+Covers lab.bench.proxy_between.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import cast
 
 import pytest
 
-from lab.bench.proxy_relay import Side
-from lab.bench.proxy_served import Counting
+from lab.bench.proxy_between import Counting, Side
 from producers.batch import Batch
 
 

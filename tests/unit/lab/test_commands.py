@@ -1,6 +1,6 @@
 """The lab's commands hand over what people ask for, and end with 1 where the proof fails.
 
-Covers lab.commands.proof, lab.commands.simulator, lab.simulator.service and lab.demo.run.
+Covers lab.commands, lab.simulator.service and lab.demo.run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The yardstick of the proxy's bench: a relay that passes bytes on and looks at nothing, on the same event loop.
+"""What stands between client and engine in the bench of the proxy, each as a process of its own.
 
-What it adds and costs is what this machine's network and scheduler add and cost to any process in between.
+The yardstick is a relay that passes bytes on and looks at nothing, on the same event loop: what it adds, this machine
+adds to any process in between. The proxy is whole but for Kafka: batches are encoded and dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import sys
 from typing import cast
 from urllib.parse import urlsplit
 
-from fleetpulse.services.proxy import run_on_fast_loop
+from fleetpulse.services.proxy import quiet_collector, run_on_fast_loop
+from producers.batch import Batch
+from producers.proxy.publishing import RowPublisher
+from producers.proxy.server import ProxyServer
+from runtime.edge_config import ProxyConfig, UpstreamConfig
 from runtime.process import on_stop_signal
 
 
@@ -53,7 +58,7 @@ class Side(asyncio.Protocol):
             self._transport.close()
 
 
-async def serve(upstream: str) -> None:
+async def serve_relay(upstream: str) -> None:
     """Relay until SIGTERM; the first line of standard output is the port."""
     loop = asyncio.get_running_loop()
     stop, address = on_stop_signal(loop), urlsplit(upstream)
@@ -73,5 +78,40 @@ async def serve(upstream: str) -> None:
     server.close()
 
 
+class Counting:
+    """In the publisher's place."""
+
+    def __init__(self) -> None:
+        self.events = 0
+
+    async def put(self, topic: str, key: bytes, batch: Batch) -> bool:
+        """Count the events."""
+        self.events += batch.count
+        return True
+
+    def shed(self, topic: str, events: int) -> None:
+        """No event is that large here."""
+        raise AssertionError(f"{events} events of {topic} did not fit")
+
+
+async def serve_proxy(upstream: str) -> None:
+    """Serve until SIGTERM; the first line of standard output is the port, the last one how many events there were."""
+    stop = on_stop_signal(asyncio.get_running_loop())
+    sink = Counting()
+    rows = RowPublisher(sink)
+    config = ProxyConfig(port=0, upstreams=(UpstreamConfig(url=upstream),))
+    server = ProxyServer(config, rows.take, host="bench", tenant_secret=b"bench")
+    await server.start()
+    quiet_collector()
+    print(server.port, flush=True)
+    running = asyncio.create_task(rows.run())
+    await stop.wait()
+    await server.stop()
+    running.cancel()
+    await rows.flush()
+    print(json.dumps({"events": sink.events}), flush=True)
+
+
 if __name__ == "__main__":
-    run_on_fast_loop(serve(**json.loads(sys.argv[1])))
+    options = json.loads(sys.argv[1])
+    run_on_fast_loop({"relay": serve_relay, "proxy": serve_proxy}[options.pop("which")](**options))

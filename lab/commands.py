@@ -1,0 +1,227 @@
+"""The lab's commands, which appear in ``fleetpulse`` where the distribution is installed.
+
+Modules with compiled loops are imported when a command runs, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from fleetpulse.commands.edge import Seconds, Spool
+from fleetpulse.commands.money import PricesFile, audited
+from fleetpulse.commands.output import Result, answers, err, out, print_rows
+from fleetpulse.commands.prices import EXAMPLE
+from schemas.errors import ConfigError
+
+PANEL = "Lab"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands; ``audit simulated`` joins the product's group ``audit``."""
+    from fleetpulse.commands.money import audits
+    from lab.bench.command import app as bench
+
+    for command in (demo, simulate, replay, chaos, evaluate):
+        app.command(rich_help_panel=PANEL)(command)
+    app.add_typer(bench, name="bench", rich_help_panel=PANEL)
+    audits.command("simulated")(audit_simulated)
+
+
+def compiled() -> dict[str, Callable[[], None]]:
+    """What ``fleetpulse compile`` compiles for the lab, by the command that needs it."""
+    from lab.simulator.run import warm_up
+
+    return {"simulate": warm_up}
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="The trace.")],
+    format: Annotated[
+        Literal["azure", "jsonl"], typer.Option(help="azure: the Azure LLM inference traces; jsonl: our fields.")
+    ],
+    speed: Annotated[str, typer.Option(help="Gaps are divided by this number; max leaves none.")] = "1",
+    model: Annotated[str, typer.Option(help="Model name for traces that hold none.")] = "replayed",
+    spool: Spool = None,
+) -> None:
+    """Send the requests of a trace as they arrived, only faster. Azure traces hold no latencies: those stay null.
+
+    Example: [bold]fleetpulse replay AzureLLMInferenceTrace_conv.csv --format azure --speed 60[/bold]
+    """
+    from lab.simulator.service import run_replay
+
+    run_replay(file, format, speed, model, spool)
+
+
+def simulate(
+    gpus: Annotated[int, typer.Option(min=1, max=100_000, help="How many GPUs, eight to a host.")] = 64,
+    load: Annotated[
+        Literal["azure", "poisson", "bulk"],
+        typer.Option(help="azure: engines fed by the traces; bulk: statistics for big fleets."),
+    ] = "azure",
+    speed: Annotated[float, typer.Option(min=0.01, help="How much faster the trace arrives.")] = 60.0,
+    rate: Annotated[float, typer.Option(min=0.0, help="Requests per second and host, for poisson and bulk.")] = 40.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same fleet and same requests.")] = 1,
+    seconds: Seconds = None,
+    faults: Annotated[Path | None, typer.Option(help="JSON file with a labelled schedule of faults.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Folder to write the ground truth to.")] = None,
+    shared_gpu: Annotated[
+        bool, typer.Option("--shared-gpu", help="One more host, of a single GPU that two engines share.")
+    ] = False,
+    spool: Spool = None,
+) -> None:
+    """Simulate hosts, GPUs and engines whose latencies, power, memory and energy agree with one another.
+
+    Example: [bold]fleetpulse simulate --gpus 64 --load azure --speed 60 --seconds 60[/bold]
+    """
+    from fleetpulse.services.compile_ahead import provide
+
+    provide()
+    from lab.simulator.service import SimulateOptions, run_simulate
+
+    run_simulate(SimulateOptions(gpus, load, speed, rate, seed, seconds, faults, truth, shared_gpu), spool)
+
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the local stack lives.")]
+
+
+def demo(
+    seconds: Annotated[int, typer.Option(min=5, max=86_400, help="How long load is produced.")] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated fleet.")] = 1,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Serve the dashboard, and let the fleet go on afterwards.")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option(help="Also save the closing screen as an SVG picture.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """A 64-GPU fleet under the Azure traces on this machine, from the edge to SQL, ending with exact books.
+
+    Example: [bold]fleetpulse demo --seconds 60[/bold], [bold]fleetpulse demo --keep[/bold]
+    """
+    from lab.demo.run import run_demo
+
+    if not run_demo(seconds=seconds, seed=seed, keep=keep, svg=svg, data_dir=data_dir):
+        raise typer.Exit(1)
+
+
+@answers
+def chaos(
+    kills: Annotated[int, typer.Option(min=1, max=10_000, help="How many kill -9.")] = 20,
+    seed: Annotated[int, typer.Option(help="Same seed, same blows.")] = 1,
+    gpus: Annotated[int, typer.Option(min=8, help="Size of the simulated fleet that makes the load.")] = 64,
+    data_dir: DataDir = None,
+) -> Result:
+    """Kill -9 every part under load, freeze workers, double them; then compare with the generator's own truth.
+
+    Example: [bold]fleetpulse chaos --kills 100 --seed 1[/bold]
+    """
+    from lab.chaos.run import run_chaos
+
+    report = run_chaos(kills=kills, seed=seed, gpus=gpus, data_dir=data_dir, say=err.print)
+    return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)
+
+
+@answers
+def audit_simulated(
+    seed: Annotated[int, typer.Option(min=0, help="Seed of fleet, faults, delays and kills.")] = 1,
+    hours: Annotated[float, typer.Option(min=0.1, max=240, help="How long the day is.")] = 24.0,
+    prices: PricesFile = EXAMPLE,
+    html: Annotated[Path | None, typer.Option(help="Also write the day's report to a file.")] = None,
+    data_dir: DataDir = None,
+) -> Result:
+    """A simulated day in a database of its own, audited like the live tables. Exit 0 only if exact.
+
+    The day has faults, late data, groups over hosts, MIG and shared GPUs; both jobs are killed now and then, on a
+    virtual clock.
+
+    Example: [bold]fleetpulse audit simulated --hours 24 --json[/bold]
+    """
+    from lab.audit.simulated import simulated
+
+    return audited(simulated(seed, hours, prices, data_dir, html))
+
+
+def seeds_of(seed: int, seeds: str | None) -> list[int]:
+    """``1-5`` or ``1,4,7`` as numbers; ``seed`` where it is not given. Raises ``ConfigError`` for anything else."""
+    if seeds is None:
+        return [seed]
+    found: list[int] = []
+    for part in seeds.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+            raise ConfigError("--seeds", seeds, "must be numbers or ranges: 1-5 or 1,4,7")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+@answers
+def evaluate(
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the day: faults, places, times, load.")] = 1,
+    seeds: Annotated[str | None, typer.Option(help="Several: 1-5 or 1,4,7.")] = None,
+    hours: Annotated[
+        float | None, typer.Option(min=0.5, help="Simulated hours of each seed. Default: 24; of --healthy azure 6.")
+    ] = None,
+    faults: Annotated[str | None, typer.Option(help="Only these kinds, separated by commas.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="Rules to judge by. Default: those that are shipped.")] = None,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Seeds at one time.")] = 2,
+    healthy: Annotated[str | None, typer.Option(help="Without faults instead: azure, thousand.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Through every job and codec; twice as long.")] = False,
+    budgets: Annotated[
+        bool, typer.Option("--budgets", help="Days on which a tenant overruns its budget instead, without rules.")
+    ] = False,
+) -> Result:
+    """Simulated days full of faults through the real steps on a virtual clock: what is found, how soon, what is not.
+
+    Exit 1 when a bound of docs/why/evaluation.md does not hold.
+
+    Example: [bold]fleetpulse evaluate --seeds 11-20 --json[/bold]
+    """
+    from fleetpulse.commands.progress import Progress
+    from lab.evaluate.report import Report
+    from lab.evaluate.run import Options
+    from lab.evaluate.run import evaluate as run_evaluate
+
+    numbers = seeds_of(seed, seeds)
+    if budgets and (hours, faults, rules, healthy, whole) != (None, None, None, None, False):
+        raise ConfigError("--budgets", True, "goes with --seed, --seeds, --processes and --json alone")
+    options = Options(hours, tuple(faults.split(",")) if faults else (), rules, processes, whole, healthy, budgets)
+    with Progress() as progress, progress.task(f"{len(numbers)} simulated days") as on_progress:
+        ran = run_evaluate(numbers, options, on_progress)
+    report = Report(tuple(one.score for one in ran))
+    data = {**report.as_dict(), "spent_s": [one.spent_s for one in ran]}
+    return Result(data, lambda: show(data), wrong=not report.holds)
+
+
+_KINDS = (
+    "fault",
+    "count",
+    "found",
+    "within_s",
+    "late_p50_s",
+    "late_p95_s",
+    "on_time",
+    "cause_first",
+    "doubles",
+    "resolved",
+)
+
+
+def show(report: dict[str, Any]) -> None:
+    """The report for people."""
+    print_rows("Faults", _KINDS, [[kind[name] for name in _KINDS] for kind in report["kinds"]], empty="no faults")
+    rows = [[b["name"], b["value"], b["bound"], "yes" if b["holds"] else "NO"] for b in report["bounds"]]
+    print_rows("Bounds", ("what", "measured", "bound", "holds"), rows, empty="no bounds")
+    wrong = ("false_alarms", "missed", "doubles", "wrong_cause", "late", "unresolved")
+    for name in wrong:
+        for one in report[name]:
+            out.print(f"{name.replace('_', ' ')}: {_line(one)}", markup=False, highlight=False)
+    if report["holds"]:
+        err.print("every bound holds", style="green")
+
+
+def _line(one: dict[str, Any]) -> str:
+    names = ("seed", "fault", "where", "rule", "labels", "opened_ms", "late_s", "value", "baseline", "note")
+    return ", ".join(f"{name}={one[name]}" for name in names if one.get(name) not in (None, ""))
