@@ -29,11 +29,11 @@ from producers.engines.facts import (
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
 from producers.engines.placement import HostPlacement
-from producers.engines.reading import Reading, SampleLike, UnknownEngineError, read
+from producers.engines.reading import Reading, UnknownEngineError, read
 from producers.engines.registry import Registration, announcement, event_row, registration_of, remembered
 from producers.engines.rows import Known, engine_rows, restart
 from producers.engines.target import EngineTarget
-from producers.exposition import parse
+from producers.exposition import Sample, parse
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
@@ -102,7 +102,7 @@ class EngineCollector:
 
     # Scraping
 
-    def _scrape(self) -> tuple[Reading, Sequence[SampleLike]]:
+    def _scrape(self) -> tuple[Reading, Sequence[Sample]]:
         failure: FetchError | UnknownEngineError | None = None
         for url in [self._url] if self._url else addresses(self._target):
             try:
@@ -119,7 +119,7 @@ class EngineCollector:
         assert failure is not None, "there is at least one address"
         raise failure
 
-    def _scrape_at(self, url: str) -> tuple[Reading, Sequence[SampleLike]]:
+    def _scrape_at(self, url: str) -> tuple[Reading, Sequence[Sample]]:
         text = self._fetch(url, METRICS_LIMITS, self._target.api_key).decode("utf-8", "replace")
         kind = self._known.kind if self._known else None
         if kind is None and self._target.sought and not promising(text):
@@ -131,7 +131,7 @@ class EngineCollector:
             self._errors.count(name, times)
         return found
 
-    def _read(self, text: str, engine: EngineKind | None) -> tuple[Reading, Sequence[SampleLike]]:
+    def _read(self, text: str, engine: EngineKind | None) -> tuple[Reading, Sequence[Sample]]:
         scrape = parse(text)
         if scrape.bad:
             self._errors.count("line", len(scrape.bad))
@@ -156,7 +156,7 @@ class EngineCollector:
 
     # Facts
 
-    def _learn(self, reading: Reading, samples: Sequence[SampleLike], moment_ms: int) -> None:
+    def _learn(self, reading: Reading, samples: Sequence[Sample], moment_ms: int) -> None:
         """Fetch the engine's facts once in ``FACTS_EVERY_MS``, and after every restart."""
         restarted = self._known is not None and restart(self._known, reading)
         if moment_ms < self._facts_due_ms and not restarted:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from producers.engines.mappings import BY_KIND, ENGINES, START_TIME
-from producers.engines.reading import SampleLike
+from producers.exposition import Sample
 
 TEXT_CHARS_MAX = 256
 NUMBER_MAX = 2**31 - 1
@@ -137,7 +137,7 @@ def facts_of(document: Document, answer: Any) -> Facts:
     return Facts(**found)
 
 
-def facts_of_samples(samples: Iterable[SampleLike]) -> Facts:
+def facts_of_samples(samples: Iterable[Sample]) -> Facts:
     """The facts in labels of info metrics."""
     by_name = {metric.name: metric for metric in INFO_METRICS}
     facts = NO_FACTS

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from producers.engines.mappings import ENGINES, START_TIME, EngineKind, FieldMapping, Source
+from producers.exposition import Sample
 from schemas.errors import FleetpulseError
 
 FAMILIES_SHOWN_MAX = 20
@@ -21,19 +21,6 @@ NUMBER_MAX = 2**63 - 1
 Identity = tuple[str | None, str | None]
 Series = Mapping[str, int | None]
 """Value by series; None: the engine's value is no number of this kind."""
-
-
-class SampleLike(Protocol):
-    """A line of a scrape: ``name{labels} value``."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-
-    @property
-    def value(self) -> float: ...
 
 
 class UnknownEngineError(FleetpulseError):
@@ -71,12 +58,12 @@ def detect(names: Iterable[str]) -> EngineKind:
     raise UnknownEngineError(seen)
 
 
-def read(samples: Iterable[SampleLike], engine: EngineKind | None = None, *, whole: bool = True) -> Reading:
+def read(samples: Iterable[Sample], engine: EngineKind | None = None, *, whole: bool = True) -> Reading:
     """The fields of a scrape, of ``engine`` or else of the one it is found to be.
 
     ``*_created`` and every other name without a mapping are ignored. Raises ``UnknownEngineError``.
     """
-    by_name: dict[str, list[SampleLike]] = {}
+    by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
     engine = engine or detect(by_name)
@@ -89,7 +76,7 @@ def read(samples: Iterable[SampleLike], engine: EngineKind | None = None, *, who
 
 
 def _series_of(
-    engine: EngineKind, mapping: FieldMapping, by_name: Mapping[str, list[SampleLike]], wrong: dict[str, int]
+    engine: EngineKind, mapping: FieldMapping, by_name: Mapping[str, list[Sample]], wrong: dict[str, int]
 ) -> dict[Identity, dict[str, int | None]]:
     out: dict[Identity, dict[str, int | None]] = {}
     for source in _chosen(mapping, by_name):
@@ -103,7 +90,7 @@ def _series_of(
     return out
 
 
-def _chosen(mapping: FieldMapping, by_name: Mapping[str, list[SampleLike]]) -> tuple[Source, ...]:
+def _chosen(mapping: FieldMapping, by_name: Mapping[str, list[Sample]]) -> tuple[Source, ...]:
     """The first alternative that the scrape has."""
     enough = all if mapping.whole else any
     for alternative in mapping.alternatives:
@@ -112,20 +99,20 @@ def _chosen(mapping: FieldMapping, by_name: Mapping[str, list[SampleLike]]) -> t
     return ()
 
 
-def _matching(source: Source, by_name: Mapping[str, list[SampleLike]]) -> Iterable[SampleLike]:
+def _matching(source: Source, by_name: Mapping[str, list[Sample]]) -> Iterable[Sample]:
     for sample in by_name.get(source.name, ()):
         if all(sample.labels.get(label, "") in values for label, values in source.where.items()):
             yield sample
 
 
-def identity_of(engine: EngineKind, sample: SampleLike) -> Identity:
+def identity_of(engine: EngineKind, sample: Sample) -> Identity:
     """(model, version) from the sample's labels; None where they lack one."""
     model = sample.labels.get(engine.model_label) if engine.model_label else None
     version = sample.labels.get(engine.version_label) if engine.version_label else None
     return model or None, version or None
 
 
-def _series_key(engine: EngineKind, sample: SampleLike) -> str:
+def _series_key(engine: EngineKind, sample: Sample) -> str:
     apart = engine.ranks | {engine.model_label, engine.version_label}
     labels = sorted((label, value) for label, value in sample.labels.items() if label not in apart)
     return sample.name + "".join(f"\0{label}\0{value}" for label, value in labels)
@@ -144,7 +131,7 @@ def whole_number(value: float, scale: int = 1) -> int | None:
     return number if number <= NUMBER_MAX else None
 
 
-def _started_at_s(by_name: Mapping[str, list[SampleLike]]) -> float | None:
+def _started_at_s(by_name: Mapping[str, list[Sample]]) -> float | None:
     """None where it is missing, or reported by several processes behind one address."""
     starts = by_name.get(START_TIME, [])
     return starts[0].value if len(starts) == 1 and math.isfinite(starts[0].value) else None
@@ -153,7 +140,7 @@ def _started_at_s(by_name: Mapping[str, list[SampleLike]]) -> float | None:
 def _attributed(
     engine: EngineKind,
     fields: dict[Identity, dict[str, dict[str, int | None]]],
-    by_name: Mapping[str, list[SampleLike]],
+    by_name: Mapping[str, list[Sample]],
     wrong: dict[str, int],
 ) -> Mapping[Identity, Mapping[str, Series]]:
     """Rows of anchored models only; what names no model goes to the only one, or, among several, to none."""

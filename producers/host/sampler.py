@@ -54,11 +54,8 @@ class HostReading:
     cpu: CpuTimes | None = None
     load_1m: float | None = None
     processors: int | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    swap_used_bytes: int | None = None
-    swap_in_bytes: int | None = None
-    swap_out_bytes: int | None = None
+    memory: Memory | None = None
+    swapped: Swapped | None = None
     stalled_us: Mapping[str, int] = field(default_factory=dict)
     """By field, since start of the machine."""
     network: NetworkCounters | None = None
@@ -77,17 +74,17 @@ def _levels(now: HostReading) -> dict[str, int | None]:
     return {
         "load_1m_milli": None if now.load_1m is None else round(now.load_1m * 1_000),
         "processors": now.processors,
-        "memory_used_bytes": now.memory_used_bytes,
-        "memory_total_bytes": now.memory_total_bytes,
-        "swap_used_bytes": now.swap_used_bytes,
+        "memory_used_bytes": now.memory.used_bytes if now.memory else None,
+        "memory_total_bytes": now.memory.total_bytes if now.memory else None,
+        "swap_used_bytes": now.memory.swap_used_bytes if now.memory else None,
     }
 
 
 def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str, int | None]:
-    row: dict[str, int | None] = {
-        "swap_in_bytes": since(before.swap_in_bytes, now.swap_in_bytes),
-        "swap_out_bytes": since(before.swap_out_bytes, now.swap_out_bytes),
-    }
+    row = dict[str, int | None]()
+    if before.swapped and now.swapped:
+        row["swap_in_bytes"] = since(before.swapped.in_bytes, now.swapped.in_bytes)
+        row["swap_out_bytes"] = since(before.swapped.out_bytes, now.swapped.out_bytes)
     for name in STALLED:
         stalled_us = since(before.stalled_us.get(name), now.stalled_us.get(name))
         row[name] = None if stalled_us is None else share_ppm(stalled_us, interval_ms * 1_000)
@@ -138,19 +135,14 @@ class HostSampler:
 
     def _read(self) -> HostReading:
         system = self._system
-        memory = self._try("memory", system.memory)
-        swapped = self._try("swap", system.swapped)
         load = self._try("load_1m_milli", os.getloadavg)
         return HostReading(
             moment_ms=round(self._clock.monotonic_s() * 1_000),
             cpu=self._try("cpu", system.cpu),
             load_1m=load[0] if load else None,
             processors=self._try("processors", system.processors),
-            memory_used_bytes=memory.used_bytes if memory else None,
-            memory_total_bytes=memory.total_bytes if memory else None,
-            swap_used_bytes=memory.swap_used_bytes if memory else None,
-            swap_in_bytes=swapped.in_bytes if swapped else None,
-            swap_out_bytes=swapped.out_bytes if swapped else None,
+            memory=self._try("memory", system.memory),
+            swapped=self._try("swap", system.swapped),
             stalled_us=self._try("pressure", system.stalled_us) or {},
             network=self._try("network", system.network),
             disks=self._try("disks", system.disks),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.differences import bounds, share_ppm, since, summed, within
-from producers.host.files import CpuTimes, DiskCounters, HostFiles, NetworkCounters
+from producers.host.files import CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped
 from producers.host.sampler import ByPsutil, HostReading, HostSampler, System, host_row
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
@@ -20,11 +20,8 @@ FIRST = HostReading(
     cpu=CpuTimes(100.0, 5.0, 400.0),
     load_1m=1.25,
     processors=4,
-    memory_used_bytes=10,
-    memory_total_bytes=40,
-    swap_used_bytes=0,
-    swap_in_bytes=7,
-    swap_out_bytes=9,
+    memory=Memory(used_bytes=10, total_bytes=40, swap_used_bytes=0),
+    swapped=Swapped(in_bytes=7, out_bytes=9),
     stalled_us={"cpu_pressure_ppm": 5, "memory_pressure_ppm": 0, "memory_full_pressure_ppm": 900, "io_pressure_ppm": 0},
     network=NetworkCounters({"eth0": 100}, {"eth0": 200}, {"eth0": 1}),
     disks=DiskCounters({"sda": 10}, {"sda": 20}, {"sda": 30}, {"sda": 40}),
@@ -49,8 +46,7 @@ def test_a_second_reading_has_differences_and_shares() -> None:
         FIRST,
         moment_ms=12_000,
         cpu=CpuTimes(102.0, 6.0, 408.0),
-        swap_in_bytes=4_103,
-        swap_out_bytes=10,
+        swapped=Swapped(in_bytes=4_103, out_bytes=10),
         stalled_us={"cpu_pressure_ppm": 500_005, "memory_pressure_ppm": 1, "memory_full_pressure_ppm": 400},
         network=NetworkCounters({"eth0": 1_100}, {"eth0": 2_200}, {"eth0": 4}),
         disks=DiskCounters({"sda": 110}, {"sda": 220}, {"sda": 1_030}, {"sda": 3_040}),
