@@ -17,12 +17,10 @@ HEAD_TOO_LARGE = Refusal(431, "invalid_request_error", "headers_too_large", "the
 BODY_TOO_LARGE = Refusal(413, "invalid_request_error", "body_too_large", "the request's body is too large")
 MALFORMED = Refusal(400, "invalid_request_error", "malformed_request", "the request is not well-formed HTTP/1.1")
 SLOW = Refusal(408, "invalid_request_error", "request_timeout", "the request did not arrive in time")
-TOO_MANY_OPEN = Refusal(503, "server_error", "overloaded", "too many requests are under way", "open_requests_max")
-TOO_MANY_BODIES = Refusal(
-    503, "server_error", "overloaded", "too many large requests are under way", "bodies_bytes_max"
-)
+TOO_MANY_OPEN = _overloaded("too many requests are under way", "open_requests_max")
+TOO_MANY_BODIES = _overloaded("too many large requests are under way", "bodies_bytes_max")
 TENANT_BUSY = Refusal(429, "rate_limit_error", "too_many_requests", "too many of your requests are under way")
-TOO_MANY_CONNECTIONS = Refusal(503, "server_error", "overloaded", "too many connections are open", "connections_max")
+TOO_MANY_CONNECTIONS = _overloaded("too many connections are open", "connections_max")
 STOPPING = Refusal(503, "server_error", "stopping", "this proxy is shutting down; try again at another")
 UPSTREAM_DOWN = Refusal(502, "server_error", "upstream_unavailable", "the engine cannot be reached")
 UPSTREAM_BROKE = Refusal(502, "server_error", "upstream_failed", "the engine ended the connection without an answer")

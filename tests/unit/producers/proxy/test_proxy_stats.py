@@ -63,6 +63,8 @@ def test_each_limit_has_its_own_reason() -> None:
 
     assert len(set(reasons)) == len(reasons)
     assert {"open_requests_max", "bodies_bytes_max", "connections_max", "request_timeout"} <= set(reasons)
+    overloaded = [refusal for refusal in refusals if refusal.code == "overloaded"]
+    assert [refusal.message.partition("; ")[2] for refusal in overloaded] == ["try again soon"] * 3
 
 
 async def test_an_upstream_is_down_from_the_last_failure_to_the_first_success() -> None:
