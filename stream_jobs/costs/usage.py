@@ -122,7 +122,7 @@ class UsageSums:
         """Add requests ``[start, stop)``; ``key_of`` is the key of each, below ``keys``, or -1: leave it out."""
         columns = [getattr(requests, name) for name in Requests.__slots__]
         if len(self._heads) < keys:
-            self._heads = _longer(self._heads, keys)
+            self._heads = longer(self._heads, keys)
         while True:
             start = kernels.add_usage(
                 *columns, key_of, start, stop, self._window_us, self._windows_max,
@@ -137,11 +137,11 @@ class UsageSums:
         room = 2 * len(self._nexts)
         self._cells = np.concatenate((self._cells, np.empty_like(self._cells)))
         self._nexts, self._windows, self._keys = (
-            _longer(array, room) for array in (self._nexts, self._windows, self._keys)
+            longer(array, room) for array in (self._nexts, self._windows, self._keys)
         )
 
 
-def _longer(array: Ints, length: int) -> Ints:
+def longer(array: Ints, length: int) -> Ints:
     """The same with room behind it, which reads ``EMPTY``."""
     found = np.full(length, kernels.EMPTY, np.int64)
     found[: len(array)] = array

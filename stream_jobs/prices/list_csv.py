@@ -16,6 +16,7 @@ from io import StringIO
 from stream_jobs.prices.list_map import (
     BASES,
     DIGITS_MAX,
+    MAP_BYTES_MAX,
     SERVICE_TIERS,
     STANDARD,
     TIERS,
@@ -23,17 +24,16 @@ from stream_jobs.prices.list_map import (
     Model,
     PriceMap,
     rates_of,
-    text_of,
     version_of,
 )
-from stream_jobs.yaml_files.errors import FileError, nearest, quoted
+from stream_jobs.yaml_files.errors import FileError, decoded, nearest, quoted
 
 COLUMNS = ("model", "provider", "mode", "tier", "above_tokens", *TOKEN_KINDS)
 
 
 def read_csv(data: bytes, path: str) -> PriceMap:
     """The models of a table. Raises ``FileError`` with every mistake of the header; ``unread`` holds the rest."""
-    rows = csv.reader(StringIO(text_of(data, path)))
+    rows = csv.reader(StringIO(decoded(data, path, MAP_BYTES_MAX)))
     unread: list[str] = []
     models: dict[str, Model] = {}
     try:

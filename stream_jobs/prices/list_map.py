@@ -16,7 +16,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from stream_jobs.yaml_files.errors import FileError, quoted
+from stream_jobs.yaml_files.errors import FileError, decoded, quoted
 
 BASES = {
     "input_cost_per_token": "input",
@@ -155,7 +155,7 @@ def _constant(name: str) -> NoReturn:
 
 def read_map(data: bytes, path: str) -> PriceMap:
     """The models of a map. Raises ``FileError`` where the text as a whole is no map; ``unread`` holds the rest."""
-    text = text_of(data, path)
+    text = decoded(data, path, MAP_BYTES_MAX)
     try:
         found = json.loads(text, parse_float=Decimal, parse_constant=_constant, object_pairs_hook=_Object)
     except (ValueError, RecursionError) as error:
@@ -173,17 +173,6 @@ def read_map(data: bytes, path: str) -> PriceMap:
             models[key] = _model(key, value, f"{path}:{line}", wrong)
         unread += [f"{path}:{line}: {quoted(key)}: {what}" for what in wrong]
     return PriceMap(path, models, tuple(unread), version_of(data))
-
-
-def text_of(data: bytes, path: str) -> str:
-    """The text of a map or table. Raises ``FileError`` above ``MAP_BYTES_MAX`` and for what is no UTF-8."""
-    if len(data) > MAP_BYTES_MAX:
-        raise FileError(path, (f"{path}:1", f"the file is larger than {MAP_BYTES_MAX} bytes; split it"))
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise FileError(path, (f"{path}:{line}", "this is no UTF-8; save it as UTF-8")) from None
 
 
 def _lines(text: str, keys: Iterable[str]) -> Iterator[int]:

@@ -7,9 +7,9 @@ merged at the commit (``bin_kernels``), which costs a fraction of a look-up per 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from schemas.codec.block import Bins
+from stream_jobs.costs.usage import longer
 from stream_jobs.windows import kernels
 from stream_jobs.windows.columns import Columns, Whole
 from stream_jobs.windows.histograms import Histograms
@@ -74,13 +74,6 @@ class Sums:
         self.nexts = longer(self.nexts, room)
         self.row_windows = longer(self.row_windows, room)
         self.row_series = longer(self.row_series, room)
-
-
-def longer(array: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
-    """The same with room behind it, which reads ``EMPTY``."""
-    found = np.full(length, EMPTY, np.int64)
-    found[: len(array)] = array
-    return found
 
 
 class Segment:

@@ -35,6 +35,18 @@ class WrongError(ValueError):
         self.pairs = pairs
 
 
+def decoded(data: bytes, path: str, bytes_max: int) -> str:
+    """The text of a file. Raises ``FileError`` for what is too large or no UTF-8."""
+    if len(data) > bytes_max:
+        what = f"the file is larger than {bytes_max} bytes; split it or drop what is unused"
+        raise FileError(path, (f"{path}:1", what))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FileError(path, (f"{path}:{line}", f"this is no UTF-8 at byte {error.start}; save the file as UTF-8")) from None
+
+
 def _line(pair: tuple[str, str]) -> tuple[str, int]:
     path, _, line = pair[0].rpartition(":")
     return path, int(line)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from stream_jobs.yaml_files.errors import FileError, WrongError, quoted
+from stream_jobs.yaml_files.errors import FileError, WrongError, decoded, quoted
 
 BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 16
@@ -65,7 +65,7 @@ class Table(dict[Any, Any]):
 def parse(data: bytes, path: str, needs: str) -> Table:
     """The root mapping. Raises ``FileError`` and nothing else. ``needs``: what an empty file lacks, for its text."""
     try:
-        root = _composed(_text(data, path), path)
+        root = _composed(decoded(data, path, BYTES_MAX), path)
     except WrongError as error:
         raise FileError(path, *error.pairs) from None
     except yaml.YAMLError as error:
@@ -75,16 +75,6 @@ def parse(data: bytes, path: str, needs: str) -> Table:
     if not isinstance(root, Table):
         raise FileError(path, (root.at, "the file must be a mapping (key: value)"))
     return root
-
-
-def _text(data: bytes, path: str) -> str:
-    if len(data) > BYTES_MAX:
-        raise WrongError((f"{path}:1", f"the file is larger than {BYTES_MAX} bytes; split it or drop what is unused"))
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise WrongError((f"{path}:{line}", f"byte {error.start} is no UTF-8; save the file as UTF-8")) from None
 
 
 def _syntax(error: yaml.YAMLError, path: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,27 +83,20 @@ class AgainstBaseline:
 
         return Detection(
             frame.slots,
-            _marked(seen.beyond & ~accepted, rows, count),
-            _marked(seen.within | accepted, rows, count),
+            _spread(seen.beyond & ~accepted, rows, count),
+            _spread(seen.within | accepted, rows, count),
             _spread(frame.values[self._measure][rows], rows, count),
             spread(level),
             spread(level - widths.enter_down),
             spread(level + widths.enter_up),
-            _marked(accepted, rows, count).astype(np.int16),
+            _spread(accepted, rows, count).astype(np.int16),
             ("", ACCEPTED),
         )
 
 
-def _spread(found: Floats, rows: Whole, count: int) -> Floats:
-    """Values of some rows among all; NaN for the others."""
-    out = np.full(count, np.nan)
-    out[rows] = found
-    return out
-
-
-def _marked(found: Mask, rows: Whole, count: int) -> Mask:
-    """Marks of some rows among all."""
-    out = np.zeros(count, np.bool_)
+def _spread(found: npt.NDArray[Any], rows: Whole, count: int) -> npt.NDArray[Any]:
+    """Values or marks of some rows among all; NaN, or False, for the others."""
+    out = np.full(count, False if found.dtype == np.bool_ else np.nan)
     out[rows] = found
     return out
 

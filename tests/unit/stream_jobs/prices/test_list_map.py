@@ -355,7 +355,7 @@ def test_a_price_twice_is_listed() -> None:
                 "t.csv:1: column 'output' stands twice",
             ),
         ),
-        (b"model\n\xff", ("t.csv:2: this is no UTF-8; save it as UTF-8",)),
+        (b"model\n\xff", ("t.csv:2: this is no UTF-8 at byte 6; save the file as UTF-8",)),
     ],
 )
 def test_a_header_that_says_something_else_is_refused(data: bytes, expected: tuple[str, ...]) -> None:

@@ -29,7 +29,7 @@ def test_the_tree_knows_its_lines() -> None:
         (b"a: &a [1]\nb: *a", "f:2: aliases (*name) are not allowed; write the value again"),
         (b"a: !!python/object:os.system []", "f:1: tags are not allowed: 'tag:yaml.org,2002:python/object:os.system'"),
         (b"a: []\n---\na: []", "f:2: a second document (---) is not allowed; write a file of its own"),
-        (b"a: []\n\xff", "f:2: byte 6 is no UTF-8; save the file as UTF-8"),
+        (b"a: []\n\xff", "f:2: this is no UTF-8 at byte 6; save the file as UTF-8"),
         (b"a: [", "f:2: this is no YAML: did not find expected node content"),
         (b"a:\n\t- a", "f:2: this is no YAML: found character that cannot start any token"),
         (b"? [a]\n: b", "f:1: a key must be a word"),
