@@ -209,7 +209,7 @@ def _snapshot(season: bool, seed: int) -> dict[str, float]:
         detector.detect(finals.window(_BASE_MS + number * HOUR_MS))
     deviation = detector.detectors[rule.name].detector
     if season and isinstance(deviation, AgainstBaseline):
-        places = deviation.baseline.pool.places
+        places = deviation.pool.places
         places[:] = np.random.default_rng(seed).integers(-1_000, 1_000, places.shape)
     started = time.process_time()
     parts = detector.dump()

@@ -44,7 +44,8 @@ def decoded(data: bytes, path: str, bytes_max: int) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise FileError(path, (f"{path}:{line}", f"this is no UTF-8 at byte {error.start}; save the file as UTF-8")) from None
+        what = f"this is no UTF-8 at byte {error.start}; save the file as UTF-8"
+        raise FileError(path, (f"{path}:{line}", what)) from None
 
 
 def _line(pair: tuple[str, str]) -> tuple[str, int]:

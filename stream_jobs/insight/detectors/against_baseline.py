@@ -3,7 +3,6 @@ from the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,45 +26,42 @@ class Widths:
     leave_down: Floats
 
 
-class AgainstBaseline:
-    """Judges, then trains. What is not known, or not known long enough, is neither beyond nor within."""
+class AgainstBaseline(Baseline):
+    """A baseline that judges, then trains. What is not known, or not known long enough, is neither beyond nor
+    within."""
 
     LEARNS = True
 
-    def __init__(self, measure: str, direction: str, baseline: Baseline) -> None:
-        self._measure = measure
+    def __init__(self, rule: Rule, scale: Scale, season_weeks_min: int = 0) -> None:
+        options = rule.options
+        terms = Terms(
+            half_life_ms=round(options["half_life_s"] * 1_000),
+            warm_up_windows=options["warm_up_windows"],
+            relearn_after_ms=round(options["relearn_after_s"] * 1_000),
+            well_windows=rule.clear_after,
+            season_weeks_min=season_weeks_min,
+        )
+        super().__init__(terms, scale)
+        self._measure, direction = rule.value.name, options["direction"]
         self._up, self._down = direction in ("above", "both"), direction in ("below", "both")
-        self.baseline = baseline
 
     def widths(self, expected: Expected) -> Widths:
         """Of this detector."""
         raise NotImplementedError
 
-    def grow(self, slots: int) -> None:
-        self.baseline.grow(slots)
-
     def detect(self, frame: Frame) -> Detection:
         """All series of the frame; what is unknown stays so."""
-        every = self.baseline.scale.of(frame.values[self._measure])
+        every = self.scale.of(frame.values[self._measure])
         rows = np.flatnonzero(~np.isnan(every))
         slots, values = frame.slots[rows], every[rows]
-        expected = self.baseline.expected(slots, values, frame.window_ms)
+        expected = self.expected(slots, values, frame.window_ms)
         widths = self.widths(expected)
         beyond, within = self._sides(values - expected.level, expected.warm, widths)
         limit = np.maximum(widths.enter_up, widths.enter_down)
         firing = frame.firing[rows]
         seen = Seen(slots, values, beyond, within, firing, expected, limit, frame.window_ms, frame.length_ms)
-        accepted = self.baseline.learn(seen)
+        accepted = self.learn(seen)
         return self._result(frame, rows, seen, widths, accepted)
-
-    def forget(self, slots: Whole) -> None:
-        self.baseline.forget(slots)
-
-    def dump(self) -> dict[str, npt.NDArray[np.generic]]:
-        return self.baseline.dump()
-
-    def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        self.baseline.load(arrays)
 
     def _sides(self, away: Floats, warm: Mask, widths: Widths) -> tuple[Mask, Mask]:
         high = (away > widths.enter_up) & self._up
@@ -75,7 +71,7 @@ class AgainstBaseline:
         return beyond, warm & calm & ~beyond
 
     def _result(self, frame: Frame, rows: Whole, seen: Seen, widths: Widths, accepted: Mask) -> Detection:
-        level, warm, back = seen.expected.level, seen.expected.warm, self.baseline.scale.back
+        level, warm, back = seen.expected.level, seen.expected.warm, self.scale.back
         count = len(frame.slots)
 
         def spread(found: Floats) -> Floats:
@@ -109,13 +105,7 @@ class MovingAverage(AgainstBaseline):
 
     def __init__(self, rule: Rule) -> None:
         options = rule.options
-        terms = Terms(
-            half_life_ms=round(options["half_life_s"] * 1_000),
-            warm_up_windows=options["warm_up_windows"],
-            relearn_after_ms=round(options["relearn_after_s"] * 1_000),
-            well_windows=rule.clear_after,
-        )
-        super().__init__(rule.value.name, options["direction"], Baseline(terms, Scale()))
+        super().__init__(rule, Scale())
         self._enter, self._leave = options["percent"] / 100, options["leave_percent"] / 100
 
     def widths(self, expected: Expected) -> Widths:
@@ -136,14 +126,7 @@ class Deviation(AgainstBaseline):
     def __init__(self, rule: Rule) -> None:
         options = rule.options
         scale = Scale(options["log"], options["floor_relative"], options["floor_absolute"] or 0.0)
-        terms = Terms(
-            half_life_ms=round(options["half_life_s"] * 1_000),
-            warm_up_windows=options["warm_up_windows"],
-            relearn_after_ms=round(options["relearn_after_s"] * 1_000),
-            well_windows=rule.clear_after,
-            season_weeks_min=options["season_weeks_min"] if options["season"] else 0,
-        )
-        super().__init__(rule.value.name, options["direction"], Baseline(terms, scale))
+        super().__init__(rule, scale, options["season_weeks_min"] if options["season"] else 0)
         self._enter, self._relative = float(options["enter_sigmas"]), float(options["min_relative"])
         self._leave_share = float(options["leave_sigmas"]) / self._enter
 
@@ -153,5 +136,5 @@ class Deviation(AgainstBaseline):
         return Widths(up, down, self._leave_share * up, self._leave_share * down)
 
     def _width(self, expected: Expected, up: bool) -> Floats:
-        least = self.baseline.scale.step(expected.level, self._relative, up)
+        least = self.scale.step(expected.level, self._relative, up)
         return np.maximum(self._enter * expected.sigma, least)

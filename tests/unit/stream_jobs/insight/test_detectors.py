@@ -294,4 +294,4 @@ def test_a_baseline_without_widths_is_no_detector() -> None:
     assert isinstance(detector, AgainstBaseline)
 
     with pytest.raises(NotImplementedError):
-        AgainstBaseline.widths(detector, detector.baseline.expected(np.zeros(1, int), np.zeros(1), 0))
+        AgainstBaseline.widths(detector, detector.expected(np.zeros(1, int), np.zeros(1), 0))
