@@ -42,6 +42,10 @@ class ContractError(FleetpulseError):
     """The world around does not keep a contract (topic missing, wrong timestamp type, lost offsets)."""
 
 
+class NewerReleaseError(ContractError):
+    """A newer release wrote a record that this one cannot read. It is not rejected: the process ends until upgraded."""
+
+
 class UnavailableError(FleetpulseError):
     """A server did not respond, or responded that it is unavailable."""
 

@@ -21,7 +21,7 @@ from schemas.codec.block import Block, Column, Labels, Numbers
 from schemas.codec.select import select
 from schemas.contract.admission import Reject, admit, read_headers
 from schemas.contract.headers import RecordHeaders
-from schemas.contract.record import Record
+from schemas.contract.record import Record, unknown_schema
 from schemas.contract.topics import ALERTS_TOPIC, BOOKS_TOPIC, COSTS_TOPIC
 from schemas.contract.verdicts import Verdict
 from schemas.ddl.merging import LEVELS
@@ -162,9 +162,7 @@ def _table_of(record: Record) -> Table:
     schema = dict(record.headers).get("schema", b"").decode("ascii", "replace")
     table = BY_TABLE_SCHEMA.get(schema)
     if table is None:
-        raise ContractError(
-            f"{record.where} has schema {schema!r}, which no table of this version takes; upgrade the sink"
-        )
+        raise unknown_schema(record.where, schema, BY_TABLE_SCHEMA)
     return table
 
 

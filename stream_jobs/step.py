@@ -83,7 +83,8 @@ class Step(ABC, Generic[State, Changes]):
 
     @abstractmethod
     def fold(self, state: State, records: Sequence[Record], changes: Changes) -> None:
-        """Take records in offset order. May raise only for a defect of our own; the runner then isolates the record."""
+        """Take records in offset order. May raise only for a defect of our own: the runner then isolates the
+        record; and ``NewerReleaseError``, which ends the process."""
 
     @abstractmethod
     def reject(self, state: State, record: Record, detail: str, changes: Changes) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from schemas.errors import ContractError, NewerReleaseError
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -38,3 +41,13 @@ class Output(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+def unknown_schema(where: str, schema: str, known: Iterable[str]) -> ContractError:
+    """The error for a derived record whose schema is none of ``known``; where an older version of it is one, a
+    ``NewerReleaseError``."""
+    name, _, version = schema.rpartition("/")
+    versions = [int(one.rpartition("/")[2]) for one in known if one.rpartition("/")[0] == name]
+    if versions and version.isdecimal() and len(version) < 10 and int(version) > max(versions):
+        return NewerReleaseError(f"{where} has schema {schema!r}: a newer release wrote it, upgrade this process")
+    return ContractError(f"{where} has schema {schema!r}, which no release has; who wrote it?")

@@ -34,7 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.contract.headers import NATIVE
-from schemas.contract.record import Headers
+from schemas.contract.record import Headers, unknown_schema
 from schemas.contract.topics import ALERT_COMMANDS
 from schemas.errors import ContractError
 from schemas.events.event_types import EVENTS
@@ -139,7 +139,8 @@ def decode(headers: Headers, where: str, at_ms: int | None = None) -> FinalsHead
             return finals
     except (KeyError, ValueError) as error:
         raise ContractError(f"{where}: a header of schema {schema} is missing or no number: {error}") from error
-    raise ContractError(f"{where} has schema {schema!r}, which this version does not know; upgrade its reader")
+    known = (*PASSED_ON_SCHEMAS, COMMANDS_SCHEMA, SPEND.schema, *TABLE_BY_SCHEMA, PROGRESS_SCHEMA)
+    raise unknown_schema(where, schema, known)
 
 
 def _check_times(headers: FinalsHeaders, where: str, at_ms: int | None) -> None:

@@ -25,7 +25,7 @@ from schemas.contract import alert_commands
 from schemas.contract.alerts import SCHEMA, SEVERITIES, TRANSITIONS, Alert, encode
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERTS_TOPIC
-from schemas.errors import ContractError, RejectedError
+from schemas.errors import ContractError, NewerReleaseError, RejectedError
 from schemas.events.event_types import BY_TOPIC
 from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
@@ -91,6 +91,8 @@ class AlertStep(Step[State, Changes]):
             late, skipped = state.gather.late, state.skipped
             try:
                 self._take(state, record, changes)
+            except NewerReleaseError:
+                raise
             except (ContractError, RejectedError):
                 state.skipped += 1
             changes.late += state.gather.late - late

@@ -20,7 +20,7 @@ import orjson
 from schemas.codec import native
 from schemas.codec.block import Block, Labels, Lists, Numbers
 from schemas.codec.build import block_from_rows
-from schemas.contract.record import Output, Record
+from schemas.contract.record import Output, Record, unknown_schema
 from schemas.contract.topics import WINDOW_FINALS
 from schemas.errors import ContractError, RejectedError
 from schemas.limits import DAY_MS, MINUTE_MS
@@ -51,8 +51,9 @@ def source_of(record: Record) -> int:
     """The partition of ``window.partials`` that the bills of a record come from. Raises ``ContractError``."""
     found = dict(record.headers)
     try:
-        if found["schema"] != COSTS.schema.encode():
-            raise ContractError(f"{record.where} has schema {found['schema']!r}, not {COSTS.schema}; who wrote it?")
+        schema = found["schema"].decode("ascii", "replace")
+        if schema != COSTS.schema:
+            raise unknown_schema(record.where, schema, [COSTS.schema])
         return int(found["source-partition"])
     except (KeyError, ValueError) as error:
         raise ContractError(f"{record.where}: a header is missing or no number: {error}; who wrote it?") from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from schemas.contract.record import Record
+from schemas.contract.record import Record, unknown_schema
 from schemas.errors import ContractError
 from schemas.rows.gpu_shares import SHARES
 from schemas.rows.tables import EXEMPLARS, PARTIALS, Table
@@ -49,7 +49,7 @@ def read(record: Record) -> UpstreamHeaders:
     where = record.where
     schema = found.get("schema", b"").decode("ascii", "replace")
     if schema not in TABLES and schema not in PASSED_OVER:
-        raise ContractError(f"{where} has schema {schema!r}, which no table of this version takes; upgrade the job")
+        raise unknown_schema(where, schema, (*TABLES, *PASSED_OVER))
     try:
         first, _, end = found["offsets"].partition(b"-")
         part, _, parts = found.get("part", b"1/1").partition(b"/")

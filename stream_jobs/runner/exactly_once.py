@@ -35,7 +35,7 @@ from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 from runtime.tracing import Tracer
 from schemas.contract.record import Output, Record
-from schemas.errors import ContractError
+from schemas.errors import ContractError, NewerReleaseError
 from stream_jobs.runner import recovery, snapshot
 from stream_jobs.runner.job import Names, Source
 from stream_jobs.runner.policy import CommitPolicy
@@ -240,7 +240,7 @@ class PartitionOwner:
         self._check_contiguous(records)
         try:
             self._step.fold(self._state, records, self._changes)
-        except MemoryError:
+        except (MemoryError, NewerReleaseError):
             raise
         except Exception as error:
             await self._isolate(records, error, silent=silent)
@@ -459,7 +459,7 @@ class PartitionOwner:
             try:
                 self._step.fold(self._state, [record], self._changes)
                 good.append(record)
-            except MemoryError:
+            except (MemoryError, NewerReleaseError):
                 raise
             except Exception as cause:
                 await self._fold_again(base, good)

@@ -21,9 +21,10 @@ from schemas.contract.topics import (
     DERIVED_TOPICS,
     SOURCE_TOPICS,
     WINDOW_FINALS,
+    WINDOW_PARTIALS,
 )
 from schemas.contract.verdicts import Verdict
-from schemas.errors import ContractError
+from schemas.errors import NewerReleaseError
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import sets_of
 from schemas.fields import Field, Kind, Role
@@ -187,10 +188,42 @@ def inserted(one: Any) -> tuple[Any, ...]:
     return (one.table, one.columns, one.rows, b"" if one.table == "alerts" else b"".join(one.pieces))
 
 
-def test_the_sink_stops_at_a_derived_record_of_another_schema_version() -> None:
-    """It says what to do: our own rows are never left out."""
-    record = next(one for one in records() if one.topic == COSTS_TOPIC and one.value)
-    headers = tuple((name, b"costs/2" if name == "schema" else value) for name, value in record.headers)
+def of_a_newer_version(topic: str) -> list[Record]:
+    """One record of each schema of a topic, as if its version had risen."""
+    found = {schema_of(one): one for one in records() if one.topic == topic and one.value}
+    return [
+        one._replace(
+            headers=tuple(
+                (name, value.replace(b"/1", b"/2") if name == "schema" else value) for name, value in one.headers
+            )
+        )
+        for one in found.values()
+    ]
 
-    with pytest.raises(ContractError, match="has schema 'costs/2', which no table of this version takes; upgrade the"):
-        land_derived([record._replace(headers=headers)], {COSTS_TOPIC: "a"}, record.timestamp_ms, DEFAULT_LIMITS)
+
+@pytest.mark.parametrize(
+    "job", [one for one in JOBS if one.topic in (WINDOW_PARTIALS, WINDOW_FINALS, COSTS_TOPIC)], ids=str
+)
+def test_a_job_ends_at_a_derived_record_of_a_newer_schema_version(job: Job) -> None:
+    """It never leaves out what another job counted; it goes on from there after its upgrade."""
+    step, newer_ones = job.step(), of_a_newer_version(job.topic)
+
+    for record in newer_ones:
+        with pytest.raises(
+            NewerReleaseError, match=r"has schema '\S+/2': a newer release wrote it, upgrade this process"
+        ):
+            step.fold(step.new(job.topic, 0), [record], step.changes())
+    assert newer_ones
+
+
+@pytest.mark.parametrize("topic", [*(one.name for one in DERIVED_TOPICS), COSTS_TOPIC])
+def test_the_sink_ends_at_a_derived_record_of_a_newer_schema_version(topic: str) -> None:
+    """As the jobs do."""
+    newer_ones = of_a_newer_version(topic)
+
+    for record in newer_ones:
+        with pytest.raises(
+            NewerReleaseError, match=r"has schema '\S+/2': a newer release wrote it, upgrade this process"
+        ):
+            land_derived([record], {topic: "a"}, record.timestamp_ms, DEFAULT_LIMITS)
+    assert newer_ones

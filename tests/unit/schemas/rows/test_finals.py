@@ -63,7 +63,7 @@ def test_the_headers_are_text() -> None:
     ("headers", "told"),
     [
         ((), "schema ''"),
-        ((("schema", b"gpu.samples/1"),), "does not know"),
+        ((("schema", b"gpu.samples/1"),), "which no release has"),
         ((("schema", b"gpu.events/1"),), "'at'"),
         ((("schema", b"gpu_samples_finals/1"), ("upstream", b"x")), "no number"),
     ],

@@ -184,7 +184,7 @@ def test_what_is_no_bill_is_refused() -> None:
     good = a_cost_record(5, [a_bill(BASE_MS, [])])
     state, changes = step.new(COSTS_TOPIC, 0), step.changes()
     for bad, said in (
-        (good._replace(headers=(("schema", b"usage/1"),)), r"costs\[0\] offset 5 has schema b'usage/1'"),
+        (good._replace(headers=(("schema", b"usage/1"),)), r"costs\[0\] offset 5 has schema 'usage/1'"),
         (good._replace(headers=(("schema", b"costs/1"),)), "a header is missing or no number: 'source-partition'"),
         (good._replace(value=b"\x01"), "cannot be read as costs/1"),
     ):
