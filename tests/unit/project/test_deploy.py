@@ -112,65 +112,66 @@ def test_every_part_has_its_workload() -> None:
     }
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_a_workload_finds_its_pods_and_its_pods_find_their_files(name: str) -> None:
+def test_a_workload_finds_its_pods_and_its_pods_find_their_files() -> None:
     """Selector and labels agree; every mount has its volume and every volume is mounted."""
-    spec = WORKLOADS[name]["spec"]
-    labels, pod = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
-    mounted = {mount["name"] for one in containers(WORKLOADS[name]) for mount in one.get("volumeMounts", ())}
+    for name in WORKLOADS:
+        spec = WORKLOADS[name]["spec"]
+        labels, pod = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+        mounted = {mount["name"] for one in containers(WORKLOADS[name]) for mount in one.get("volumeMounts", ())}
 
-    assert spec.get("selector", {"matchLabels": labels})["matchLabels"] == labels
-    assert labels == WORKLOADS[name]["metadata"]["labels"]
-    assert mounted == {volume["name"] for volume in pod["volumes"]}
+        assert spec.get("selector", {"matchLabels": labels})["matchLabels"] == labels, name
+        assert labels == WORKLOADS[name]["metadata"]["labels"], name
+        assert mounted == {volume["name"] for volume in pod["volumes"]}, name
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_a_container_has_bounds_and_no_rights(name: str) -> None:
+def test_a_container_has_bounds_and_no_rights() -> None:
     """Memory bounded, root read-only, no capability; the one that makes folders alone is root, with one capability."""
-    for one in containers(WORKLOADS[name]):
-        context = one["securityContext"]
-        added = context["capabilities"].get("add", [])
+    for name in WORKLOADS:
+        for one in containers(WORKLOADS[name]):
+            context = one["securityContext"]
+            added = context["capabilities"].get("add", [])
 
-        assert one["image"] == "fleetpulse"
-        assert set(one["resources"]) == {"requests", "limits"}
-        assert "memory" in one["resources"]["limits"]
-        assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
-        assert (context["capabilities"]["drop"], added) == (["ALL"], ["CHOWN"] if one["name"] == "folders" else [])
-    pod = WORKLOADS[name]["spec"]["template"]["spec"]
-    assert (pod["securityContext"]["runAsNonRoot"], pod["automountServiceAccountToken"]) == (True, False)
+            assert one["image"] == "fleetpulse", name
+            assert set(one["resources"]) == {"requests", "limits"}, name
+            assert "memory" in one["resources"]["limits"], name
+            assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True), name
+            may = ["CHOWN"] if one["name"] == "folders" else []
+            assert (context["capabilities"]["drop"], added) == (["ALL"], may), name
+        pod = WORKLOADS[name]["spec"]["template"]["spec"]
+        assert (pod["securityContext"]["runAsNonRoot"], pod["automountServiceAccountToken"]) == (True, False), name
 
 
-@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "migrate"])
-def test_a_long_running_container_is_watched(name: str) -> None:
+def test_a_long_running_container_is_watched() -> None:
     """Alive by /healthz, ready by /readyz, at the port its arguments say; Prometheus finds that port."""
-    workload = WORKLOADS[name]
-    (one,) = workload["spec"]["template"]["spec"]["containers"]
-    port = next(port["containerPort"] for port in one["ports"] if port["name"] == "health")
-    annotations = workload["spec"]["template"]["metadata"]["annotations"]
+    for name in (name for name in WORKLOADS if name != "migrate"):
+        workload = WORKLOADS[name]
+        (one,) = workload["spec"]["template"]["spec"]["containers"]
+        port = next(port["containerPort"] for port in one["ports"] if port["name"] == "health")
+        annotations = workload["spec"]["template"]["metadata"]["annotations"]
 
-    assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
-    assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
-    assert f"--health-port {port}" in " ".join([*one.get("command", ()), *one.get("args", ())])
-    assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}
+        assert one["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}, name
+        assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}, name
+        assert f"--health-port {port}" in " ".join([*one.get("command", ()), *one.get("args", ())]), name
+        assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}, name
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_secrets_are_files_and_settings_exist(name: str) -> None:
+def test_secrets_are_files_and_settings_exist() -> None:
     """No variable holds a secret; every variable of ours is a setting."""
-    for one in containers(WORKLOADS[name]):
-        variables = {variable["name"]: variable for variable in one.get("env", ())}
-        ours = {each: "x" for each in variables if each.startswith("FLEETPULSE_")}
+    for name in WORKLOADS:
+        for one in containers(WORKLOADS[name]):
+            variables = {variable["name"]: variable for variable in one.get("env", ())}
+            ours = {each: "x" for each in variables if each.startswith("FLEETPULSE_")}
 
-        assert [each for each in variables if each.endswith(("PASSWORD", "TOKEN", "SECRET"))] == []
-        assert [each for each in variables.values() if "secretKeyRef" in each.get("valueFrom", {})] == []
-        tree: dict[str, Any] = {}
-        for each in ours.keys() - NOT_SETTINGS:
-            *sections, leaf = each.removeprefix("FLEETPULSE_").lower().split("__")
-            at = tree
-            for section in sections:
-                at = at.setdefault(section, {})
-            at[leaf] = "x"
-        assert unknown_keys([("environment", tree)], ours) == []
+            assert [each for each in variables if each.endswith(("PASSWORD", "TOKEN", "SECRET"))] == [], name
+            assert [each for each in variables.values() if "secretKeyRef" in each.get("valueFrom", {})] == [], name
+            tree: dict[str, Any] = {}
+            for each in ours.keys() - NOT_SETTINGS:
+                *sections, leaf = each.removeprefix("FLEETPULSE_").lower().split("__")
+                at = tree
+                for section in sections:
+                    at = at.setdefault(section, {})
+                at[leaf] = "x"
+            assert unknown_keys([("environment", tree)], ours) == [], name
 
 
 def test_workers_of_stateful_sets_are_named_after_their_pods() -> None:

@@ -127,14 +127,14 @@ def test_what_is_in_the_catalogue_is_counted_somewhere() -> None:
     assert [metric.name for metric in METRICS if metric.name not in words] == []
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-def test_every_metric_of_the_catalogue_can_be_counted(metric: object) -> None:
+def test_every_metric_of_the_catalogue_can_be_counted() -> None:
     """Its labels fit Prometheus and its value is read back."""
-    from runtime.counters import Metric
+    for metric in METRICS:
+        from runtime.counters import Metric
 
-    assert isinstance(metric, Metric)
-    counters = Counters()
-    labels = dict.fromkeys(metric.labels, "x")
-    (counters.add if metric.kind == "counter" else counters.set)(metric.name, 7, **labels)
+        assert isinstance(metric, Metric), metric.name
+        counters = Counters()
+        labels = dict.fromkeys(metric.labels, "x")
+        (counters.add if metric.kind == "counter" else counters.set)(metric.name, 7, **labels)
 
-    assert counters.value(metric.name, **labels) == 7
+        assert counters.value(metric.name, **labels) == 7, metric.name

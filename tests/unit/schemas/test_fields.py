@@ -19,40 +19,39 @@ from schemas.events.grouping import DERIVED, GROUPING_SETS, derived_of, sets_of
 from schemas.fields import Event, Field, Kind, Role
 from schemas.rows.tables import GROUPED, PARTIALS, TABLES
 
-BY_EVENT = pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.topic)
 UNITS = {"ms": "_ms", "us": "_us", "bytes": "_bytes", "mW": "_mw", "mJ": "_mj", "MHz": "_mhz", "%": "_pct", "C": "_c"}
 TIME = Field("at_ms", Kind.INT64, Role.TIME, "ms", "")
 
 
-@BY_EVENT
-def test_a_name_says_its_unit(event: Event) -> None:
+def test_a_name_says_its_unit() -> None:
     """A field whose unit has a suffix carries it, last."""
-    for field in event.fields:
-        if field.unit in UNITS and field.kind is not Kind.BINS:
-            assert field.name.endswith(UNITS[field.unit]), field.name
+    for event in EVENTS:
+        for field in event.fields:
+            if field.unit in UNITS and field.kind is not Kind.BINS:
+                assert field.name.endswith(UNITS[field.unit]), field.name
 
 
-@BY_EVENT
-def test_every_field_says_what_it_means(event: Event) -> None:
+def test_every_field_says_what_it_means() -> None:
     """Meaning is never empty, names are plain."""
-    for field in event.fields:
-        assert field.meaning
-        assert re.fullmatch(r"[a-z][a-z0-9_]*", field.name)
+    for event in EVENTS:
+        for field in event.fields:
+            assert field.meaning, field.name
+            assert re.fullmatch(r"[a-z][a-z0-9_]*", field.name), field.name
 
 
-@BY_EVENT
-def test_unknown_can_be_told(event: Event) -> None:
+def test_unknown_can_be_told() -> None:
     """Every measure is nullable; only time and texts that are required are not."""
-    for field in event.fields:
-        assert field.kind.optional or field.role in (Role.TIME, Role.SKETCH_BINS) or field.required, field.name
+    for event in EVENTS:
+        for field in event.fields:
+            assert field.kind.optional or field.role in (Role.TIME, Role.SKETCH_BINS) or field.required, field.name
 
 
-@BY_EVENT
-def test_a_day_of_the_greatest_values_adds_up_in_64_bits(event: Event) -> None:
+def test_a_day_of_the_greatest_values_adds_up_in_64_bits() -> None:
     """Half a million events of the greatest amount stay below 2^63."""
-    for field in event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE):
-        assert field.high is not None
-        assert field.high * 500_000 < 2**63
+    for event in EVENTS:
+        for field in event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE):
+            assert field.high is not None, field.name
+            assert field.high * 500_000 < 2**63, field.name
 
 
 @pytest.mark.parametrize(
@@ -81,39 +80,44 @@ def test_an_event_finds_its_fields() -> None:
         LLM_REQUESTS.field("nothing")
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_rows_between_our_processes_keep_the_order_of_columns(table: object) -> None:
+def test_rows_between_our_processes_keep_the_order_of_columns() -> None:
     """Numbers, labels, sketches, texts; time first; no name twice."""
-    fields = table.fields  # type: ignore[attr-defined]
-    Event("check", 1, "", (), fields)
+    for table in TABLES:
+        fields = table.fields
+        assert Event("check", 1, "", (), fields).fields == fields, table.name
 
 
-@BY_EVENT
-def test_partials_hold_every_measure(event: Event) -> None:
+def test_partials_hold_every_measure() -> None:
     """Sketches with bins, gauges with last, differences with their sum."""
-    names = {field.name for field in PARTIALS[event.topic].fields}
+    for event in EVENTS:
+        names = {field.name for field in PARTIALS[event.topic].fields}
 
-    for field in event.fields:
-        expected = {
-            Role.SKETCH: {"count", "sum", "min", "max", "bins"},
-            Role.GAUGE: {"count", "sum", "min", "max", "last"},
-            Role.DIFFERENCE: {"sum"},
-        }.get(field.role, set())
-        assert {f"{field.name}_{suffix}" for suffix in expected} <= names
-        assert field.role not in (Role.DIMENSION, Role.SKETCH_BINS) or field.name in names
+        for field in event.fields:
+            expected = {
+                Role.SKETCH: {"count", "sum", "min", "max", "bins"},
+                Role.GAUGE: {"count", "sum", "min", "max", "last"},
+                Role.DIFFERENCE: {"sum"},
+            }.get(field.role, set())
+            assert {f"{field.name}_{suffix}" for suffix in expected} <= names, (event.topic, field.name)
+            assert field.role not in (Role.DIMENSION, Role.SKETCH_BINS) or field.name in names, (
+                event.topic,
+                field.name,
+            )
 
 
-@pytest.mark.parametrize("grouping", GROUPING_SETS, ids=lambda grouping: grouping.name)
-def test_grouping_sets_use_dimensions_that_exist(grouping: object) -> None:
+def test_grouping_sets_use_dimensions_that_exist() -> None:
     """Of the event or derived from it; sets that hold a host, GPU or engine follow their placement group."""
-    event = next(event for event in EVENTS if event.topic == grouping.topic)  # type: ignore[attr-defined]
-    names = {field.name for field in event.of(Role.DIMENSION)} | {derived.name for derived in derived_of(event.topic)}
-    dimensions = set(grouping.dimensions)  # type: ignore[attr-defined]
+    for grouping in GROUPING_SETS:
+        event = next(event for event in EVENTS if event.topic == grouping.topic)
+        names = {field.name for field in event.of(Role.DIMENSION)} | {
+            derived.name for derived in derived_of(event.topic)
+        }
+        dimensions = set(grouping.dimensions)
 
-    assert dimensions <= names
-    assert (grouping.placed_by == "placement_group") == bool(  # type: ignore[attr-defined]
-        dimensions & {"host", "engine_id", "gpu_uuid"}
-    )
+        assert dimensions <= names, grouping.name
+        assert (grouping.placed_by == "placement_group") == bool(dimensions & {"host", "engine_id", "gpu_uuid"}), (
+            grouping.name
+        )
 
 
 def test_slow_readings_and_engine_events_alone_are_not_grouped() -> None:
@@ -128,11 +132,11 @@ def test_slow_readings_and_engine_events_alone_are_not_grouped() -> None:
     assert len({grouping.name for grouping in GROUPING_SETS}) == len(GROUPING_SETS)
 
 
-@pytest.mark.parametrize("derived", DERIVED, ids=lambda derived: derived.name)
-def test_derived_dimensions_cover_every_number(derived: object) -> None:
+def test_derived_dimensions_cover_every_number() -> None:
     """Bounds rise and there is one word more than bounds."""
-    assert list(derived.bounds) == sorted(set(derived.bounds))  # type: ignore[attr-defined]
-    assert len(derived.words) == len(derived.bounds) + 1  # type: ignore[attr-defined]
+    for derived in DERIVED:
+        assert list(derived.bounds) == sorted(set(derived.bounds)), derived.name
+        assert len(derived.words) == len(derived.bounds) + 1, derived.name
 
 
 def test_topics_are_what_jobs_rely_on() -> None:

@@ -21,23 +21,23 @@ SELECT sum({column:Identifier}), {bucket_ms:Int64} FROM {gpu:Identifier} WHERE h
 VALUES: dict[str, Value] = {"top": 5, "column": "power_mw_sum", "host": "'; DROP TABLE x", "bucket_ms": 10_000}
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_query_has_a_title_a_limit_and_says_what_it_needs(name: str) -> None:
+def test_every_query_has_a_title_a_limit_and_says_what_it_needs() -> None:
     """And bounds what may come back: many rows by the query itself, few by the server's refusal."""
-    found = query(name)
+    for name in names():
+        found = query(name)
 
-    assert found.title.endswith(".")
-    assert found.rows_max > 0
-    assert 0 < found.seconds_max <= 30
-    assert found.rows_max <= 100 or re.search(r"\bLIMIT\b", found.sql)
+        assert found.title.endswith("."), name
+        assert found.rows_max > 0, name
+        assert 0 < found.seconds_max <= 30, name
+        assert found.rows_max <= 100 or re.search(r"\bLIMIT\b", found.sql), name
 
 
-@pytest.mark.parametrize("name", names())
-def test_nothing_is_put_into_a_text(name: str) -> None:
+def test_nothing_is_put_into_a_text() -> None:
     """Every place is a parameter that the server binds."""
-    rest = re.sub(r"\{\w+:[^{}]+\}", "", query(name).sql)
+    for name in names():
+        rest = re.sub(r"\{\w+:[^{}]+\}", "", query(name).sql)
 
-    assert not re.search(r"[{}]|%\(|%s|\$\w", rest)
+        assert not re.search(r"[{}]|%\(|%s|\$\w", rest), name
 
 
 @pytest.mark.parametrize(

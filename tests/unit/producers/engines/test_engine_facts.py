@@ -133,10 +133,10 @@ def test_llamacpp() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, "text", 7, {"data": []}, {"data": {}}, {"data": [None]}, {"data": 1}])
-@pytest.mark.parametrize("kind", DOCUMENTS)
-def test_answers_of_another_shape_are_unknown(kind: str, answer: Any) -> None:
+def test_answers_of_another_shape_are_unknown(answer: Any) -> None:
     """An error page in JSON, for example."""
-    assert [facts_of(each, answer) for each in DOCUMENTS[kind]] == [NO_FACTS] * len(DOCUMENTS[kind])
+    for kind, documents in DOCUMENTS.items():
+        assert [facts_of(each, answer) for each in documents] == [NO_FACTS] * len(documents), kind
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**31, True, 1.5, "", "12a", "٣", "9" * 11, None, [1]])

@@ -104,16 +104,15 @@ def test_an_event_of_nobody_is_left_out(library: FakeNvml) -> None:
     assert waited(events) == []
 
 
-@pytest.mark.parametrize("each", EVENT_TYPES, ids=lambda each: f"{each.kind} {each.bit:#x}")
-def test_every_type_has_a_meaning(each: object) -> None:
+def test_every_type_has_a_meaning() -> None:
     """In words that the event knows."""
-    assert each in EVENT_TYPES
-    event = happening(EVENT_TYPES[EVENT_TYPES.index(each)].bit, 1)  # type: ignore[arg-type]
+    for each in EVENT_TYPES:
+        event = happening(each.bit, 1)
 
-    assert event is not None
-    assert event.kind in GPU_EVENT_KINDS
-    assert event.action in ACTIONS
-    assert event.message
+        assert event is not None, each
+        assert event.kind in GPU_EVENT_KINDS, each
+        assert event.action in ACTIONS, each
+        assert event.message, each
 
 
 def test_what_repeats_is_emitted_once_a_second_with_its_number() -> None:
