@@ -7,7 +7,6 @@ hangs is not started a second time: a broken driver costs one thread, not one ev
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from producers.agent.runner import Plan
 from producers.agent.sources import SOURCES, Setting, Source, probe_all
 from producers.collector import Identity
 from producers.engines.placement import HostPlacement
+from producers.publish.reconnect import comes
 from runtime.edge_config import AgentConfig
 
 _log = logging.getLogger(__name__)
@@ -48,10 +48,7 @@ class Search:
     async def run(self, stop: asyncio.Event, every_s: float, start: Callable[[Sequence[Plan]], None]) -> None:
         """Look every so often until ``stop``, and ``start`` what is found."""
         while not stop.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), every_s)
-                return
-            if self._missing() and (plans := await asyncio.to_thread(self.look)):
+            if not await comes(stop, every_s) and self._missing() and (plans := await asyncio.to_thread(self.look)):
                 start(plans)
 
     def _missing(self) -> list[Source]:

@@ -7,7 +7,6 @@ coroutines; one that ends is restarted after a back-off.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 from producers.agent.runner import Report, Runner
 from producers.agent.schedule import RESTART
-from producers.publish.reconnect import until_beat_s
+from producers.publish.reconnect import comes, until_beat_s
 from runtime.clock import Clock
 from runtime.counters import COUNTERS, Counters
 
@@ -158,5 +157,4 @@ class Supervisor:
             failures = 1 if self._clock.monotonic_s() - begun_s > LONG_LIFE_S else failures + 1
             self._down[service.name] = why
             self._counters.add("errors", where=f"service-{service.name}", error=error)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RESTART.pause_s(failures, self._chance()))
+            await comes(stop, RESTART.pause_s(failures, self._chance()))

@@ -63,57 +63,33 @@ def read_gpu_processes() -> tuple[dict[str, dict[int, str]], dict[str, str]]:
     """
     import pynvml
 
+    from producers.gpu import inventory
+    from producers.gpu.library import DriverGoneError
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return {}, {}
     try:
-        gpus = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        divided = [(gpu, _mig_devices(gpu)) for gpu in gpus]  # handles of the driver cannot be keys
-        handles = [handle for gpu, devices in divided for handle in devices or [gpu]]
-        gpu_of = {_uuid(each): _uuid(gpu) for gpu, devices in divided for each in devices}
-        return dict(found for handle in handles if (found := _on_gpu(handle)) is not None), gpu_of
-    except pynvml.NVMLError:
+        found = inventory.found()
+    except DriverGoneError:
         return {}, {}
+    else:
+        gpu_of = {each.uuid: each.parent_uuid for each in found if each.parent_uuid is not None}
+        # An engine on one MIG device computes on no other.
+        whole = [each for each in found if each.uuid not in gpu_of.values()]
+        return {each.uuid: on for each in whole if (on := _on_gpu(each.handle)) is not None}, gpu_of
     finally:
         pynvml.nvmlShutdown()
 
 
-def _mig_devices(gpu: Any) -> list[Any]:
-    """The MIG devices of a GPU that is divided: an engine on one computes on no other. Empty for a whole GPU."""
-    import pynvml
-
-    try:
-        if pynvml.nvmlDeviceGetMigMode(gpu)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-            return []
-        slots = range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
-    except pynvml.NVMLError:
-        return []
-    return [device for slot in slots if (device := _mig_device(gpu, slot)) is not None]
-
-
-def _mig_device(gpu: Any, slot: int) -> Any:
-    import pynvml
-
-    try:
-        return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, slot)
-    except pynvml.NVMLError:  # an empty slot
-        return None
-
-
-def _uuid(handle: Any) -> str:
-    import pynvml
-
-    return str(pynvml.nvmlDeviceGetUUID(handle))
-
-
-def _on_gpu(handle: Any) -> tuple[str, dict[int, str]] | None:
+def _on_gpu(handle: Any) -> dict[int, str] | None:
     """None for a GPU that does not report processes: it is not known to be idle."""
     import pynvml
 
     try:
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        return _uuid(handle), {each.pid: command_of(each.pid) for each in processes}
+        return {each.pid: command_of(each.pid) for each in processes}
     except pynvml.NVMLError:
         return None
 

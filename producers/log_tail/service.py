@@ -25,6 +25,7 @@ from producers.collector import Collected
 from producers.log_tail.mapping import FieldMap, field_map, rows_of
 from producers.log_tail.tail import Chunk, LogTailSettings, Tail, decode, encode
 from producers.publish.publisher import Publisher
+from producers.publish.reconnect import comes
 from producers.spool.slots import Slots
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -61,7 +62,7 @@ async def run_log_tail(
             work = await asyncio.to_thread(_next, tail, mapped, settings, round(clock.monotonic_s() * 1_000), counters)
             if work is None:
                 _keep(slots, tail)
-                await _rest(stop, settings.poll_ms)
+                await comes(stop, settings.poll_ms / 1_000)
                 continue
             if not await _publish(publisher, work.parcel, stop):
                 return
@@ -129,12 +130,6 @@ def _keep(slots: Slots, tail: Tail) -> None:
     value = encode(tail.position)
     if value != slots.read():
         slots.write(value, durable=False)
-
-
-async def _rest(stop: asyncio.Event, rest_ms: int) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(rest_ms / 1_000):
-            await stop.wait()
 
 
 def _count(counters: Counters, left_out: dict[str, int]) -> None:

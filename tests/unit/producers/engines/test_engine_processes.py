@@ -74,6 +74,8 @@ class Nvml:
             monkeypatch.setattr(pynvml, f"nvml{name}", getattr(self, name))
         monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: f"G{handle}")
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda _handle: "a GPU")
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetGpuInstanceId", lambda _handle: 1)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", self.running)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMigMode", self.mig_mode)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetMaxMigDeviceCount", lambda _gpu: 3)
