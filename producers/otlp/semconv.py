@@ -16,25 +16,13 @@ from typing import Any
 
 from producers.collector import Row
 from producers.otlp.json_signals import STATUS_ERROR, Attributes, Span, Value
+from producers.requests.endings import finish_reason_of
 
 SEMCONV_VERSION = "1.44.0"
 MINUTE_NS = 60_000_000_000
 
 APIS = {"chat": "chat", "text_completion": "completions", "embeddings": "embeddings", "generate_content": "other"}
 """``gen_ai.operation.name`` of spans that are requests -> our ``api``. Tools, agents and retrievals are none."""
-
-FINISH_REASONS = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "content_filter": "content_filter",
-    "abort": "abort",
-    "error": "error",
-}
 
 ENDINGS: tuple[tuple[re.Pattern[str], str, str | None], ...] = (
     (re.compile(r"^(429|503)$|rate.?limit|overload|too.?many|resource.?exhausted", re.I), "rejected", "overload"),
@@ -135,7 +123,7 @@ def _first(attributes: Attributes, names: Iterable[str], read: Read) -> Any:
 def _finish(attributes: Attributes) -> str | None:
     reasons = attributes.get("gen_ai.response.finish_reasons")
     first = reasons[0] if isinstance(reasons, list) and reasons else reasons
-    return FINISH_REASONS.get(first, "other") if isinstance(first, str) else None
+    return finish_reason_of(first) if isinstance(first, str) else None
 
 
 def _consistent(row: Row) -> Row:

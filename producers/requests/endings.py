@@ -23,6 +23,7 @@ FINISH_REASON_OF: Mapping[str, str] = MappingProxyType(
         "max_tokens": "length",
         "max_output_tokens": "length",
         "tool_calls": "tool_calls",
+        "tool_call": "tool_calls",
         "function_call": "tool_calls",
         "tool_use": "tool_calls",
         "content_filter": "content_filter",
