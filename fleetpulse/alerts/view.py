@@ -164,7 +164,7 @@ def labels_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def checked(command: Command) -> Command:
-    """The command as the job will read it. Raises ``ConfigError`` for one that it would refuse."""
+    """The command as the job will read it. Raises ``ConfigError`` for one that it would reject."""
     try:
         return alert_commands.decode(alert_commands.encode(command))
     except RejectedError as error:

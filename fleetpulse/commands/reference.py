@@ -25,7 +25,7 @@ else to standard error, so that `fleetpulse ... | jq` works. Ctrl-C and SIGTERM 
 | exit code | meaning |
 |---|---|
 | 0 | done; a service was stopped by SIGTERM |
-| 1 | something is wrong: a difference in the books, a finding of `doctor`, a server away, SQL that is refused |
+| 1 | something is wrong: a difference in the books, a finding of `doctor`, a server away, SQL that is rejected |
 | 2 | wrong use or configuration: the sentence names key, value and bound |
 | 70 | `jobs` alone: a fatal error; restart it after 2 s, always |
 | 130, 143 | ended by Ctrl-C or SIGTERM before it was done |

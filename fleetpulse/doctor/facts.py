@@ -70,8 +70,8 @@ class KafkaFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoginFacts:
-    """One login to ClickHouse. ``error``: why it is refused or not answered; ``key``: the setting behind it, within its
-    section. ``can``: rights on the database."""
+    """One login to ClickHouse. ``error``: why it is rejected or has no answer; ``key``: the setting behind it, within
+    its section. ``can``: rights on the database."""
 
     user: str
     database: str

@@ -135,7 +135,7 @@ _WHY = {
     "message.timestamp.type": "what is late is judged by the broker's clock",
     "retention.ms": "an outage of a job would lose events",
     "cleanup.policy": "snapshots of a state topic must stay, events of others must go",
-    "max.message.bytes": "batches would be refused",
+    "max.message.bytes": "batches would be rejected",
     "min.insync.replicas": "an acknowledged record could be lost with one broker",
     "unclean.leader.election.enable": "acknowledged records could be lost",
     "min.compaction.lag.ms": "readers of alerts would miss transitions after an outage",
@@ -185,7 +185,7 @@ def _transactions(facts: KafkaFacts) -> Iterator[Finding]:
         yield wrong(
             "topic.open_transaction",
             f"{topic}/{partition}",
-            f"an open transaction holds up its readers, {records} records behind it",
+            f"an open transaction holds up its consumers: {records} records",
             f"kafka-transactions.sh --bootstrap-server {facts.bootstrap} find-hanging --topic {topic}"
             "   # then abort it; or wait: the broker ends it at its time limit",
         )
@@ -208,7 +208,7 @@ def judge_lag(facts: KafkaFacts, groups: Mapping[str, Sequence[str]], bounds: Bo
                 says = f"consumer lag of {lag:,} records in {topic}, {found.members} members"
                 yield wrong("lag", group, says, _starter(group, found.members))
         if most <= bounds.lag_records_max and not found.members:
-            yield note("lag", group, "is not running; nothing waits for it", _starter(group))
+            yield note("lag", group, "is not running; it has no consumer lag", _starter(group))
         elif most <= bounds.lag_records_max:
             yield good("lag", group, f"{found.members} members, consumer lag {most:,} records at most")
 
@@ -224,9 +224,9 @@ def consumer_lag(
     What retention took is not waited for. Transactions leave markers in a log: they count as records.
     """
     return sum(
-        max(0, end - max(committed.get(place, 0), begins.get(place, 0)))
-        for place, end in ends.items()
-        if place[0] == topic
+        max(0, end - max(committed.get(partition, 0), begins.get(partition, 0)))
+        for partition, end in ends.items()
+        if partition[0] == topic
     )
 
 

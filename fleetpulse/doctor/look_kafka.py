@@ -165,7 +165,7 @@ async def _settings(admin: Any, kind: ConfigResourceType, names: Sequence[str]) 
 
 async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> KafkaFacts:
     """Where logs begin and end, what holds readers up, and the clock behind what arrives."""
-    places = [
+    partitions = [
         TopicPartition(name, number)
         for name, topic in (facts.topics or {}).items()
         for number in range(topic.partitions)
@@ -176,12 +176,12 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
         if every is None or committed is None:
             return facts
         for consumer in (every, committed):
-            await look.at(learn_leaders(consumer, places))
-        begins = await look.at(every.beginning_offsets(places))
-        stable = await look.at(committed.end_offsets(places))
-        skew_ms = await look.at(_clock(every, look, [place for place in places if place.topic in stamped]))
-        await look.at(learn_leaders(every, places))  # the clock's assignment made it forget the others
-        ends = await look.at(every.end_offsets(places))
+            await look.at(learn_leaders(consumer, partitions))
+        begins = await look.at(every.beginning_offsets(partitions))
+        stable = await look.at(committed.end_offsets(partitions))
+        skew_ms = await look.at(_clock(every, look, [one for one in partitions if one.topic in stamped]))
+        await look.at(learn_leaders(every, partitions))  # the clock's assignment made it forget the others
+        ends = await look.at(every.end_offsets(partitions))
         held_up = await look.at(_held_up(committed, every, stable or {}))
     return replace(
         facts,
@@ -193,15 +193,15 @@ async def _logs(look: _Look, facts: KafkaFacts, topics: Sequence[Topic]) -> Kafk
     )
 
 
-async def learn_leaders(consumer: Any, places: Sequence[TopicPartition]) -> None:
+async def learn_leaders(consumer: Any, partitions: Sequence[TopicPartition]) -> None:
     """Have the consumer know who leads these partitions. Without it a request for their offsets finds out itself,
     at 0.1 s a topic."""
-    await consumer._client.set_topics({place.topic for place in places})
+    await consumer._client.set_topics({one.topic for one in partitions})
 
 
 def plain(offsets: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, int]:
     """Offsets by topic and partition."""
-    return {(place.topic, place.partition): offset for place, offset in (offsets or {}).items()}
+    return {(one.topic, one.partition): offset for one, offset in (offsets or {}).items()}
 
 
 @contextlib.asynccontextmanager
@@ -222,28 +222,26 @@ async def _consumer(look: _Look, isolation: str) -> AsyncIterator[Any]:
 async def _held_up(committed: Any, every: Any, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Partitions whose stable end stood still behind the real end for some seconds."""
     ends = await every.end_offsets(list(before))
-    behind = [place for place, stable in before.items() if stable < ends[place]]
-    if not behind:
+    held = [one for one, stable in before.items() if stable < ends[one]]
+    if not held:
         return {}
     await asyncio.sleep(_AGAIN_S)
-    again = await committed.end_offsets(behind)
-    return {
-        (place.topic, place.partition): ends[place] - again[place] for place in behind if again[place] == before[place]
-    }
+    again = await committed.end_offsets(held)
+    return {(one.topic, one.partition): ends[one] - again[one] for one in held if again[one] == before[one]}
 
 
-async def _clock(consumer: Any, look: _Look, places: Sequence[TopicPartition]) -> int | None:
+async def _clock(consumer: Any, look: _Look, partitions: Sequence[TopicPartition]) -> int | None:
     """The broker's clock minus ours, by append times of what arrives while we listen; else by records that are in our
     future; None without either."""
-    if not places:
+    if not partitions:
         return None
-    consumer.assign(list(places))
-    await consumer.seek_to_end(*places)
+    consumer.assign(list(partitions))
+    await consumer.seek_to_end(*partitions)
     fetched = await consumer.getmany(timeout_ms=_LISTEN_MS, max_records=1)
     now_ms = look.clock.now_ms()
     stamps = [record.timestamp for records in fetched.values() for record in records]
     if not stamps:
-        later = await consumer.offsets_for_times(dict.fromkeys(places, now_ms))
+        later = await consumer.offsets_for_times(dict.fromkeys(partitions, now_ms))
         stamps = [found.timestamp for found in later.values() if found is not None]
     return max(stamps) - now_ms if stamps else None
 
@@ -288,7 +286,7 @@ async def _group(admin: Any, name: str) -> GroupFacts:
 async def committed(admin: Any, group: str) -> dict[TopicPartition, int]:
     """What a group has committed; empty where it never ran."""
     offsets = await admin.list_consumer_group_offsets(group)
-    return plain({place: found.offset for place, found in offsets.items() if found.offset >= 0})
+    return plain({one: found.offset for one, found in offsets.items() if found.offset >= 0})
 
 
 async def _transactional(look: _Look) -> str | None:

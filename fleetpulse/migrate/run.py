@@ -23,7 +23,7 @@ def migrate(
     """Do what is missing and return what was done (with ``dry_run``: what would be).
 
     Without ``yes`` steps that remove records or rows are left; the plan names them. Raises ``ContractError`` for what
-    is refused, before anything is changed, ``ConfigError`` for a login that is refused, ``UnavailableError`` where
+    is refused, before anything is changed, ``ConfigError`` for a login that is rejected, ``UnavailableError`` where
     nobody answers.
     """
     with tables.connect(clickhouse) as client:

@@ -32,7 +32,7 @@ FROM system.tables WHERE database = {database:String}
 
 @contextlib.contextmanager
 def connect(config: ClickHouseConfig) -> Iterator[Any]:
-    """A client of the database. Raises ``ConfigError`` for a login that is refused, ``ContractError`` for a statement
+    """A client of the database. Raises ``ConfigError`` for a login that is rejected, ``ContractError`` for a statement
     that is, ``UnavailableError`` where nobody answers."""
     try:
         with contextlib.closing(make_client(config, send_receive_timeout=STATEMENT_WITHIN_S)) as client:
@@ -46,7 +46,7 @@ def _explained(error: Exception, config: ClickHouseConfig) -> FleetpulseError:
         return why
     line = first_line(error)
     if getattr(error, "code", None) is not None:
-        return ContractError(f"ClickHouse at {config.url} refuses: {line}")
+        return ContractError(f"ClickHouse at {config.url} rejects it: {line}")
     return UnavailableError(f"ClickHouse at {config.url}: {line}")
 
 

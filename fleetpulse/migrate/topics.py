@@ -46,7 +46,7 @@ _MADE_MEANWHILE = 36
 
 async def plan(kafka: KafkaConfig, partitions: Mapping[str, int], limits: Limits) -> Plan:
     """What the topics need. Raises ``ContractError`` with all that is refused and the procedure to follow,
-    ``ConfigError`` for a login that is refused, ``UnavailableError`` where no broker answers."""
+    ``ConfigError`` for a login that is rejected, ``UnavailableError`` where no broker answers."""
     async with open_admin(kafka) as admin:
         live = await live_topics(kafka, admin, TOPICS)
         ids = await read_log_ids(kafka) if CONTRACT.name in live else {}
@@ -102,10 +102,10 @@ async def _filled(kafka: KafkaConfig, names: Sequence[str]) -> set[str]:
     """Those of the topics that hold or held a record."""
     async with started(make_consumer(kafka, isolation_level="read_uncommitted")) as consumer:
         await consumer._client.set_topics(set(names))  # else it learns of one topic after the other
-        places = [
+        partitions = [
             TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name) or ()
         ]
-        return {place.topic for place, end in (await consumer.end_offsets(places)).items() if end > 0}
+        return {one.topic for one, end in (await consumer.end_offsets(partitions)).items() if end > 0}
 
 
 async def _busy(admin: Any, deployment: str) -> dict[str, str]:

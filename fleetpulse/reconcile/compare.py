@@ -244,8 +244,8 @@ def _tables(tables: Tables) -> Iterable[Difference]:
                 got = tables.partials.get((topic, partition, grouping.name), 0)
                 expected = accepted.get((topic, partition), 0)
                 yield Difference(PARTIAL_ROWS, f"{where}, grouping set {grouping.name}", expected, got, old)
-            refused = rejected.get((topic, partition), 0)
-            yield Difference(REJECTED_ROWS, where, refused, tables.rejected.get((topic, partition), 0), old)
+            booked = rejected.get((topic, partition), 0)
+            yield Difference(REJECTED_ROWS, where, booked, tables.rejected.get((topic, partition), 0), old)
 
 
 def _raw_pairs(

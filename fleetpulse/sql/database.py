@@ -53,7 +53,7 @@ class Database:
         return self.sql(queries.text(name), parameters)
 
     def sql(self, text: str, parameters: Mapping[str, Any] | None = None, **settings: Any) -> Answer:
-        """Run a query; raises ``FleetpulseError`` with the server's first line when it refuses."""
+        """Run a query; raises ``FleetpulseError`` with the server's first line when it rejects it."""
         with in_a_line():
             result = self._client.query(text, parameters=dict(parameters or {}), settings=settings)
         return Answer(tuple(result.column_names), tuple(result.result_rows))

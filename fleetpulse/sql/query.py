@@ -1,4 +1,4 @@
-"""SQL that commands run: as it was given, of the catalogue with its places filled, or for percentiles.
+"""SQL that commands run: as it was given, of the catalogue with its parameters filled, or for percentiles.
 
 Values are bound by the server, by the type that stands in the query; nothing is written into the SQL. Names in the SQL
 for percentiles are checked against the field tables.
@@ -26,7 +26,7 @@ from schemas.events.event_types import LLM_REQUESTS
 from schemas.events.grouping import sets_of
 from schemas.fields import Role
 
-_PLACE = re.compile(r"\{(\w+)\s*:\s*([^{}]+)\}")
+_PARAMETER = re.compile(r"\{(\w+)\s*:\s*([^{}]+)\}")
 _NAME = re.compile(r"[\w./-]+")
 _CHUNK_BYTES = 256 * 1024
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -35,39 +35,39 @@ _VIEWS = {"service": "request_windows", "engine": "engine_request_windows"}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """SQL and what its places hold, as text that the server reads by their types."""
+    """SQL and its parameters, as text that the server reads by their types."""
 
     sql: str
     parameters: Mapping[str, str]
 
 
-def places(sql: str) -> dict[str, str]:
-    """Type by name of the places ``{name:Type}`` in a query."""
-    return dict(_PLACE.findall(sql))
+def parameters_of(sql: str) -> dict[str, str]:
+    """Type by name of the parameters ``{name:Type}`` in a query."""
+    return dict(_PARAMETER.findall(sql))
 
 
 def ready_made() -> list[dict[str, Any]]:
-    """Every query of the catalogue: its name, its first sentence, its places with their types."""
+    """Every query of the catalogue: its name, its first sentence, its parameters with their types."""
     texts = {name: queries.text(name) for name in queries.names()}
     return [
-        {"name": name, "says": text.splitlines()[0].removeprefix("-- "), "params": places(text)}
+        {"name": name, "says": text.splitlines()[0].removeprefix("-- "), "params": parameters_of(text)}
         for name, text in texts.items()
     ]
 
 
 def query_of(text: str, params: Sequence[str], now_ms: int, range_ms: int) -> Query:
-    """The query behind a name, or the text itself when it is SQL, with ``params`` (``name=value``) in its places.
+    """The query behind a name, or the text itself when it is SQL, with ``params`` (``name=value``) as its parameters.
 
-    Places named ``from_ms`` and ``to_ms`` that are not given follow from the range before ``now_ms``.
-    Raises ``ConfigError`` for an unknown name, and for places that are missing or not there.
+    Parameters named ``from_ms`` and ``to_ms`` that are not given follow from the range before ``now_ms``.
+    Raises ``ConfigError`` for an unknown name, and for parameters that are missing or not there.
     """
     sql = _sql(text.strip())
-    wanted, given = places(sql), _pairs(params)
+    wanted, given = parameters_of(sql), _pairs(params)
     known = {"from_ms": str(max(0, now_ms - range_ms)), "to_ms": str(now_ms)}
     for name in given:
         if name not in wanted:
             near = get_close_matches(name, wanted, n=1) or sorted(wanted)
-            raise ConfigError("--param", name, f"must be a place of the query: {', '.join(near) or 'it has none'}")
+            raise ConfigError("--param", name, f"must be a parameter of the query: {', '.join(near) or 'it has none'}")
     filled = {name: given.get(name, known.get(name)) for name in wanted}
     missing = [f"{name} ({wanted[name]})" for name, value in filled.items() if value is None]
     if missing:

@@ -172,7 +172,7 @@ def execute(state: StackState, statement: str) -> str:
     login = {"X-ClickHouse-User": WRITER, "X-ClickHouse-Key": state.writer_password}
     status, answer = _call(state.ports.clickhouse_http, "POST", "/", statement, login)
     if status != 200:
-        raise StackError(f"ClickHouse refuses {statement!r}: {answer.strip()[:400]}")
+        raise StackError(f"ClickHouse rejects {statement!r}: {answer.strip()[:400]}")
     return answer
 
 

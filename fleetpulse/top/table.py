@@ -156,10 +156,10 @@ def _sorted(rows: list[dict[str, Any]], view: View) -> list[dict[str, Any]]:
 def summary(gpus: Sequence[Row]) -> str:
     """One line about all of them."""
     hosts = len({gpu["host"] for gpu in gpus})
-    busy = _mean([gpu["util_gpu_pct"] for gpu in gpus])
+    utilization = _mean([gpu["util_gpu_pct"] for gpu in gpus])
     power_w = _sum([gpu["power_mw"] for gpu in gpus])
     quiet = sum(gpu["age_ms"] > QUIET_MS for gpu in gpus)
-    text = f"{hosts:,} hosts, {len(gpus):,} GPUs, {show(busy)} % busy"
+    text = f"{hosts:,} hosts, {len(gpus):,} GPUs, {show(utilization)} % utilization"
     text += f", {show(None if power_w is None else power_w / 1e6)} kW"
     return text + (f", {quiet:,} silent for {QUIET_MS // 1_000} s" if quiet else "")
 

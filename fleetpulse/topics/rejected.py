@@ -2,9 +2,9 @@
 
 Sent again are whole records of which every byte was kept, as records without identity: they count, outside the
 guarantee. Left alone are records cut at ``rejected_bytes_kept_max``, single events of readable records (their
-neighbours count already), and records that say no schema or format. Events keep their time; what is older than the
-horizon by now is booked as late. What was sent again is noted in the data folder, so that a second run of the command
-does not count it twice; a replay that is refused again is a new row of its own.
+neighbours count already), and records that say no schema or format. Events keep their time; those older than
+``allowed_lateness_ms`` by now are booked as late. What was sent again is noted in the data folder, so that a second run
+of the command does not count it twice; a replay that is rejected again is a new row of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMIT {limit:UInt32}
 """
 
 WHOLE = """
-SELECT concat(log_id, '/', toString(log_partition), '/', toString(log_offset), '/', toString(log_row)) AS place,
+SELECT concat(log_id, '/', toString(log_partition), '/', toString(log_offset), '/', toString(log_row)) AS position,
     topic, partition, schema, content_type, base64Encode(bytes) AS value
 FROM rejected FINAL
 WHERE reason = {reason:String} AND row IS NULL AND bytes_total > 0 AND length(bytes) = bytes_total
@@ -65,9 +65,9 @@ def check_reason(reason: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A whole rejected record. ``place`` identifies its row in ``rejected``."""
+    """A whole rejected record. ``position`` identifies its row in ``rejected``."""
 
-    place: str
+    position: str
     topic: str
     partition: int
     schema: str
@@ -114,22 +114,22 @@ class Plan:
 
 
 class Journal:
-    """The places of rejected records that were sent again from this data folder, one a line, appended and synced."""
+    """The positions of rejected records that were sent again from this data folder, one a line, appended and synced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def places(self) -> frozenset[str]:
+    def positions(self) -> frozenset[str]:
         """All that were noted; a line cut off by a crash matches nothing."""
         with contextlib.suppress(FileNotFoundError):
             return frozenset(self._path.read_text(encoding="ascii", errors="replace").split("\n"))
         return frozenset()
 
-    def note(self, place: str) -> None:
+    def note(self, position: str) -> None:
         """Note one more; it is on disk when this returns."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("ab") as file:
-            file.write(f"\n{place}\n".encode())  # what a crash cut off before stands on a line of its own
+            file.write(f"\n{position}\n".encode())  # what a crash cut off before stands on a line of its own
             file.flush()
             os.fsync(file.fileno())
 
@@ -138,9 +138,11 @@ def plan_of(
     reason: str, rows: Sequence[dict[str, Any]], left_alone: dict[str, Any], before: frozenset[str], limit: int
 ) -> Plan:
     """The first ``limit`` rows of ``WHOLE`` that were not sent before; pure."""
-    fresh = [row for row in rows if row["place"] not in before]
+    fresh = [row for row in rows if row["position"] not in before]
     records = tuple(
-        Again(row["place"], row["topic"], row["partition"], row["schema"], row["content_type"], b64decode(row["value"]))
+        Again(
+            row["position"], row["topic"], row["partition"], row["schema"], row["content_type"], b64decode(row["value"])
+        )
         for row in fresh[:limit]
     )
     counts = {name: int(left_alone[name]) for name in ("cut", "single", "unnamed", "empty")}
@@ -151,7 +153,7 @@ async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> P
     """Send at most ``limit`` whole rejected records again, oldest first, without their old identity."""
     check_reason(reason, "REASON")
     journal = Journal(config.data_dir / JOURNAL_NAME)
-    before = journal.places()
+    before = journal.positions()
     with contextlib.closing(Database(config.reading)) as database:
         rows = database.sql(WHOLE, {"reason": reason, "limit": limit + len(before)}).records()
         left_alone = database.sql(LEFT_ALONE, {"reason": reason}).records()[0]
@@ -162,7 +164,7 @@ async def replay(config: Config, reason: str, limit: int, *, dry_run: bool) -> P
         async with open_producer(config.kafka, failed=failed, max_request_size=bytes_max) as producer:
             for record in plan.records:
                 await _send(producer, record)
-                journal.note(record.place)
+                journal.note(record.position)
     return plan
 
 

@@ -15,7 +15,7 @@ from fleetpulse.dashboard.parts import Column, Panel, Table, button, choices, se
 from fleetpulse.dashboard.values import clean, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries import dashboard as catalogue
-from fleetpulse.sql.query import places
+from fleetpulse.sql.query import parameters_of
 from runtime.config import load
 from schemas.errors import FleetpulseError
 
@@ -48,7 +48,7 @@ def values_for(sql: str, from_ms: int, to_ms: int, bucket_ms: int) -> dict[str, 
         "bucket_ms": bucket_ms,
         "top": _TOP,
     }
-    wanted = places(sql)
+    wanted = parameters_of(sql)
     empty = {name: "" for name, kind in wanted.items() if kind == "String"}
     return empty | {name: value for name, value in known.items() if name in wanted}
 

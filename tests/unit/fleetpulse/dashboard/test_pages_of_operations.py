@@ -16,7 +16,7 @@ from fleetpulse.dashboard.pages.pipeline import dump, joined, most_lag_first, pl
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import rates
 from fleetpulse.dashboard.time_range import TimeRange
-from fleetpulse.sql.query import places
+from fleetpulse.sql.query import parameters_of
 from schemas.contract.alerts import Alert, Member
 from schemas.errors import ConfigError
 from schemas.limits import DAY_MS, HOUR_MS, MINUTE_MS
@@ -197,7 +197,7 @@ def test_every_saved_query_can_be_run_as_it_stands() -> None:
     asked = set()
     for name in saved():
         sql = text_of(name, HOUR_MS)
-        wanted, filled = places(sql), values_for(sql, 7, HOUR_MS, MINUTE_MS)
+        wanted, filled = parameters_of(sql), values_for(sql, 7, HOUR_MS, MINUTE_MS)
         known = {"from_ms": 7, "to_ms": HOUR_MS, "bucket_ms": MINUTE_MS, "top": 50}
 
         assert filled == {place: known.get(place, "") for place in filled}, name

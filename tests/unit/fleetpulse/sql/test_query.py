@@ -1,4 +1,4 @@
-"""What ``fleetpulse query`` asks: names, places, ranges.
+"""What ``fleetpulse query`` asks: names, parameters, ranges.
 
 Covers fleetpulse.commands.query.
 """
@@ -12,19 +12,19 @@ from typer.testing import CliRunner
 
 from fleetpulse import queries
 from fleetpulse.cli import app
-from fleetpulse.sql.query import Query, places, query_of
+from fleetpulse.sql.query import Query, parameters_of, query_of
 from schemas.errors import ConfigError
 
 NOW_MS, HOUR_MS = 1_700_000_000_000, 3_600_000
 
 
 def test_sql_is_taken_as_it_is() -> None:
-    """Nothing is added, and without places no parameters are sent."""
+    """Nothing is added, and without parameters_of no parameters are sent."""
     assert query_of(" SELECT 1 ", (), NOW_MS, HOUR_MS) == Query("SELECT 1", {})
 
 
 def test_a_name_is_its_query_over_the_range() -> None:
-    """``--last`` fills the places that mean it."""
+    """``--last`` fills the parameters_of that mean it."""
     found = query_of("throughput_by_model", (), NOW_MS, HOUR_MS)
 
     assert found.sql == queries.text("throughput_by_model")
@@ -51,12 +51,12 @@ def test_a_range_does_not_begin_before_the_epoch() -> None:
         ("percentiles_bymodel", (), "percentiles_by_model"),
         ("../demo/run", (), "neither SQL nor a ready-made query"),
         ("SELECT {a:Int64}", (), r"a \(Int64\).*must be given"),
-        ("SELECT {model:String}", ("modle=x",), "must be a place of the query: model"),
+        ("SELECT {model:String}", ("modle=x",), "must be a parameter of the query: model"),
         ("SELECT 1", ("a=1",), "it has none"),
         ("SELECT {a:Int64}", ("a",), "must be name=value"),
         ("SELECT {a:Int64}", ("=1",), "must be name=value"),
     ],
-    ids=["nearly a name", "a path", "missing", "misspelt", "no places", "no value", "no name"],
+    ids=["nearly a name", "a path", "missing", "misspelt", "no parameters_of", "no value", "no name"],
 )
 def test_what_cannot_be_asked_says_what_would_be_right(text: str, params: tuple[str, ...], says: str) -> None:
     """Before the server is query_of."""
@@ -66,7 +66,10 @@ def test_what_cannot_be_asked_says_what_would_be_right(text: str, params: tuple[
 
 def test_places_have_their_types() -> None:
     """Types with brackets and spaces too."""
-    assert places("{a:Array(String)} {b : DateTime64(3, 'UTC')}") == {"a": "Array(String)", "b": "DateTime64(3, 'UTC')"}
+    assert parameters_of("{a:Array(String)} {b : DateTime64(3, 'UTC')}") == {
+        "a": "Array(String)",
+        "b": "DateTime64(3, 'UTC')",
+    }
 
 
 def test_without_sql_the_ready_made_queries_are_listed() -> None:

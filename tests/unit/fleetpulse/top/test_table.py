@@ -158,9 +158,9 @@ def test_no_key_means_two_things() -> None:
 
 def test_one_line_tells_of_the_whole_fleet() -> None:
     """Unknown figures are left out of means and sums; those that fell silent are counted."""
-    assert summary(FLEET) == "2 hosts, 3 GPUs, 50 % busy, 0.7 kW"
+    assert summary(FLEET) == "2 hosts, 3 GPUs, 50 % utilization, 0.7 kW"
     assert summary([gpu("a", 1, age_ms=30_001, util_gpu_pct=None)]) == (
-        "1 hosts, 1 GPUs, – % busy, 0.35 kW, 1 silent for 30 s"
+        "1 hosts, 1 GPUs, – % utilization, 0.35 kW, 1 silent for 30 s"
     )
 
 

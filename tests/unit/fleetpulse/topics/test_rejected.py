@@ -17,7 +17,7 @@ NOTHING = {"cut": 0, "single": 0, "unnamed": 0, "empty": 0}
 def row(number: int) -> dict[str, Any]:
     value = b64encode(b"\xff%d" % number).decode()
     return {
-        "place": f"log/0/{number}/0",
+        "position": f"log/0/{number}/0",
         "topic": "llm.requests",
         "partition": 3,
         "schema": "llm.requests/1",
@@ -37,7 +37,7 @@ def test_what_was_sent_before_is_left_alone_and_does_not_use_up_the_limit() -> N
     """The limit bounds what is sent now, oldest first."""
     plan = plan_of("syntax", [row(1), row(2), row(3), row(4)], NOTHING, frozenset({"log/0/1/0", "log/0/3/0"}), 1)
 
-    assert [record.place for record in plan.records] == ["log/0/2/0"]
+    assert [record.position for record in plan.records] == ["log/0/2/0"]
     assert plan.sent_before == 2
 
 
@@ -68,13 +68,13 @@ def test_nothing_left_alone_is_not_mentioned() -> None:
 def test_the_journal_keeps_what_was_noted(tmp_path: Path) -> None:
     """Also for the next process; none there yet is none noted."""
     journal = Journal(tmp_path / "folder" / "replayed")
-    before = journal.places()
+    before = journal.positions()
 
     journal.note("log/0/1/0")
     journal.note("log/0/2/0")
 
     assert before == frozenset()
-    assert Journal(tmp_path / "folder" / "replayed").places() >= {"log/0/1/0", "log/0/2/0"}
+    assert Journal(tmp_path / "folder" / "replayed").positions() >= {"log/0/1/0", "log/0/2/0"}
 
 
 def test_a_journal_line_cut_off_by_a_crash_matches_no_other_record(tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_a_journal_line_cut_off_by_a_crash_matches_no_other_record(tmp_path: Pat
     path = tmp_path / "replayed"
     path.write_bytes(b"log/0/7/0\nlog/0/1")
 
-    plan = plan_of("syntax", [row(1), row(7)], NOTHING, Journal(path).places(), 10)
+    plan = plan_of("syntax", [row(1), row(7)], NOTHING, Journal(path).positions(), 10)
 
-    assert [record.place for record in plan.records] == ["log/0/1/0"]
+    assert [record.position for record in plan.records] == ["log/0/1/0"]
 
 
 @pytest.mark.parametrize("reason", ["nonsense", "", "Syntax"])
