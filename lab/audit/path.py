@@ -5,7 +5,7 @@ run live, killed now and then, and beside the killed cost job one that is left a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,15 +35,16 @@ SETTLES_MS = BufferLimits().settle_ms + 2 * MINUTE_MS
 
 @dataclass(slots=True)
 class Ran:
-    """What happened. ``differing`` commits of the killed cost job emitted something else than the one left alone."""
+    """What happened. In ``commits_unlike_undisturbed`` the killed cost job emitted something else than the other."""
 
     minutes: int = 0
-    bills: int = 0
+    rows_emitted: int = 0
     late_rows: int = 0
-    delayed_batches: int = 0
-    kills: dict[str, int] = field(default_factory=dict)
+    batches_delayed: int = 0
     commits: int = 0
-    differing: int = 0
+    kills_of_windows: int = 0
+    kills_of_costs: int = 0
+    commits_unlike_undisturbed: int = 0
 
 
 class CostPath:
@@ -75,16 +76,16 @@ class CostPath:
         self._arrivals.add(self._delayed.rest())
         for now_ms in range(to_ms + WINDOW_MS, to_ms + SETTLES_MS, WINDOW_MS):
             self._commit(now_ms)
-        self.ran.delayed_batches = self._delayed.delayed
-        self.ran.bills, self.ran.late_rows = self._costs.stats["cost_bills"], self._costs.stats["cost_late_rows"]
-        self.ran.kills = {"windows": self._windows.kills, "costs": self._costs.kills}
+        self.ran.batches_delayed = self._delayed.delayed
+        self.ran.rows_emitted, self.ran.late_rows = self._costs.stats["cost_bills"], self._costs.stats["cost_late_rows"]
+        self.ran.kills_of_windows, self.ran.kills_of_costs = self._windows.kills, self._costs.kills
         return self.ran
 
     def _commit(self, now_ms: int) -> None:
         partials = [record for event in EVENTS for record in self._windows_of(event.topic, now_ms)]
         outputs = self._costs.take(WINDOW_PARTIALS, 0, partials, now_ms)
         self.ran.commits += 1
-        self.ran.differing += outputs != self._calm.take(WINDOW_PARTIALS, 0, partials, now_ms)
+        self.ran.commits_unlike_undisturbed += outputs != self._calm.take(WINDOW_PARTIALS, 0, partials, now_ms)
         bills = [out for out in outputs if out.topic == COSTS_TOPIC]
         self._land([*partials, *self._log.append_all(bills, now_ms)])
 

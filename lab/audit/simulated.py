@@ -6,7 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from fleetpulse import stack
@@ -20,7 +20,7 @@ from fleetpulse.report.html import html as html_of
 from fleetpulse.sql.database import Database
 from lab.audit.day import Day, day_of
 from lab.audit.delays import USUAL, Lateness
-from lab.audit.path import Ran, run
+from lab.audit.path import run
 from runtime.clock import SystemClock
 from runtime.config import ClickHouseConfig, load
 from schemas.contract.record import Record
@@ -116,22 +116,9 @@ def audit_day(
     reader = Database(config)
     try:
         found = audit(reader, day.begin_ms, day.end_ms, prices)
-        return SimulatedAudit(**{one.name: getattr(found, one.name) for one in fields(found)}, simulated=_said(ran))
+        return SimulatedAudit(**{one.name: getattr(found, one.name) for one in fields(found)}, simulated=asdict(ran))
     finally:
         reader.close()
-
-
-def _said(ran: Ran) -> dict[str, int]:
-    return {
-        "minutes": ran.minutes,
-        "rows_emitted": ran.bills,
-        "late_rows": ran.late_rows,
-        "batches_delayed": ran.delayed_batches,
-        "commits": ran.commits,
-        "kills_of_windows": ran.kills["windows"],
-        "kills_of_costs": ran.kills["costs"],
-        "commits_unlike_undisturbed": ran.differing,
-    }
 
 
 def simulated(seed: int, hours: float, prices: Path, data_dir: Path | None, html: Path | None = None) -> SimulatedAudit:

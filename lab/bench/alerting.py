@@ -267,17 +267,14 @@ async def _report_events(config: Config, clock: SystemClock) -> None:
 def _take(seen: Seen, now_ms: int, record: Any, upstreams: int) -> None:
     if record.topic == ALERTS_TOPIC:
         if record.value:
-            _take_alert(seen, now_ms, record.timestamp, decode(record.value))
+            alert = decode(record.value)
+            seen.alert(now_ms, alert)
+            uuid = alert.labels.get("gpu_uuid", "")
+            if alert.transition == "opened" and uuid.startswith(PREFIX):
+                seen.trail.alerted(uuid, record.timestamp, now_ms)
         return
     headers = headers_of(tuple(record.headers), f"{record.topic}@{record.offset}")
     if isinstance(headers, FinalsHeaders):
         seen.finals(now_ms, headers, upstreams)
     else:
         seen.trail.pass_on(headers, record.value, record.timestamp, now_ms, PREFIX)
-
-
-def _take_alert(seen: Seen, now_ms: int, sent_ms: int, alert: Alert) -> None:
-    seen.alert(now_ms, alert)
-    uuid = alert.labels.get("gpu_uuid", "")
-    if alert.transition == "opened" and uuid.startswith(PREFIX):
-        seen.trail.alerted(uuid, sent_ms, now_ms)

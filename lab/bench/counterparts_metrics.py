@@ -19,6 +19,7 @@ from schemas.sketch import bin_of, merge, quantile
 
 QUANTILES = (0.5, 0.95, 0.99)
 METRICS = ("ttft_us", "itl_us", "e2e_us")
+COUNTS = ("input_tokens", "output_tokens", "chunks")
 ALLOWED_SHARE = 0.011
 ALLOWED_US = 1_000
 POINTS = ("sent", "start")
@@ -161,18 +162,14 @@ def counted(seen: Sequence[Seen], rows: Sequence[Mapping[str, Any]], matched: in
         "requests": len(seen),
         "requests_matched": len(seen),
         "requests_ok": sum(each.http_status == 200 for each in seen),
-        "input_tokens": sum(each.input_tokens or 0 for each in seen),
-        "output_tokens": sum(each.output_tokens or 0 for each in seen),
-        "chunks": sum(each.chunks for each in seen),
+        **{name: sum(getattr(each, name) or 0 for each in seen) for name in COUNTS},
         "gaps": sum(len(each.gaps_us) for each in seen),
     }
     ours = {
         "requests": len(rows),
         "requests_matched": matched,
         "requests_ok": sum(row["status"] == "ok" for row in rows),
-        "input_tokens": sum(row["input_tokens"] or 0 for row in rows),
-        "output_tokens": sum(row["output_tokens"] or 0 for row in rows),
-        "chunks": sum(row["chunks"] or 0 for row in rows),
+        **{name: sum(row[name] or 0 for row in rows) for name in COUNTS},
         "gaps": sum(sum(row["itl_bins"].values()) for row in rows),
     }
     return {name: {"client": client[name], "ours": ours[name], "agrees": client[name] == ours[name]} for name in client}
@@ -211,9 +208,8 @@ def differences(pairs: Sequence[tuple[Seen, Mapping[str, Any]]], point: str) -> 
 
     ttft = [since(s, s.first_us) - row["ttft_us"] for s, row in pairs if s.first_us is not None and row["ttft_us"]]
     e2e = [since(s, s.last_us) - row["e2e_us"] for s, row in pairs if row["e2e_us"] is not None]
-    names = ("input_tokens", "output_tokens", "chunks")
     return {
         "ttft_us": order_statistics(ttft),
         "e2e_us": order_statistics(e2e),
-        "requests_with_other_counts": sum(any(getattr(s, name) != row[name] for name in names) for s, row in pairs),
+        "requests_with_other_counts": sum(any(getattr(s, name) != row[name] for name in COUNTS) for s, row in pairs),
     }

@@ -15,7 +15,6 @@ from lab.evaluate.score import Score, score
 from lab.evaluate.shared_out import shared_out
 from lab.evaluate.shortcut import Shortcut
 from lab.evaluate.table import BY_NAME, CASES, Case
-from schemas.contract.record import Record
 from schemas.errors import ConfigError
 
 OnProgress = Callable[[int, int], None]
@@ -48,27 +47,18 @@ class Ran:
     spent_s: dict[str, float]
 
 
-def records_of(case: Scenario, spent: Spent, step_ms: int = STEP_MS) -> Iterator[list[Record]]:
-    """What the fleet of a scenario makes stand in ``window.finals``, step by step."""
-    windows = Windows(spent)
-    for step in case.fleet().steps(case.begin_ms, case.end_ms, step_ms):
-        yield windows.take(step)
-
-
 def run(case: Scenario, options: Options = DEFAULT) -> Ran:
     """Run a scenario to its end and score it."""
-    spent = Spent()
-    transitions = list(
-        whole_path(case, options.rules, spent) if options.whole else short_path(case, options.rules, spent)
-    )
+    spent, path = Spent(), whole_path if options.whole else short_path
+    transitions = list(path(case, options.rules, spent))
     return Ran(score(case.seed, case.troubles, transitions), tuple(transitions), spent.seconds)
 
 
 def whole_path(case: Scenario, rules: Path | None, spent: Spent) -> Iterator[Transition]:
     """Every job, record by record."""
-    alerts = alert_stage(rules)
-    for records in records_of(case, spent):
-        yield from alerts_of(alerts, records)
+    windows, alerts = Windows(spent), alert_stage(rules)
+    for step in case.fleet().steps(case.begin_ms, case.end_ms, STEP_MS):
+        yield from alerts_of(alerts, windows.take(step))
         spent.on("alerts")
 
 
@@ -81,7 +71,11 @@ def short_path(case: Scenario, rules: Path | None, spent: Spent) -> Iterator[Tra
 
 def run_seed(seed: int, options: Options) -> Ran:
     """The day of a seed."""
-    return _run_overrun(seed) if options.budgets else run(case_of(seed, options), options)
+    if not options.budgets:
+        return run(case_of(seed, options), options)
+    spent = Spent()
+    case, transitions = run_overrun(overrun(seed), budgets(), spent)
+    return Ran(score(seed, case.troubles, transitions), tuple(transitions), spent.seconds)
 
 
 def case_of(seed: int, options: Options) -> Scenario:
@@ -92,12 +86,6 @@ def case_of(seed: int, options: Options) -> Scenario:
             raise ConfigError("--healthy", options.healthy, f"must be one of {', '.join(HEALTHY)}")
         make = HEALTHY[options.healthy]
     return make(seed) if options.hours is None else make(seed, hours=options.hours)
-
-
-def _run_overrun(seed: int) -> Ran:
-    spent = Spent()
-    case, transitions = run_overrun(overrun(seed), budgets(), spent)
-    return Ran(score(seed, case.troubles, transitions), tuple(transitions), spent.seconds)
 
 
 def chosen(names: Iterable[str]) -> list[Case]:

@@ -70,15 +70,19 @@ class Wide:
 
     def blocks(self, rows_max: int) -> Iterator[tuple[int, Block]]:
         """``(host, block)`` of every host with events, each of at most ``rows_max`` rows, in order."""
-        begin = 0
         columns = {
             name: (column.label, column.label.host_codes[self.entity]) if isinstance(column, Of) else column
             for name, column in self.columns.items()
         }
+        for host, first, last in self.records(rows_max):
+            yield host, _cut(columns, host, first, last)
+
+    def records(self, rows_max: int) -> Iterator[tuple[int, int, int]]:
+        """Host, first row and end of every record."""
+        begin = 0
         for host, end in enumerate(self.ends.tolist()):
             for first in range(begin, end, rows_max):
-                last = min(end, first + rows_max)
-                yield host, _cut(columns, host, first, last)
+                yield host, first, min(end, first + rows_max)
             begin = end
 
     def fleet_labels(self, name: str) -> tuple[Codes, list[bytes | None]]:

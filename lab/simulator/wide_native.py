@@ -6,7 +6,7 @@ for each record's block, which alone would cost several times as much.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,7 @@ class WideEncoder:
         head = native.varint(len(fields))
         return [
             Value(host, b - a, b"".join([head, native.varint(b - a), *(cut(host, a, b) for cut in cuts)]))
-            for host, a, b in _records(wide.ends, rows_max)
+            for host, a, b in wide.records(rows_max)
         ]
 
     def _cut(self, field: Field, column: WideColumn, wide: Wide) -> Cut:
@@ -70,15 +70,6 @@ class WideEncoder:
 def _serialised(words: Sequence[bytes | None]) -> list[bytes]:
     assert len(words) <= 256, "a code is one byte"
     return [native.varint(len(word or b"")) + (word or b"") for word in words]
-
-
-def _records(ends: npt.NDArray[np.int64], rows_max: int) -> Iterator[tuple[int, int, int]]:
-    """Host, first row and end of every record."""
-    begin = 0
-    for host, end in enumerate(ends.tolist()):
-        for first in range(begin, end, rows_max):
-            yield host, first, min(end, first + rows_max)
-        begin = end
 
 
 def _numbers(prefix: bytes, data: list[bytes], rows: int) -> Cut:
