@@ -40,36 +40,36 @@ class Forecast:
     high: float
 
 
-def forecast(history: Sequence[float], horizon: int, season: int = SEASON) -> Forecast | None:
+def forecast(history: Sequence[float], horizon: int) -> Forecast | None:
     """The next ``horizon`` steps after ``history`` (oldest first, equal steps, none missing); None below 3 points."""
-    values = np.asarray(history, dtype=np.float64)[-SEASONS_MAX * season :]
+    values = np.asarray(history, dtype=np.float64)[-SEASONS_MAX * SEASON :]
     if len(values) < POINTS_MIN:
         return None
-    expected, fitted, cost = _fit(values, horizon, season)
+    expected, fitted, cost = _fit(values, horizon)
     spread = float(np.sqrt(((values[-len(fitted) :] - fitted) ** 2).sum() / max(1, len(fitted) - cost)))
     total = float(expected.sum())
     half = Z_80 * spread * _factor(len(fitted), horizon)
     return Forecast(tuple(expected.tolist()), total, max(0.0, total - half), total + half)
 
 
-def _fit(values: Floats, horizon: int, season: int) -> tuple[Floats, Floats, int]:
+def _fit(values: Floats, horizon: int) -> tuple[Floats, Floats, int]:
     """Expected steps, the fit over the whole seasons of history (or all of it), and the parameters that took."""
-    seasons = len(values) // season
+    seasons = len(values) // SEASON
     ahead = np.arange(horizon, dtype=np.float64)
     if seasons < 2:
         mean = float(values.mean())
         return np.full(horizon, mean), np.full(len(values), mean), 1
-    table = values[-seasons * season :].reshape(seasons, season)
+    table = values[-seasons * SEASON :].reshape(seasons, SEASON)
     levels = table.mean(axis=1)
-    slope = float(np.median([(levels[j] - levels[i]) / ((j - i) * season) for i, j in combinations(range(seasons), 2)]))
-    at = np.arange(seasons * season, dtype=np.float64)
-    centres = at.reshape(seasons, season).mean(axis=1)
+    slope = float(np.median([(levels[j] - levels[i]) / ((j - i) * SEASON) for i, j in combinations(range(seasons), 2)]))
+    at = np.arange(seasons * SEASON, dtype=np.float64)
+    centres = at.reshape(seasons, SEASON).mean(axis=1)
     base = float(np.median(levels - slope * centres))
     line = np.maximum(base + slope * at, 0.0)
-    profile = _profile(table, line.reshape(seasons, season))
+    profile = _profile(table, line.reshape(seasons, SEASON))
     future = np.maximum(base + slope * (len(at) + ahead), 0.0)
-    steps = np.arange(horizon) % season
-    return future * profile[steps], line * np.tile(profile, seasons), season + 1
+    steps = np.arange(horizon) % SEASON
+    return future * profile[steps], line * np.tile(profile, seasons), SEASON + 1
 
 
 def _profile(table: Floats, line: Floats) -> Floats:

@@ -13,6 +13,7 @@ minutes that the dump names and to no others, and nothing else of their records 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import orjson
@@ -25,9 +26,8 @@ from schemas.rows.costs import COSTS
 from schemas.rows.gpu_shares import SHARES_OF
 from stream_jobs import parts as parts_of
 from stream_jobs.costs.account import PriceOf, cost_block
-from stream_jobs.costs.changes import Changes, State
 from stream_jobs.costs.intake import TABLES, Taken, taken
-from stream_jobs.costs.minute_buffer import BufferLimits, MinuteBuffer
+from stream_jobs.costs.minute_buffer import BufferLimits, EmittedMinute, MinuteBuffer
 from stream_jobs.costs.wide import Ints
 from stream_jobs.finals.decode import decode
 from stream_jobs.finals.progress import Progress, sources_of
@@ -35,6 +35,32 @@ from stream_jobs.finals.upstream import Source, UpstreamHeaders, read
 from stream_jobs.parts import compress, decompress
 from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows.messages import cut_outputs
+
+
+@dataclass(slots=True)
+class State:
+    """``position`` is the offset behind the last record; records below ``replay_to`` were folded before the state was
+    dumped. ``rejected`` are offsets of records that made a fold raise."""
+
+    partition: int
+    progress: Progress
+    buffer: MinuteBuffer
+    rejected: set[int] = field(default_factory=set)
+    position: int = 0
+    replay_to: int = 0
+
+
+@dataclass(slots=True)
+class Changes:
+    """Since the last commit: minutes to be emitted; the rest is counted. ``bills`` are those of the commit's records,
+    ``late_rows`` came too late to be billed, ``gaps`` are places where a record of the windows job was missing or could
+    not be read."""
+
+    emitted: list[EmittedMinute] = field(default_factory=list)
+    bills: int = 0
+    late_rows: int = 0
+    gaps: int = 0
+
 
 VERSION = 1
 

@@ -85,9 +85,9 @@ class UsageSums:
 
     __slots__ = ("_cells", "_counts", "_heads", "_keys", "_nexts", "_used", "_window_us", "_windows", "_windows_max")
 
-    def __init__(self, room: int, window_ms: int = MINUTE_MS, span_ms: int = SPAN_MS) -> None:
+    def __init__(self, room: int, window_ms: int = MINUTE_MS) -> None:
         """With room for so many rows, at least one, before it grows."""
-        self._window_us, self._windows_max = window_ms * _MS_US, span_ms // window_ms
+        self._window_us, self._windows_max = window_ms * _MS_US, SPAN_MS // window_ms
         self._used, self._counts = np.zeros(1, np.int64), np.zeros(kernels.COUNTS, np.int64)
         self._heads = np.empty(0, np.int64)
         self._cells = np.empty((room, kernels.AMOUNTS), np.int64)

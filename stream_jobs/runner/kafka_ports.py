@@ -68,11 +68,11 @@ def _as_our_errors(doing: str) -> Iterator[None]:
         raise UnavailableError(f"{doing}: no answer in time") from error
 
 
-async def stop_client(stop: Callable[[], Coroutine[Any, Any, None]], within_s: float = STOP_WITHIN_S) -> None:
+async def stop_client(stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Stop a client of aiokafka for what it is worth: with the broker away it may hang, and now and then it lets a
     CancelledError of its own tasks slip, which must not be taken for ours."""
     task = asyncio.create_task(stop())
-    done, _ = await asyncio.wait({task}, timeout=within_s)
+    done, _ = await asyncio.wait({task}, timeout=STOP_WITHIN_S)
     if not done:
         task.cancel()
     elif not task.cancelled() and (error := task.exception()) is not None:

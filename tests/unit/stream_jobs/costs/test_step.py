@@ -1,6 +1,6 @@
 """The cost job's step: what it tells, and that no cut, crash or poison changes the last row of any bill.
 
-Covers stream_jobs.costs.changes and stream_jobs.costs.intake.
+Covers stream_jobs.costs.intake.
 """
 
 from __future__ import annotations

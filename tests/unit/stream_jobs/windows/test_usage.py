@@ -1,6 +1,6 @@
 """Usage rows of the windows job against brute force: the same sums whatever the cuts, and only of what counts.
 
-Covers stream_jobs.windows.usage_kernels.
+Covers stream_jobs.windows.usage.
 """
 
 from __future__ import annotations
