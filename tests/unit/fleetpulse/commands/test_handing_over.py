@@ -155,8 +155,8 @@ def test_books_that_differ_end_with_one(lost: int, code: int, monkeypatch: pytes
 def test_a_backtest_without_files_asks_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one it judges that, by a detector of its own."""
     history, files = Recording({"alerts": [], "windows": 6}), Recording({"series": [], "found": 0})
-    monkeypatch.setattr("fleetpulse.backtest.asked.history", history)
-    monkeypatch.setattr("fleetpulse.backtest.asked.files", files)
+    monkeypatch.setattr("fleetpulse.backtest.replay.backtest_history", history)
+    monkeypatch.setattr("fleetpulse.backtest.files.backtest_files", files)
 
     code, output = asked("backtest", "--last", "2h")
     assert (code, history.called) == (0, [(("2h", None, None, None), {})])
