@@ -26,6 +26,9 @@ LIMITS = SpoolLimits(
 )
 TOPICS = ("llm.requests", "gpu.samples")
 
+MEMORY = Path("/dev/shm")
+"""Where a file is synced at once: power cuts are played by the test, none of it has to reach a disk."""
+
 Identity = tuple[int, int]
 
 
@@ -41,7 +44,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="fleetpulse-spool-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="fleetpulse-spool-", dir=MEMORY if MEMORY.is_dir() else None))
         self.spool = Spool.open(self.folder / "spool", LIMITS)
         self.source = self.spool.source
         self.written: dict[Identity, Spooled] = {}

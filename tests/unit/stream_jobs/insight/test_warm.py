@@ -79,7 +79,12 @@ def test_nothing_is_compiled_after_warming() -> None:
 
 
 def test_warming_takes_rules_of_any_condition() -> None:
-    """Null among the values, the opposite of some, and no rule at all."""
+    """Null among the values, the opposite of some, and no rule at all: what they need is compiled before they judge."""
     conditions = (Where("host", (None, "h1")), Where("workload", ("training",), negated=True))
-    warm([a_rule(measures=(replace(MEAN, where=conditions),))])
-    warm([])
+    for rules in ([a_rule(measures=(replace(MEAN, where=conditions),))], []):
+        warm(rules)
+        before = compiled()
+
+        FleetDetector(rules).detect(window(0))
+
+        assert compiled() == before
