@@ -28,7 +28,7 @@ from runtime.kafka_clients import make_consumer, open_admin
 from schemas.contract.topics import SOURCE_TOPICS
 from tests.integration import frozen_release
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 WITHIN_S = 120.0
 """For each step, on a machine that has other work; the session of a worker that is gone alone lasts 6 s."""
