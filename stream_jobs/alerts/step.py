@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import orjson
 
@@ -30,7 +31,7 @@ from schemas.events.event_types import BY_TOPIC
 from schemas.rows import finals
 from schemas.rows.finals import FinalsHeaders, PassedOnHeaders
 from schemas.rows.spend import SPEND
-from stream_jobs.alerts import snapshot
+from stream_jobs import parts as frame
 from stream_jobs.alerts.changes import Changes, Ended, State
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.gather import Gather, Ready, window_of
@@ -39,10 +40,14 @@ from stream_jobs.alerts.policy import DEFAULT_POLICY, AlertPolicy
 from stream_jobs.alerts.spending import NO_BUDGETS
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.insight.fleet_detector import FleetDetector, with_builtin
+from stream_jobs.parts import compress, decompress
 from stream_jobs.rules.model import Rule, RuleSet
 from stream_jobs.step import Commit, Stat, Step
 
 _log = logging.getLogger(__name__)
+
+VERSION = 3
+_MAGIC = b"FPA1"
 
 UNJUDGED = ("unknown", "below_count", "beyond_limit", "incomplete")
 """Why a window of a series was not judged."""
@@ -204,11 +209,11 @@ class AlertStep(Step[State, Changes]):
             "evidence": state.evidence.dump(),
             "topology": state.life.topology.dump(),
         }
-        return snapshot.dump(head, sections)
+        return in_parts(head, sections)
 
     def load(self, topic: str, partition: int, parts: Sequence[bytes]) -> State:
         state = self.new(topic, partition)
-        head, sections = snapshot.load(parts)
+        head, sections = of_parts(parts)
         state.gather.load(head["gather"], b"".join(sections["gather"]))
         state.detector.load(sections["judge"])
         state.evidence.load(sections["evidence"])
@@ -245,3 +250,21 @@ def _passed_on(life: Life, headers: PassedOnHeaders, value: bytes) -> Iterable[A
     fields = BY_TOPIC[topic].fields
     rows = rows_of(fields, native.decode(value, fields))
     return life.gpu_events(rows) if topic == "gpu.events" else life.engine_events(rows)
+
+
+def in_parts(head: Mapping[str, Any], sections: Mapping[str, Sequence[bytes]]) -> list[bytes]:
+    """Head and sections as parts."""
+    lengths = {name: [len(piece) for piece in pieces] for name, pieces in sections.items()}
+    text = orjson.dumps({"version": VERSION, "head": head, "sections": lengths})
+    opening = compress(text)
+    return frame.cut(_MAGIC, opening, (piece for pieces in sections.values() for piece in pieces))
+
+
+def of_parts(parts: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
+    """Head and sections. Raises ``ContractError`` when the parts are not those of one snapshot of this version."""
+    opening, data = frame.joined(_MAGIC, parts)
+    found = orjson.loads(decompress(opening))
+    frame.check_head(found, VERSION)
+    lengths: dict[str, list[int]] = found["sections"]
+    pieces = iter(frame.pieces_of(data, (length for each in lengths.values() for length in each)))
+    return found["head"], {name: [next(pieces) for _ in each] for name, each in lengths.items()}

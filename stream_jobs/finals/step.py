@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from schemas.contract.record import Output, Record
 from schemas.limits import HOUR_MS, WINDOW_MS, Limits
 from stream_jobs import parts as parts_of
-from stream_jobs.finals import emit
-from stream_jobs.finals.changes import Changes, Mark, State
+from stream_jobs.finals.changes import Changes, Mark, State, outputs_of
 from stream_jobs.finals.decode import Decoded, decode
 from stream_jobs.finals.held import Held
 from stream_jobs.finals.progress import Progress, sources_of
@@ -124,7 +123,7 @@ class FinalsStep(Step[State, Changes]):
         return changes.passed
 
     def rows(self, state: State, changes: Changes, commit: Commit) -> list[Output]:
-        return emit.outputs(state, changes)
+        return outputs_of(state, changes)
 
     def stats(self, state: State, changes: Changes) -> Iterator[Stat]:
         low_ms, partition = state.progress.low_ms, {"partition": state.partition}

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import ContractError
 from stream_jobs import parts as parts_of
-from stream_jobs.alerts import snapshot as alerts_snapshot
+from stream_jobs.alerts import step as alerts_step
 from stream_jobs.insight import fleet_detector
 from tests.unit.releases.frozen import JOBS, Job, between
 
@@ -70,7 +70,7 @@ def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
 
 def without_renamed(parts: list[bytes]) -> tuple[Any, Any, list[bytes]]:
     """Of a snapshot of alerts the head, the sections but the judge's, and what that knows of rules not renamed."""
-    head, sections = alerts_snapshot.load(parts)
+    head, sections = alerts_step.of_parts(parts)
     opened = [(fleet_detector._unpacked(part)[0].get("rule"), part) for part in sections.pop("judge")]
     return head, sections, [part for rule, part in opened if rule not in RENAMED]
 

@@ -18,9 +18,8 @@ from schemas.contract.alerts import Alert, decode
 from schemas.contract.record import Record
 from schemas.errors import ContractError
 from stream_jobs import parts as frame
-from stream_jobs.alerts import snapshot
 from stream_jobs.alerts.changes import Changes, State
-from stream_jobs.alerts.step import AlertStep
+from stream_jobs.alerts.step import AlertStep, in_parts, of_parts
 from stream_jobs.insight.frame import Finding, Window
 from stream_jobs.step import Commit
 from tests.unit.stream_jobs.alerts.cases import RULESET, T0, at, short
@@ -392,12 +391,12 @@ def test_a_state_with_much_waiting_is_cut_into_parts() -> None:
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
     """Told, not misread."""
-    other = snapshot.dump({}, {})
+    other = in_parts({}, {})
     told = zstandard.compress(json.dumps({"version": 9, "head": {}, "sections": {}}).encode())
 
-    assert snapshot.load(other) == ({}, {})
+    assert of_parts(other) == ({}, {})
     with pytest.raises(ContractError, match="version 9"):
-        snapshot.load(frame.cut(b"FPA1", told, ()))
+        of_parts(frame.cut(b"FPA1", told, ()))
 
 
 def test_more_upstreams_than_before_go_on() -> None:

@@ -13,7 +13,7 @@ from schemas.contract.record import Output, Record
 from schemas.errors import ContractError
 from schemas.limits import DEFAULT_LIMITS
 from schemas.rows.finals import PROGRESS_SCHEMA, finals_schema
-from stream_jobs.finals import emit
+from stream_jobs.finals import changes as commits
 from stream_jobs.finals.changes import Changes, State
 from stream_jobs.finals.decode import decode
 from stream_jobs.finals.progress import PAUSE_MS, sources_of
@@ -318,7 +318,7 @@ def test_large_blocks_are_cut_between_rows(monkeypatch: pytest.MonkeyPatch) -> N
     upstream.commit(REQUESTS, END_MS, rows, exemplars=exemplars)
     upstream.commit(SAMPLES, END_MS)
     whole = folded(a_step(), upstream.log)
-    monkeypatch.setattr(emit, "RECORD_BYTES_MAX", 3_000)
+    monkeypatch.setattr(commits, "RECORD_BYTES_MAX", 3_000)
 
     cut = folded(a_step(), upstream.log)
 
