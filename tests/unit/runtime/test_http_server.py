@@ -8,9 +8,10 @@ import logging
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+import uvloop
 
 from runtime.http_server import HEAD_BYTES_MAX, App, HttpThread, Refused, Request, Response, Route, serving
 
@@ -217,6 +218,25 @@ async def test_the_end_waits_for_what_is_being_answered() -> None:
     assert (statuses(answers[0]), answers[0].endswith(b"done"), answers[1]) == ([200], True, b"")
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(address, timeout=5)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_either_loop_serves(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """The agent runs on uvloop, health and OTLP on asyncio's own. A sender that hangs up does no harm."""
+
+    async def asked() -> bytes:
+        listening = socket.create_server(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        async with serving(listening, APP):
+            with reached(port) as gone:
+                gone.sendall(post(b"x" * 50_000)[:1_000])
+            return await asyncio.to_thread(sent, port, post(b"y" * 50_000) + post(b"z", b"connection: close\r\n"))
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        answer = runner.run(asked())
+
+    assert statuses(answer) == [200, 200]
+    assert answer.endswith(b"z")
 
 
 def test_the_thread_ends_with_the_server() -> None:
