@@ -115,7 +115,7 @@ def test_servers_that_are_away_are_one_sentence(words: tuple[str, ...], away: di
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else None,
 )
 def test_wrong_use_is_exit_code_two(words: tuple[str, ...], says: str, away: dict[str, str]) -> None:
-    """Told before any server is asked, with what would be right."""
+    """Reported before any server is contacted, with what would be right."""
     done = cli(words, away)
 
     assert (done.returncode, done.stdout) == (2, "")

@@ -208,7 +208,7 @@ def test_wrong_logins_are_named(bare: Config, mute_port: int) -> None:
 
 
 def test_servers_that_are_away_or_hang_end_in_time(bare: Config, closed_port: int, mute_port: int) -> None:
-    """One closed port and one that never answers: told apart, within the limits."""
+    """One closed port and one that never answers: reported apart, within the limits."""
     away = bare.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{closed_port}"})
     hangs = bare.clickhouse.model_copy(update={"url": f"http://127.0.0.1:{mute_port}"})
     dead = bare.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{closed_port}"})
@@ -241,10 +241,10 @@ def test_a_stack_that_lies_half_dead_is_named(bare: Config, mute_port: int) -> N
 
 def cli(words: tuple[str, ...], tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEETPULSE_")}
-    told = {f"FLEETPULSE_{name}": value for name, value in settings.items()}
+    given = {f"FLEETPULSE_{name}": value for name, value in settings.items()}
     return subprocess.run(
         [sys.executable, "-m", "fleetpulse", "doctor", *words],
-        env={**kept, "FLEETPULSE_DATA_DIR": str(tmp_path), **told},
+        env={**kept, "FLEETPULSE_DATA_DIR": str(tmp_path), **given},
         capture_output=True,
         text=True,
         timeout=60,
@@ -259,9 +259,12 @@ def test_the_command_tells_programs_and_people(tmp_path: Path, closed_port: int)
     as_json = cli(("--json", "--within", "2"), tmp_path, **away)
     misspelt = cli((), tmp_path, KAFKA__BOTSTRAP="x")
 
-    told = json.loads(as_json.stdout)
-    assert (as_json.returncode, told["ok"], as_json.stderr) == (1, False, "")
-    assert [one["check"] for one in told["findings"] if one["state"] == "wrong"] == ["kafka.port", "clickhouse.answer"]
+    found = json.loads(as_json.stdout)
+    assert (as_json.returncode, found["ok"], as_json.stderr) == (1, False, "")
+    assert [one["check"] for one in found["findings"] if one["state"] == "wrong"] == [
+        "kafka.port",
+        "clickhouse.answer",
+    ]
     assert misspelt.returncode == 1
     assert "mend: FLEETPULSE_KAFKA__BOOTSTRAP" in misspelt.stdout
     assert "Traceback" not in misspelt.stderr

@@ -1,4 +1,4 @@
-"""Whom an alert touched: what is asked of the tables, and when dollars are known."""
+"""Whom an alert touched: what the tables are queried for, and when dollars are known."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LATER_MS = 9_000_000
 
 
 class Tables:
-    """Answers with what it is given and remembers what it was asked; without a bill there are no tables of costs."""
+    """Answers with what it is given and remembers its queries; without a bill there are no tables of costs."""
 
     def __init__(self, bill: tuple[int, int, int | None] | None) -> None:
         self._bill = bill
-        self.asked: list[Mapping[str, Any] | None] = []
+        self.queries: list[Mapping[str, Any] | None] = []
 
     def sql(self, text: str, parameters: Mapping[str, Any] | None = None) -> Answer:
-        self.asked.append(parameters)
+        self.queries.append(parameters)
         if "FROM costs" not in text:
             return Answer(tuple(REQUESTS), (tuple(REQUESTS.values()),))
         if self._bill is None:
@@ -56,7 +56,7 @@ def test_requests_from_a_minute_before_to_five_after_are_asked_for(resolved_ms: 
 
     touched(tables, replace(OF_ENGINE, resolved_ms=resolved_ms), LATER_MS)
 
-    assert tables.asked == [{"engine": "e1", "host": "h-1", "from_ms": 940_000, "to_ms": to_ms}] * 2
+    assert tables.queries == [{"engine": "e1", "host": "h-1", "from_ms": 940_000, "to_ms": to_ms}] * 2
 
 
 def test_an_alert_about_no_machine_is_not_asked_about() -> None:
@@ -64,4 +64,4 @@ def test_an_alert_about_no_machine_is_not_asked_about() -> None:
     tables = Tables(None)
 
     assert touched(tables, replace(OF_ENGINE, labels={"model": "m"}), LATER_MS) is None
-    assert tables.asked == []
+    assert tables.queries == []

@@ -146,9 +146,9 @@ def test_the_layout_of_the_benchmark(tmp_path: Path) -> None:
     windows = {"made/one.csv": [["1970-01-02 01:00:00.000000", "1970-01-02 01:10:00.000000"]], "made/two.csv": []}
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "combined_windows.json").write_text(json.dumps(windows))
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
-    results = backtest_nab(tmp_path, Preset("deviation"), "fp", tmp_path / "out", lambda *done: told.append(done))
+    results = backtest_nab(tmp_path, Preset("deviation"), "fp", tmp_path / "out", lambda *done: reported.append(done))
 
     lines = (tmp_path / "out" / "fp" / "made" / "fp_one.csv").read_text().splitlines()
     rows = [line.split(",") for line in lines[1:]]
@@ -157,7 +157,7 @@ def test_the_layout_of_the_benchmark(tmp_path: Path) -> None:
     assert [index for index, row in enumerate(rows) if row[3] == "1"] == [300, 301, 302]
     assert float(rows[300][2]) > 0.8 > 0.5 > max(float(row[2]) for row in rows[:300])
     assert (tmp_path / "out" / "fp" / "made" / "fp_two.csv").exists()
-    assert told == [(0, 2), (1, 2)]
+    assert reported == [(0, 2), (1, 2)]
     found = total(results)
     assert found is not None
     assert (found.runs, found.right, found.spans, found.found) == (1, 1, 1, 1)

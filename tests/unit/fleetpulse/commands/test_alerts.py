@@ -60,14 +60,14 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> list[Alert]:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Command]:
+def published(monkeypatch: pytest.MonkeyPatch) -> list[Command]:
     """What was put on the topic of commands."""
     commands: list[Command] = []
 
-    async def tell(kafka: object, command: Command) -> None:
+    async def publish(kafka: object, command: Command) -> None:
         commands.append(command)
 
-    monkeypatch.setattr(reading, "publish", tell)
+    monkeypatch.setattr(reading, "publish", publish)
     return commands
 
 
@@ -105,14 +105,14 @@ def test_alerts_lists_what_is_open(topic: list[Alert]) -> None:
 
 
 def test_the_exit_code_is_for_scripts(topic: list[Alert]) -> None:
-    """1 only when asked for, and only for a critical alert that is not muted."""
+    """1 only when requested, and only for a critical alert that is not muted."""
     warned = run("alerts", "--exit-code")[0]
     topic.append(CRITICAL)
-    asked, not_asked = run("alerts", "--exit-code")[0], run("alerts")[0]
+    requested, not_requested = run("alerts", "--exit-code")[0], run("alerts")[0]
     topic[-1] = replace(CRITICAL, muted_until_ms=2**42)
     muted = run("alerts", "--exit-code")[0]
 
-    assert (warned, asked, not_asked, muted) == (0, 1, 0, 0)
+    assert (warned, requested, not_requested, muted) == (0, 1, 0, 0)
 
 
 def test_nothing_open_is_said_in_words(monkeypatch: pytest.MonkeyPatch, topic: list[Alert]) -> None:
@@ -123,15 +123,15 @@ def test_nothing_open_is_said_in_words(monkeypatch: pytest.MonkeyPatch, topic: l
 
 
 def test_one_alert_in_full_by_the_beginning_of_its_id(topic: list[Alert]) -> None:
-    """Figures, where, members, evidence; a resolved one too."""
+    """Values, where, members, evidence; a resolved one too."""
     code, shown, _ = run("alerts", "show", "a1b2")
 
     assert code == 0
-    figures = "0.25 s (usual 0.1, from 0.05, to 0.15)"
-    for piece in ("e-0 is slow", figures, "host = h-1", "llama is slow", "r-1", '"dollars": 4.5'):
+    values = "0.25 s (usual 0.1, from 0.05, to 0.15)"
+    for piece in ("e-0 is slow", values, "host = h-1", "llama is slow", "r-1", '"dollars": 4.5'):
         assert piece in shown
-    told = json.loads(run("alerts", "show", "0000", "--json")[1])
-    assert told == {**json.loads(encode(OVER)), "touched": TOUCHED}
+    as_json = json.loads(run("alerts", "show", "0000", "--json")[1])
+    assert as_json == {**json.loads(encode(OVER)), "touched": TOUCHED}
 
 
 @pytest.mark.parametrize(("fingerprint", "why"), [("", "is no alert"), ("zz", "is no alert"), ("a", "fits 2 alerts")])
@@ -141,21 +141,21 @@ def test_an_id_that_fits_none_or_several_is_refused(fingerprint: str, why: str) 
         reading.find([ALERT, replace(ALERT, fingerprint="a" * 16)], fingerprint)
 
 
-def test_a_mute_is_a_command_with_an_end(told: list[Command]) -> None:
+def test_a_mute_is_a_command_with_an_end(published: list[Command]) -> None:
     """Labels, reason and a fresh id; the id is printed."""
     code, _, said = run("alerts", "silence", "host=h-1", "rule=engine_slow", "--for", "2h", "--reason", "new fans")
 
     assert code == 0
-    assert [(c.command, dict(c.labels), c.until_ms - c.from_ms, c.reason) for c in told] == [
+    assert [(c.command, dict(c.labels), c.until_ms - c.from_ms, c.reason) for c in published] == [
         ("mute", {"host": "h-1", "rule": "engine_slow"}, 7_200_000, "new fans")
     ]
-    assert told[0].id in said
+    assert published[0].id in said
 
 
-def test_an_unmute_names_it(told: list[Command]) -> None:
+def test_an_unmute_names_it(published: list[Command]) -> None:
     """By the id that was printed."""
     assert run("alerts", "unsilence", "m-1")[0] == 0
-    assert [(c.command, c.id) for c in told] == [("unmute", "m-1")]
+    assert [(c.command, c.id) for c in published] == [("unmute", "m-1")]
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def test_an_unmute_names_it(told: list[Command]) -> None:
     ],
     ids=["no value", "no duration", "for ever"],
 )
-def test_a_mute_that_means_nothing_is_refused(told: list[Command], words: tuple[str, ...], why: str) -> None:
+def test_a_mute_that_means_nothing_is_refused(published: list[Command], words: tuple[str, ...], why: str) -> None:
     """Before anything is sent."""
     done = CliRunner().invoke(app, ["alerts", *words])
 
     assert why in str(done.exception)
-    assert told == []
+    assert published == []
 
 
 def test_a_mark_is_an_engine_event() -> None:

@@ -32,7 +32,7 @@ class Recording:
         return self.answer
 
 
-def asked(*words: str) -> tuple[int, str]:
+def run(*words: str) -> tuple[int, str]:
     found = CliRunner().invoke(app, list(words))
     return found.exit_code, found.output
 
@@ -92,7 +92,7 @@ HANDED_OVER = {
 
 
 @pytest.mark.parametrize(("target", "words", "expected"), HANDED_OVER.values(), ids=HANDED_OVER.keys())
-def test_what_is_asked_is_handed_over(
+def test_what_is_requested_is_handed_over(
     target: str, words: tuple[str, ...], expected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every option in its place, defaults where nothing was said; exit code 0."""
@@ -100,7 +100,7 @@ def test_what_is_asked_is_handed_over(
     monkeypatch.setattr(target, shell)
     monkeypatch.setattr("fleetpulse.services.compile_ahead.provide", Recording())
 
-    code, _ = asked(*words)
+    code, _ = run(*words)
 
     assert shell.called == [expected]
     assert code == 0
@@ -112,7 +112,7 @@ def test_the_dashboard_says_where_it_is_and_serves_there(monkeypatch: pytest.Mon
     monkeypatch.setattr("fleetpulse.dashboard.serve.run", served)
     monkeypatch.setattr("runtime.logs.configure", Recording())
 
-    code, output = asked("dashboard", "--port", "8601", "--health-port", "9")
+    code, output = run("dashboard", "--port", "8601", "--health-port", "9")
 
     ((_, access, binding, facts), _) = served.called[0]
     assert code == 0
@@ -134,18 +134,18 @@ def test_options_of_delivery_that_do_not_fit_start_nothing(
     shell = Recording()
     monkeypatch.setattr("fleetpulse.services.deliver.run_deliver", shell)
 
-    assert asked("deliver", *words)[0] == 2
+    assert run("deliver", *words)[0] == 2
     assert shell.called == []
 
 
 @pytest.mark.parametrize(("lost", "code"), [(0, 0), (3, 1)])
 def test_books_that_differ_end_with_one(lost: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they say is printed either way; how long to wait is asked."""
+    """What they say is printed either way; how long to wait is an option."""
     books = TopicBooks("llm.requests", 10, 0, 10 - lost, 0, 0, 0, 0, 0)
     compared = Recording(Report((books,), 1 if lost == 0 else 0, ()))
     monkeypatch.setattr("fleetpulse.reconcile.compare.reconcile", compared)
 
-    ended, output = asked("reconcile", "--wait", "0", "--no-raw", "--json")
+    ended, output = run("reconcile", "--wait", "0", "--no-raw", "--json")
 
     assert ended == code
     assert orjson.loads(output)["exact"] is (lost == 0)
@@ -158,18 +158,18 @@ def test_a_backtest_without_files_asks_the_history(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("fleetpulse.backtest.replay.backtest_history", history)
     monkeypatch.setattr("fleetpulse.backtest.files.backtest_files", files)
 
-    code, output = asked("backtest", "--last", "2h")
+    code, output = run("backtest", "--last", "2h")
     assert (code, history.called) == (0, [(("2h", None, None, None), {})])
     assert "no rule would have fired" in output
     assert "windows 6" in output
 
-    code, output = asked("backtest", "--csv", "a.csv", "--sigmas", "4")
+    code, output = run("backtest", "--csv", "a.csv", "--sigmas", "4")
     assert (code, "no series" in output) == (0, True)
     assert files.called[0][0][0] == Path("a.csv")
 
 
 def test_an_unknown_column_of_top_names_the_known_ones() -> None:
-    """Before anything is asked of the database."""
+    """Before the database is queried."""
     found = CliRunner().invoke(app, ["top", "--sort", "beauty"])
 
     assert "util %" in str(found.exception)

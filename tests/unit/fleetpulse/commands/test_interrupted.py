@@ -91,9 +91,9 @@ def test_sigterm_ends_a_command_on_the_way_of_ctrl_c(command: str, said: list[st
         assert process.stderr is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-        told, complained = process.stdout.read().splitlines(), process.stderr.read()
+        printed, complained = process.stdout.read().splitlines(), process.stderr.read()
 
-    assert (told, process.returncode) == (said, code)
+    assert (printed, process.returncode) == (said, code)
     assert "Traceback" not in complained
 
 

@@ -177,12 +177,12 @@ def test_the_cost_report_keeps_its_words_whole() -> None:
     lists = ("split", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
              "power_caps", "months", "budgets")  # fmt: skip
     row = Long(hour_ms=0, host=HOST, engine_id=f"{HOST}-0", cost_nusd=BIG * 10**6 + 1)
-    figures: dict[str, Any] = {name: [row] * MANY for name in lists}
+    report: dict[str, Any] = {name: [row] * MANY for name in lists}
     bill = Long(prices_versions=["abcdef"] * 2, weights_versions=[1], definition_versions=[1])
     used = {"file": "p.yaml", "version": "0" * 20, "used": [Long()] * MANY}
-    figures |= {"bill": bill, "hours": [], "prices": used, "from_ms": 0, "to_ms": 1}
+    report |= {"bill": bill, "hours": [], "prices": used, "from_ms": 0, "to_ms": 1}
 
-    parts = list(rendered(page(figures)))
+    parts = list(rendered(page(report)))
 
     made = {part.title: part for part in parts if isinstance(part, FittedTable)}
     assert len(made) == 15

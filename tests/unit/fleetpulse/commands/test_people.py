@@ -42,7 +42,7 @@ from schemas.errors import ConfigError, FleetpulseError, UnavailableError
         (np.uint64(2**64 - 1), 2**64 - 1),
         ({1: 2, -3: 4}, {"1": 2, "-3": 4}),
         ((1, "a"), [1, "a"]),
-        pytest.param({"b", "a"}, ["a", "b"], id="a set is told in order"),
+        pytest.param({"b", "a"}, ["a", "b"], id="a set is written in order"),
         (2**200, 2**200),
         ({"big": [2**70, float("nan"), b"\x00", None]}, {"big": [2**70, None, "AA==", None]}),
     ],
@@ -134,7 +134,7 @@ def test_up_passes_new_ports_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flag that the port-taken error names exists and reaches the stack."""
     seen: list[tuple[Path | None, bool]] = []
 
-    def bring_up(data_dir: Path | None, tell: object, *, new_ports: bool = False) -> Any:
+    def bring_up(data_dir: Path | None, on_progress: object, *, new_ports: bool = False) -> Any:
         seen.append((data_dir, new_ports))
         kafka, clickhouse = SimpleNamespace(bootstrap="h:1"), SimpleNamespace(url="http://h:2")
         return SimpleNamespace(kafka=kafka, clickhouse=clickhouse, reading=SimpleNamespace(user="reader"))

@@ -120,8 +120,8 @@ def test_prices_of_one_gpu() -> None:
 )
 def test_the_price_that_a_machine_gets(region: str, commitment: list[str], amounts: list[int]) -> None:
     """With a region one price decides."""
-    asked = ["--at", "2026-02-01", "--gpu", "NVIDIA H100 80GB HBM3", "--region", region, *commitment]
-    result = RUNNER.invoke(app, ["prices", "show", *asked, "--json"])
+    options = ["--at", "2026-02-01", "--gpu", "NVIDIA H100 80GB HBM3", "--region", region, *commitment]
+    result = RUNNER.invoke(app, ["prices", "show", *options, "--json"])
 
     assert [one["amount"] for one in json.loads(result.stdout)["prices"]] == amounts
 
@@ -173,7 +173,7 @@ def test_an_unknown_model_is_told_with_the_nearest() -> None:
 
 
 def test_a_map_is_taken_over_and_what_is_not_is_told(tmp_path: Path) -> None:
-    """The written one is read again; nothing is written over unless asked."""
+    """The written one is read again; nothing is written over unless requested."""
     source, out = tmp_path / "map.json", tmp_path / "out.json"
     source.write_text(MAP)
     arguments = ["prices", "import", str(source), "-o", str(out)]
@@ -246,7 +246,7 @@ def test_the_tables_on_the_page_are_complete() -> None:
 
 
 def test_the_bill_on_the_page_is_right() -> None:
-    """The same figures as in the shipped example's prices, of each GPU and of an eighth of the host."""
+    """The same numbers as in the shipped example's prices, of each GPU and of an eighth of the host."""
     gpus = GpuMinutes(*(np.full(8, each) for each in (
         60_000, 11_700_000, 2_790_000_000, 150_000_000, 90_000_000, 1_250_000,
     )))  # fmt: skip

@@ -44,7 +44,7 @@ def test_every_command_stands_on_the_page_once() -> None:
 
 
 def told_commands() -> Iterator[tuple[str, str]]:
-    """Every ``fleetpulse ...`` that a mending text tells people to run."""
+    """Every ``fleetpulse ...`` that a mending text advises to run."""
     for file in sorted((ROOT / "fleetpulse" / "doctor").glob("*.py")):
         for text in re.findall(r'"(fleetpulse [^"{]*)', file.read_text()):
             yield file.name, text

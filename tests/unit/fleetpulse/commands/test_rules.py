@@ -99,11 +99,11 @@ def test_a_rule_is_explained() -> None:
     """In words, also one that is switched off."""
     result = RUNNER.invoke(app, ["rules", "explain", "ttft_moving_average", "--json"])
 
-    told = json.loads(result.stdout)
+    explained = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert told["name"] == "ttft_moving_average"
-    assert told["in force"] == "no: switched off"
-    assert told["reads value"] == "grouping set service, columns ttft_us_bins"
+    assert explained["name"] == "ttft_moving_average"
+    assert explained["in force"] == "no: switched off"
+    assert explained["reads value"] == "grouping set service, columns ttft_us_bins"
 
 
 def test_an_unknown_rule_names_the_nearest() -> None:

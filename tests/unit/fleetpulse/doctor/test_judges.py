@@ -446,7 +446,7 @@ def test_what_is_wrong_with_the_database_is_named_with_what_mends_it(
     ("code", "check"), [(516, "clickhouse.login"), (None, "clickhouse.answer")], ids=["password", "away"]
 )
 def test_a_writer_that_gets_no_answer_leaves_the_schema_unknown(code: int | None, check: str) -> None:
-    """Refused and away are told apart: the one needs a password, the other a server."""
+    """Rejected and away are reported apart: the one needs a password, the other a server."""
     facts = replace(DATABASE, writer=LoginFacts("writer", "fleetpulse", error="no", error_code=code))
 
     found = of_database(facts)
@@ -516,7 +516,7 @@ def test_a_machine_as_it_should_be_has_nothing_to_mend() -> None:
 
 
 def test_the_configuration_names_unknown_keys_before_what_they_led_to() -> None:
-    """A misspelt key mends both; else the value that is out of bounds is told."""
+    """A misspelt key mends both; else the value that is out of bounds is reported."""
     error = ConfigError("kafka.botstrap", "x", "is not a setting")
     misspelt = Unknown("kafka.botstrap", "file", "kafka.bootstrap")
 

@@ -1,4 +1,4 @@
-"""Every kind of difference is found and named; what may have expired is told as unchecked."""
+"""Every kind of difference is found and named; what may have expired is reported as unchecked."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_an_installation_where_nothing_was_produced_says_so() -> None:
     report = compare({(TOPIC, 0): (0, 0), (TOPIC, 1): (0, 0)}, nothing)
 
     assert report.text() == module.NOTHING
-    told = report.as_dict()
-    assert (told["exact"], told["empty"], told["produced"]) == (True, True, 0)
+    report = report.as_dict()
+    assert (report["exact"], report["empty"], report["produced"]) == (True, True, 0)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_what_left_a_trace_is_not_nothing(log: module.Log, change: dict[str, Any
 
 def test_the_sum_of_what_was_produced_is_told() -> None:
     """Over all topics."""
-    told = compare(LOG, sound()).as_dict()
+    report = compare(LOG, sound()).as_dict()
 
-    assert (told["produced"], told["empty"]) == (7, False)
+    assert (report["produced"], report["empty"]) == (7, False)
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def test_a_probe_tells_of_every_source() -> None:
     """What is collected, and why the rest is not."""
     result = CliRunner().invoke(app, ["agent", "--probe", "--json"])
 
-    told = {each["name"]: (each["switch"], each["chosen"], each["reason"]) for each in json.loads(result.stdout)}
+    found = {each["name"]: (each["switch"], each["chosen"], each["reason"]) for each in json.loads(result.stdout)}
     assert result.exit_code == 0
-    assert list(told) == [source.name for source in SOURCES]
-    assert told["host"] == ("auto", True, "this host")
-    assert {told[name] for name in told if name != "host"} == {("off", False, "switched off")}
+    assert list(found) == [source.name for source in SOURCES]
+    assert found["host"] == ("auto", True, "this host")
+    assert {found[name] for name in found if name != "host"} == {("off", False, "switched off")}
 
 
 def test_a_probe_is_a_table_for_people() -> None:

@@ -22,18 +22,18 @@ EXAMPLE_BUDGETS = Path(services.__file__).parents[1] / "data" / "budgets" / "exa
 
 
 @pytest.mark.parametrize(
-    ("health_port", "told"),
+    ("health_port", "ports"),
     [(None, []), (0, [0, 0, 0, 0]), (9_100, [9_100, 9_101, 9_102, 9_103])],
     ids=["no port", "any port", "one after the other"],
 )
-def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, told: list[int]) -> None:
+def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, ports: list[int]) -> None:
     """Rules and budgets are for the alert job alone, prices for the cost job."""
     files = {name: Path(f"{name}.yaml") for name in ("rules", "prices", "budgets")}
 
     found = [_arguments(job, "bare", "w", health_port, place, files) for place, job in enumerate(JOBS)]
 
     assert [words[:6] for words in found] == [("jobs", job, "--shell", "bare", "--name", "w") for job in JOBS]
-    assert [int(words[7]) for words in found if "--health-port" in words] == told
+    assert [int(words[7]) for words in found if "--health-port" in words] == ports
     told_files = [words[6 + 2 * (health_port is not None) :] for words in found]
     alerts = ("--rules", "rules.yaml", "--budgets", "budgets.yaml")
     assert told_files == [(), (), alerts, ("--prices", "prices.yaml")]
@@ -94,7 +94,7 @@ def test_the_cost_job_reads_prices_before_anything_is_joined(tmp_path: Path) -> 
 
 
 def test_alive_is_a_service_whose_loop_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked from another thread while the loop stands still; without a port nobody asks."""
+    """Read from another thread while the loop stands still; without a port nobody asks."""
     now_s = [0.0]
     checks: dict[str, Check] = {}
 

@@ -73,19 +73,19 @@ def test_a_secret_is_made_once(tmp_path: Path) -> None:
     assert first == second == file.read_bytes()
     assert len(first) == 64
     assert file.stat().st_mode & 0o777 == 0o600
-    assert secret_of(ProxyConfig(tenant_secret="told"), folder) == b"told"  # type: ignore[arg-type]
+    assert secret_of(ProxyConfig(tenant_secret="given"), folder) == b"given"  # type: ignore[arg-type]
 
 
 def test_the_fast_loop_is_uvloop() -> None:
     """Where it is installed."""
-    told: list[str] = []
+    loops: list[str] = []
 
     async def main() -> None:
-        told.append(type(asyncio.get_running_loop()).__module__)
+        loops.append(type(asyncio.get_running_loop()).__module__)
 
     run_on_fast_loop(main())
 
-    assert told == ["uvloop"]
+    assert loops == ["uvloop"]
 
 
 def test_the_collector_is_quiet() -> None:
@@ -101,7 +101,7 @@ def test_the_collector_is_quiet() -> None:
 
 
 def test_before_there_is_a_proxy_it_lives_and_is_not_ready() -> None:
-    """Afterwards it is asked itself."""
+    """Afterwards it collects by itself."""
     watched = Watched()
     before = (watched.alive(), watched.ready())
     config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1"),))

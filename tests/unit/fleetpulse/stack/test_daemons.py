@@ -62,7 +62,7 @@ def test_a_frozen_daemon_is_stopped_too(sleeper: Process) -> None:
 
 
 def test_a_deaf_daemon_is_killed(tmp_path: Path) -> None:
-    """What does not end in time is ended, and the caller is told."""
+    """What does not end in time is ended, and the caller knows."""
     process = daemons.spawn([sys.executable, "-c", DEAF], tmp_path / "log")
     assert daemons.wait_until(lambda: "deaf" in daemons.tail(tmp_path / "log"), 10.0)
 

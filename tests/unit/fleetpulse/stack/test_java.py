@@ -30,7 +30,7 @@ def test_the_major_version_comes_from_the_release_file(tmp_path: Path, version: 
 
 
 def test_without_a_release_file_java_is_asked(tmp_path: Path) -> None:
-    """It tells its version on standard error."""
+    """It prints its version on standard error."""
     program = make_java(tmp_path, None, script="""echo 'openjdk version "21.0.2" 2024-01-16' >&2""")
 
     assert java.major_version(program) == 21

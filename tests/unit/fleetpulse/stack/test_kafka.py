@@ -11,7 +11,7 @@ def parsed(text: str) -> dict[str, str]:
 
 
 def test_the_broker_listens_on_loopback_alone() -> None:
-    """Every address it listens on or tells is 127.0.0.1."""
+    """Every address it listens on or advertises is 127.0.0.1."""
     settings = parsed(kafka.settings(PORTS, Path("/data/log")))
 
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:21001,CONTROLLER://127.0.0.1:21002"

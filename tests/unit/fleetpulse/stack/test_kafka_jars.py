@@ -58,9 +58,9 @@ def test_any_other_jars_are_refused(tmp_path: Path, content: dict[str, str], nam
 
 def test_downloads_are_shared_by_all_stacks_of_a_user(tmp_path: Path) -> None:
     """The cache follows FLEETPULSE_CACHE_DIR, then XDG_CACHE_HOME."""
-    told = {"FLEETPULSE_CACHE_DIR": str(tmp_path / "told"), "XDG_CACHE_HOME": str(tmp_path / "xdg")}
+    given = {"FLEETPULSE_CACHE_DIR": str(tmp_path / "given"), "XDG_CACHE_HOME": str(tmp_path / "xdg")}
 
-    assert kafka_jars.cache_dir(told, tmp_path / "data") == tmp_path / "told"
+    assert kafka_jars.cache_dir(given, tmp_path / "data") == tmp_path / "given"
     assert kafka_jars.cache_dir({"XDG_CACHE_HOME": str(tmp_path / "xdg")}, tmp_path) == tmp_path / "xdg" / "fleetpulse"
 
 
@@ -134,7 +134,7 @@ def test_jars_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_certificates_are_those_the_machine_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A company's own authority, told to everything by environment; where the machine has none, certifi's are left."""
+    """A company's own authority, named to everything by environment; where the machine has none, certifi's are left."""
     own = tmp_path / "own.pem"
     own.touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(own))

@@ -7,7 +7,7 @@ import pytest
 from fleetpulse.stack import ports
 from schemas.errors import StackError
 
-# Whether a port is free is asked of the kernel: the one thing here that needs sockets, all on loopback.
+# Whether a port is free is a question to the kernel: the one thing here that needs sockets, all on loopback.
 pytestmark = pytest.mark.enable_socket
 
 

@@ -1,4 +1,4 @@
-"""The table of ``fleetpulse top``: figures, sorting, keys."""
+"""The table of ``fleetpulse top``: numbers, sorting, keys."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_no_key_means_two_things() -> None:
 
 
 def test_one_line_tells_of_the_whole_fleet() -> None:
-    """Unknown figures are left out of means and sums; those that fell silent are counted."""
+    """Unknown numbers are left out of means and sums; those that fell silent are counted."""
     assert summary(FLEET) == "2 hosts, 3 GPUs, 50 % utilization, 0.7 kW"
     assert summary([gpu("a", 1, age_ms=30_001, util_gpu_pct=None)]) == (
         "1 hosts, 1 GPUs, – % utilization, 0.35 kW, 1 silent for 30 s"
@@ -182,11 +182,11 @@ class Fleet:
     """Answers once, then is away once, then answers again."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.queries = 0
 
     def __call__(self) -> Sequence[Row]:
-        self.asked += 1
-        if self.asked == 2:
+        self.queries += 1
+        if self.queries == 2:
             raise UnavailableError("ClickHouse is away")
         return FLEET
 
@@ -212,6 +212,6 @@ def test_the_screen_asks_again_survives_an_outage_and_ends_by_a_key(monkeypatch:
         after = top_screen.termios.tcgetattr(terminal)
     os.close(ours)
 
-    assert fleet.asked == 4
+    assert fleet.queries == 4
     assert "as of before: ClickHouse is away" in console.file.getvalue()  # type: ignore[attr-defined]
     assert after == before

@@ -79,7 +79,7 @@ def test_an_unreadable_record_is_one_line_that_says_why(headers: dict[str, bytes
 
 
 def test_a_tombstone_has_null_for_its_size() -> None:
-    """Its key tells what was removed."""
+    """Its key says what was removed."""
     assert shown(None, {}, b"k") == [{"_key": "k", "_headers": {}, "_bytes": None}]
 
 
