@@ -55,7 +55,6 @@ def alerts(ctx: typer.Context, exit_code: ExitCode = False) -> Result | None:
 
 def _plain(alert: Any) -> dict[str, Any]:
     """The record's own JSON, as it stands on the topic."""
-
     from schemas.contract.alerts import encode
 
     found: dict[str, Any] = orjson.loads(encode(alert))
@@ -69,7 +68,6 @@ def show_one(fingerprint: Annotated[str, typer.Argument(help="The alert's id, or
 
     Example: [bold]fleetpulse alerts show 3f2b[/bold]
     """
-
     from fleetpulse.alerts.view import find, lines_of, newest
     from runtime.config import load
 
@@ -103,7 +101,6 @@ def history(
 
     Example: [bold]fleetpulse alerts history --last 24h[/bold]
     """
-
     from fleetpulse.alerts.view import HISTORY, moment
     from fleetpulse.sql.database import Database
     from runtime.config import load
@@ -139,7 +136,6 @@ def silence(
 
     Example: [bold]fleetpulse alerts silence host=gpu-017 --for 2h --reason "new power supply"[/bold]
     """
-
     from fleetpulse.alerts.view import checked, labels_of, publish
     from runtime.config import load
     from schemas.contract.alert_commands import Command
@@ -159,7 +155,6 @@ def unsilence(silence_id: Annotated[str, typer.Argument(help="What `alerts silen
 
     Example: [bold]fleetpulse alerts unsilence s-3f2b9c1e[/bold]
     """
-
     from fleetpulse.alerts.view import checked, publish
     from runtime.config import load
     from schemas.contract.alert_commands import Command
@@ -201,7 +196,6 @@ def mark_deploy(
 
     Example: [bold]fleetpulse mark deploy --model llama-3.3-70b --version 2026-11-21[/bold]
     """
-
     from fleetpulse.alerts.view import mark, mark_batch
     from fleetpulse.services.jobs_and_sink import partitions_of
     from runtime.config import load

@@ -81,7 +81,6 @@ def config_check(config_file: File = None) -> Result:
 
     Example: [bold]fleetpulse config check --config /etc/fleetpulse/fleetpulse.toml[/bold]
     """
-
     from fleetpulse.doctor.examine import examine_config
 
     _config, findings = examine_config({"config_file": str(config_file) if config_file else None}, os.environ)

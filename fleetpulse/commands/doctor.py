@@ -45,7 +45,6 @@ def doctor(
 
     Example: [bold]fleetpulse doctor[/bold], [bold]fleetpulse doctor --json --within 5[/bold]
     """
-
     from fleetpulse.doctor.examine import examine
     from fleetpulse.doctor.facts import Bounds
 

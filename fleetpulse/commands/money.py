@@ -75,7 +75,6 @@ def budgets_check(file: Annotated[Path, typer.Argument(help="A file of budgets."
 
     Example: [bold]fleetpulse budgets check my-budgets.yaml[/bold]
     """
-
     from fleetpulse.report.amounts import usd
     from stream_jobs.budgets.load import load
 
@@ -139,7 +138,6 @@ def rerate(
 
     Example: [bold]fleetpulse rerate --from 2026-01-01 --to 2026-02-01 --prices my-prices.yaml[/bold]
     """
-
     from fleetpulse.report.amounts import usd
     from fleetpulse.report.gather import span
     from fleetpulse.rerate.store import check_range

@@ -66,7 +66,6 @@ def tail(
 
     Example: [bold]fleetpulse tail llm.requests -n 1[/bold]
     """
-
     from fleetpulse.topics.tail import tail_topic
     from runtime.config import load
 
@@ -117,7 +116,6 @@ def rejected_replay(
 
     Example: [bold]fleetpulse rejected replay unknown_schema --dry-run[/bold]
     """
-
     from fleetpulse.topics.rejected import replay
     from runtime.config import load
 

@@ -36,7 +36,6 @@ def top(
 
     Example: [bold]fleetpulse top[/bold], [bold]fleetpulse top --by host --sort "temp C" --once[/bold]
     """
-
     from fleetpulse.sql.database import Database
     from fleetpulse.top import table as showing
     from fleetpulse.top.screen import run
