@@ -54,6 +54,6 @@ def _build(folder: Path) -> None:
 
 
 def _run(command: Sequence[str], cwd: Path, environment: Mapping[str, str] = MappingProxyType({})) -> None:
-    told = {**os.environ, **environment}
-    done = subprocess.run(command, cwd=cwd, env=told, capture_output=True, text=True, check=False)
+    full = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=cwd, env=full, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

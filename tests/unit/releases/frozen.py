@@ -42,16 +42,16 @@ def lines(name: str) -> list[Any]:
         return [json.loads(line) for line in opened]
 
 
-def record_of(told: dict[str, Any]) -> Record:
-    key, value = (None if told[name] is None else bytes.fromhex(told[name]) for name in ("key", "value"))
-    headers = tuple((name, text.encode()) for name, text in told["headers"])
-    return Record(told["topic"], told["partition"], told["offset"], told["timestamp_ms"], key, value, headers)
+def record_of(line: dict[str, Any]) -> Record:
+    key, value = (None if line[name] is None else bytes.fromhex(line[name]) for name in ("key", "value"))
+    headers = tuple((name, text.encode()) for name, text in line["headers"])
+    return Record(line["topic"], line["partition"], line["offset"], line["timestamp_ms"], key, value, headers)
 
 
 @cache
 def records() -> list[Record]:
     """All records of all topics, in the order in which they were written."""
-    return [record_of(told) for told in lines("records.jsonl.xz")]
+    return [record_of(line) for line in lines("records.jsonl.xz")]
 
 
 @cache
@@ -99,22 +99,22 @@ class Job:
 
     def commits(self) -> Iterator[tuple[Commit, list[Output]]]:
         """Every commit of 0.1.0, and what it wrote."""
-        for told in lines("commits.jsonl.xz"):
-            if (told["job"], told["topic"]) == (self.name, self.topic):
-                commit = Commit(self.topic, 0, *(told[name] for name in ("from", "to", "number", "now_ms", "idle")))
-                written = [by_place()[tuple(place)] for place in told["outputs"]]
+        for line in lines("commits.jsonl.xz"):
+            if (line["job"], line["topic"]) == (self.name, self.topic):
+                commit = Commit(self.topic, 0, *(line[name] for name in ("from", "to", "number", "now_ms", "idle")))
+                written = [by_place()[tuple(place)] for place in line["outputs"]]
                 yield commit, [Output(*one[:2], *one[4:]) for one in written]
 
     def snapshot(self) -> Taken:
         """Its snapshot in the state topic, read as a new owner reads it."""
-        (told,) = [one for one in lines("snapshots.jsonl.xz") if (one["job"], one["topic"]) == (self.name, self.topic)]
-        pointer = Pointer.decode(told["metadata"], str(self))
+        (line,) = [one for one in lines("snapshots.jsonl.xz") if (one["job"], one["topic"]) == (self.name, self.topic)]
+        pointer = Pointer.decode(line["metadata"], str(self))
         assembly = Assembly(Names(DEPLOYMENT, self.name), pointer.snapshot, str(self))
-        found = [assembly.add(record_of(piece)) for piece in told["pieces"]]
+        found = [assembly.add(record_of(piece)) for piece in line["pieces"]]
         assert found[-1] is not None
         assert found[:-1] == [None] * (len(found) - 1)
         assert found[-1].number == pointer.number
-        return Taken(found[-1], assembly.parts, told["committed"], told["now_ms"])
+        return Taken(found[-1], assembly.parts, line["committed"], line["now_ms"])
 
 
 JOBS = (

@@ -4,7 +4,8 @@ A small simulated fleet, all jobs and the sink of 0.1.0, one after the other on 
 topic, what each commit wrote, a snapshot of every job in the middle, and what the sink inserts.
 """
 
-# ruff: noqa: I001  (its imports are those of another release)
+# ruff: noqa: I001
+# Its imports are names of 0.1.0: who renames a module today leaves them as they are.
 from __future__ import annotations
 
 import hashlib
@@ -50,7 +51,7 @@ from sinks.landing import land_derived, land_raw
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.load import load as load_budgets
-from stream_jobs.costs.account import Pricing
+from stream_jobs.costs.pricing import Pricing
 from stream_jobs.costs.step import CostStep
 from stream_jobs.finals.forward import ForwardStep
 from stream_jobs.finals.spend import SpendStep
@@ -112,7 +113,7 @@ class Edge:
         self.log, self.seq = log, 0
         self.books: dict[tuple[int, str], Tally] = {}
 
-    def tell_books(self, at_ms: int) -> None:
+    def send_books(self, at_ms: int) -> None:
         rows = book_rows(self.books, SOURCE, "gpu-000", at_ms)
         self.log.append(at_ms, BOOKS_TOPIC, 0, None, encode_rows(rows), _BOOKS_HEADERS)
 
@@ -143,7 +144,7 @@ def produce(log: Log) -> None:
                 edge.send(step.to_ms + 200, native)
         if (step.to_ms - BASE_MS) % 60_000 == 0:
             others(edge, step.to_ms)
-            edge.tell_books(step.to_ms + 250)
+            edge.send_books(step.to_ms + 250)
     begin_ms = BASE_MS + 30_300
     for at_ms, command in (
         (begin_ms, Command("mute", "disk", {"host": "gpu-001"}, begin_ms, begin_ms + 600_000, "a new disk", "on call")),
@@ -226,7 +227,7 @@ class Owner:
             "now_ms": now_ms,
             "committed": self.position,
             "metadata": Pointer(self.number, 0).encode(),
-            "pieces": [told(Record(*one[:2], n, 0, *one[2:])) for n, one in enumerate(pieces)],
+            "pieces": [as_json(Record(*one[:2], n, 0, *one[2:])) for n, one in enumerate(pieces)],
         }
 
 
@@ -247,7 +248,7 @@ def owners(log: Log) -> list[Owner]:
     ]
 
 
-def told(record: Record) -> dict[str, Any]:
+def as_json(record: Record) -> dict[str, Any]:
     """A record as JSON: bytes as hexadecimal digits, headers as text."""
     return {
         "topic": record.topic,
@@ -303,7 +304,7 @@ def main(argv: Sequence[str] = ()) -> None:
             job.commit(BASE_MS + number * ROUND_MS + 500)
         if number == CUT_AT:
             snapshots = [job.snapshot(BASE_MS + number * ROUND_MS + 500) for job in jobs]
-    write("records.jsonl.xz", map(told, log.records))
+    write("records.jsonl.xz", map(as_json, log.records))
     write("values.jsonl.xz", map(rows, log.records))
     write("commits.jsonl.xz", (commit for job in jobs for commit in job.commits))
     write("snapshots.jsonl.xz", snapshots)
