@@ -88,18 +88,23 @@ VALUE = Slot("value", "what is judged")
 _ABOVE = Option("above", Form.LEVEL, None, "fires above this; give this or `below`")
 _BELOW = Option("below", Form.LEVEL, None, "fires below this; give this or `above`")
 _LEAVE = Option("leave", Form.LEVEL, None, "is well again on the other side of this; without it the entering level")
-_ENTER_SIGMAS = Option("enter_sigmas", Form.NUMBER, 4.0, "fires so many deviations from the expected", 0.5, 100)
-_LEAVE_SIGMAS = Option("leave_sigmas", Form.NUMBER, 2.0, "is well again within so many", 0, 100)
-_FLOOR_RELATIVE = Option(
-    "floor_relative", Form.SHARE, 0.05, "the deviation is taken as at least this share of the expected", 0, 10
-)
-_FLOOR_ABSOLUTE = Option("floor_absolute", Form.LEVEL, 0.0, "the deviation is taken as at least this")
 _WARM_UP = Option("warm_up_windows", Form.WHOLE, 30, "windows a series must be seen before it is judged", 2, 100_000)
 _RELEARN = _seconds("relearn_after_s", 7_200.0, "a change that lasts so long is taken as the new normal", 60)
 
 
 def _relative(default: float) -> Option:
     return Option("min_relative", Form.SHARE, default, "and at least this share away from the expected", 0, 100)
+
+
+_SIGMAS = (
+    _direction("above"),
+    Option("enter_sigmas", Form.NUMBER, 4.0, "fires so many deviations from the expected", 0.5, 100),
+    Option("leave_sigmas", Form.NUMBER, 2.0, "is well again within so many", 0, 100),
+    _relative(0.15),
+    Option("floor_relative", Form.SHARE, 0.05, "the deviation is taken as at least this share of the expected", 0, 10),
+    Option("floor_absolute", Form.LEVEL, 0.0, "the deviation is taken as at least this"),
+)
+"""How far from the expected is too far."""
 
 
 _DETECTORS = (
@@ -116,12 +121,7 @@ _DETECTORS = (
         "far from the series' own baseline (moving average and deviation, hour of week)",
         (VALUE,),
         (
-            _direction("above"),
-            _ENTER_SIGMAS,
-            _LEAVE_SIGMAS,
-            _relative(0.15),
-            _FLOOR_RELATIVE,
-            _FLOOR_ABSOLUTE,
+            *_SIGMAS,
             _seconds("half_life_s", 3_600.0, "half of the baseline's weight is younger", 60),
             _WARM_UP,
             Option("log", Form.FLAG, True, "judges ratios, as latencies need it, rather than differences"),
@@ -224,12 +224,7 @@ _DETECTORS = (
         "out of the ordinary for this much load",
         (VALUE, Slot("load", "what explains it, such as requests running")),
         (
-            _direction("above"),
-            _ENTER_SIGMAS,
-            _LEAVE_SIGMAS,
-            _relative(0.15),
-            _FLOOR_RELATIVE,
-            _FLOOR_ABSOLUTE,
+            *_SIGMAS,
             _seconds("half_life_s", 3_600.0, "half of the regression's weight is younger", 60),
             _WARM_UP,
             Option("log", Form.FLAG, True, "judges ratios rather than differences"),

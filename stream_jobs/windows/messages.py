@@ -19,6 +19,7 @@ Headers of a partials record, beside ``schema`` and ``content-type``:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -118,13 +119,13 @@ def _opening(table: Table, commit: Commit, job: str) -> Headers:
 
 
 def encoded(table: Table, block: Block, part: Part = part_of, bytes_max: int = MESSAGE_BYTES_MAX) -> list[Piece]:
-    """The block as Native, halved until each piece fits (a single row is never cut); ``part`` cuts the block."""
+    """The block as Native, in pieces of about equal rows that each fit; a single row is never cut."""
     value = native.encode(table.fields, block)
-    if len(value) <= bytes_max or block.rows == 1:
+    pieces = min(-(-len(value) // bytes_max), block.rows)
+    if pieces <= 1:
         return [(block.rows, value)]
-    middle = block.rows // 2
-    halves = (part(block, 0, middle), part(block, middle, block.rows))
-    return [piece for half in halves for piece in encoded(table, half, part, bytes_max)]
+    bounds = pairwise(block.rows * piece // pieces for piece in range(pieces + 1))
+    return [one for start, stop in bounds for one in encoded(table, part(block, start, stop), part, bytes_max)]
 
 
 def select_rows(block: Block, start: int, stop: int) -> Block:
