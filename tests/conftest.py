@@ -34,9 +34,10 @@ settings.register_profile("any load", deadline=None, suppress_health_check=[Heal
 settings.load_profile("any load")
 
 LONGEST_FIRST = (
-    *("test_pipeline", "test_cookbook", "test_secured", "test_stack", "test_agent_kill", "test_migrate_running"),
-    *("test_schedules", "test_bad_input", "test_finals", "test_jobs_all", "test_money_commands", "test_commands"),
-    *("test_runner_behaviour", "test_proxy_ends", "test_wheels", "test_bench_dashboard_raw", "test_log_rollups"),
+    *("test_rolling_upgrade", "test_pipeline", "test_cookbook", "test_secured", "test_stack", "test_agent_kill"),
+    *("test_migrate_running", "test_schedules", "test_bad_input", "test_finals", "test_jobs_all"),
+    *("test_money_commands", "test_commands", "test_runner_behaviour", "test_proxy_ends", "test_wheels"),
+    *("test_bench_dashboard_raw", "test_log_rollups"),
 )
 """Files of tests that take longest, so that no worker begins one of them when the others have nothing left to do."""
 ROOT = Path(__file__).resolve().parents[1]
