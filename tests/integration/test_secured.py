@@ -342,7 +342,7 @@ _GOOD = "doctor, nothing wrong"
 def ended(migrated: World) -> Iterator[dict[str, Future[Ended]]]:
     """All commands that are turned away, some at a time; and the doctor with good settings."""
     runs = {name: (one.other(migrated), shlex.split(one.words)) for name, one in REFUSALS.items()}
-    runs[_GOOD] = ({}, ["doctor"])
+    runs[_GOOD] = ({}, ["doctor", "--within", "60"])  # a busy machine is nothing wrong
     with ThreadPoolExecutor(4) as pool:
         yield {
             name: pool.submit(fleetpulse, migrated.good | other, migrated.folder / f"ended-{number}", *words)
