@@ -99,7 +99,7 @@ def over_time(
         "backgroundColor": "transparent",
         "grid": {
             "left": 8,
-            "right": 20,
+            "right": 28,
             "top": 30 if len(lines) > 1 or band else 12,
             "bottom": 4,
             "containLabel": True,

@@ -72,6 +72,8 @@ def _run_on(config: Config, console: Console, *, seconds: int, seed: int, keep: 
         address = _serve(run) if keep else None
         _watch(run)
         report = _settle(run)
+        if svg is not None:
+            console.export_text()  # forgets what was recorded: the picture is of the closing screen
         _close(run, report)
         if svg is not None:
             console.save_svg(str(svg), title="fleetpulse demo", clear=False)

@@ -190,8 +190,8 @@ _NO_BUDGETS = (
 _MODELS = [
     Column("model", "Model"),
     Column("cost", "Cost", text=dollars, right=True),
-    Column("per_million_in", "1M prompt", text=dollars, right=True),
-    Column("per_million_out", "1M generated", text=dollars, right=True),
+    Column("per_million_in", "1M in", text=dollars, right=True),
+    Column("per_million_out", "1M out", text=dollars, right=True),
     Column("lost", "Failed", text=dollars, right=True),
     Column("mj_per_token", "A token", text=lambda mj: UNKNOWN if mj is None else f"{short(mj / 1e3)} J", right=True),
 ]

@@ -72,9 +72,9 @@ class _Fleet:
     def _worst_columns(self) -> list[Column]:
         return [
             Column("host", "Host"),
-            Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
+            Column("gpu_uuid", "GPU", text=_short_uuid, href=self._gpu_link),
             Column("verdict", "State", text=verdict_text, mood=lambda row: f"fp-pill {row['mood']}"),
-            Column("heard_ago_ms", "Last seen", text=ago, right=True),
+            Column("heard_ago_ms", "Seen", text=ago, right=True),
             Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
             Column("throttled_us", "Throttled", text=microseconds, right=True),
         ]
@@ -83,7 +83,7 @@ class _Fleet:
         return [
             Column("ago_ms", "Ago", text=ago, right=True),
             Column("severity", "Severity", mood=lambda row: severity_mood(row["severity"])),
-            Column("gpu_uuid", "GPU", text=lambda value: clean(value)[:12], href=self._gpu_link),
+            Column("gpu_uuid", "GPU", text=_short_uuid, href=self._gpu_link),
             Column("message", "What"),
         ]
 
@@ -162,6 +162,10 @@ class _Fleet:
         shares = [line("utilization", "busy"), line("memory", "memory"), line("throttled", "throttled")]
         self._busy.draw(over_time(shares, view.range, view.palette, "share"))
         self._power.draw(over_time([line("power", "power_w", area=True)], view.range, view.palette, "W"))
+
+
+def _short_uuid(uuid: str) -> str:
+    return clean(uuid).removeprefix("GPU-")[:8]
 
 
 def last_reported(known: Sequence[Mapping[str, Any]], now: TimeRange) -> TimeRange:
