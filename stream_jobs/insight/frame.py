@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from schemas.codec.block import Block
+from stream_jobs.rules.model import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +75,44 @@ class Detection:
     notes: tuple[str, ...] = ("",)
 
 
-class Detector(Protocol):
+class Detector(ABC):
     """One per rule. State is arrays indexed by slot; ``grow`` makes room, ``forget`` empties slots for new series.
 
-    ``judge`` is called once per window of the rule, in order of time, also when no series is present. ``dump`` and
+    ``detect`` is called once per window of the rule, in order of time, also when no series is present. ``dump`` and
     ``load`` carry the whole state; equal states give equal arrays.
     """
 
+    STATE_OPTIONS: ClassVar[tuple[str, ...] | None] = None
+    """Options its state depends on: a change of any other keeps what was learned. None: a change of any starts over."""
+    STATE_NAME: ClassVar[str] = ""
+    """The kind's name before it was renamed: snapshots of then still hold."""
+    STATE_VERSION: ClassVar[int] = 0
+    LEARNS: ClassVar[bool] = False
+    """A window that is not complete must leave it as it was."""
+    JUDGES_ABSENCE: ClassVar[bool] = False
+    """Looks at which series are absent: none is put in for it with a count of zero."""
+
+    @abstractmethod
+    def __init__(self, rule: Rule) -> None: ...
+
+    @abstractmethod
     def grow(self, slots: int) -> None: ...
 
+    @abstractmethod
     def detect(self, frame: Frame) -> Detection: ...
 
+    @abstractmethod
     def forget(self, slots: Whole) -> None: ...
 
+    @abstractmethod
     def dump(self) -> dict[str, npt.NDArray[np.generic]]: ...
 
+    @abstractmethod
     def load(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None: ...
+
+    def named(self, slots: Whole, labels: Sequence[Labels]) -> None:  # noqa: B027
+        """The labels of series, one for each slot: called when they are given their slots, before they are first
+        judged, and after ``load`` for all that live. For a detector that must know peers or versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,18 +62,14 @@ class RuleDetector:
         """Whether what a window without some source shows is true as far as it goes. Not so of silence, and of sums
         over more than a machine, which are too small; a machine's rows come from one source."""
         additive = any(measure.function in _ADDITIVE for measure in self.rule.measures)
-        return not self._judges_absence and (not additive or not _MACHINES.isdisjoint(self.rule.by))
-
-    @property
-    def _judges_absence(self) -> bool:
-        return getattr(self.detector, "JUDGES_ABSENCE", False)
+        return not self.detector.JUDGES_ABSENCE and (not additive or not _MACHINES.isdisjoint(self.rule.by))
 
     def detect(self, window_ms: int, rows_of: Rows, *, learn: bool = True) -> list[Finding]:
         """Findings of a window that is complete. Without ``learn`` of one that is not: nothing is trained, and series
         that are missing are not taken for empty."""
         rule, self.packed = self.rule, None
         self._sweep(window_ms)
-        window, fill = (window_ms, rule.window_ms), learn and not self._judges_absence
+        window, fill = (window_ms, rule.window_ms), learn and not self.detector.JUDGES_ABSENCE
         made = make(self.needed, rows_of, self.registry, self._grow, window, rule.min_count, fill=fill)
         self._name(made.taken)
         frame, off = apply_while(rule, made.frame)
@@ -88,7 +84,7 @@ class RuleDetector:
 
     def _detected(self, frame: Frame, *, learn: bool) -> Detection:
         """What the detector says; one that ``LEARNS`` is as it was before, unless it is to ``learn``."""
-        if learn or not getattr(self.detector, "LEARNS", False):
+        if learn or not self.detector.LEARNS:
             return self.detector.detect(frame)
         kept = {name: array.copy() for name, array in self.detector.dump().items()}
         detection = self.detector.detect(frame)
@@ -142,9 +138,8 @@ class RuleDetector:
         return self.firing.firing
 
     def _name(self, slots: Whole) -> None:
-        named: Callable[[Whole, list[Any]], None] | None = getattr(self.detector, "named", None)
-        if named is not None and len(slots):
-            named(slots, self.registry.labels_of(slots))
+        if len(slots):
+            self.detector.named(slots, self.registry.labels_of(slots))
 
     def _sweep(self, window_ms: int) -> None:
         if self.last_ms is None or window_ms // SWEEP_MS == self.last_ms // SWEEP_MS:
@@ -186,11 +181,11 @@ class RuleDetector:
 
 def state_hash(rule: Rule) -> str:
     """Equal where what was learned under one rule holds under the other."""
-    names = getattr(DETECTORS[rule.kind], "STATE_OPTIONS", None)
-    kind = getattr(DETECTORS[rule.kind], "STATE_NAME", rule.kind)
+    detector = DETECTORS[rule.kind]
+    names, version = detector.STATE_OPTIONS, detector.STATE_VERSION
     options = {name: value for name, value in rule.options.items() if names is None or name in names}
-    what = [VERSION, kind, rule.by, rule.window_ms, [_meaning(one) for one in rule.measures], options]
-    version = getattr(DETECTORS[rule.kind], "STATE_VERSION", 0)
+    measures = [_meaning(one) for one in rule.measures]
+    what = [VERSION, detector.STATE_NAME or rule.kind, rule.by, rule.window_ms, measures, options]
     text = json.dumps([*what, version] if version else what, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

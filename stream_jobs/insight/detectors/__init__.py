@@ -1,20 +1,9 @@
 """Detectors by the ``kind`` of a rule: one module each, one line here.
 
-A class takes the rule and keeps to ``stream_jobs.insight.frame.Detector``. ``STATE_OPTIONS``, where a class has it,
-names the options its state depends on: a change of any other keeps what was learned; without it every change of an
-option makes the rule start over. ``STATE_NAME`` is the kind's name before it was renamed: snapshots of then still hold.
-
-A detector that must know labels (peers of one engine, versions of one model) has a method ``named(slots, labels)`` with
-``labels`` as in ``frame.Labels``, one per slot: it is called when series are given their slots, before they are first
-judged, and after ``load`` for all that live. It is no part of what ``dump`` keeps.
-
-A detector that looks at which series are absent says ``JUDGES_ABSENCE = True``: then none is put in for it with a
-count of zero.
+A class takes the rule and is a ``stream_jobs.insight.frame.Detector``.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from stream_jobs.insight.detectors.against_baseline import Deviation, MovingAverage
 from stream_jobs.insight.detectors.burn_rate import BurnRate
@@ -28,9 +17,8 @@ from stream_jobs.insight.detectors.straggler import Straggler
 from stream_jobs.insight.detectors.threshold import Threshold
 from stream_jobs.insight.detectors.trend import Trend
 from stream_jobs.insight.frame import Detector
-from stream_jobs.rules.model import Rule
 
-DETECTORS: dict[str, Callable[[Rule], Detector]] = {
+DETECTORS: dict[str, type[Detector]] = {
     "burn_rate": BurnRate,
     "deviation": Deviation,
     "load_adjusted": LoadAdjusted,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream_jobs.insight.baseline import Baseline, Expected, Scale, Seen, Terms
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.rules.model import Rule
 
 ACCEPTED = "new normal accepted"
@@ -26,7 +26,7 @@ class Widths:
     leave_down: Floats
 
 
-class AgainstBaseline(Baseline):
+class AgainstBaseline(Baseline, Detector):
     """A baseline that judges, then trains. What is not known, or not known long enough, is neither beyond nor
     within."""
 
@@ -101,7 +101,7 @@ class MovingAverage(AgainstBaseline):
     """``percent`` away from the average: beyond; within ``leave_percent``: well again. There are no percent of 0. The
     simplest baseline, and the easiest to explain."""
 
-    STATE_OPTIONS: tuple[str, ...] = ()
+    STATE_OPTIONS = ()
 
     def __init__(self, rule: Rule) -> None:
         options = rule.options

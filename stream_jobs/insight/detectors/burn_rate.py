@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_jobs.insight.durations import WORDS, exact, nearest
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed
 from stream_jobs.rules.model import Rule
 
@@ -69,7 +69,7 @@ class Burn:
     """Traffic in the short range."""
 
 
-class BurnRate(Slotted):
+class BurnRate(Slotted, Detector):
     """Judges every series it has ever seen: silence lets the short range run empty and ends an alert."""
 
     STATE_OPTIONS = ("pairs",)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -58,7 +58,7 @@ class _Expected:
     sigma: Floats
 
 
-class LoadAdjusted(Slotted):
+class LoadAdjusted(Slotted, Detector):
     """The curve of a value over the logarithm of load, per series."""
 
     STATE_OPTIONS = ("half_life_s", "log")

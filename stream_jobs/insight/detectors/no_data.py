@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_jobs.insight.frame import Detection, Frame
+from stream_jobs.insight.frame import Detection, Detector, Frame
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -17,10 +17,10 @@ NEVER_SEEN = -1
 GONE = "silent for so long that it counts as taken away"
 
 
-class NoData(Slotted):
+class NoData(Slotted, Detector):
     """Judges every series seen before; the value is its silence in seconds. 8 bytes per series."""
 
-    STATE_OPTIONS: tuple[str, ...] = ()
+    STATE_OPTIONS = ()
     JUDGES_ABSENCE = True
 
     def __init__(self, rule: Rule) -> None:

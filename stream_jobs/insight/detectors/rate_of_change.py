@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_jobs.insight.detectors.threshold import Level
-from stream_jobs.insight.frame import Detection, Floats, Frame, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Whole
 from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed, storable
 from stream_jobs.insight.statistics import fit
 from stream_jobs.rules.model import Rule
@@ -20,7 +20,7 @@ KNOWN_SHARE_MIN = 0.75
 _PER_MS = {"hour": 3_600_000, "minute": 60_000}
 
 
-class RateOfChange(Slotted):
+class RateOfChange(Slotted, Detector):
     """``above`` or ``below`` a change per hour or minute. About 70 bytes per series."""
 
     STATE_OPTIONS = ("over_s",)

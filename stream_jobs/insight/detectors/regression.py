@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream_jobs.insight.detectors.straggler import group_of
-from stream_jobs.insight.frame import Detection, Floats, Frame, Labels, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Labels, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.rules.model import Rule
 
@@ -46,7 +46,7 @@ class _Pairs:
     before: Whole
 
 
-class Regression(Slotted):
+class Regression(Slotted, Detector):
     """Keeps a baseline per version on the logarithm of the value; values of 0 or less are unknown."""
 
     STATE_OPTIONS = ("version", "half_life_s")
@@ -75,8 +75,8 @@ class Regression(Slotted):
         self._window_ms = rule.window_ms
         self._names: dict[int, str] = {}
 
-    def named(self, slots: Sequence[int] | Whole, labels: Sequence[Labels]) -> None:
-        """Called for new series; one without the version's label is never judged."""
+    def named(self, slots: Whole, labels: Sequence[Labels]) -> None:
+        """Notes groups; one without the version's label is never judged."""
         for slot, one in zip(slots, labels, strict=True):
             self.grow(int(slot) + 1)
             others = "\0".join(f"{name}\0{value}" for name, value in one if name != self._version)

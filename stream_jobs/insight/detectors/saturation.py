@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed
 from stream_jobs.insight.statistics import fit, slopes, steps_up
 from stream_jobs.rules.model import Rule
@@ -30,7 +30,7 @@ _VALUE_RISES = 2.0
 _BACK = 0.5
 
 
-class Saturation(Slotted):
+class Saturation(Slotted, Detector):
     """One point per window, at most 60 over the range; a value of 0 or less has no logarithm and is unknown."""
 
     STATE_OPTIONS = ("over_s",)

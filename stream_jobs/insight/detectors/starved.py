@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask
 from stream_jobs.insight.slotted import Slotted
 from stream_jobs.rules.model import Rule
 
@@ -23,11 +23,11 @@ NOTES = (
 CPU, PCIE, BATCHING, UNKNOWN_CAUSE = 1, 2, 3, 4
 
 
-class Starved(Slotted):
+class Starved(Slotted, Detector):
     """Keeps nothing per series. What is unknown is neither beyond nor within; a cause is named only where its measure
     is known."""
 
-    STATE_OPTIONS: tuple[str, ...] = ()
+    STATE_OPTIONS = ()
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(())

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_jobs.insight.frame import Detection, Floats, Frame, Labels, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Labels, Mask, Whole
 from stream_jobs.insight.slotted import Column, Slotted
 from stream_jobs.insight.statistics import grouped
 from stream_jobs.rules.model import Rule
@@ -46,7 +46,7 @@ class _Peers:
     size: Whole
 
 
-class Straggler(Slotted):
+class Straggler(Slotted, Detector):
     """Keeps per series its group and the group's usual deviation."""
 
     STATE_OPTIONS = ("group",)
@@ -64,8 +64,8 @@ class Straggler(Slotted):
         self._direction = str(options["direction"])
         self._step = 1 - 0.5 ** (rule.window_ms / 1_000 / HALF_LIFE_S)
 
-    def named(self, slots: Sequence[int] | Whole, labels: Sequence[Labels]) -> None:
-        """Called for new series; one without the group's label is never judged."""
+    def named(self, slots: Whole, labels: Sequence[Labels]) -> None:
+        """Notes groups; one without the group's label is never judged."""
         for slot, one in zip(slots, labels, strict=True):
             self.grow(int(slot) + 1)
             self.state["group"][slot] = group_of(dict(one).get(self._group))

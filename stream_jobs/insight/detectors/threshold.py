@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_jobs.insight.frame import Detection, Floats, Frame, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Whole
 from stream_jobs.insight.slotted import Slotted
 from stream_jobs.rules.model import Rule
 
@@ -29,10 +29,10 @@ class Level:
         return Detection(slots, beyond, within, value, unknown, low, high)
 
 
-class Threshold(Slotted):
+class Threshold(Slotted, Detector):
     """Keeps nothing per series."""
 
-    STATE_OPTIONS: tuple[str, ...] = ()
+    STATE_OPTIONS = ()
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(())

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_jobs.insight.durations import WORDS, nearest
-from stream_jobs.insight.frame import Detection, Floats, Frame, Mask, Whole
+from stream_jobs.insight.frame import Detection, Detector, Floats, Frame, Mask, Whole
 from stream_jobs.insight.slotted import NEVER, Column, Slotted, in_order, passed, storable
 from stream_jobs.insight.statistics import Line, fit, slopes, steps_up, t_needed
 from stream_jobs.rules.model import Rule
@@ -85,7 +85,7 @@ class _Rise:
     over: Mask
 
 
-class Trend(Slotted):
+class Trend(Slotted, Detector):
     """Holds its opinion between points: it changes when one is complete, or when the value falls."""
 
     STATE_OPTIONS = ("horizon_s",)
