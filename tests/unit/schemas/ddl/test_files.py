@@ -49,7 +49,7 @@ def test_a_release_lists_every_file() -> None:
     headings = re.findall(r"^## (.+)$", (Path(__file__).parents[4] / "CHANGELOG.md").read_text(), re.MULTILINE)
     files = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.sql")}
 
-    assert headings[0] == "Unreleased" or set(released()) == files
+    assert "unreleased" in headings[0] or set(released()) == files
 
 
 def test_checksums_of_released_files_are_read_from_their_list(tmp_path: Path) -> None:
