@@ -6,8 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
-# Of tests, on two cores: those that wait for servers leave half of a core to others.
-WORKERS ?= 4
+WORKERS ?= 2
 IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -172,7 +172,7 @@ def test_a_backtest_of_the_first_run_opens_the_alerts_that_were_opened_live(demo
 
     with contextlib.suppress(AssertionError):  # what differs in the end is shown below
         eventually(lambda: live() >= again, "alerts of the first run")
-    assert again == live()
+    assert again == live(), reader.sql(opened.replace("opened_ms FROM", "opened_ms, rule, summary FROM")).rows
     assert again
 
 

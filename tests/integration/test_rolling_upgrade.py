@@ -170,13 +170,16 @@ async def test_an_upgrade_and_a_rollback_under_load_leave_the_books_exact(
 
 def test_the_older_workers_are_those_of_0_1_0(tmp_path: Path) -> None:
     """Their modules come from the wheel, whatever folder they run in."""
-    code = "import fleetpulse.services, stream_jobs.host.owner as o; print(fleetpulse.services.__file__, o.__file__)"
+    code = (
+        "import fleetpulse.services, stream_jobs.host.owner as owner;"
+        "print(fleetpulse.services.__file__, owner.__file__, sep=chr(10))"
+    )
     environment = {**os.environ, **frozen_release.installed()}
 
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=frozen_release.ROOT, env=environment, capture_output=True, check=True
     )
 
-    places = done.stdout.decode().split()
+    places = done.stdout.decode().splitlines()
     assert len(places) == 2
     assert all(str(frozen_release.KEPT) in place for place in places)
