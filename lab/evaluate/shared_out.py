@@ -29,15 +29,11 @@ def shared_out(
             on_progress(done, len(jobs))
         return [job.result() for job in jobs]
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        children = set(active_children()) - before
-        for child in children:
+        for child in set(active_children()) - before:
             child.terminate()
-        for child in children:
-            child.join()
         raise
-    finally:
-        pool.shutdown()
+    finally:  # the pool alone joins its processes: of two that wait for one, the second is told of none too early
+        pool.shutdown(cancel_futures=True)
 
 
 def _leave_interrupts() -> None:
