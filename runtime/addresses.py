@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -29,6 +31,33 @@ def engine_id_of(url: str, host: str) -> str:
     parts = urlsplit(url)
     name = parts.hostname or ""
     return f"{host if is_this_machine(name) else name}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def address_of(url: str) -> str:
+    """``name:port`` of an HTTP address, the port of the scheme where it has none; IPv6 in brackets."""
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    return f"{bracketed(name)}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def bracketed(name: str) -> str:
+    """The name as it stands before a port."""
+    return f"[{name}]" if ":" in name else name
+
+
+def names_of_this_machine() -> list[str]:
+    """Its name and its addresses beyond loopback, as they stand before a port; what cannot be read is missing."""
+    import psutil
+
+    found = [socket.gethostname()]
+    with contextlib.suppress(OSError, psutil.Error):
+        for each in (one for several in psutil.net_if_addrs().values() for one in several):
+            if each.family in (socket.AF_INET, socket.AF_INET6):
+                name = each.address.partition("%")[0]
+                address = ip_address(name)
+                if not (address.is_loopback or address.is_link_local or address.is_unspecified):
+                    found.append(bracketed(name))
+    return list(dict.fromkeys(found))
 
 
 def is_this_machine(name: str) -> bool:

@@ -92,6 +92,7 @@ METRICS: tuple[Metric, ...] = (
     _counter("proxy_refused", "responses", ("reason",), "sent by the proxy itself: a limit was reached, or an error"),
     _gauge("proxy_open_requests", "requests", (), "under way"),
     _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down"),
+    _counter("requests_without_engine", "requests", ("edge",), "of an engine that no agent knows: joined to no GPU"),
     _counter("proxy_unread", "occurrences", ("reason",), "parts of responses that could not be read"),
     # jobs
     _counter("job_records", "records", _BY_TOPIC, "read and folded"),

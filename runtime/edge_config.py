@@ -104,6 +104,8 @@ class EngineConfig(Section):
     placement_group: Label | None = None
     gpu_uuids: tuple[Label, ...] = Field(default=(), max_length=64)
     """GPUs it runs on. Empty: not known."""
+    addresses: tuple[Label, ...] = Field(default=(), max_length=16)
+    """More ``name:port`` under which clients reach it, such as the name of its service. Those of the host are known."""
 
 
 class JobConfig(Section):
@@ -146,6 +148,8 @@ class LogTailConfig(Section):
     path: Path
     fields: dict[str, str] = Field(default_factory=dict, max_length=64)
     """Our field name -> where the line holds it (dotted path)."""
+    engine: Label | None = None
+    """Id or ``name:port`` of the engine whose log it is. None: lines name theirs, or none."""
     from_start: bool = False
     """A file seen for the first time is read from its beginning; else only what is added."""
 
@@ -217,10 +221,9 @@ class UpstreamConfig(Section):
     weight: int = Field(default=1, ge=1, le=1_000)
     """Share of the open requests it gets beside its healthy neighbours."""
     engine_id: str | None = Field(default=None, min_length=1, max_length=256)
-    """Which engine its events name. None: ``host:port`` of the URL, a loopback address by the name of this host, as the
-    agent names it."""
+    """Which engine its events name. None: the one that the agent of its host knows under this address."""
     placement_group: str | None = Field(default=None, min_length=1, max_length=256)
-    """None: the engine's id, which is its group where it is alone on its GPUs."""
+    """None: as that agent knows it."""
 
     @field_validator("url")
     @classmethod
@@ -240,6 +243,9 @@ class ProxyConfig(Section):
     health_port: int | None = Field(default=None, ge=0, le=65_535)
     """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""
     upstreams: tuple[UpstreamConfig, ...] = ()
+    engines: Literal["auto", "host", "off"] = "auto"
+    """Where the engine behind an upstream is looked up: ``host`` in what the agent of this host knows, ``auto`` for
+    upstreams of other hosts in the topic ``engines`` too (which needs the right to read it), ``off`` nowhere."""
     cluster: str | None = None
     region: str | None = None
     slo_class: str | None = None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleetpulse.migrate.plan import GrowTopic, MakeTopic, Plan, SetTopic, Step
-from schemas.contract.topics import ALERTS_TOPIC, Growth, Topic, partitions_of, source_of
+from schemas.contract.topics import ALERTS_TOPIC, KEPT_FOR_EVER, Growth, Topic, partitions_of, source_of
 from schemas.limits import Limits
 
 REPLICAS = 3
@@ -38,10 +38,17 @@ class LiveTopic:
     own: Mapping[str, str] = field(default_factory=dict)
 
 
+def cleanup_of(topic: Topic) -> str:
+    """Whether the log keeps the newest record of a key, the records of a time, or of that time the newest of a key."""
+    if not topic.compacted:
+        return "delete"
+    return "compact" if topic.retention == KEPT_FOR_EVER else "compact,delete"
+
+
 def topic_settings(topic: Topic, replicas: int, limits: Limits) -> dict[str, str]:
     """Settings of the contract, for a topic with that many copies."""
     settings = {
-        "cleanup.policy": "compact" if topic.compacted else "delete",
+        "cleanup.policy": cleanup_of(topic),
         "message.timestamp.type": "LogAppendTime" if topic.log_append_time else "CreateTime",
         "max.message.bytes": str(topic.record_bytes_max),
         "compression.type": "producer",
@@ -52,7 +59,7 @@ def topic_settings(topic: Topic, replicas: int, limits: Limits) -> dict[str, str
         settings |= {"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.2"}
         if topic.name == ALERTS_TOPIC:  # its readers want every transition, also after an outage
             settings["min.compaction.lag.ms"] = str(limits.outage_ms)
-    else:
+    if topic.retention != KEPT_FOR_EVER or not topic.compacted:
         settings["retention.ms"] = str(topic.retention_ms(limits))
     return settings
 

@@ -8,16 +8,22 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fleetpulse.services.edge import DRAIN_S, open_publisher
+from producers.identity.host_file import found_by, path_beside
+from producers.identity.topic_reader import TopicEngines
+from producers.proxy.engines import UpstreamEngines
 from producers.proxy.publishing import RowPublisher, with_request_log
 from producers.proxy.server import ProxyServer
 from producers.publish.supervised import SupervisedPublisher
 from runtime import logs
+from runtime.addresses import is_this_machine
+from runtime.clock import SystemClock
 from runtime.config import Config, load
 from runtime.edge_config import ProxyConfig
 from runtime.health import HealthServer
@@ -109,19 +115,34 @@ async def _serve(config: Config, spool: Path | None, watched: Watched) -> None:
 
 async def _serve_into(rows: RowPublisher, config: Config, secret: bytes, watched: Watched, stop: asyncio.Event) -> None:
     take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
-    host = config.agent.host or socket.gethostname()  # as the agent says it: rows of both are joined by it
-    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret)
+    host = config.agent.host or socket.gethostname()
+    engines = upstream_engines(config, os.environ)
+    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, engines=engines)
     await server.start()
     watched.server = server
     quiet_collector()
     urls = [upstream.url for upstream in config.proxy.upstreams]
     _log.info("proxy is up", extra={"host": server.limits.host, "port": server.port, "upstreams": urls})
-    running = asyncio.create_task(rows.run())
+    running = [asyncio.create_task(rows.run()), asyncio.create_task(engines.run())]
     await stop.wait()
     await server.stop()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    engines.release(all_of_them=True)
     await rows.flush()
+
+
+def upstream_engines(config: Config, environment: Mapping[str, str]) -> UpstreamEngines:
+    """What the proxy knows of its upstreams' engines: of this host by its agent's file, of others by the topic."""
+    upstreams, where = config.proxy.upstreams, config.proxy.engines
+    if where == "off":
+        return UpstreamEngines(upstreams)
+    socket_path = config.agent.receiver.socket
+    path_of = partial(path_beside, socket_path) if socket_path else partial(found_by, environment)
+    elsewhere = any(not is_this_machine(urlsplit(upstream.url).hostname or "") for upstream in upstreams)
+    topic = TopicEngines(config.kafka, SystemClock().now_ms) if where == "auto" and elsewhere else None
+    return UpstreamEngines(upstreams, path_of, topic)
 
 
 def quiet_collector() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from producers.agent.engine_news import run_engine_news
 from producers.agent.life import Surroundings
 from producers.agent.publishing import Handover
 from producers.agent.runner import Plan, Runner
@@ -17,6 +18,7 @@ from producers.agent.schedule import PaceRule
 from producers.agent.search import Search, setting_of
 from producers.agent.sources import SOURCES, Setting, Source
 from producers.agent.supervisor import Service, Supervisor
+from producers.identity.host_file import default_socket, path_beside
 from producers.publish.publisher import Publisher
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS
@@ -94,19 +96,23 @@ def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> l
         from producers.receiver.server import run_receiver
 
         labels = setting.identity.labels
-        where = Where(labels["host"] or "", labels["cluster"], labels["region"], setting.group_of)
+        where = Where(labels["host"] or "", labels["cluster"], labels["region"], setting.joiner("receiver"))
         await run_receiver(publisher, config.receiver, stop, COUNTERS, where=where)
 
     async def otlp(stop: asyncio.Event) -> None:
         from producers.otlp.http_server import serve_otlp
 
-        await serve_otlp(config.otlp, setting.identity.labels, handover.offer, stop)
+        await serve_otlp(config.otlp, setting.identity.labels, handover.offer, stop, setting.joiner("otlp"))
+
+    async def engine_news(stop: asyncio.Event) -> None:
+        socket = config.receiver.socket or default_socket(os.environ)
+        await run_engine_news(publisher.states, setting.registry.engines, path_beside(socket), stop)
 
     def tail_of(log: LogTailConfig) -> Service:
         async def tail(stop: asyncio.Event) -> None:
             from producers.log_tail.service import run_log_tail
 
-            await run_log_tail(publisher, tail_settings(log, setting), stop)
+            await run_log_tail(publisher, tail_settings(log, setting), stop, joiner=setting.joiner("log_tail"))
 
         return Service(f"log {log.path}", tail)
 
@@ -114,6 +120,7 @@ def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> l
         services.append(Service("receiver", receive))
     if config.otlp.enabled:
         services.append(Service("otlp", otlp))
+    services.append(Service("engine news", engine_news))
     return services + [tail_of(log) for log in config.log_tails]
 
 
@@ -133,4 +140,5 @@ def tail_settings(log: LogTailConfig, setting: Setting) -> LogTailSettings:
         fields=log.fields,
         labels=setting.identity.labels,
         from_start=log.from_start,
+        engine=log.engine,
     )

@@ -20,7 +20,9 @@ from producers.agent.runner import Plan
 from producers.agent.sources import SOURCES, Setting, Source, probe_all
 from producers.collector import Identity
 from producers.engines.placement import HostPlacement
+from producers.identity.host_engines import HostEngines
 from producers.publish.reconnect import comes
+from runtime.addresses import names_of_this_machine
 from runtime.edge_config import AgentConfig
 
 _log = logging.getLogger(__name__)
@@ -86,7 +88,8 @@ def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
     host = config.host or socket.gethostname()
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
-    registry = HostPlacement(host, config.jobs, configured)
+    engines = HostEngines(host, names_of_this_machine(), region=config.region, cluster=config.cluster)
+    registry = HostPlacement(host, config.jobs, configured, engines)
     return Setting(config, Identity(labels, registry.placement, registry.engine_of), registry, CostMeter(), state)
 
 

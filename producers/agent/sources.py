@@ -22,6 +22,7 @@ from producers.collector import Collected, Collector, Identity
 from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget, sought, target_of
 from producers.host.sampler import HostSampler
+from producers.identity.joiner import Joiner
 from runtime.edge_config import AgentConfig
 from schemas.events.event_types import HOST_SAMPLES
 
@@ -88,9 +89,9 @@ class Setting:
         """Name of this host."""
         return self.identity.labels["host"] or ""
 
-    def group_of(self, engine_id: str) -> str | None:
-        """The engine's placement group; the host where the engine is not known."""
-        return self.registry.of(engine_id)[1]
+    def joiner(self, edge: str) -> Joiner:
+        """Gives requests what the agent knows of their engines."""
+        return Joiner(edge, lambda: self.registry.engines.directory)
 
 
 @dataclass(frozen=True, slots=True)

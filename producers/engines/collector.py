@@ -30,7 +30,14 @@ from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import Reading, UnknownEngineError, read
-from producers.engines.registry import Registration, announcement, event_row, registration_of, remembered
+from producers.engines.registry import (
+    Registration,
+    announcement,
+    engine_of,
+    event_row,
+    registration_of,
+    remembered,
+)
 from producers.engines.rows import Known, engine_rows, restart
 from producers.engines.target import EngineTarget
 from producers.exposition import Sample, parse
@@ -95,6 +102,7 @@ class EngineCollector:
         self._learn(reading, samples, moment_ms)
         news = self._announced(reading)
         rows, self._known = engine_rows(self._known, reading, at_ms, moment_ms)
+        self._identify(self._known)
         return self._collected(at_ms, self._samples(rows, one=len(reading.fields) == 1), found + news)
 
     def close(self) -> None:
@@ -142,6 +150,7 @@ class EngineCollector:
         if self._known is None and self._target.sought:
             return []
         self._registry.silent_engine(self._target)
+        self._registry.engines.silent(self._target.engine_id)
         self._errors.count(error.reason if isinstance(error, FetchError) else "unknown engine")
         if self._known is None and isinstance(error, UnknownEngineError):
             raise error
@@ -182,6 +191,13 @@ class EngineCollector:
         self._registration = remembered(before, now)
         event = announcement(before, self._registration)
         return [event] if event else []
+
+    def _identify(self, known: Known) -> None:
+        """Tell the host's edges which engine answers under these addresses."""
+        target, engines, registration = self._target, self._registry.engines, self._registration
+        assert registration is not None
+        names = engines.addresses(target.remote_name, target.port, target.addresses)
+        engines.saw(engine_of(registration, names, known))
 
     # Rows
 

@@ -17,6 +17,7 @@ from producers.collector import Collected
 from producers.engines.processes import ProcessTable, read_processes
 from producers.engines.registry import Registration, computing, engines_by_pid, gpus_of, placement_groups, placement_of
 from producers.engines.target import EngineTarget
+from producers.identity.host_engines import HostEngines
 from runtime.edge_config import JobConfig
 
 GpuPlacement = Mapping[str, str | None]
@@ -53,9 +54,14 @@ class HostPlacement:
     """The registry of one host. ``placement`` stays the same object for as long as the agent runs."""
 
     def __init__(
-        self, host: str, jobs: Sequence[JobConfig] = (), configured: Mapping[str, GpuPlacement] | None = None
+        self,
+        host: str,
+        jobs: Sequence[JobConfig] = (),
+        configured: Mapping[str, GpuPlacement] | None = None,
+        engines: HostEngines | None = None,
     ) -> None:
         self.placement = Placement(configured or {})
+        self.engines = engines or HostEngines(host)
         self._host = host
         self._jobs = tuple(jobs)
         self._lock = threading.Lock()

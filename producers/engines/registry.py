@@ -14,8 +14,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from producers.engines.facts import Facts
+from producers.engines.rows import Known
 from producers.engines.target import EngineTarget
 from runtime.edge_config import JobConfig
+from schemas.contract.engines import Engine
 
 GROUP_CHARS_MAX = 200
 
@@ -269,6 +271,16 @@ def _change(before: Registration, now: Registration, name: str) -> str:
 
 def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def engine_of(registration: Registration, addresses: tuple[str, ...], known: Known) -> Engine:
+    """The engine as edges know it; host labels apart."""
+    same = {name: getattr(registration, name) for name in _SHARED}
+    started_ms = None if known.started_at_s is None else round(known.started_at_s * 1_000)
+    return Engine(host="", addresses=addresses, started_ms=started_ms, warm=known.has_served, **same)
+
+
+_SHARED = tuple({each.name for each in fields(Registration)} & {each.name for each in fields(Engine)})
 
 
 def event_row(registration: Registration, kind: str, message: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from schemas.fields import Role
 
 COUNTED = frozenset(field.name for field in ENGINE_SAMPLES.of(Role.DIFFERENCE)) - {"interval_ms"}
 
+_SERVED = ("finished_requests", "generation_tokens")
 SERIES_MAX = 10_000
 """Series that are followed; beyond it those that vanished are forgotten."""
 
@@ -43,6 +44,12 @@ class Known:
     started_at_s: float | None
     totals: Mapping[SeriesName, int | None]
     whole: bool
+
+    @property
+    def has_served(self) -> bool:
+        """Whether the process has finished a request or generated a token; True where it reports neither."""
+        counted = [value for (_, name, _), value in self.totals.items() if name in _SERVED and value is not None]
+        return any(counted) or not counted
 
 
 def engine_rows(before: Known | None, now: Reading, at_ms: int, moment_ms: int) -> tuple[list[Row], Known]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from producers.engines.mappings import BY_KIND, EngineKind
-from runtime.addresses import engine_id_of, is_this_machine
+from runtime.addresses import bracketed, engine_id_of, is_this_machine
 from runtime.edge_config import EngineConfig
 from schemas.errors import ConfigError
 
@@ -32,6 +32,7 @@ class EngineTarget:
     tensor_parallel: int | None = None
     placement_group: str | None = None
     gpu_uuids: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
     pid: int | None = None
     """Of the server's process; None: whoever listens on the address' port."""
     api_key: str | None = field(default=None, repr=False)
@@ -57,6 +58,11 @@ class EngineTarget:
         return parts.port or (443 if parts.scheme == "https" else 80)
 
     @property
+    def remote_name(self) -> str | None:
+        """The machine in its address, as it stands before a port; None where that is certainly this host."""
+        return None if self.local else bracketed(urlsplit(self.facts_url or self.url).hostname or "")
+
+    @property
     def local(self) -> bool:
         """True when the address is certainly this host's own; only then its port identifies a process here."""
         return is_this_machine(urlsplit(self.facts_url or self.url).hostname or "")
@@ -72,6 +78,7 @@ def target_of(config: EngineConfig, host: str) -> EngineTarget:
         precision=config.precision,
         placement_group=config.placement_group,
         gpu_uuids=config.gpu_uuids,
+        addresses=config.addresses,
         facts_url=config.facts_url,
         kind=config.kind,
         context_tokens_max=config.context_tokens_max,

@@ -22,6 +22,7 @@ from typing import Any
 from producers.agent.publishing import Parcel, packed
 from producers.batch import Batch
 from producers.collector import Collected
+from producers.identity.joiner import Joiner
 from producers.log_tail.mapping import FieldMap, field_map, rows_of
 from producers.log_tail.tail import Chunk, LogTailSettings, Tail, decode, encode
 from producers.publish.publisher import Publisher
@@ -49,17 +50,19 @@ async def run_log_tail(
     settings: LogTailSettings,
     stop: asyncio.Event,
     *,
+    joiner: Joiner | None = None,
     clock: Clock | None = None,
     counters: Counters = COUNTERS,
 ) -> None:
     """Until ``stop``. Raises ``ConfigError`` where the settings cannot be meant or the position cannot be kept."""
-    clock = clock or SystemClock()
+    clock, joiner = clock or SystemClock(), joiner or Joiner("log_tail")
     mapped = field_map(settings.fields, "agent.log_tails.fields")
     slots = await asyncio.to_thread(_open_slots, settings)
     tail = Tail(settings, decode(slots.read()))
     try:
         while not stop.is_set():
-            work = await asyncio.to_thread(_next, tail, mapped, settings, round(clock.monotonic_s() * 1_000), counters)
+            now_ms = round(clock.monotonic_s() * 1_000)
+            work = await asyncio.to_thread(_next, tail, mapped, settings, now_ms, counters, joiner)
             if work is None:
                 _keep(slots, tail)
                 await comes(stop, settings.poll_ms / 1_000)
@@ -82,7 +85,9 @@ def _open_slots(settings: LogTailSettings) -> Slots:
         raise ConfigError("agent.log_tails.position", str(settings.position), f"must be writable ({error})") from error
 
 
-def _next(tail: Tail, mapped: FieldMap, settings: LogTailSettings, now_ms: int, counters: Counters) -> _Work | None:
+def _next(
+    tail: Tail, mapped: FieldMap, settings: LogTailSettings, now_ms: int, counters: Counters, joiner: Joiner
+) -> _Work | None:
     """In a thread: the next lines as batches."""
     try:
         chunk = tail.read(now_ms)
@@ -93,6 +98,8 @@ def _next(tail: Tail, mapped: FieldMap, settings: LogTailSettings, now_ms: int, 
     if chunk is None:
         return None
     rows, left_out = rows_of(mapped, chunk.lines, settings.labels)
+    for row in rows:
+        joiner.join(row, settings.engine)
     return _Work(chunk, packed([Collected(LLM_REQUESTS, rows)]), {**chunk.left_out, **left_out})
 
 

@@ -36,7 +36,7 @@ class LogTailSettings:
     """``path``: the log. ``position``: where it is kept how far the log is read, a file of this log alone.
 
     ``fields``: as ``mapping`` says. ``labels`` go into every row: host, cluster, region. ``from_start``: a log that is
-    there when it is first seen is read from its begin.
+    there when it is first seen is read from its begin. ``engine``: id or address of the engine whose log it is.
     """
 
     path: Path
@@ -44,6 +44,7 @@ class LogTailSettings:
     fields: Mapping[str, str]
     labels: Mapping[str, str | None]
     from_start: bool = False
+    engine: str | None = None
     poll_ms: int = 500
     rotated_ms: int = 3_000
     chunk_bytes: int = 1024 * 1024

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from producers.identity.joiner import Joiner
 from producers.otlp.intake import Answer, Full, Intake, Offer
 from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, spans_of_json
 from runtime.edge_config import OtlpConfig
@@ -124,9 +125,11 @@ def _varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
-async def serve_otlp(config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event) -> None:
+async def serve_otlp(
+    config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event, joiner: Joiner | None = None
+) -> None:
     """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
-    intake = Intake(labels, offer)
+    intake = Intake(labels, offer, joiner=joiner)
     with contextlib.ExitStack() as running:
         await asyncio.to_thread(_open, config, intake, running)
         await stop.wait()

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from producers.agent.publishing import Parcel, packed
 from producers.collector import Collected, Row
+from producers.identity.joiner import Joiner
 from producers.otlp.json_signals import Attributes, Point, Span
-from producers.otlp.points import Points
+from producers.otlp.points import Points, address_of
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
@@ -77,8 +78,11 @@ class Unkept:
 class Intake:
     """Maps batches of signals of one host to rows and hands them on."""
 
-    def __init__(self, labels: Attributes, offer: Offer, counters: Counters = COUNTERS) -> None:
+    def __init__(
+        self, labels: Attributes, offer: Offer, counters: Counters = COUNTERS, joiner: Joiner | None = None
+    ) -> None:
         self.unkept = Unkept()
+        self._joiner = joiner or Joiner("otlp", counters=counters)
         self._counters = counters
         self._labels = labels
         self._offer = offer
@@ -90,10 +94,12 @@ class Intake:
         rows, rejected = list[Row](), list[str]()
         for span in spans:
             try:
-                rows.append(request_of(span, self._labels))
+                row = request_of(span, self._labels)
             except Unmapped as why:
                 self._reject(why, "span", _kind_of(span), rejected)
                 continue
+            self._joiner.join(row, address_of(span.attributes))
+            rows.append(row)
             for name in unmapped_names(span.attributes):
                 self.unkept.add("attribute", name)
         self._hand_over(Collected(LLM_REQUESTS, rows))
@@ -111,7 +117,7 @@ class Intake:
                     self._reject(why, "metric", point.metric, rejected)
                     continue
                 if row is not None:
-                    rows.append(row)
+                    rows.append(row | self._joiner.engine_labels(address_of(point.attributes)))
         self._hand_over(Collected(ENGINE_SAMPLES, rows))
         return _answer(rejected)
 

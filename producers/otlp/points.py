@@ -73,7 +73,6 @@ class Points:
         return dict(self._labels) | {
             "at_ms": point.at_ns // 1_000_000,
             "model": model if isinstance(model, str) else None,
-            "engine_id": engine_of(attributes),
             "origin": "measured",
         }
 
@@ -91,8 +90,8 @@ class Points:
         return before
 
 
-def engine_of(attributes: Attributes) -> str | None:
-    """``server.address`` with its port: how the caller names the engine; None when it does not."""
+def address_of(attributes: Attributes) -> str | None:
+    """``server.address`` with its port: where the caller reached the engine; None when it does not report it."""
     address, port = attributes.get("server.address"), attributes.get("server.port")
     if not isinstance(address, str) or not address:
         return None

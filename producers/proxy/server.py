@@ -18,11 +18,12 @@ from typing import Any
 from producers.proxy import errors, usage
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
+from producers.proxy.engines import UpstreamEngines
 from producers.proxy.exchange import Exchange
 from producers.proxy.pool import Pool
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import identity_of, tenant_reader
-from producers.proxy.upstreams import Choice, Upstream, engine_of
+from producers.proxy.upstreams import Choice, Upstream
 from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import Refusal
 from producers.requests import reasons
@@ -57,6 +58,7 @@ class ProxyServer:
         *,
         host: str,
         tenant_secret: bytes,
+        engines: UpstreamEngines | None = None,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
     ) -> None:
@@ -75,7 +77,7 @@ class ProxyServer:
         self._on_row = on_row
         self._clock = clock or SystemClock()
         self._tenant_of = tenant_reader(config.tenant_from, tenant_secret)
-        self._engines = [engine_of(upstream, host) for upstream in config.upstreams]
+        self._engines = engines or UpstreamEngines(config.upstreams, counters=counters)
         self._labels: dict[str, str | None] = {
             "host": host,
             "cluster": config.cluster,
@@ -292,7 +294,8 @@ class ProxyServer:
             return  # settled before its time
         self._look()
         try:
-            self._on_row(self._row_of(*self._ended.popleft()))
+            exchange, at_ns, how = self._ended.popleft()
+            self._engines.take(self._row_of(exchange, at_ns, how), exchange.where, self._on_row)
         except Exception as defect:  # it costs this row, not the requests after it and not the end of the proxy
             self._report_defect("building or publishing the row of a request failed", defect)
 
@@ -302,8 +305,6 @@ class ProxyServer:
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
         self.stats.unread(watch.tracker.reasons)
-        if exchange.where is not None:
-            row["engine_id"], row["placement_group"] = self._engines[exchange.where]
         return row
 
     def _report_defect(self, what: str, defect: Exception) -> None:

@@ -11,15 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from runtime.addresses import engine_id_of
-from runtime.edge_config import UpstreamConfig
-
-
-def engine_of(upstream: UpstreamConfig, host: str) -> tuple[str, str]:
-    """Engine id and placement group of its requests; ``host`` is the name of this machine, as the agent reports it."""
-    engine_id = upstream.engine_id or engine_id_of(upstream.url, host)
-    return engine_id, upstream.placement_group or engine_id
-
 
 @dataclass(slots=True)
 class Upstream:

@@ -5,7 +5,8 @@ killed predecessors first, and retries for ever with back-off. Spooled records a
 unavailable the spool grows; when it is full new events are shed and declared in the books.
 
 The producer's books go to the topic ``books`` every few seconds and at the end: cumulative, for all boots the spool
-still knows, so that a lost or repeated report changes nothing. They count only what is safe on disk.
+still knows, so that a lost or repeated report changes nothing. They count only what is safe on disk. ``states`` go with
+them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from producers.batch import Batch, BatchLimits, batches_of
 from producers.publish.reconnect import Outage, comes, demand_listener, finish, until_beat_s
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, abandon, log_rejection, make_producer
 from producers.publish.spans import PublishSpans
+from producers.publish.states import States
 from producers.spool.books import Books, book_rows, copy_of, encode_rows
 from producers.spool.frame import Spooled
 from producers.spool.spool import Spool
@@ -97,6 +99,7 @@ class Publisher:
         self._alone: set[LaneKey] = set()
         self._published_books: Books = {}
         self._books_failure: Exception | None = None
+        self.states = States(self._partitions, self._settings.close_within_s)
         self._puts = 0
         self._saved_low = spool.low
         self._kept_s = self._clock.monotonic_s()
@@ -163,6 +166,7 @@ class Publisher:
             self._closing = True
             if self._tasks and self.failure is None:
                 drained = await self.flush(drain_s)
+                await self.states.publish(self._producer)
                 await self._publish_books()
         finally:
             results = await self._end_tasks()
@@ -334,6 +338,7 @@ class Publisher:
         oldest_ms = next((record.at_ms for record in self.spool.taken), None)
         self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
         if self._clock.monotonic_s() >= self._next_books_s:
+            await self.states.publish(self._producer)
             await self._publish_books()
             self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
 

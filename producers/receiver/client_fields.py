@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from producers.identity.joiner import Joiner
 from producers.receiver.datagram import Datagrams
 from producers.requests.tracker import MODEL_UNKNOWN
-from schemas.events.event_types import LLM_REQUESTS
+from schemas.events.event_types import HOUR_US, LLM_REQUESTS
 
 Lists = dict[str, list[Any]]
 Row = dict[str, Any]
 
 AGENT_FIELDS = frozenset({"at_ms", "host", "cluster", "region", "origin", "itl_bins", "chunks"})
 """Fields that only the agent sets; a client's value is ignored."""
-_CLIENT_FIELDS = frozenset(field.name for field in LLM_REQUESTS.fields) - AGENT_FIELDS
+_CLIENT_FIELDS = (frozenset(each.name for each in LLM_REQUESTS.fields) | {"address"}) - AGENT_FIELDS
+"""``address``: of the engine, ``name:port``; it becomes what the agent knows of that engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the agent knows of all requests of this host, and of an engine: its ``placement_group``."""
+    """What the agent knows of all requests of this host, and who knows their engines."""
 
     host: str
     cluster: str | None = None
     region: str | None = None
-    placement_of: Callable[[str], str | None] = lambda engine_id: None
+    joiner: Joiner = field(default_factory=partial(Joiner, "receiver"))
 
 
 def parse_client_fields(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:
@@ -72,11 +75,17 @@ def completed(lists: Lists, datagrams: Datagrams, where: Where) -> Lists:
     if None in models:
         models = [MODEL_UNKNOWN if model is None else model for model in models]
     out = lists | {"request_id": ids, "model": models} | _tokens(lists, heads["times"] > 0)
-    if "engine_id" in lists:
-        groups = zip(lists.get("placement_group", nothing), lists["engine_id"], strict=True)
-        known: dict[Any, str | None] = {}
-        out["placement_group"] = [_group(group, engine_id, known, where) for group, engine_id in groups]
-    return out
+    return out | where.joiner.join_lists(out, rows, lambda: _times_ms(out, heads))
+
+
+def _times_ms(lists: Lists, heads: npt.NDArray[Any]) -> list[tuple[int, int]]:
+    """When each request was received and when it ended."""
+    at_ms = heads["at_ms"].astype(np.int64)
+    timed_ms = (heads["end_ns"].astype(np.int64) - heads["begin_ns"].astype(np.int64)) // 1_000_000
+    sent = lists.get("e2e_us", [None] * len(heads))
+    sent_ms = [value // 1_000 if type(value) is int and 0 <= value <= HOUR_US else 0 for value in sent]
+    received_ms = at_ms - np.where(heads["begin_ns"] == 0, sent_ms, timed_ms)
+    return list(zip(received_ms.tolist(), at_ms.tolist(), strict=True))
 
 
 def _made_ids(heads: npt.NDArray[Any]) -> list[str]:
@@ -99,14 +108,6 @@ def _tokens(lists: Lists, came: npt.NDArray[np.bool_]) -> Lists:
         for tokens, source, chunks in zip(reported, sources, some, strict=True)
     ]
     return {"output_tokens": reported, "tokens_from": counted}
-
-
-def _group(group: Any, engine_id: Any, known: dict[Any, str | None], where: Where) -> Any:
-    if group is not None or type(engine_id) is not str:
-        return group
-    if engine_id not in known:
-        known[engine_id] = where.placement_of(engine_id)
-    return known[engine_id]
 
 
 def picked(lists: Lists, rows: Sequence[int]) -> Lists:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from producers.identity.joiner import address_in
 from producers.receiver.client_fields import Where
 from schemas.codec.block import Bins, Block, Column, Labels, Numbers, Texts
 from schemas.codec.faults import fault_of, word_fault
@@ -81,9 +82,7 @@ def _row(line: bytes, where: Where, now_ms: int) -> dict[str, Any]:
         raise RejectedError("wrong_type", f"{shown(row)}: must be a JSON object")
     row.setdefault("at_ms", now_ms)
     row |= {"host": where.host, "cluster": where.cluster, "region": where.region, "origin": "measured"}
-    engine_id = row.get("engine_id")
-    if row.get("placement_group") is None and isinstance(engine_id, str):
-        row["placement_group"] = where.placement_of(engine_id)
+    where.joiner.join(row, address_in(row))
     return row
 
 

@@ -16,7 +16,7 @@ import grp
 import logging
 import os
 import socket
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from producers.batch import BatchBuilder
+from producers.identity.host_file import default_socket
 from producers.publish.publisher import Publisher
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read
 from producers.receiver.fold import Folded, Where, fold
@@ -57,7 +58,7 @@ async def run_receiver(
     the port cannot be opened.
     """
     where = where or Where(socket.gethostname())
-    path = settings.socket or default_path(os.environ)
+    path = settings.socket or default_socket(os.environ)
     opened = listen(path, settings.socket_group)
     _log.info("receiver listening", extra={"socket": str(path), "http_port": settings.http_port})
     async with contextlib.AsyncExitStack() as open_now:
@@ -242,19 +243,8 @@ async def _first(stopping: asyncio.Task[Any], waiting: Coroutine[Any, Any, Any],
         task.cancel()
 
 
-SYSTEM_PATH = Path("/run/fleetpulse/agent.sock")
 _PATH_BYTES_MAX = 100
 """Of 107 that the kernel takes; the socket has a longer name while it is made."""
-
-
-def default_path(environment: Mapping[str, str]) -> Path:
-    """The socket path that the SDK and the agent use when none is configured."""
-    if path := environment.get("FLEETPULSE_SOCKET"):
-        return Path(path)
-    folder = environment.get("XDG_RUNTIME_DIR")
-    if folder and not os.access(SYSTEM_PATH.parent, os.W_OK):
-        return Path(folder) / "fleetpulse.sock"
-    return SYSTEM_PATH
 
 
 def listen(path: Path, group: str | None = None) -> socket.socket:

@@ -176,7 +176,13 @@ STATE_TOPICS = tuple(
 CONTRACT = Topic("contract", 1, KEPT_FOR_EVER, False, True, "topic", "migrate", "sink, reconcile", growth=Growth.NEVER)
 """The log id of every topic, written when the topic is made: a recreated topic starts at offset 0."""
 
-TOPICS = (CONTRACT, *SOURCE_TOPICS, *DERIVED_TOPICS, *INSIGHT_TOPICS, *STATE_TOPICS)
+ENGINES_TOPIC = Topic(
+    "engines", 1, 7 * DAY_MS, False, True, "host/engine_id", "agent", "proxy, doctor", growth=Growth.NEVER
+)
+"""What every agent knows of its engines, by which requests measured elsewhere are joined to GPUs. Keys of machines that
+are gone leave with the retention: agents repeat theirs."""
+
+TOPICS = (CONTRACT, ENGINES_TOPIC, *SOURCE_TOPICS, *DERIVED_TOPICS, *INSIGHT_TOPICS, *STATE_TOPICS)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
 

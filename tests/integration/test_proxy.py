@@ -56,7 +56,7 @@ TOKENS = ("input_tokens", "output_tokens", "tokens_from", "chunks")
 
 async def test_a_stream_passes_byte_for_byte_and_is_counted() -> None:
     """Chunk lines included, the client reads what the engine wrote; the event has its tokens and times."""
-    async with rig_of(streams) as (rig, engine):
+    async with rig_of(streams) as (rig, _):
         head, body = parts_of(await rig.ask(post(chat())))
         (row,) = await rig.rows_after(1)
 
@@ -65,7 +65,7 @@ async def test_a_stream_passes_byte_for_byte_and_is_counted() -> None:
     assert b"Transfer-Encoding: chunked" in head
     assert said(row, *HOW, *TOKENS) == ("ok", None, 200, 7, 3, "engine", 3)
     assert said(row, "model", "api", "finish_reason", "host", "origin") == ("m", "chat", "stop", "h-1", "measured")
-    assert said(row, "engine_id", "placement_group") == (f"h-1:{engine.port}",) * 2
+    assert said(row, "engine_id", "placement_group") == (None, None), "no agent knows the engine"
     assert 0 < row["ttft_us"] <= row["e2e_us"] < 5_000_000
 
 
@@ -375,9 +375,8 @@ async def test_a_dead_upstream_is_left_for_a_living_one() -> None:
     async with engines_of(answers) as (engine,), proxy_to(f"http://127.0.0.1:{free_port()}", engine.url) as rig:
         for _ in range(6):
             assert parts_of(await rig.ask(post(chat(stream=False))))[1] == ANSWER
-        rows = await rig.rows_after(6)
+        await rig.rows_after(6)
 
-        assert {row["engine_id"] for row in rows} == {f"h-1:{engine.port}"}
         assert rig.server.choice.upstreams[0].failures == 2
 
 

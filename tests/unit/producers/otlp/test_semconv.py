@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.otlp.json_signals import CUMULATIVE, DELTA, STATUS_ERROR, Point, Span
-from producers.otlp.points import SERIES_MAX, Points, engine_of
+from producers.otlp.points import SERIES_MAX, Points, address_of
 from producers.otlp.semconv import Unmapped, request_of, unmapped_names
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
@@ -214,7 +214,7 @@ def tokens(at_s: float, total: float, *, kind: str = "input", temporality: int =
 
 
 def row(at_s: float, interval_ms: int, **amounts: int) -> dict[str, Any]:
-    about = {"at_ms": AT_NS // 10**6 + round(at_s * 1_000), "model": "m", "engine_id": "e:8000", "origin": "measured"}
+    about = {"at_ms": AT_NS // 10**6 + round(at_s * 1_000), "model": "m", "origin": "measured"}
     return LABELS | about | {"interval_ms": interval_ms} | amounts
 
 
@@ -294,8 +294,9 @@ def test_the_series_remembered_are_bounded() -> None:
     assert points.sample_of(tokens(2, 5.0, temporality=CUMULATIVE)) is None
 
 
-def test_an_engine_is_named_by_its_address() -> None:
+def test_the_address_of_an_engine() -> None:
     """With its port, where there is one."""
-    assert engine_of({"server.address": "e"}) == "e"
-    assert engine_of({"server.port": 1}) is None
+    assert address_of({"server.address": "e"}) == "e"
+    assert address_of({"server.address": "e", "server.port": 8000}) == "e:8000"
+    assert address_of({"server.port": 1}) is None
     assert block_from_rows(ENGINE_SAMPLES.fields, [row(1, 5, prompt_tokens=1)]).rows == 1

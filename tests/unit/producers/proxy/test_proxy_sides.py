@@ -122,13 +122,12 @@ def test_cuts_change_nothing(request: bytes, request_cuts: list[int], answer_cut
     )
     assert setting.client_wire.written == ANSWER_HEAD + b"X-Request-ID: r\r\n\r\n" + STREAM
     (row,) = setting.rows
-    assert {name: row[name] for name in ("request_id", "status", "model", "chunks", "finish_reason", "engine_id")} == {
+    assert {name: row[name] for name in ("request_id", "status", "model", "chunks", "finish_reason")} == {
         "request_id": "r",
         "status": "ok",
         "model": "m",
         "chunks": 2,
         "finish_reason": "stop",
-        "engine_id": "e:1",
     }
     assert setting.server.held_bytes == 0
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.engines.registry import placement_groups
-from producers.engines.target import sought, target_of
-from producers.proxy.upstreams import Choice, engine_of
-from runtime.edge_config import EngineConfig, UpstreamConfig
+from producers.proxy.upstreams import Choice
 
 
 def choice(*weights: int) -> Choice:
@@ -21,45 +17,6 @@ def choice(*weights: int) -> Choice:
 def taken(choosing: Choice, now_s: float = 0.0, without: tuple[int, ...] = ()) -> int | None:
     found = choosing.take(now_s, without)
     return None if found is None else found.index
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://127.0.0.1:8000",
-        "http://127.0.0.2:8000",
-        "http://localhost:8000",
-        "http://[::1]:8000",
-        "http://0.0.0.0:8000",
-        "http://engine-7:8000",
-        "https://10.0.0.7",
-    ],
-)
-def test_proxy_and_agent_name_an_engine_alike(url: str) -> None:
-    """The address that both are given, the proxy's with the base path of clients; and the group of an engine that has
-    its GPUs for itself."""
-    target = target_of(EngineConfig(url=f"{url}/metrics"), "h-1")
-
-    engine_id, group = engine_of(UpstreamConfig(url=f"{url}/v1"), "h-1")
-
-    assert engine_id == target.engine_id
-    assert {engine_id: group} == placement_groups({target.engine_id: ("G0",)}, "h-1")
-
-
-def test_an_engine_that_the_agent_finds_by_its_port_has_the_name_that_the_proxy_gives() -> None:
-    """Without a line of configuration on either side."""
-    (target,) = sought([8000], "h-1")
-
-    assert engine_of(UpstreamConfig(url="http://localhost:8000/v1"), "h-1") == (target.engine_id, target.engine_id)
-
-
-def test_what_is_configured_comes_first() -> None:
-    """An id is the group as well; a group leaves the id."""
-    named = UpstreamConfig(url="http://127.0.0.1:8000", engine_id="e")
-    grouped = UpstreamConfig(url="http://127.0.0.1:8000", placement_group="a+b")
-
-    assert engine_of(named, "h-1") == ("e", "e")
-    assert engine_of(grouped, "h-1") == ("h-1:8000", "a+b")
 
 
 def test_equals_take_turns() -> None:

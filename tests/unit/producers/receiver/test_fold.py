@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.batch import batches_of
+from producers.identity.directory import Directory
+from producers.identity.joiner import Joiner
 from producers.receiver.datagram import read
 from producers.receiver.fold import Folded, Where, fold
 from schemas.codec.build import rows_of
+from schemas.contract.engines import Engine
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.sketch import bin_of
 from tests.unit.producers.receiver import sent
@@ -159,7 +162,7 @@ def test_rows_stand_with_their_key() -> None:
     client = sent.Recorded()
     for name, said in (("a", {"placement_group": "g"}), ("b", {}), ("c", {"engine_id": "e"}), ("d", {})):
         client.hand_over(sent.finished([5], model=name, **said))
-    where = Where("h-1", placement_of={"e": "g"}.get)
+    where = Where("h-1", joiner=Joiner("receiver", lambda: Directory([Engine("e", "h-1", "g")])))
 
     result = folded(client, where)
 

@@ -7,13 +7,16 @@ from typing import Any
 import orjson
 import pytest
 
+from producers.identity.directory import Directory
+from producers.identity.joiner import Joiner
 from producers.receiver.client_fields import Where
 from producers.receiver.lines import Refusal, read_lines
 from schemas.codec.build import rows_of
+from schemas.contract.engines import Engine
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.limits import DEFAULT_LIMITS
 
-WHERE = Where("h-1", None, "r-1", placement_of={"e": "g"}.get)
+WHERE = Where("h-1", None, "r-1", joiner=Joiner("receiver", lambda: Directory([Engine("e", "h-1", "g")])))
 NOW_MS = 1_700_000_000_000
 GOOD: dict[str, Any] = {"at_ms": NOW_MS - 5, "model": "m", "status": "ok", "request_id": "r", "itl_bins": {"5": 2}}
 

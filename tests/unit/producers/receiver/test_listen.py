@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from producers.identity.host_file import SYSTEM_SOCKET, default_socket
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX
-from producers.receiver.server import SYSTEM_PATH, Intake, default_path, listen, refuse_more
+from producers.receiver.server import Intake, listen, refuse_more
 from schemas.errors import ConfigError
 
 BUFFER = 2 * DATAGRAM_BYTES_MAX + 100
@@ -85,19 +86,19 @@ def test_a_group_that_is_none_is_named(path: Path) -> None:
     ("environment", "expected"),
     [
         ({"FLEETPULSE_SOCKET": "/a/b.sock", "XDG_RUNTIME_DIR": "/run/user/1"}, Path("/a/b.sock")),
-        ({}, SYSTEM_PATH),
+        ({}, SYSTEM_SOCKET),
     ],
 )
 def test_the_place_nobody_names(environment: dict[str, str], expected: Path) -> None:
     """A named place first."""
-    assert default_path(environment) == expected
+    assert default_socket(environment) == expected
 
 
 def test_without_rights_to_run_the_own_folder_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the SDK looks for it."""
     monkeypatch.setattr(os, "access", lambda folder, mode: False)
 
-    assert default_path({"XDG_RUNTIME_DIR": "/run/user/1"}) == Path("/run/user/1/fleetpulse.sock")
+    assert default_socket({"XDG_RUNTIME_DIR": "/run/user/1"}) == Path("/run/user/1/fleetpulse.sock")
 
 
 def test_datagrams_stand_one_behind_the_other(opened: socket.socket, path: Path) -> None:

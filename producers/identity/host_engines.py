@@ -1,0 +1,58 @@
+"""HostEngines: what the agent knows of its host's engines, from any thread, and that something of it changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from producers.identity.directory import Directory
+from schemas.contract.engines import ADDRESSES_MAX, Engine
+
+
+class HostEngines:
+    """``names``: host names and IP addresses under which clients reach this machine."""
+
+    def __init__(self, host: str, names: Iterable[str] = (), region: str | None = None, cluster: str | None = None):
+        self.host = host
+        self.on_change: Callable[[], None] = lambda: None
+        """Called from whatever thread noticed the change."""
+        self._names = tuple(dict.fromkeys((host, *names)))
+        self._region = region
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._engines: dict[str, Engine] = {}
+        self._directory = Directory((), host)
+
+    @property
+    def directory(self) -> Directory:
+        """The engines as they are now. Read without a lock; never changes once given."""
+        return self._directory
+
+    def addresses(self, name: str | None, port: int, more: Iterable[str] = ()) -> tuple[str, ...]:
+        """Of an engine on this port of the machine ``name``, None for this one; ``more``: those configured."""
+        names = self._names if name is None else (name,)
+        return tuple(dict.fromkeys((*more, *(f"{each}:{port}" for each in names))))[:ADDRESSES_MAX]
+
+    def saw(self, engine: Engine) -> None:
+        """What is known of the engine now."""
+        engine = replace(engine, host=self.host, region=self._region, cluster=self._cluster)
+        with self._lock:
+            if self._engines.get(engine.engine_id) == engine:
+                return
+            self._engines[engine.engine_id] = engine
+            self._directory = Directory(self._engines.values(), self.host)
+        self.on_change()
+
+    def restore(self, engines: Iterable[Engine]) -> None:
+        """Engines of this host that were known before; what is known now counts more."""
+        with self._lock:
+            before = {each.engine_id: each for each in engines if each.host == self.host}
+            self._engines = before | self._engines
+            self._directory = Directory(self._engines.values(), self.host)
+
+    def silent(self, engine_id: str) -> None:
+        """The engine does not respond: it keeps its identity, for requests that fail and for when it is back."""
+        known = self._engines.get(engine_id)
+        if known is not None and known.responding:
+            self.saw(replace(known, responding=False))

@@ -1,0 +1,92 @@
+"""The host's file: what its agent knows of its engines, beside the agent's socket, for other edges of the host.
+
+A file rather than a question and its answer: it is there while the agent restarts, it crosses into containers with the
+mounted folder, and reading it waits for nobody. It is replaced as a whole, so a reader sees one state. JSON:
+``host``, ``netns`` (inode of the network namespace in which loopback addresses are meant), ``engines``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from producers.identity.directory import Directory
+from schemas.contract.engines import Engine, engine_of
+from schemas.errors import RejectedError
+
+SYSTEM_SOCKET = Path("/run/fleetpulse/agent.sock")
+NAME = "engines.json"
+FILE_BYTES_MAX = 4 * 1024 * 1024
+ENGINES_MAX = 1_024
+
+
+def default_socket(environment: Mapping[str, str]) -> Path:
+    """The socket path that the SDK and the agent use when none is configured."""
+    if path := environment.get("FLEETPULSE_SOCKET"):
+        return Path(path)
+    folder = environment.get("XDG_RUNTIME_DIR")
+    if folder and not os.access(SYSTEM_SOCKET.parent, os.W_OK):
+        return Path(folder) / "fleetpulse.sock"
+    return SYSTEM_SOCKET
+
+
+def found_by(environment: Mapping[str, str]) -> Path:
+    """The file that an edge with this environment reads: the first that exists where agents write theirs."""
+    folder = environment.get("XDG_RUNTIME_DIR")
+    sockets = [default_socket(environment), SYSTEM_SOCKET, *([Path(folder) / "fleetpulse.sock"] if folder else [])]
+    paths = [path_beside(socket) for socket in sockets]
+    return next((path for path in paths if path.exists()), paths[0])
+
+
+def path_beside(socket: Path) -> Path:
+    """The file of the agent with this socket."""
+    return socket.with_name(NAME if socket == SYSTEM_SOCKET else f"{socket.stem}.{NAME}")
+
+
+def network_namespace() -> int:
+    """Inode of this process' network namespace; 0 where the system has none."""
+    try:
+        return Path("/proc/self/ns/net").stat().st_ino
+    except OSError:
+        return 0
+
+
+def write(path: Path, host: str, engines: Iterable[Engine]) -> None:
+    """Replace the file. Everybody on the host may read it: there are addresses and names in it, no secrets.
+
+    Raises OSError.
+    """
+    content = {"host": host, "netns": network_namespace(), "engines": list(engines)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_bytes(orjson.dumps(content))
+        fresh.chmod(0o644)
+        fresh.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def read(path: Path) -> Directory:
+    """The engines of the host; loopback addresses mean it where this process is in the agent's network namespace.
+
+    Raises OSError where there is no file, ``RejectedError`` for one that is none of ours.
+    """
+    with path.open("rb") as file:
+        data = file.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise RejectedError("too_large", f"{path.name} has more than {FILE_BYTES_MAX} bytes")
+    try:
+        content: Any = orjson.loads(data)
+        engines = [engine_of(each) for each in content["engines"][:ENGINES_MAX]]
+        host = str(content["host"]) if content["netns"] == network_namespace() else None
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise RejectedError("syntax", f"{path.name} is not the agent's: {error}") from error
+    return Directory(engines, host)

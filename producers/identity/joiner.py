@@ -1,0 +1,109 @@
+"""Joiner: gives requests of one edge what is known of their engine, and counts those whose engine is not known."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from producers.identity.directory import JOINED, Directory
+from producers.identity.starts import Starts
+from runtime.counters import COUNTERS, Counters
+from schemas.contract.engines import Engine
+
+_log = logging.getLogger(__name__)
+
+NAMES_LOGGED_MAX = 256
+Lists = dict[str, list[Any]]
+
+
+class Joiner:
+    """``engines``: the directory as it is now. ``edge``: who joins, for the counter ``requests_without_engine``."""
+
+    def __init__(self, edge: str, engines: Callable[[], Directory] = Directory, counters: Counters = COUNTERS) -> None:
+        self._edge = edge
+        self._engines = engines
+        self._counters = counters
+        self._starts = Starts()
+        self._logged: set[str] = set()
+
+    def join(self, row: dict[str, Any], address: str | None = None) -> bool:
+        """Complete a row of ``llm.requests`` in place, ``address`` being its engine's; whether the engine is known."""
+        found, engine = self._engines().joined(row, address)
+        if engine is None:
+            self._unknown(1, row.get("engine_id") or address)
+            return False
+        row |= found
+        if row.get("start") is None:
+            ended_ms, e2e_us = _whole(row.get("at_ms")), _whole(row.get("e2e_us"))
+            received_ms = ended_ms - e2e_us // 1_000
+            row["start"] = self._starts.of(engine, received_ms, ended_ms, served=row.get("status") == "ok")
+        return True
+
+    def engine_labels(self, address: str | None) -> dict[str, Any]:
+        """Of a sample of the engine under this address; nothing where none is known."""
+        return self._engines().joined({}, address)[0]
+
+    def join_lists(self, lists: Lists, rows: int, times_ms: Callable[[], Sequence[tuple[int, int]]]) -> Lists:
+        """The same for many rows as one list a field: the lists to put in place of theirs. ``times_ms``: when each was
+        received and ended. The list ``address`` is taken out of ``lists``."""
+        nothing = [None] * rows
+        addresses, ids = lists.pop("address", nothing), lists.get("engine_id", nothing)
+        directory, known = self._engines(), dict[tuple[Any, Any], tuple[dict[str, Any], Engine | None]]()
+        pairs = list(zip(ids, addresses, strict=True))
+        for pair in set(map(_readable, pairs)):
+            known[pair] = directory.joined({"engine_id": pair[0]}, pair[1])
+        engines = [known[_readable(pair)] for pair in pairs]
+        unknown = [pair for pair, (_, engine) in zip(pairs, engines, strict=True) if engine is None]
+        if unknown:
+            self._unknown(len(unknown), next((each for pair in unknown for each in pair if each), None))
+        if len(unknown) == rows:
+            return {}
+        out: Lists = {}
+        for name in JOINED:
+            own = nothing if name == "engine_id" else lists.get(name, nothing)
+            fallback = ids if name == "engine_id" else nothing
+            out[name] = [
+                value if value is not None else found.get(name, fallen)
+                for value, (found, _), fallen in zip(own, engines, fallback, strict=True)
+            ]
+        return out | self._start_list(lists, [engine for _, engine in engines], times_ms)
+
+    def _start_list(
+        self, lists: Lists, engines: list[Engine | None], times_ms: Callable[[], Sequence[tuple[int, int]]]
+    ) -> Lists:
+        if not any(engine is not None and engine.started_ms is not None for engine in engines):
+            return {}
+        rows = len(engines)
+        own, statuses = lists.get("start", [None] * rows), lists.get("status", [None] * rows)
+        several = zip(own, engines, times_ms(), statuses, strict=True)
+        return {
+            "start": [
+                start if start is not None or engine is None else self._starts.of(engine, *times, served=status == "ok")
+                for start, engine, times, status in several
+            ]
+        }
+
+    def _unknown(self, requests: int, name: Any) -> None:
+        self._counters.add("requests_without_engine", requests, edge=self._edge)
+        text = str(name)
+        if name is not None and text not in self._logged and len(self._logged) < NAMES_LOGGED_MAX:
+            self._logged.add(text)
+            _log.info("requests of an engine that no agent knows; joined to no GPU", extra={"engine": text})
+
+
+def _whole(value: Any) -> int:
+    """The number that a client sent; 0 for what is none."""
+    return value if type(value) is int else 0
+
+
+def _readable(pair: tuple[Any, Any]) -> tuple[str | None, str | None]:
+    """What a client sent, of whatever type, as ids and addresses can be."""
+    engine_id, address = pair
+    return engine_id if type(engine_id) is str else None, address if type(address) is str else None
+
+
+def address_in(row: Mapping[str, Any]) -> str | None:
+    """``address`` of a row that a client sent."""
+    address = row.get("address")
+    return address if type(address) is str else None

@@ -1,0 +1,32 @@
+"""Cold and warm: whether a request came before its engine had served one since it started. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from schemas.contract.engines import Engine
+
+ENGINES_MAX = 4_096
+
+
+class Starts:
+    """Follows the first response of each engine since each of its starts, as one edge sees it."""
+
+    def __init__(self) -> None:
+        self._first: OrderedDict[str, tuple[int, int | None]] = OrderedDict()
+
+    def of(self, engine: Engine, received_ms: int, ended_ms: int, *, served: bool) -> str | None:
+        """``cold``: received before the first response since the engine's start had ended; else ``warm``. None where
+        the start is not known. ``served``: this request ended well."""
+        if engine.started_ms is None:
+            return None
+        started_ms, first_ms = self._first.get(engine.key.decode(), (None, None))
+        if started_ms != engine.started_ms:
+            first_ms = engine.started_ms if engine.warm else None
+        cold = first_ms is None or received_ms < first_ms
+        if first_ms is None and served:
+            first_ms = ended_ms
+        self._first[engine.key.decode()] = (engine.started_ms, first_ms)
+        if len(self._first) > ENGINES_MAX:
+            self._first.popitem(last=False)
+        return "cold" if cold else "warm"

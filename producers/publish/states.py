@@ -1,0 +1,50 @@
+"""States: the newest value of each key of compacted topics, published beside events.
+
+They are no events and not in the books: a state that is lost or repeated changes nothing, since the next one says it
+all. What Kafka has acknowledged is not sent again until it changes; a process that restarts begins without any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from aiokafka import AIOKafkaProducer
+
+from producers.publish.sender import FAILURES
+from schemas.contract.placement import place
+
+_log = logging.getLogger(__name__)
+
+
+class States:
+    """``partitions``: counts by topic. ``within_s``: the longest that publishing one may take."""
+
+    def __init__(self, partitions: Mapping[str, int], within_s: float) -> None:
+        self._partitions = partitions
+        self._within_s = within_s
+        self._wanted: dict[tuple[str, bytes], tuple[bytes, str]] = {}
+        self._acknowledged: dict[tuple[str, bytes], bytes] = {}
+
+    def announce(self, topic: str, key: bytes, value: bytes, schema: str) -> None:
+        """The state of ``key`` from now on."""
+        self._wanted[topic, key] = (value, schema)
+
+    async def publish(self, producer: AIOKafkaProducer | None) -> None:
+        """Send what changed; a failure leaves the rest for the next time. None: Kafka is unavailable."""
+        if producer is None:
+            return
+        for (topic, key), (value, schema) in list(self._wanted.items()):
+            if self._acknowledged.get((topic, key)) == value:
+                continue
+            headers = [("schema", schema.encode()), ("content-type", b"application/json")]
+            partition = place(key, self._partitions[topic])
+            try:
+                async with asyncio.timeout(self._within_s):
+                    await (await producer.send(topic, value, key=key, partition=partition, headers=headers))
+            except FAILURES as error:
+                facts = {"topic": topic, "error": f"{type(error).__name__}: {error}"}
+                _log.debug("state not published, retrying", extra=facts)
+                return
+            self._acknowledged[topic, key] = value

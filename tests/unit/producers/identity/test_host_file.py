@@ -1,0 +1,75 @@
+"""The file in which an agent's engines are found by other edges of its host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from producers.identity.host_file import FILE_BYTES_MAX, NAME, SYSTEM_SOCKET, found_by, path_beside, read, write
+from schemas.contract.engines import Engine
+from schemas.errors import RejectedError
+
+ENGINE = Engine("e", "h-1", "g", ("h-1:8000",))
+
+
+def test_engines_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """With the host that loopback means, in the same network namespace; readable by everybody; nothing is left over."""
+    path = tmp_path / "run" / NAME
+
+    write(path, "h-1", [ENGINE])
+
+    assert read(path).engines == (ENGINE,)
+    assert read(path).at("127.0.0.1:8000") == ENGINE
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [each.name for each in path.parent.iterdir()] == [NAME]
+
+
+def test_in_another_network_namespace_loopback_is_not_the_host(tmp_path: Path) -> None:
+    """A container sees the file by a mounted folder; its loopback is its own."""
+    path = tmp_path / NAME
+    write(path, "h-1", [ENGINE])
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"netns": -1}))
+
+    assert read(path).at("127.0.0.1:8000") is None
+    assert read(path).at("h-1:8000") == ENGINE
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"host": "h", "netns": 1, "engines": [{}]}',
+        b'{"host": "h", "netns": 1, "engines": 5}',
+        b'{"host": "h", "engines": []}',
+        b" " * (FILE_BYTES_MAX + 1),
+    ],
+)
+def test_a_file_that_is_not_the_agents_is_rejected(content: bytes, tmp_path: Path) -> None:
+    """Truncated, of another shape, too large."""
+    (tmp_path / NAME).write_bytes(content)
+
+    with pytest.raises(RejectedError):
+        read(tmp_path / NAME)
+
+
+def test_a_folder_that_cannot_be_written_raises(tmp_path: Path) -> None:
+    """And leaves nothing behind."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OSError, match="file"):
+        write(tmp_path / "file" / NAME, "h", [])
+
+
+def test_the_file_stands_beside_the_socket(tmp_path: Path) -> None:
+    """Agents with sockets of their own have files of their own; an edge takes the first that is there."""
+    named = tmp_path / "mine.sock"
+    session = {"XDG_RUNTIME_DIR": str(tmp_path)}
+
+    assert path_beside(SYSTEM_SOCKET) == SYSTEM_SOCKET.parent / NAME
+    assert found_by({"FLEETPULSE_SOCKET": str(named)}) == tmp_path / f"mine.{NAME}"
+    write(tmp_path / f"fleetpulse.{NAME}", "h-1", [])
+    assert found_by(session) == tmp_path / f"fleetpulse.{NAME}" or path_beside(SYSTEM_SOCKET).exists()

@@ -1,0 +1,104 @@
+"""Requests get what is known of their engine, one by one and as lists; those without one are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producers.identity.directory import Directory
+from producers.identity.joiner import Joiner, address_in
+from runtime.counters import Counters
+from schemas.contract.engines import Engine
+
+A = Engine("a", "h-1", "a+b", ("h-1:8000",), model_version="r1", precision="bf16", started_ms=1_000, warm=False)
+B = Engine("b", "h-1", "b", ("h-1:8001",))
+DIRECTORY = Directory([A, B], "h-1")
+OK: dict[str, Any] = {"at_ms": 5_000, "e2e_us": 2_000_000, "status": "ok"}
+
+
+@pytest.fixture
+def counters() -> Counters:
+    return Counters()
+
+
+@pytest.fixture
+def joiner(counters: Counters) -> Joiner:
+    return Joiner("receiver", lambda: DIRECTORY, counters)
+
+
+def unknown(counters: Counters) -> float:
+    return counters.value("requests_without_engine", edge="receiver")
+
+
+def test_a_row_gets_its_engine_and_whether_it_was_cold(joiner: Joiner, counters: Counters) -> None:
+    """The second was received after the first had ended."""
+    first, second = dict(OK), OK | {"at_ms": 9_000}
+
+    assert joiner.join(first, "localhost:8000")
+    assert joiner.join(second, "localhost:8000")
+
+    joined = {"engine_id": "a", "placement_group": "a+b", "model_version": "r1", "precision": "bf16"}
+    assert first == OK | joined | {"start": "cold"}
+    assert second == OK | {"at_ms": 9_000} | joined | {"start": "warm"}
+    assert unknown(counters) == 0
+
+
+def test_a_row_whose_engine_is_unknown_stays_as_it_is(joiner: Joiner, counters: Counters) -> None:
+    """An id that somebody gave it too."""
+    row = OK | {"engine_id": "mine"}
+
+    assert not joiner.join(row, "localhost:8000")
+    assert not joiner.join(dict(OK))
+
+    assert row == OK | {"engine_id": "mine"}
+    assert unknown(counters) == 2
+
+
+def test_values_of_any_type_do_not_break_it(joiner: Joiner) -> None:
+    """Third parties send what they like; it is rejected later, with its reason."""
+    row: dict[str, Any] = {"engine_id": None, "at_ms": "now", "e2e_us": None, "status": 7, "precision": []}
+
+    assert joiner.join(row, "h-1:8000")
+    assert row["start"] == "cold"
+    assert address_in({"address": 5}) is None
+    assert address_in({"address": "h:1"}) == "h:1"
+
+
+def test_lists_are_joined_as_rows_are(joiner: Joiner, counters: Counters) -> None:
+    """By address and by id, several engines and none; what a client sent stays; the address is taken out."""
+    lists: dict[str, list[Any]] = {
+        "address": ["h-1:8000", "h-1:8001", None, ["odd"], "h-1:8000"],
+        "engine_id": [None, None, "a", "c", None],
+        "precision": [None, None, "fp8", None, None],
+        "status": ["ok"] * 5,
+    }
+
+    out = joiner.join_lists(lists, 5, lambda: [(100, 2_000), (0, 1), (1_999, 3_000), (0, 1), (2_000, 3_000)])
+
+    assert "address" not in lists
+    assert out == {
+        "engine_id": ["a", "b", "a", "c", "a"],
+        "placement_group": ["a+b", "b", "a+b", None, "a+b"],
+        "model_version": ["r1", None, "r1", None, "r1"],
+        "precision": ["bf16", None, "fp8", None, "bf16"],
+        "start": ["cold", None, "cold", None, "warm"],
+    }
+    assert unknown(counters) == 1
+
+
+def test_lists_without_any_known_engine_are_left_alone(joiner: Joiner, counters: Counters) -> None:
+    """No column is made for nothing."""
+    assert joiner.join_lists({"engine_id": ["x", None]}, 2, list) == {}
+    assert unknown(counters) == 2
+
+
+def test_samples_get_the_names_of_their_engine(joiner: Joiner) -> None:
+    """Of metrics that name an address; nothing of one that is unknown."""
+    assert joiner.engine_labels("h-1:8001") == {
+        "engine_id": "b",
+        "placement_group": "b",
+        "model_version": None,
+        "precision": None,
+    }
+    assert joiner.engine_labels(None) == {}

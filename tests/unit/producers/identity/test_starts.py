@@ -1,0 +1,49 @@
+"""Which requests are cold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from producers.identity.starts import ENGINES_MAX, Starts
+from schemas.contract.engines import Engine
+
+FRESH = Engine("e", "h", "g", started_ms=1_000, warm=False)
+
+
+def test_requests_before_the_first_response_of_a_start_has_ended_are_cold() -> None:
+    """Also those that wait beside it; a failure ends no cold start."""
+    starts = Starts()
+
+    assert starts.of(FRESH, 2_000, 2_500, served=False) == "cold"
+    assert starts.of(FRESH, 2_000, 4_000, served=True) == "cold"
+    assert starts.of(FRESH, 3_999, 5_000, served=True) == "cold"
+    assert starts.of(FRESH, 4_000, 5_000, served=True) == "warm"
+
+
+def test_an_engine_that_served_before_it_was_seen_is_warm() -> None:
+    """An edge that restarts beside a running engine sees no cold start."""
+    assert Starts().of(replace(FRESH, warm=True), 2_000, 3_000, served=True) == "warm"
+
+
+def test_a_new_start_is_cold_again() -> None:
+    """The start is told apart by its time; that the agent calls it warm by now does not undo what was cold."""
+    starts = Starts()
+    starts.of(FRESH, 2_000, 3_000, served=True)
+
+    assert starts.of(replace(FRESH, warm=True), 3_500, 4_000, served=True) == "warm"
+    assert starts.of(replace(FRESH, started_ms=9_000), 10_000, 11_000, served=True) == "cold"
+
+
+def test_without_a_start_nothing_is_said() -> None:
+    """Unknown is null."""
+    assert Starts().of(replace(FRESH, started_ms=None), 2_000, 3_000, served=True) is None
+
+
+def test_engines_followed_are_bounded() -> None:
+    """The one not seen for longest is forgotten, and is cold again while its agent calls it so."""
+    starts = Starts()
+    starts.of(FRESH, 2_000, 3_000, served=True)
+    for number in range(ENGINES_MAX):
+        starts.of(replace(FRESH, engine_id=str(number)), 2_000, 3_000, served=True)
+
+    assert starts.of(FRESH, 4_000, 5_000, served=True) == "cold"

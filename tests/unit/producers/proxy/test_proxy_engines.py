@@ -1,0 +1,157 @@
+"""The engine of each upstream: by the host's file, by the topic, by the name's addresses, and while it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producers.engines.target import sought
+from producers.identity import host_file
+from producers.identity.host_engines import HostEngines
+from producers.identity.topic_reader import TopicEngines
+from producers.proxy.engines import HELD_S, UpstreamEngines
+from runtime.config import KafkaConfig
+from runtime.counters import Counters
+from runtime.edge_config import UpstreamConfig
+from schemas.contract.engines import Engine, encode
+from tests.virtual_clock import VirtualClock
+
+Rows = list[dict[str, Any]]
+ENGINE = Engine("e", "h-1", "e+f", ("h-1:8000", "10.0.0.7:8000"), model_version="r1", precision="bf16", reported_ms=1)
+
+
+def row() -> dict[str, Any]:
+    return {"at_ms": 1_000, "status": "ok"}
+
+
+def no_names(_name: str) -> Iterable[str]:
+    raise OSError("no such name")
+
+
+def engines_of(*urls: str, path: Path | None = None, topic: TopicEngines | None = None, **more: Any) -> UpstreamEngines:
+    upstreams = [UpstreamConfig(url=url) for url in urls]
+    return UpstreamEngines(
+        upstreams, None if path is None else lambda: path, topic, counters=Counters(), **{"resolve": no_names, **more}
+    )
+
+
+def joined(rows: Rows) -> list[tuple[Any, Any]]:
+    return [(each.get("engine_id"), each.get("placement_group")) for each in rows]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost:8000/v1", "http://h-1:8000"])
+def test_an_upstream_of_this_host_is_what_the_agent_says(url: str, tmp_path: Path) -> None:
+    """The id that the agent gave the engine it found on a port, its group and its facts, without any configuration."""
+    host, rows = HostEngines("h-1"), Rows()
+    (target,) = sought([8000], "h-1")
+    host.saw(Engine(target.engine_id, "", "g", host.addresses(target.remote_name, target.port), precision="fp8"))
+    host_file.write(tmp_path / "f", host.host, host.directory.engines)
+    engines = engines_of(url, path=tmp_path / "f")
+    engines.look()
+    engines.take(row(), 0, rows.append)
+
+    assert joined(rows) == [("h-1:8000", "g")]
+    assert rows[0]["precision"] == "fp8"
+
+
+def test_an_upstream_of_another_host_is_found_in_the_topic() -> None:
+    """By its address, and by the one that its name stands for; a name for several engines stands for none."""
+    topic, rows = TopicEngines(KafkaConfig(), lambda: 1), Rows()
+    topic.take(ENGINE.key, encode(ENGINE))
+    topic.refresh()
+    names = {"one": ["10.0.0.7"], "pool": ["10.0.0.7", "10.0.0.8"]}
+    urls = ("http://10.0.0.7:8000", "http://one:8000", "http://pool:8000")
+    engines = engines_of(*urls, topic=topic, resolve=lambda name: names.get(name, []))
+    engines.look()
+    for where in range(3):
+        engines.take(row(), where, rows.append)
+    engines.release(all_of_them=True)
+
+    assert joined(rows) == [("e", "e+f"), ("e", "e+f"), (None, None)]
+
+
+def test_what_is_configured_comes_first() -> None:
+    """And needs no agent."""
+    rows = Rows()
+    engines = UpstreamEngines(
+        [UpstreamConfig(url="http://x:1", engine_id="mine", placement_group="g")], counters=Counters()
+    )
+    engines.take(row(), 0, rows.append)
+    engines.take(row(), None, rows.append)
+
+    assert joined(rows) == [("mine", "g"), (None, None)]
+
+
+def test_rows_are_held_until_the_agent_has_found_the_engine(tmp_path: Path) -> None:
+    """In their order; those of other upstreams pass."""
+    path, rows = tmp_path / "f", Rows()
+    host_file.write(path, "h-1", [])
+    engines = engines_of("http://127.0.0.1:8000", path=path, clock=VirtualClock())
+    engines.look()
+    for at_ms in (1, 2):
+        engines.take(row() | {"at_ms": at_ms}, 0, rows.append)
+    engines.release()
+    assert rows == []
+
+    host_file.write(path, "h-1", [ENGINE])
+    engines.look()
+    engines.release()
+
+    assert [(each["at_ms"], each["engine_id"]) for each in rows] == [(1, "e"), (2, "e")]
+
+
+def test_rows_of_an_engine_that_is_not_found_pass_in_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, with one line in the log; and later ones get it as soon as it is known."""
+    path, rows, clock = tmp_path / "f", Rows(), VirtualClock()
+    host_file.write(path, "h-1", [])
+    engines = engines_of("http://127.0.0.1:8000", path=path, clock=clock)
+    engines.look()
+    engines.take(row(), 0, rows.append)
+    clock.advance(round(HELD_S * 1_000))
+    engines.release()
+    engines.take(row(), 0, rows.append)
+
+    assert joined(rows) == [(None, None)] * 2
+    assert caplog.text.count("engine of an upstream unknown") == 1
+    host_file.write(path, "h-1", [ENGINE])
+    engines.look()
+    engines.take(row(), 0, rows.append)
+    assert joined(rows)[2] == ("e", "e+f")
+
+
+def test_without_any_agent_nothing_is_held() -> None:
+    """Who runs a proxy alone gets rows at once."""
+    rows = Rows()
+    engines_of("http://127.0.0.1:8000").take(row(), 0, rows.append)
+
+    assert joined(rows) == [(None, None)]
+
+
+def test_the_end_of_the_proxy_lets_all_rows_go(tmp_path: Path) -> None:
+    """None is lost."""
+    rows = Rows()
+    host_file.write(tmp_path / "f", "h-1", [])
+    engines = engines_of("http://127.0.0.1:8000", path=tmp_path / "f")
+    engines.look()
+    engines.take(row(), 0, rows.append)
+    engines.release(all_of_them=True)
+
+    assert len(rows) == 1
+
+
+def test_what_was_known_stays_known_while_the_file_is_away(tmp_path: Path) -> None:
+    """Its agent may be restarting; a damaged file changes nothing either."""
+    path, rows = tmp_path / "f", Rows()
+    host_file.write(path, "h-1", [ENGINE])
+    engines = engines_of("http://127.0.0.1:8000", path=path)
+    engines.look()
+    path.write_bytes(b"{")
+    engines.look()
+    path.unlink()
+    engines.look()
+    engines.take(row(), 0, rows.append)
+
+    assert joined(rows) == [("e", "e+f")]
