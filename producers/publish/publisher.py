@@ -166,8 +166,8 @@ class Publisher:
             self._closing = True
             if self._tasks and self.failure is None:
                 drained = await self.flush(drain_s)
-                await self.states.publish(self._producer)
                 await self._publish_books()
+                await self.states.publish(self._producer, self._clock.monotonic_s())
         finally:
             results = await self._end_tasks()
             self.spool.close()
@@ -338,8 +338,8 @@ class Publisher:
         oldest_ms = next((record.at_ms for record in self.spool.taken), None)
         self._counters.set("edge_oldest_ms", 0 if oldest_ms is None else self._clock.now_ms() - oldest_ms)
         if self._clock.monotonic_s() >= self._next_books_s:
-            await self.states.publish(self._producer)
             await self._publish_books()
+            await self.states.publish(self._producer, self._clock.monotonic_s())
             self._next_books_s = self._clock.monotonic_s() + self._settings.books_every_s
 
     async def _sync(self) -> None:

@@ -17,6 +17,9 @@ from schemas.contract.placement import place
 
 _log = logging.getLogger(__name__)
 
+PAUSE_S = 30.0
+"""A topic that is not there holds up the keeping of the spool for as long as an attempt takes."""
+
 
 class States:
     """``partitions``: counts by topic. ``within_s``: the longest that publishing one may take."""
@@ -26,14 +29,15 @@ class States:
         self._within_s = within_s
         self._wanted: dict[tuple[str, bytes], tuple[bytes, str]] = {}
         self._acknowledged: dict[tuple[str, bytes], bytes] = {}
+        self._due_s = 0.0
 
     def announce(self, topic: str, key: bytes, value: bytes, schema: str) -> None:
         """The state of ``key`` from now on."""
         self._wanted[topic, key] = (value, schema)
 
-    async def publish(self, producer: AIOKafkaProducer | None) -> None:
-        """Send what changed; a failure leaves the rest for the next time. None: Kafka is unavailable."""
-        if producer is None:
+    async def publish(self, producer: AIOKafkaProducer | None, now_s: float) -> None:
+        """Send what changed; a failure leaves the rest for ``PAUSE_S`` later. None: Kafka is unavailable."""
+        if producer is None or now_s < self._due_s:
             return
         for (topic, key), (value, schema) in list(self._wanted.items()):
             if self._acknowledged.get((topic, key)) == value:
@@ -45,6 +49,7 @@ class States:
                     await (await producer.send(topic, value, key=key, partition=partition, headers=headers))
             except FAILURES as error:
                 facts = {"topic": topic, "error": f"{type(error).__name__}: {error}"}
+                self._due_s = now_s + PAUSE_S
                 _log.debug("state not published, retrying", extra=facts)
                 return
             self._acknowledged[topic, key] = value

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".json", ".sh", ".lock", ".txt"}
 NOT_OURS = {
     "fleetpulse.toml",
+    "engines.json",
     "config.yaml",
     "config.json",
     "fleetpulse_callback.py",

@@ -8,7 +8,7 @@ from typing import Any, cast
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError
 
-from producers.publish.states import States
+from producers.publish.states import PAUSE_S, States
 from schemas.contract.placement import place
 
 
@@ -43,13 +43,13 @@ async def test_the_newest_state_of_a_key_is_sent_once() -> None:
     states.announce("t", b"a", b"before", "s/1")
     states.announce("t", b"a", b"1", "s/1")
     states.announce("t", b"b", b"1", "s/1")
-    await states.publish(producer(broker))
-    await states.publish(producer(broker))
+    for now_s in (0, 1):
+        await states.publish(producer(broker), now_s)
     states.announce("t", b"a", b"2", "s/1")
-    await states.publish(producer(broker))
+    await states.publish(producer(broker), 2)
 
     assert broker.records == [
-        (("t"), key, value, place(key, 4)) for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
+        ("t", key, value, place(key, 4)) for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     ]
 
 
@@ -57,11 +57,12 @@ async def test_a_state_that_was_not_acknowledged_is_sent_again() -> None:
     """After an error, after silence, and after there was no Kafka at all."""
     states, broker = States({"t": 1}, 0.01), Broker(failures=1)
     states.announce("t", b"a", b"1", "s/1")
-    await states.publish(None)
-    await states.publish(producer(Broker(silent=True)))
-    await states.publish(producer(broker))
+    await states.publish(None, 0)
+    await states.publish(producer(Broker(silent=True)), 0)
+    await states.publish(producer(broker), PAUSE_S)
+    await states.publish(producer(broker), PAUSE_S + 1)
     assert broker.records == []
 
-    await states.publish(producer(broker))
+    await states.publish(producer(broker), 2 * PAUSE_S)
 
     assert broker.records == [("t", b"a", b"1", 0)]
