@@ -32,9 +32,10 @@ ENGINES_MAX = 200_000
 class TopicEngines:
     """``directory`` is what is known now."""
 
-    def __init__(self, kafka: KafkaConfig, now_ms: Callable[[], int]) -> None:
+    def __init__(self, kafka: KafkaConfig, now_ms: Callable[[], int], topic: str = ENGINES_TOPIC.name) -> None:
         self._kafka = kafka
         self._now_ms = now_ms
+        self._topic = topic
         self._engines: dict[bytes, Engine] = {}
         self.directory = Directory()
 
@@ -47,12 +48,12 @@ class TopicEngines:
             except Exception as error:
                 failures += 1
                 if failures == 1:
-                    facts = {"topic": ENGINES_TOPIC.name, "error": str(await explained(self._kafka, error, FAILED))}
+                    facts = {"topic": self._topic, "error": str(await explained(self._kafka, error, FAILED))}
                     _log.warning("engines of other hosts unknown, retrying; their requests join no GPU", extra=facts)
             await asyncio.sleep(RETRY.pause_s(failures, random.random()))
 
     async def _follow(self) -> None:
-        partition = TopicPartition(ENGINES_TOPIC.name, 0)
+        partition = TopicPartition(self._topic, 0)
         async with started(make_consumer(self._kafka)) as consumer:
             consumer.assign([partition])
             await consumer.seek_to_beginning(partition)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from runtime.addresses import engine_id_of, http_address
+from runtime.addresses import address_of, engine_id_of, http_address, is_this_machine, names_of_this_machine
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,26 @@ def test_credentials_have_another_place(text: str) -> None:
 def test_an_engine_is_named_by_host_and_port(url: str, engine_id: str) -> None:
     """Unique in the deployment, which an address of the machine's own is not."""
     assert engine_id_of(url, "h-1") == engine_id
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://engine:8000/v1", "engine:8000"),
+        ("https://10.0.0.7", "10.0.0.7:443"),
+        ("http://e", "e:80"),
+        ("http://[fd00::7]:1/x", "[fd00::7]:1"),
+    ],
+)
+def test_the_address_in_a_url(url: str, address: str) -> None:
+    """With the scheme's port where it has none; IPv6 in brackets."""
+    assert address_of(url) == address
+
+
+def test_names_of_this_machine_are_reached_from_others() -> None:
+    """Its name first; no loopback."""
+    found = names_of_this_machine()
+
+    assert found[0] == socket.gethostname()
+    assert not any(is_this_machine(name.strip("[]")) for name in found[1:])
+    assert len(set(found)) == len(found)

@@ -496,3 +496,17 @@ def test_no_page_breaks_the_collector_or_makes_a_wrong_number(pages: list[bytes]
         rows = rig.tick().get("engine.samples", [])
         assert [within(bounds(ENGINE_SAMPLES), row)[1] for row in rows] == [[]] * len(rows)
         block_from_rows(ENGINE_SAMPLES.fields, rows)
+
+
+def test_edges_learn_which_engine_answers_where() -> None:
+    """Its addresses, facts, start and whether it has served; when it is silent, that too."""
+    rig = Rig({METRICS: scrape(), **FACTS})
+    rig.tick()
+    known = rig.registry.engines.directory.at("127.0.0.1:8000")
+
+    assert known is not None
+    assert (known.engine_id, known.host, known.model, known.engine_version) == ("e", "h", "tiny", "0.32.0")
+    assert (known.started_ms, known.warm, known.responding) == (1_795_229_531_210, True, True)
+    rig.engine.pages[METRICS] = "refused"
+    rig.tick()
+    assert rig.registry.engines.directory.at("127.0.0.1:8000") == replace(known, responding=False)

@@ -432,3 +432,19 @@ def test_the_rows_of_every_file_fit_the_event(name: str) -> None:
 
     assert all(within(bounds(ENGINE_SAMPLES), row)[1] == [] for row in whole)
     assert block_from_rows(ENGINE_SAMPLES.fields, whole).rows == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("counted", "served"),
+    [
+        ({"finished_requests": {"a": 0}, "generation_tokens": {"a": 0}}, False),
+        ({"finished_requests": {"a": 0, "b": 1}}, True),
+        ({"generation_tokens": {"a": 4}}, True),
+        ({"prompt_tokens": {"a": 0}}, True),
+    ],
+)
+def test_an_engine_that_has_counted_nothing_has_not_served(counted: dict[str, dict[str, int]], served: bool) -> None:
+    """One that counts neither requests nor tokens is not called cold."""
+    _, known = engine_rows(None, reading(started_at_s=1.0, **counted), 0, 0)
+
+    assert known.has_served is served

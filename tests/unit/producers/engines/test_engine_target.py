@@ -90,3 +90,12 @@ def test_a_job_is_found_anywhere_in_a_command_line() -> None:
 
     assert job.matches("/usr/bin/python -m torchrun train.py")
     assert not job.matches("deepspeeder")
+
+
+def test_the_machine_in_an_address_is_this_one_or_has_a_name() -> None:
+    """As it stands before a port."""
+    names = [
+        EngineTarget("e", url).remote_name for url in ("http://127.0.0.1:8000", "http://pod-1", "http://[fd00::7]")
+    ]
+
+    assert names == [None, "pod-1", "[fd00::7]"]

@@ -1,0 +1,16 @@
+"""``fleetpulse agent`` on a host with two stub GPUs; the process given computes on the first. ``python -m``, pid, words."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.nvml_stub import NvmlStub, gpus, installed
+
+if __name__ == "__main__":
+    pid, *sys.argv[1:] = sys.argv[1:]
+    first, second = gpus(2)
+    first.processes, second.processes = [(int(pid), 2**30)], []
+    with installed(NvmlStub([first, second])):
+        from fleetpulse.__main__ import main
+
+        main()
