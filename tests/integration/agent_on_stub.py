@@ -1,4 +1,4 @@
-"""``fleetpulse agent`` on a host with two stub GPUs; the process given computes on the first. ``python -m``, pid, words."""
+"""``fleetpulse agent`` on a host with two stub GPUs; the process of the given pid computes on the first."""
 
 from __future__ import annotations
 

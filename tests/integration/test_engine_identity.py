@@ -1,7 +1,4 @@
-"""Engine, GPU and request meet with two commands and no configuration: an engine as vLLM is, an agent, a proxy.
-
-Covers producers/identity, producers/agent/engine_news.py and producers/proxy/engines.py as processes.
-"""
+"""Engine, GPU and request meet with two commands and no configuration: an engine as vLLM is, an agent, a proxy."""
 
 from __future__ import annotations
 

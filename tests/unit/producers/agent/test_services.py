@@ -27,7 +27,7 @@ def test_services_are_those_the_configuration_asks_for(receiver: bool, otlp: boo
     config = AgentConfig(receiver=ReceiverConfig(enabled=receiver), otlp=OtlpConfig(enabled=otlp))
     nothing: Any = None
 
-    assert [service.name for service in services_of(setting_of(config), nothing, nothing)] == names
+    assert [service.name for service in services_of(setting_of(config), nothing, nothing)] == [*names, "engine news"]
 
 
 def test_every_log_is_a_service_with_a_position_of_its_own(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_every_log_is_a_service_with_a_position_of_its_own(tmp_path: Path) -> No
     names = [service.name for service in services_of(setting, nothing, nothing)]
     first, second = (tail_settings(log, setting) for log in logs)
 
-    assert names == ["log /var/log/a.jsonl", "log /var/log/b.jsonl"]
+    assert names == ["engine news", "log /var/log/a.jsonl", "log /var/log/b.jsonl"]
     assert (first.path, first.fields, first.from_start) == (logs[0].path, {"model": "m"}, False)
     assert first.labels == {"host": "h", "cluster": None, "region": None}
     assert first.position.parent == second.position.parent == tmp_path
