@@ -21,8 +21,8 @@ from producers.agent.sources import SOURCES, Setting, Source, probe_all
 from producers.collector import Identity
 from producers.engines.placement import HostPlacement
 from producers.identity.host_engines import HostEngines
+from producers.identity.this_machine import names_of_this_machine
 from producers.publish.reconnect import comes
-from runtime.addresses import names_of_this_machine
 from runtime.edge_config import AgentConfig
 
 _log = logging.getLogger(__name__)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
-from runtime.addresses import address_of, engine_id_of, http_address, is_this_machine, names_of_this_machine
+from runtime.addresses import address_of, engine_id_of, http_address
 
 
 @pytest.mark.parametrize(
@@ -70,12 +68,3 @@ def test_an_engine_is_named_by_host_and_port(url: str, engine_id: str) -> None:
 def test_the_address_in_a_url(url: str, address: str) -> None:
     """With the scheme's port where it has none; IPv6 in brackets."""
     assert address_of(url) == address
-
-
-def test_names_of_this_machine_are_reached_from_others() -> None:
-    """Its name first; no loopback."""
-    found = names_of_this_machine()
-
-    assert found[0] == socket.gethostname()
-    assert not any(is_this_machine(name.strip("[]")) for name in found[1:])
-    assert len(set(found)) == len(found)
