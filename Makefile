@@ -11,7 +11,7 @@ IMPORTS := import sys; from importlinter.cli import lint_imports_command; sys.ex
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full stranger compiled bench simulator up down status lint format lock docs migration site clean
+.PHONY: help demo test test-full test-engines stranger compiled bench simulator up down status lint format lock docs migration site clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,11 +35,14 @@ demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, c
 
 test: $(VENV)/.dev ## lint, types, import rules, unit and integration tests
 	$(MAKE) --no-print-directory -j 2 lint compiled
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger"
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full and not gpu and not stranger and not engines"
 
 test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; installed where allowed)
 	sh .ci/debian-packages
 	$(PY) -m pytest -q -m full
+
+test-engines: $(VENV)/.dev ## a real vLLM on this processor, measured by default (6 GB in FLEETPULSE_ENGINES_DIR, once)
+	$(PY) -m pytest -q -n 0 -m engines tests/engines
 
 stranger: $(VENV)/.dev ## follow the README line by line in a fresh clone, with empty caches (ten minutes)
 	$(PY) -m pytest -q -m stranger
