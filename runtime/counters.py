@@ -93,6 +93,9 @@ METRICS: tuple[Metric, ...] = (
     _gauge("proxy_open_requests", "requests", (), "under way"),
     _gauge("proxy_upstream_down", "upstreams", ("upstream",), "1 while marked down"),
     _counter("requests_without_engine", "requests", ("edge",), "of an engine that no agent knows: joined to no GPU"),
+    _gauge(
+        "proxy_upstream_without_usage", "upstreams", ("upstream",), "1 once it rejected stream_options: none are sent"
+    ),
     _counter("proxy_unread", "occurrences", ("reason",), "parts of responses that could not be read"),
     # jobs
     _counter("job_records", "records", _BY_TOPIC, "read and folded"),

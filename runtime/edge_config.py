@@ -250,9 +250,10 @@ class ProxyConfig(Section):
     region: str | None = None
     slo_class: str | None = None
     """Service class that events name. None: unknown."""
-    ask_usage: bool = False
+    ask_usage: bool = True
     """Ask the engine for token counts at the end of every stream (``stream_options.include_usage``); the chunk that
-    holds them is taken out again for a client that did not ask. False: bodies are never touched."""
+    holds them is taken out again for a client that did not ask. An upstream that rejects the option gets it never
+    again. False: bodies are never touched, and tokens of such streams are counted by chunks."""
     log_requests: bool = False
     """One log line for each finished request of a known API: ids, tokens, latencies, never text."""
 

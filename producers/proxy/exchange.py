@@ -16,7 +16,7 @@ from producers.proxy import errors, wire
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import Identity
 from producers.proxy.upstreams import Choice, Upstream
-from producers.proxy.usage import UsageFilter
+from producers.proxy.usage import UsageRequest
 from producers.proxy.watch import Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
@@ -33,6 +33,8 @@ class Server(Protocol):
     choice: Choice
     stats: ProxyStats
     held_bytes: int
+    without_usage: set[int]
+    """Upstreams that reject requests for usage."""
 
     @property
     def pools(self) -> Sequence[UpstreamPool]: ...
@@ -48,6 +50,8 @@ class Server(Protocol):
     def watch_request(self, exchange: Exchange, body: bytes) -> bytes | None: ...
 
     def look_at(self, exchange: Exchange, at_ns: int, what: Any) -> None: ...
+
+    def usage_rejected(self, where: int) -> None: ...
 
 
 class Client(Protocol):
@@ -97,35 +101,10 @@ class Exchange:
     """Made when a head was read, ``start``-ed when it is its turn on the connection."""
 
     __slots__ = (
-        "_chunked_up",
-        "_filter",
-        "_held",
-        "_outgoing",
-        "_pieces",
-        "_size",
-        "_tried",
-        "answered",
-        "api",
-        "began_s",
-        "client",
-        "complete",
-        "ended",
-        "ended_ms",
-        "framing",
-        "head",
-        "heard_s",
-        "identity",
-        "refusal",
-        "server",
-        "side",
-        "started",
-        "status",
-        "tenant",
-        "upstream",
-        "watch",
-        "watched",
-        "where",
-    )
+        "_chunked_up", "_held", "_outgoing", "_pieces", "_size", "_tried", "_usage", "answered", "api",
+        "began_s", "client", "complete", "ended", "ended_ms", "framing", "head", "heard_s", "identity",
+        "refusal", "server", "side", "started", "status", "tenant", "upstream", "watch", "watched", "where",
+    )  # fmt: skip
 
     def __init__(self, server: Server, client: Client, head: Head, api: str | None, now_s: float) -> None:
         self.server = server
@@ -149,7 +128,7 @@ class Exchange:
         self.ended_ms = 0  # since the epoch
         self.where: int | None = None  # the upstream tried last
         self.framing = Framing.NONE
-        self._filter: UsageFilter | None = None
+        self._usage = UsageRequest()
         self._pieces: list[bytes] = []
         self._size = 0  # of the body so far
         self._held = 0  # of it in our hands
@@ -195,11 +174,8 @@ class Exchange:
     def _request(self) -> bytes:
         body = b"".join(self._pieces)
         self._pieces.clear()
-        with_usage = self.server.watch_request(self, body)
-        if with_usage is None:
-            return body
-        self._filter = UsageFilter()
-        return with_usage
+        self._usage = UsageRequest(self.server.watch_request(self, body))
+        return body
 
     def _pass_on(self) -> None:
         if self.upstream is None:
@@ -237,15 +213,18 @@ class Exchange:
         """A connection is ours: send what there is of the request."""
         self.side = side
         self.heard_s = self.server.now_s()
-        length = len(self._outgoing) if self._outgoing is not None else self.head.length
+        outgoing = self._outgoing
+        if outgoing is not None:
+            outgoing = self._usage.body(outgoing, supported=self.where not in self.server.without_usage)
+        length = len(outgoing) if outgoing is not None else self.head.length
         self._chunked_up = length is None
-        without = _ENCODINGS if self._filter is not None else _NOTHING
+        without = _ENCODINGS if self._usage.filter is not None else _NOTHING
         assert self.identity is not None
         pool = side.pool
         target = pool.target(self.head.target)
         head = wire.request_head(self.head, target, pool.authority, length, self.identity.added, without)
-        side.write(head + self._outgoing if self._outgoing else head)
-        if self._outgoing is None:
+        side.write(head + outgoing if outgoing else head)
+        if outgoing is None:
             self._send_pieces(side)
         self.client.may_read()
 
@@ -273,14 +252,20 @@ class Exchange:
     # The answer
 
     def answer(self, answer: Answer) -> None:
-        """The answer's head was read: send ours."""
+        """The answer's head was read: send ours, unless it may reject what was added."""
+        if self._usage.holds(answer):
+            self.framing = Framing.CHUNKED
+            return
+        if self._usage.proves_rejection(answer) and self.where is not None:
+            self.server.usage_rejected(self.where)
+        self._begin_answer(answer, reframed=self._usage.filter is not None)
+
+    def _begin_answer(self, answer: Answer, *, reframed: bool) -> None:
         self._drop_request()
         self.answered = True
         self.status = answer.status
-        if self._filter is not None and not (answer.is_stream() and answer.status == 200):
-            self._filter = None
         client, version = self.client, self.head.version
-        self.framing = wire.framing_of(answer, self.head.method, version, self._filter is not None)
+        self.framing = wire.framing_of(answer, self.head.method, version, reframed)
         if self.framing is Framing.UNTIL_CLOSE or not self.complete:
             client.keep_alive = False
         extra = self._echo(answer)
@@ -294,10 +279,19 @@ class Exchange:
             return []
         return [(b"X-Request-ID", self.identity.request_id.encode())]
 
+    @property
+    def holds_answer(self) -> bool:
+        """Whether nothing of the answer is passed on or looked at yet."""
+        return self._usage.answer is not None
+
     def pieces(self, pieces: list[bytes]) -> None:
         """Pieces of the body, to be framed again."""
-        if self._filter is not None:
-            pieces = [self._filter.feed(piece) for piece in pieces]
+        if self.holds_answer:
+            if not self._usage.hold(pieces):
+                self._release_answer(whole=False)
+            return
+        if self._usage.filter is not None:
+            pieces = [self._usage.filter.feed(piece) for piece in pieces]
         self._write_pieces(pieces)
 
     def _write_pieces(self, pieces: list[bytes]) -> None:
@@ -308,12 +302,31 @@ class Exchange:
             self.client.write(out)
 
     def answer_ends(self, trailers: Headers) -> None:
-        """The last byte of the answer was passed on."""
-        if self._filter is not None:
-            self._write_pieces([self._filter.finish()])
+        """The last byte of the answer was passed on, or is held."""
+        if self.holds_answer:
+            if self._usage.withdraw():
+                self._ask_again()
+                return
+            self._release_answer(whole=True)
+        if self._usage.filter is not None:
+            self._write_pieces([self._usage.filter.finish()])
         if self.framing is Framing.CHUNKED:
             self.client.write(wire.last_chunk(trailers))
         self._end(How.COMPLETE)
+
+    def _release_answer(self, *, whole: bool) -> None:
+        answer, pieces = self._usage.release()
+        self._begin_answer(answer, reframed=not whole or answer.chunked)
+        self._write_pieces(pieces)
+        if self.watched:
+            self.server.look_at(self, self.server.tick(self), pieces)
+
+    def _ask_again(self) -> None:
+        side, self.side = self.side, None
+        assert self.upstream is not None
+        if side is not None:
+            side.drop()
+        self.server.pools[self.upstream.index].ask(self)
 
     # The end
 

@@ -71,6 +71,7 @@ class ProxyServer:
         self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
         self.stats = ProxyStats(counters, (pool.name for pool in self.pools))
         self.held_bytes = 0
+        self.without_usage: set[int] = set()
         self.serving = False
         self.stopping = False
         self.port = 0
@@ -213,15 +214,20 @@ class ProxyServer:
             asyncio.get_running_loop().call_later(FINISH_AFTER_S, self._finish)
 
     def watch_request(self, exchange: Exchange, body: bytes) -> bytes | None:
-        """Track the request from here. What to send instead of the body; None: the body."""
+        """Track the request from here. What to add to the body; None: nothing."""
         assert exchange.api is not None
         exchange.watched = True
         if not self.limits.ask_usage or exchange.api not in _STREAMS:
             self.look_at(exchange, 0, body)
             return None
-        fields = client_fields(exchange.api, body)
+        try:
+            fields = client_fields(exchange.api, body)
+            option = usage.usage_option(body, fields)
+        except Exception:  # it must not cost the request; reading it for its row meets the same defect, and counts it
+            self.look_at(exchange, 0, body)
+            return None
         self.look_at(exchange, 0, fields)
-        return usage.with_usage_requested(body, fields)
+        return option
 
     # Upstreams
 
@@ -237,6 +243,16 @@ class ProxyServer:
             self.stats.upstream_down(upstream.name, down=True)
             facts = {"upstream": upstream.name, "error": f"{type(error).__name__}: {error}"}
             _log.warning("upstream down", extra=facts | {"retry_in_s": self.limits.down_s})
+
+    def usage_rejected(self, where: int) -> None:
+        """This upstream answered only without the option that requests usage: leave it out from now on."""
+        if where not in self.without_usage:
+            self.without_usage.add(where)
+            self.stats.usage_rejected(self.pools[where].name)
+            _log.warning(
+                "upstream rejects stream_options, requesting no token counts",
+                extra={"upstream": self.pools[where].name},
+            )
 
     # Rows
 

@@ -35,6 +35,10 @@ class ProxyStats:
         """Set whether an upstream is marked down."""
         self._counters.set("proxy_upstream_down", int(down), upstream=name)
 
+    def usage_rejected(self, name: str) -> None:
+        """Mark an upstream that is asked for no token counts any more."""
+        self._counters.set("proxy_upstream_without_usage", 1, upstream=name)
+
     def defect(self, error: Exception) -> None:
         """Count an exception that cost a row or a part of one."""
         self._counters.add("errors", where="proxy", error=type(error).__name__)

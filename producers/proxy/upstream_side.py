@@ -233,12 +233,13 @@ class UpstreamSide(asyncio.Protocol):
         elif self._is_flood(len(data)):
             exchange.fail(errors.UPSTREAM_MALFORMED, How.ENGINE_LOST)
             return
+        held = exchange.holds_answer
         if exchange.framing is Framing.VERBATIM:
             if not self._verbatim(exchange, data):
                 return
         elif exchange.framing is not Framing.NONE:
             exchange.pieces(pieces)
-        if pieces and exchange.watched:
+        if pieces and exchange.watched and not held and not exchange.holds_answer:
             self.server.look_at(exchange, at_ns, pieces)
         if self._done:
             exchange.answer_ends(self._trailers)

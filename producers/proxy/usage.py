@@ -10,16 +10,20 @@ import re
 
 import orjson
 
+from producers.proxy.wire import Answer
 from producers.requests.request_meta import ClientFields
 
 HELD_BYTES_MAX = 64 * 1024
 """An event cut in two is buffered up to here until its end comes; a longer one is no usage and passes on."""
+_REJECTED = frozenset({400, 422})
+"""Statuses of a request whose fields are not accepted: OpenAI's and pydantic's servers."""
+_NAMES = (b"stream_options", b"include_usage")
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
 
 
-def with_usage_requested(body: bytes, wanted: ClientFields) -> bytes | None:
-    """The body with ``stream_options.include_usage`` added at its end, every other byte as it was; None where there
-    is nothing to ask (no stream, or the client asks itself, or the body is no JSON object).
+def usage_option(body: bytes, wanted: ClientFields) -> bytes | None:
+    """What to add to the body so that usage is requested; None where there is nothing to ask (no stream, or the client
+    asks itself, or the body is no JSON object).
 
     ``wanted`` are the fields of the body. A key that comes twice counts the last time in JSON parsers of engines
     (Python, serde as vLLM and SGLang use them), so options of the client are repeated beside ours.
@@ -29,11 +33,71 @@ def with_usage_requested(body: bytes, wanted: ClientFields) -> bytes | None:
     options = orjson.loads(body).get("stream_options")
     if options is not None and not isinstance(options, dict):
         return None
-    end = body.rstrip()
-    if not end.endswith(b"}"):
+    if not body.rstrip().endswith(b"}"):
         return None
-    changed = orjson.dumps({**(options or {}), "include_usage": True})
-    return end[:-1] + b',"stream_options":' + changed + b"}"
+    return b',"stream_options":' + orjson.dumps({**(options or {}), "include_usage": True})
+
+
+def with_option(body: bytes, option: bytes) -> bytes:
+    """The body with the option at its end, every other byte as it was."""
+    return body.rstrip()[:-1] + option + b"}"
+
+
+class UsageRequest:
+    """What is done so that one request has token counts: the option added to it, the chunk hidden from its client, and
+    the request sent again without, where the upstream rejects the option.
+
+    An answer that may be a rejection is held until its body names the option, or is too long for one.
+    """
+
+    __slots__ = ("_held", "_held_bytes", "_option", "_withdrawn", "answer", "filter")
+
+    def __init__(self, option: bytes | None = None) -> None:
+        self._option = option
+        self._withdrawn = False
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self.answer: Answer | None = None  # while it is held
+        self.filter: UsageFilter | None = None
+
+    def body(self, original: bytes, *, supported: bool) -> bytes:
+        """What to send. ``supported``: the upstream is not known to reject the option."""
+        asks = self._option is not None and supported and not self._withdrawn
+        self.filter = UsageFilter() if asks else None
+        return with_option(original, self._option) if self._option is not None and asks else original
+
+    def holds(self, answer: Answer) -> bool:
+        """Whether this answer, whose head was read, is held for now; where it is no stream, nothing is hidden."""
+        if self.filter is not None and not answer.is_stream() and answer.status in _REJECTED:
+            self.answer = answer
+        elif not (answer.is_stream() and answer.status == 200):
+            self.filter = None
+        return self.answer is not None
+
+    def proves_rejection(self, answer: Answer) -> bool:
+        """Whether this answer came because the option was left out."""
+        return self._withdrawn and answer.status < 400
+
+    def hold(self, pieces: list[bytes]) -> bool:
+        """Take pieces of a held answer; False once it is longer than a rejection is."""
+        self._held += pieces
+        self._held_bytes += sum(map(len, pieces))
+        return self._held_bytes <= HELD_BYTES_MAX
+
+    def withdraw(self) -> bool:
+        """The held answer is whole: whether it names the option, so that the request is worth sending without."""
+        body = b"".join(self._held)
+        self._withdrawn = any(name in body for name in _NAMES)
+        if self._withdrawn:
+            self.answer = None
+            self._held.clear()
+        return self._withdrawn
+
+    def release(self) -> tuple[Answer, list[bytes]]:
+        """The held answer, which rejects something else, and what was read of its body."""
+        answer, self.answer, self.filter = self.answer, None, None
+        assert answer is not None
+        return answer, self._held
 
 
 class UsageFilter:
@@ -47,6 +111,8 @@ class UsageFilter:
 
     def feed(self, piece: bytes) -> bytes:
         """What of the bytes so far may go on: whole events, but for the usage."""
+        if not self._held and self._line_feed is None and b'"usage"' not in piece and piece.endswith(b"\n\n"):
+            return piece  # the commonest: whole events, none of which is it
         data = self._held + piece if self._held else piece
         out, start = [], 0
         if self._line_feed is not None and data:

@@ -221,6 +221,7 @@ def response_parts(response: Mapping[str, Any]) -> Chunk:
         finish_reasons=() if failed else (_finish_reason(status, response.get("incomplete_details"), bool(calls)),),
         tool_calls=calls,
         usage=usage,
+        engine_times=engine_times_of(response),
         error_kind=failed,
         model=model if isinstance(model, str) and model else None,
         done=True,

@@ -2,7 +2,9 @@
 
 Field names of all engines stand in ``_FIELDS`` and ``_DETAILS``. Sources: OpenAI API reference (fields of chat, and of
 responses, with ``prompt_tokens_details`` and their like); SGLang and vLLM use the same; DeepSeek
-(``prompt_cache_hit_tokens``); llama.cpp ``timings``; Groq times in ``usage``.
+(``prompt_cache_hit_tokens``); llama.cpp ``timings``; Groq times in ``usage``; vLLM 0.32 ``metrics``
+(``entrypoints/generate/base/serving.py``: with ``--enable-per-request-metrics``, for requests with one choice; its time
+to first token counts from the moment the request was scheduled, which is our prefill).
 """
 
 from __future__ import annotations
@@ -32,13 +34,22 @@ _DETAILS: Mapping[str, str] = MappingProxyType(
         "accepted_prediction_tokens": "speculative",
     }
 )
+_DRAFTS = (("timings", "draft_n_accepted"), ("metrics", "speculative_decoding", "num_accepted_draft_tokens"))
 _OF_PROMPT = ("input", "cached")
 _PARTS = (("cached", "input"), ("reasoning", "output"), ("speculative", "output"))
 _TIMES: Mapping[str, tuple[tuple[str, str, float], ...]] = MappingProxyType(
     {  # (object, field, its unit in microseconds)
-        "queue_us": (("usage", "queue_time", 1e6),),
-        "prefill_us": (("timings", "prompt_ms", 1e3), ("usage", "prompt_time", 1e6)),
-        "decode_us": (("timings", "predicted_ms", 1e3), ("usage", "completion_time", 1e6)),
+        "queue_us": (("metrics", "queue_time_ms", 1e3), ("usage", "queue_time", 1e6)),
+        "prefill_us": (
+            ("metrics", "time_to_first_token_ms", 1e3),
+            ("timings", "prompt_ms", 1e3),
+            ("usage", "prompt_time", 1e6),
+        ),
+        "decode_us": (
+            ("metrics", "generation_time_ms", 1e3),
+            ("timings", "predicted_ms", 1e3),
+            ("usage", "completion_time", 1e6),
+        ),
     }
 )
 
@@ -64,7 +75,7 @@ def _named(reported: Mapping[str, Any], fields: Mapping[str, str]) -> list[tuple
 def engine_times_of(document: Mapping[str, Any]) -> EngineTimes | None:
     """Phases that the engine reports beside the usage; None where it reports none."""
     usage = document.get("usage")
-    if "timings" not in document and not (isinstance(usage, dict) and "prompt_time" in usage):
+    if not ("timings" in document or "metrics" in document or (isinstance(usage, dict) and "prompt_time" in usage)):
         return None
     known = {name: value for name, places in _TIMES.items() if (value := _time(document, places)) is not None}
     return EngineTimes(**known) if known else None
@@ -80,10 +91,14 @@ def _time(document: Mapping[str, Any], places: tuple[tuple[str, str, float], ...
 
 
 def drafts_of(document: Mapping[str, Any]) -> int | None:
-    """Draft tokens that llama.cpp accepted; None where it does not report them."""
-    timings = document.get("timings")
-    value = timings.get("draft_n_accepted") if isinstance(timings, dict) else None
-    return value if type(value) is int and value >= 0 else None
+    """Draft tokens that llama.cpp or vLLM accepted; None where it does not report them."""
+    for path in _DRAFTS:
+        value: object = document
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if type(value) is int and value >= 0:
+            return value
+    return None
 
 
 def newer(before: Usage, after: Usage) -> Usage:

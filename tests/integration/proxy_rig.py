@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 from producers.proxy.server import ProxyServer
+from runtime.counters import COUNTERS
 from runtime.edge_config import ProxyConfig, UpstreamConfig
 
 CHAT = b"/v1/chat/completions"
@@ -156,11 +157,12 @@ async def engines_of(*scripts: Script) -> AsyncIterator[list[Engine]]:
 
 @contextlib.asynccontextmanager
 async def proxy_to(*urls: str, **limits: Any) -> AsyncIterator[Rig]:
+    """The proxy before these engines. Bodies pass untouched unless ``ask_usage`` is set."""
     rows: list[dict[str, Any]] = []
-    weights = limits.pop("weights", [1] * len(urls))
+    weights, counters = limits.pop("weights", [1] * len(urls)), limits.pop("counters", COUNTERS)
     upstreams = tuple(UpstreamConfig(url=url, weight=weight) for url, weight in zip(urls, weights, strict=True))
-    config = ProxyConfig(port=0, upstreams=upstreams, **{"drain_s": 0.2, **limits})
-    server = ProxyServer(config, rows.append, host="h-1", tenant_secret=b"secret")
+    config = ProxyConfig(port=0, upstreams=upstreams, **{"drain_s": 0.2, "ask_usage": False, **limits})
+    server = ProxyServer(config, rows.append, host="h-1", tenant_secret=b"secret", counters=counters)
     await server.start()
     rig = Rig(server, rows)
     try:

@@ -13,6 +13,8 @@ import orjson
 import pytest
 
 from producers.proxy.publishing import with_request_log
+from producers.proxy.usage import HELD_BYTES_MAX
+from runtime.counters import Counters
 from tests.integration.proxy_rig import (
     ANSWER,
     CHAT,
@@ -23,6 +25,7 @@ from tests.integration.proxy_rig import (
     STREAM_HEAD,
     USAGE,
     Got,
+    Script,
     answers,
     chat,
     chunk,
@@ -288,6 +291,80 @@ async def test_an_error_instead_of_the_stream_is_not_touched() -> None:
 
     assert parts_of(raw)[1] == refusal
     assert said(row, *HOW) == ("error", "client", 404)
+
+
+REJECTED = b'{"error":{"message":"Unknown parameter: stream_options.include_usage","code":400}}'
+
+
+def body_of(raw: bytes) -> bytes:
+    """The body of an answer, whichever way it is framed."""
+    head, body = parts_of(raw)
+    if b"Transfer-Encoding: chunked" not in head:
+        return body
+    parts = []
+    while body and (length := int(body.partition(b"\r\n")[0], 16)):
+        rest = body.partition(b"\r\n")[2]
+        parts.append(rest[:length])
+        body = rest[length + 2 :]
+    return b"".join(parts)
+
+
+def rejecting(status: bytes, body: bytes) -> Script:
+    """An engine that answers so where ``stream_options`` is sent, else streams."""
+
+    async def script(got: Got, writer: asyncio.StreamWriter) -> None:
+        answer = whole(body).replace(b"200 OK", status)
+        await (says(answer) if b"stream_options" in got.body else streams)(got, writer)
+
+    return script
+
+
+@pytest.mark.parametrize("status", [b"400 Bad Request", b"422 Unprocessable Entity"], ids=["400", "422"])
+async def test_an_upstream_that_rejects_the_option_gets_it_never_again(
+    status: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The request is sent once more as the client wrote it; the client sees the stream alone; later ones go without."""
+    body = chat()
+    counters = Counters()
+    async with rig_of(rejecting(status, REJECTED), ask_usage=True, counters=counters) as (rig, engine):
+        raws = [await rig.ask(post(body)) for _ in range(2)]
+        rows = await rig.rows_after(2)
+
+    assert [b"stream_options" in got.body for got in engine.got] == [True, False, False]
+    assert [got.body for got in engine.got[1:]] == [body] * 2
+    assert [parts_of(raw)[1] for raw in raws] == [STREAM] * 2
+    assert [said(row, *HOW, *TOKENS) for row in rows] == [("ok", None, 200, 7, 3, "engine", 3)] * 2
+    assert counters.value("proxy_upstream_without_usage", upstream=f"127.0.0.1:{engine.port}") == 1
+    assert caplog.messages.count("upstream rejects stream_options, requesting no token counts") == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [b'{"error":{"message":"max_tokens is too large"}}', b"stream_options" + b"x" * HELD_BYTES_MAX],
+    ids=["names another field", "too long for one"],
+)
+async def test_a_400_for_another_reason_passes_as_it_is(refusal: bytes) -> None:
+    """It is not sent again, and usage is requested of the next one all the same."""
+    async with rig_of(rejecting(b"400 Bad Request", refusal), ask_usage=True) as (rig, engine):
+        raws = [await rig.ask(post(chat())) for _ in range(2)]
+        rows = await rig.rows_after(2)
+
+    assert [b"stream_options" in got.body for got in engine.got] == [True, True]
+    assert [body_of(raw) for raw in raws] == [refusal] * 2
+    assert [said(row, *HOW) for row in rows] == [("error", "client", 400)] * 2
+
+
+async def test_an_option_that_the_client_alone_has_wrong_is_no_reason() -> None:
+    """The same answer comes without ours: it passes, and the upstream goes on being asked."""
+    answer = whole(REJECTED).replace(b"200 OK", b"400 Bad Request")
+    async with rig_of(says(answer), ask_usage=True) as (rig, engine):
+        raw = await rig.ask(post(chat(stream_options={"odd": 1})))
+        await rig.ask(post(chat()))
+        rows = await rig.rows_after(2)
+
+    assert parts_of(raw)[1] == REJECTED
+    assert [b"include_usage" in got.body for got in engine.got] == [True, False, True, False]
+    assert [said(row, *HOW) for row in rows] == [("error", "client", 400)] * 2
 
 
 # Tenants and privacy

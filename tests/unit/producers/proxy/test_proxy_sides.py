@@ -77,11 +77,12 @@ class Wire:
 
 
 class Setting:
-    """A proxy between two wires."""
+    """A proxy between two wires. Bodies pass untouched unless ``ask_usage`` is set."""
 
     def __init__(self, **limits: Any) -> None:
         self.rows: list[dict[str, Any]] = []
-        config = ProxyConfig(upstreams=(UpstreamConfig(url="http://e:1/base"),), **limits)
+        upstreams = (UpstreamConfig(url="http://e:1/base"),)
+        config = ProxyConfig(upstreams=upstreams, **{"ask_usage": False, **limits})
         self.counters = Counters()
         self.server = ProxyServer(config, self.rows.append, host="h", tenant_secret=b"s", counters=self.counters)
         self.client_wire, self.upstream_wire = Wire(), Wire()
@@ -292,8 +293,9 @@ async def test_an_oversize_event_is_counted() -> None:
     assert setting.counters.value("proxy_unread", reason="oversize_event") == 2
 
 
+@pytest.mark.parametrize("ask_usage", [False, True], ids=["read afterwards", "read before it is sent"])
 async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ask_usage: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each has its row, with what was read of it; bytes pass; the defect is counted and logged once."""
     read, wanted = Watch.piece, server.client_fields
@@ -310,7 +312,7 @@ async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
 
     monkeypatch.setattr(Watch, "piece", piece)
     monkeypatch.setattr(server, "client_fields", of)
-    setting, poisoned = Setting(), TOKEN.replace(b'"t"', b'"poison"')
+    setting, poisoned = Setting(ask_usage=ask_usage), TOKEN.replace(b'"t"', b'"poison"')
     bodies = [BODY, BODY.replace(b'"m"', b'"poison"'), BODY]
     for body, events in zip(bodies, [(TOKEN, poisoned, TOKEN, LAST), (TOKEN, LAST), (TOKEN, LAST)], strict=True):
         setting.client.data_received(REQUEST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.usage import HELD_BYTES_MAX, UsageFilter, is_usage, with_usage_requested
+from producers.proxy.usage import HELD_BYTES_MAX, UsageFilter, is_usage, usage_option, with_option
 from producers.requests.request_meta import client_fields
 
 USAGE = b'data: {"id":"x","choices":[],"usage":{"prompt_tokens":1}}'
@@ -26,7 +26,8 @@ KEPT = (
 
 
 def with_usage(body: bytes) -> bytes | None:
-    return with_usage_requested(body, client_fields("chat", body))
+    option = usage_option(body, client_fields("chat", body))
+    return None if option is None else with_option(body, option)
 
 
 @pytest.mark.parametrize(

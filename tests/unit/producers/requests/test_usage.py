@@ -64,6 +64,12 @@ def test_usage_as_engines_report_it(reported: object, usage: Usage | None, probl
             EngineTimes(1_000, 20_000, 300_000),
             id="Groq",
         ),
+        pytest.param(
+            {"metrics": {"queue_time_ms": 0.0448, "time_to_first_token_ms": 10.53, "generation_time_ms": 20.9}},
+            EngineTimes(45, 10_530, 20_900),
+            id="vLLM",
+        ),
+        pytest.param({"metrics": None}, None, id="vLLM, of several choices"),
         pytest.param({"timings": {"prompt_ms": float("nan"), "predicted_ms": -1}}, None, id="no times"),
         pytest.param({"timings": {"prompt_ms": True, "predicted_ms": 1e300}}, None, id="absurd"),
         pytest.param({"timings": None, "usage": {"prompt_tokens": 3}}, None, id="not reported"),
@@ -73,6 +79,13 @@ def test_usage_as_engines_report_it(reported: object, usage: Usage | None, probl
 def test_phases_as_engines_tell_them(document: dict[str, Any], times: EngineTimes | None) -> None:
     """In microseconds, whatever the engine's unit."""
     assert engine_times_of(document) == times
+
+
+def test_accepted_drafts_of_vllm() -> None:
+    """They stand beside its times; null where it does not speculate."""
+    reported = [{"num_accepted_draft_tokens": 5}, {}, None]
+
+    assert [drafts_of({"metrics": {"speculative_decoding": each}}) for each in reported] == [5, None, None]
 
 
 def test_accepted_drafts_of_llama_cpp() -> None:
