@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fleetpulse.migrate.table_plan import LiveDatabase
 from fleetpulse.stack.report import PartStatus
@@ -104,6 +105,8 @@ class DatabaseFacts:
     live: LiveDatabase | None = None
     skew_ms: int | None = None
     disks: tuple[DiskFacts, ...] = ()
+    joins: tuple[Mapping[str, Any], ...] | None = None
+    """Rows of the query ``joins`` over the last minutes."""
 
 
 @dataclass(frozen=True, slots=True)

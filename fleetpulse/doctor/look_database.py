@@ -11,7 +11,9 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from fleetpulse.doctor.facts import DatabaseFacts, DiskFacts, LoginFacts
 from fleetpulse.doctor.judge_database import READER_MUST_NOT, READER_NEEDS, WRITER_NEEDS
+from fleetpulse.doctor.judge_joins import LOOK_BACK_MS, RECENT_MS
 from fleetpulse.migrate.tables import look
+from fleetpulse.queries.dashboard import query
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
@@ -79,7 +81,19 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         live=look(client, config.database),
         skew_ms=skew_ms,
         disks=_disks(client),
+        joins=_joins(client, config.database, clock.now_ms()),
     )
+
+
+def _joins(client: Any, database: str, now_ms: int) -> tuple[dict[str, Any], ...] | None:
+    """None where the tables are not there yet, which is a finding of its own."""
+    bounds = {"from_ms": now_ms - LOOK_BACK_MS, "to_ms": now_ms - RECENT_MS}
+    try:
+        client.database = database
+        found = client.query(query("joins").at_levels(LOOK_BACK_MS), parameters=bounds)
+    except ClickHouseError:
+        return None
+    return tuple(dict(row) for row in found.named_results())
 
 
 def _disks(client: Any) -> tuple[DiskFacts, ...]:

@@ -58,6 +58,14 @@ def place_of(text: str) -> dict[str, str | int] | None:
     return {"topic": topic, "partition": int(partition), "offset": int(offset), "row": int(row)}
 
 
+def shares(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows of the query ``joins`` with the share that has what it is joined with, in per cent."""
+    return [
+        {**row, "share": 100 * int(row["joined_events"]) / int(row["total"]), "lacks": ", ".join(row["lacks"])}
+        for row in rows
+    ]
+
+
 def place_text(row: Mapping[str, Any]) -> str:
     """A rejected row as an address names it."""
     return f"{row['topic']}/{row['partition']}/{row['offset']}/{-1 if row['row'] is None else row['row']}"
@@ -91,6 +99,7 @@ class _Pipeline:
             "records that a job has not committed, now",
         )
         self._topics = TablePanel("By source topic", books, _TOPICS, label="Books by source topic", page_rows=15)
+        self._joins = TablePanel("Joins", "what has its engine, GPUs, tenant, price", _JOINS, label="Joins")
         self._lag = TablePanel("Consumer lag", lag, _LAG, label="Consumer lag by job and topic", page_rows=15)
         with grid():
             rate = "Events booked a second by topic, over time"
@@ -122,7 +131,7 @@ class _Pipeline:
         view = self._view
         reason = view.choice("reason", ("", *REASONS))
         lag = asyncio.ensure_future(self._show_lag())
-        (booked, produced, fresh, series, why, rows), covered_s = await asyncio.gather(
+        (booked, produced, fresh, series, why, rows, joins), covered_s = await asyncio.gather(
             view.gather(
                 view.ask("pipeline_topics"),
                 view.ask("pipeline_producers"),
@@ -130,6 +139,7 @@ class _Pipeline:
                 view.ask("pipeline_over_time"),
                 view.ask("pipeline_rejected"),
                 view.ask("pipeline_rejected_rows", reason=reason),
+                view.ask("joins"),
             ),
             view.covered_s(),
         )
@@ -137,6 +147,7 @@ class _Pipeline:
         topics = joined(booked.records(), produced.records(), fresh.records(), now_ms)
         self._show_stats(topics, covered_s)
         self._topics.rows(topics, "No event was booked in this range", _START)
+        self._joins.rows(shares(joins.records()), "Neither requests nor GPU samples in this range")
         self._show_lines(view.whole_buckets("pipeline_over_time", series.records()))
         self._show_rejected(why.records(), rows.records(), now_ms)
         await self._show_bytes()
@@ -272,6 +283,18 @@ _TOPICS = [
     _count("unidentified", "No id"),
     _count("waiting", "Backlog"),
     Column("shed", "Shed", text=short, right=True, mood=lambda row: "fp-bad" if row.get("shed") else ""),
+]
+_JOINS = [
+    Column("counted", "Of"),
+    Column("joined_with", "With"),
+    Column(
+        "share",
+        "Share",
+        text=lambda share: UNKNOWN if share is None else f"{share:.1f} %",
+        right=True,
+        mood=lambda row: "fp-warn" if row["share"] < 99 else "",
+    ),
+    Column("lacks", "Without it, among others"),
 ]
 _LAG = [
     Column("job", "Job"),

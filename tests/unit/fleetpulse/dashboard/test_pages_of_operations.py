@@ -12,7 +12,7 @@ from fleetpulse.dashboard.pages.alert_panel import facts, members, transitions
 from fleetpulse.dashboard.pages.alerts import bar_ms, opened, silence_of
 from fleetpulse.dashboard.pages.cost import stacked, standings
 from fleetpulse.dashboard.pages.fleet import last_reported
-from fleetpulse.dashboard.pages.pipeline import dump, joined, most_lag_first, place_of, place_text
+from fleetpulse.dashboard.pages.pipeline import dump, joined, most_lag_first, place_of, place_text, shares
 from fleetpulse.dashboard.pages.sql import saved, text_of, values_for
 from fleetpulse.dashboard.pages.tenants import rates
 from fleetpulse.dashboard.time_range import TimeRange
@@ -223,3 +223,10 @@ def test_a_pipeline_that_is_behind_shows_the_last_minute_that_was_heard_of(heard
     known = [{"heard_ms": 5}, {"heard_ms": heard_ms}]
 
     assert last_reported(known, TimeRange(540_000, 600_000)) == TimeRange(to_ms - 60_000, to_ms)
+
+
+def test_joins_are_shown_as_shares() -> None:
+    """Per cent of what there is, with those who lack it in one line."""
+    row = {"counted": "requests", "joined_with": "engine", "total": 200, "joined_events": 150, "lacks": ["a", "b"]}
+
+    assert shares([row]) == [{**row, "share": 75.0, "lacks": "a, b"}]

@@ -1,0 +1,64 @@
+"""Findings about joins: whether requests, GPUs and engines of the last minutes meet. Pure.
+
+A bill that is all idle beside requests, and a fault that hits nobody, are what follows where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleetpulse.doctor.finding import Finding, good, note, wrong
+
+LOOK_BACK_MS = 600_000
+RECENT_MS = 30_000
+"""The newest windows are still being filled."""
+LACKING_MAX_PPM = 10_000
+"""A share below it is what a start, a stop or a retired engine leaves."""
+
+_WRONG: Mapping[tuple[str, str], tuple[str, str, str]] = {
+    ("requests", "engine"): (
+        "join.engine",
+        "name no engine",
+        "fleetpulse agent   # on the host of the engine; behind a name that it cannot know: agent.engines.addresses",
+    ),
+    ("requests", "GPUs"): (
+        "join.gpus",
+        "name an engine, or none, that no GPU reports",
+        "fleetpulse agent --probe   # on the engine's host: may the agent see the engine's process and its socket?",
+    ),
+    ("GPU samples", "engine"): (
+        "join.gpu_engine",
+        "are of a GPU at work for no known engine",
+        "fleetpulse agent --probe   # or name the GPU's work: agent.engines.gpu_uuids, agent.jobs, agent.placement",
+    ),
+    ("GPU time", "price"): ("join.price", "has no price", "fleetpulse prices check   # and add what is missing"),
+}
+_NOTED: Mapping[tuple[str, str], tuple[str, str]] = {("requests", "tenant"): ("join.tenant", "name no tenant")}
+
+
+def judge_joins(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Rows of the query ``joins`` over ``LOOK_BACK_MS``. Without GPUs that report, requests cannot have any."""
+    counted = {row["counted"] for row in rows}
+    for row in rows:
+        kind = (row["counted"], row["joined_with"])
+        if kind == ("requests", "GPUs") and "GPU samples" not in counted:
+            yield note("join.gpus", "requests", "no GPU at work reports: nothing to join them with")
+            continue
+        yield _judged(kind, row)
+
+
+def _judged(kind: tuple[str, str], row: Mapping[str, Any]) -> Finding:
+    total, having, lacks = int(row["total"]), int(row["joined_events"]), ", ".join(row["lacks"])
+    lacking_ppm = (total - having) * 1_000_000 // total
+    share = f"{(total - having) * 100 / total:.1f} % of the {row['counted']} of the last 10 minutes"
+    of = f" ({lacks})" if lacks else ""
+    if kind in _NOTED:
+        check, what = _NOTED[kind]
+        if lacking_ppm:
+            return note(check, row["counted"], f"{share} {what}{of}", "proxy.tenant_from, or tenant= of the SDK")
+        return good(check, row["counted"], "all name a tenant")
+    check, what, mend = _WRONG[kind]
+    if lacking_ppm > LACKING_MAX_PPM:
+        return wrong(check, row["counted"], f"{share} {what}{of}", mend)
+    return good(check, row["counted"], f"{having * 100 / total:.1f} % have their {row['joined_with']}")

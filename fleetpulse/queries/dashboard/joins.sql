@@ -1,0 +1,54 @@
+-- What requests, GPU samples and GPU time are joined with: how many there are, how many have it, who lacks it most.
+-- A GPU that is known to be idle or training needs no engine. GPU time counts in milliseconds of the bill.
+-- reads requests: llm.requests 10s <= 1h, 1m <= 24h, 1h <= 60d, 1d
+-- reads gpu: gpu.samples 10s <= 1h, 1m <= 12h, 1h <= 30d, 1d
+-- reads minutes: costs 1m <= 7d, 1h <= 60d, 1d
+-- rows: 10
+-- seconds: 10
+WITH reporting AS (
+    SELECT DISTINCT placement_group
+    FROM {gpu:Identifier} FINAL
+    WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND placement_group IS NOT NULL
+)
+SELECT
+    counted,
+    joined_with,
+    sum(events) AS total,
+    sum(joined) AS joined_events,
+    arraySort(groupUniqArrayIf(5)(lacking, joined < events AND lacking != '')) AS lacks
+FROM
+(
+    SELECT 'requests' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
+        if(engine_id IS NULL, 0, toInt64(event_count)) AS joined, ifNull(host, '') AS lacking
+    FROM {requests:Identifier} FINAL
+    WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT 'requests' AS counted, 'GPUs' AS joined_with, toInt64(event_count) AS events,
+        if(ifNull(placement_group, '') IN (SELECT ifNull(placement_group, '') FROM reporting), toInt64(event_count), 0)
+            AS joined,
+        ifNull(engine_id, '') AS lacking
+    FROM {requests:Identifier} FINAL
+    WHERE grouping = 'engine' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT 'requests' AS counted, 'tenant' AS joined_with, toInt64(event_count) AS events,
+        if(tenant IS NULL, 0, toInt64(event_count)) AS joined, model AS lacking
+    FROM {requests:Identifier} FINAL
+    WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT 'GPU samples' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
+        if(engine_id IS NULL AND ifNull(placement_group, host) = host, 0, toInt64(event_count)) AS joined,
+        ifNull(host, '') AS lacking
+    FROM {gpu:Identifier} FINAL
+    WHERE grouping = 'gpu' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+        AND ifNull(workload, '') NOT IN ('idle', 'training', 'fine_tuning')
+    UNION ALL
+    SELECT 'GPU time' AS counted, 'price' AS joined_with, toInt64(gpu_ms) AS events,
+        toInt64(gpu_ms) - toInt64(unpriced_ms) AS joined, '' AS lacking
+    FROM {minutes:Identifier} AS r FINAL
+    ARRAY JOIN r.bill_gpu_ms AS gpu_ms, r.bill_unpriced_gpu_ms AS unpriced_ms
+    WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+)
+GROUP BY counted, joined_with
+HAVING total > 0
+ORDER BY counted DESC, joined_with

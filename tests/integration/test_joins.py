@@ -1,0 +1,61 @@
+"""What of requests and GPUs is joined, by the query behind the page Pipeline and the doctor."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from fleetpulse.queries.dashboard import query
+from runtime.config import ClickHouseConfig
+from sinks.database import SinkDatabase
+from tests.integration.sink_rig import store
+from tests.unit.sinks.landing_cases import partials
+
+pytestmark = [pytest.mark.integration, pytest.mark.tables]
+
+MINUTES_MS = 600_000
+
+
+def requests(window_ms: int, events: int, **labels: Any) -> list[dict[str, Any]]:
+    """A series of the set by engine and its like of the set by service."""
+    row = {"window_ms": window_ms, "event_count": events, "model": "m", "status": "ok", "origin": "measured"}
+    place = {name: labels.pop(name, None) for name in ("engine_id", "placement_group", "host")}
+    return [{**row, "grouping": "engine", **place}, {**row, "grouping": "service", **labels}]
+
+
+def gpu(window_ms: int, uuid: str, **labels: Any) -> dict[str, Any]:
+    row = {"window_ms": window_ms, "event_count": 10, "grouping": "gpu", "gpu_uuid": uuid, "host": "h1"}
+    return {**row, "origin": "measured", "last_at_ms": window_ms, **labels}
+
+
+def test_shares_of_requests_and_samples_that_are_joined(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """Each counted once; who lacks it is named; idle and training GPUs need no engine."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+    at_ms = now_ms - 60_000
+    joined = {"engine_id": "e1", "placement_group": "e1", "host": "h1"}
+    rows = [
+        *requests(at_ms, 6, **joined, tenant="a"),
+        *requests(at_ms, 3, engine_id="e9", placement_group="e9", host="h1", tenant="a"),
+        *requests(at_ms + 10_000, 1, host="gw"),
+    ]
+    gpus = [
+        gpu(at_ms, "G1", engine_id="e1", placement_group="e1", workload="inference"),
+        gpu(at_ms, "G2", placement_group="h1"),
+        gpu(at_ms, "G3", placement_group="h1", workload="idle"),
+        gpu(at_ms, "G4", placement_group="h1", workload="training"),
+        gpu(at_ms, "G5", placement_group="e1+e2", workload="inference"),
+    ]
+    with contextlib.closing(SinkDatabase(clickhouse_config)) as database:
+        store(database, [partials(rows, 1, "llm.requests"), partials(gpus, 1, "gpu.samples")], now_ms)
+
+    sql, bounds = query("joins").at_levels(MINUTES_MS), {"from_ms": now_ms - MINUTES_MS, "to_ms": now_ms}
+    found = clickhouse.query(sql, parameters=bounds).named_results()
+
+    assert [tuple(row.values()) for row in found] == [
+        ("requests", "GPUs", 10, 6, ["e9"]),
+        ("requests", "engine", 10, 9, ["gw"]),
+        ("requests", "tenant", 10, 9, ["m"]),
+        ("GPU samples", "engine", 30, 20, ["h1"]),
+    ]

@@ -1,0 +1,71 @@
+"""Whether requests, GPUs and engines meet: what is wrong, what is only to be known, and with what it is mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleetpulse.doctor.finding import State
+from fleetpulse.doctor.judge_joins import judge_joins
+
+
+def row(counted: str, joined_with: str, total: int, joined: int, *lacks: str) -> dict[str, Any]:
+    return {"counted": counted, "joined_with": joined_with, "total": total, "joined_events": joined, "lacks": [*lacks]}
+
+
+SAMPLES = row("GPU samples", "engine", 50, 50)
+
+
+def found(*rows: dict[str, Any]) -> dict[str, State]:
+    return {finding.check: finding.state for finding in judge_joins(rows)}
+
+
+def test_what_meets_is_good() -> None:
+    """Up to what a start or a stop leaves."""
+    assert found(
+        row("requests", "GPUs", 1_000, 1_000),
+        row("requests", "engine", 1_000, 990),
+        row("requests", "tenant", 1_000, 1_000),
+        SAMPLES,
+        row("GPU time", "price", 60_000, 60_000),
+    ) == {
+        "join.gpus": State.GOOD,
+        "join.engine": State.GOOD,
+        "join.tenant": State.GOOD,
+        "join.gpu_engine": State.GOOD,
+        "join.price": State.GOOD,
+    }
+
+
+def test_each_join_that_is_broken_is_a_finding_of_its_own() -> None:
+    """With how much of what, who lacks it, and what to do."""
+    broken = [
+        row("requests", "GPUs", 560, 0, "h:8000"),
+        row("requests", "engine", 560, 504, "gw"),
+        row("GPU samples", "engine", 50, 0, "h"),
+        row("GPU time", "price", 100, 98),
+    ]
+
+    findings = list(judge_joins(broken))
+
+    assert {each.state for each in findings} == {State.WRONG}
+    assert [each.says for each in findings] == [
+        "100.0 % of the requests of the last 10 minutes name an engine, or none, that no GPU reports (h:8000)",
+        "10.0 % of the requests of the last 10 minutes name no engine (gw)",
+        "100.0 % of the GPU samples of the last 10 minutes are of a GPU at work for no known engine (h)",
+        "2.0 % of the GPU time of the last 10 minutes has no price",
+    ]
+    assert all(each.mend for each in findings)
+
+
+def test_tenants_are_noted_and_gpus_are_wanted_only_where_some_report() -> None:
+    """Requests without a key have no tenant; engines on processors have no GPU."""
+    assert found(row("requests", "tenant", 10, 0), row("requests", "GPUs", 10, 0)) == {
+        "join.tenant": State.NOTE,
+        "join.gpus": State.NOTE,
+    }
+    assert found(SAMPLES, row("requests", "GPUs", 10, 0)) == {"join.gpu_engine": State.GOOD, "join.gpus": State.WRONG}
+
+
+def test_without_events_there_is_nothing_to_find() -> None:
+    """An installation that has just begun."""
+    assert found() == {}
