@@ -232,6 +232,17 @@ def _host_devices(setting: Setting) -> dict[str, Make]:
 
 def _probe_engines(setting: Setting) -> str:
     """Configured engines count whether they answer or not; on the well-known ports one may come up later."""
+    from producers.engines.processes import RIGHTS, read_listeners
+
+    watched = _watched(setting)
+    _, hidden_sockets = read_listeners()
+    if not hidden_sockets:
+        return watched
+    hidden = f"whose {hidden_sockets} listening sockets are is hidden: engines of other users match no GPU"
+    return f"{watched}; {hidden} without {RIGHTS}, or gpu_uuids in agent.engines"
+
+
+def _watched(setting: Setting) -> str:
     config = setting.config
     if config.engines:
         return ", ".join(engine.url for engine in config.engines)

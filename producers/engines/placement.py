@@ -10,15 +10,18 @@ start before the first process table that followed an answer is unknown, and not
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from producers.collector import Collected
-from producers.engines.processes import ProcessTable, read_processes
+from producers.engines.processes import RIGHTS, ProcessTable, read_processes
 from producers.engines.registry import Registration, computing, engines_by_pid, gpus_of, placement_groups, placement_of
 from producers.engines.target import EngineTarget
 from producers.identity.host_engines import HostEngines
 from runtime.edge_config import JobConfig
+
+_log = logging.getLogger(__name__)
 
 GpuPlacement = Mapping[str, str | None]
 
@@ -162,6 +165,7 @@ class ProcessMatcher:
         self._registry = registry
         self._read = read_processes
         self._read_at_ms: int | None = None
+        self._warned = False
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """No rows."""
@@ -172,8 +176,16 @@ class ProcessMatcher:
             or self._registry.awaited
         ):
             self._read_at_ms = at_ms
-            self._registry.saw_processes(self._read())
+            table = self._read()
+            self._warn_once(table.hidden_sockets)
+            self._registry.saw_processes(table)
         return []
+
+    def _warn_once(self, hidden_sockets: int) -> None:
+        if hidden_sockets and not self._warned:
+            self._warned = True
+            facts = {"hidden_sockets": hidden_sockets, "grant": RIGHTS}
+            _log.warning("processes behind sockets of other users are hidden; their engines match no GPU", extra=facts)
 
     def close(self) -> None:
         """Nothing is held."""

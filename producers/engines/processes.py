@@ -1,30 +1,40 @@
 """Process table from psutil and NVML: listening ports, parents, and the processes that compute on each GPU.
 
-Both see processes by the pids of the namespace the agent runs in; give it the host's. Without privilege the system
-hides other users' sockets, and engines are then matched by configuration alone.
+Both see processes by the pids of the namespace the agent runs in; give it the host's. Which process holds a socket of
+another user is in ``/proc/PID/fd``: the kernel shows that folder to ``CAP_DAC_READ_SEARCH`` and its links to
+``CAP_SYS_PTRACE``, and to one without the other nothing (tried on Linux 6.18; ``CAP_NET_ADMIN`` adds nothing). Without
+them engines of other users are matched by configuration alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 COMMAND_CHARS_MAX = 4_096
+RIGHTS = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
+"""What shows the processes behind other users' sockets."""
+_PTRACE, _READ = 1 << 19, 1 << 1 | 1 << 2
+"""Bits of capabilities(7): SYS_PTRACE; DAC_OVERRIDE or DAC_READ_SEARCH."""
+_STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
     """Pids by the port they listen on, parent by pid, and by GPU UUID the processes that compute on it.
 
-    ``gpu_of`` is the GPU of each MIG device, by UUID. A divided GPU has no processes of its own.
+    ``gpu_of`` is the GPU of each MIG device, by UUID. A divided GPU has no processes of its own. ``hidden_sockets``
+    listen too, but whose they are is not shown to this process, for want of rights.
     """
 
     listeners: dict[int, set[int]] = field(default_factory=dict)
     parents: dict[int, int] = field(default_factory=dict)
     gpus: dict[str, dict[int, str]] = field(default_factory=dict)
     gpu_of: dict[str, str] = field(default_factory=dict)
+    hidden_sockets: int = 0
 
 
 def read_processes() -> ProcessTable:
@@ -32,20 +42,40 @@ def read_processes() -> ProcessTable:
     gpus, gpu_of = read_gpu_processes()
     if not any(gpus.values()):
         return ProcessTable(gpus=gpus, gpu_of=gpu_of)  # nothing to match
-    return ProcessTable(read_listeners(), read_parents(), gpus, gpu_of)
+    listeners, hidden_sockets = read_listeners()
+    return ProcessTable(listeners, read_parents(), gpus, gpu_of, hidden_sockets)
 
 
-def read_listeners() -> dict[int, set[int]]:
-    """Pids by TCP port."""
+def read_listeners() -> tuple[dict[int, set[int]], int]:
+    """Pids by TCP port, and how many sockets listen whose pid is hidden for want of rights."""
     found: dict[int, set[int]] = {}
     try:
         connections = psutil.net_connections("tcp")
     except (psutil.Error, OSError):
-        return found
+        return found, 0
+    unknown = 0
     for each in connections:
-        if each.status == psutil.CONN_LISTEN and each.pid is not None and each.laddr:
-            found.setdefault(each.laddr.port, set()).add(each.pid)
-    return found
+        if each.status == psutil.CONN_LISTEN and each.laddr:
+            if each.pid is None:
+                unknown += 1
+            else:
+                found.setdefault(each.laddr.port, set()).add(each.pid)
+    # With the rights, sockets of the kernel and of other pid namespaces are left: nothing could be granted for those.
+    return found, 0 if unknown and _sees_all(_status()) else unknown
+
+
+def _status() -> str:
+    try:
+        return _STATUS.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _sees_all(status: str) -> bool:
+    """Whether the effective capabilities in a ``/proc/PID/status`` are those of ``RIGHTS``."""
+    words = (line.split() for line in status.splitlines() if line.startswith("CapEff:"))
+    effective = int(next(words, ("", "0"))[1], 16)
+    return bool(effective & _PTRACE) and bool(effective & _READ)
 
 
 def read_parents() -> dict[int, int]:

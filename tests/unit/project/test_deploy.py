@@ -13,6 +13,7 @@ import yaml
 
 from fleetpulse.commands.config_view import NOT_SETTINGS, unknown_keys
 from fleetpulse.stack import clickhouse
+from producers.engines.processes import RIGHTS
 from runtime.config import load
 from runtime.edge_config import AgentConfig
 
@@ -125,7 +126,7 @@ def test_a_workload_finds_its_pods_and_its_pods_find_their_files() -> None:
 
 
 def test_a_container_has_bounds_and_no_rights() -> None:
-    """Memory bounded, root read-only, no capability; the one that makes folders alone is root, with one capability."""
+    """Memory bounded, root read-only, no capability but of the one that makes folders and of the agent."""
     for name in WORKLOADS:
         for one in containers(WORKLOADS[name]):
             context = one["securityContext"]
@@ -135,10 +136,30 @@ def test_a_container_has_bounds_and_no_rights() -> None:
             assert set(one["resources"]) == {"requests", "limits"}, name
             assert "memory" in one["resources"]["limits"], name
             assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True), name
-            may = ["CHOWN"] if one["name"] == "folders" else []
+            may = {"folders": ["CHOWN"], "agent": ["SYS_PTRACE", "DAC_READ_SEARCH", "SETUID", "SETGID"]}.get(
+                one["name"], []
+            )
             assert (context["capabilities"]["drop"], added) == (["ALL"], may), name
         pod = WORKLOADS[name]["spec"]["template"]["spec"]
         assert (pod["securityContext"]["runAsNonRoot"], pod["automountServiceAccountToken"]) == (True, False), name
+
+
+def test_the_agent_steps_down_from_root_and_keeps_two_rights() -> None:
+    """As user 10001, with what shows the processes behind sockets: the same as the unit's, and seen on the host."""
+    pod = WORKLOADS["agent"]["spec"]["template"]["spec"]
+    (one,) = pod["containers"]
+    name, *options, program = one["command"]
+    kept = {f"CAP_{each.removeprefix('+').upper()}" for each in options[-1].partition("=")[2].split(",")}
+    unit = UNIT.read_text()
+
+    assert (Path(name).name, program) == ("setpriv", "fleetpulse")
+    assert options[:3] == ["--reuid=10001", "--regid=10001", "--groups=10001"]
+    assert options[-2].partition("=")[2] == options[-1].partition("=")[2]
+    assert kept == set(RIGHTS.split(" and "))
+    for key in ("CapabilityBoundingSet", "AmbientCapabilities"):
+        (value,) = re.findall(rf"^{key}=(.*)$", unit, re.M)
+        assert set(value.split()) == kept
+    assert (pod["hostPID"], pod["hostNetwork"]) == (True, True)
 
 
 def test_a_long_running_container_is_watched() -> None:
@@ -239,7 +260,7 @@ UNIT = ROOT / "deploy" / "systemd" / "fleetpulse-agent.service"
 
 
 def test_the_agents_unit_is_hardened_and_comes_back() -> None:
-    """Restarted always, no rights beyond its own folders, time to send what is spooled."""
+    """Restarted always, writes its own folders alone, time to send what is spooled."""
     lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
     told = {tuple(line.split("=", 1)) for line in lines}
 
@@ -248,7 +269,6 @@ def test_the_agents_unit_is_hardened_and_comes_back() -> None:
         ("StartLimitIntervalSec", "0"),
         ("User", "fleetpulse"),
         ("NoNewPrivileges", "yes"),
-        ("CapabilityBoundingSet", ""),
         ("ProtectSystem", "strict"),
         ("StateDirectory", "fleetpulse"),
         ("DevicePolicy", "closed"),

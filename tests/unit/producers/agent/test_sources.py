@@ -7,6 +7,7 @@ from pathlib import Path
 from producers.agent.choice import Finding
 from producers.agent.search import find, plans_of, setting_of
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES
+from producers.engines import processes
 from producers.engines.target import EngineTarget, target_of
 from runtime.edge_config import AgentConfig, CollectorSwitches, EngineConfig
 from tests.nvml_stub import NvmlStub, gpus, installed
@@ -130,3 +131,19 @@ def test_the_agent_loads_nothing_heavy() -> None:
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert printed == "[]\n"
+
+
+def test_the_probe_of_engines_says_what_hides_their_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many sockets, and what to grant or to configure; nothing where all are seen."""
+    setting = setting_of(config_of("engines", engines=[{"url": "http://a:1"}]))
+
+    def reason(hidden_sockets: int) -> str:
+        monkeypatch.setattr(processes, "read_listeners", lambda: ({}, hidden_sockets))
+        (found,) = [each for each in find(setting) if each.name == "engines"]
+        return found.reason
+
+    assert reason(0) == "http://a:1"
+    assert reason(3) == (
+        "http://a:1; whose 3 listening sockets are is hidden: engines of other users match no GPU"
+        " without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or gpu_uuids in agent.engines"
+    )

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from producers.engines.placement import HostPlacement, ProcessMatcher
 from producers.engines.processes import ProcessTable
 from producers.engines.target import EngineTarget
@@ -43,3 +47,18 @@ def test_processes_are_looked_at_seldom_unless_an_engine_is_awaited() -> None:
     assert len(looked_at(*range(100_000, 120_000, 5_000))) == 4
     registry.saw_engine(target)
     assert len(looked_at(120_000, 125_000)) == 0
+
+
+def test_hidden_sockets_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """With their number and what to grant; a host that hides nothing is silent."""
+    tables = [ProcessTable(), ProcessTable(hidden_sockets=3), ProcessTable(hidden_sockets=4)]
+    matcher = ProcessMatcher(HostPlacement("h"), 5_000, read_processes=lambda: tables.pop(0))
+
+    with caplog.at_level(logging.WARNING):
+        matcher.collect(0)
+        assert caplog.records == []
+        matcher.collect(5_000)
+        matcher.collect(10_000)
+
+    (record,) = caplog.records
+    assert (vars(record)["hidden_sockets"], vars(record)["grant"]) == (3, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,11 +45,35 @@ def connection(port: int, pid: int | None, status: str = psutil.CONN_LISTEN) -> 
 
 
 def test_listeners_are_listed_by_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several may share one; connections that do not listen and processes that are hidden are left out."""
+    """Several may share one; connections that do not listen are left out, and those that are hidden are counted."""
     found = [connection(80, 1), connection(80, 2), connection(81, None), connection(82, 3, psutil.CONN_ESTABLISHED)]
     monkeypatch.setattr(psutil, "net_connections", lambda _kind: found)
+    monkeypatch.setattr(processes, "_STATUS", Path("/no/status"))
 
-    assert read_listeners() == {80: {1, 2}}
+    assert read_listeners() == ({80: {1, 2}}, 1)
+
+
+@pytest.mark.parametrize(
+    ("effective", "hidden"),
+    [
+        pytest.param("0000000000000000", 1, id="no rights"),
+        pytest.param("0000000000080000", 1, id="the links without the folders"),
+        pytest.param("0000000000000004", 1, id="the folders without the links"),
+        pytest.param("0000000000001000", 1, id="CAP_NET_ADMIN"),
+        pytest.param("0000000000080004", 0, id="the two of the unit"),
+        pytest.param("0000000000080002", 0, id="CAP_DAC_OVERRIDE for CAP_DAC_READ_SEARCH"),
+        pytest.param("000001ffffffffff", 0, id="root"),
+    ],
+)
+def test_sockets_are_hidden_for_want_of_rights(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, effective: str, hidden: int
+) -> None:
+    """With both rights what is left without a pid is the kernel's or of another pid namespace."""
+    (tmp_path / "status").write_text(f"Name:\tx\nCapPrm:\t{effective}\nCapEff:\t{effective}\n")
+    monkeypatch.setattr(psutil, "net_connections", lambda _kind: [connection(81, None)])
+    monkeypatch.setattr(processes, "_STATUS", tmp_path / "status")
+
+    assert read_listeners() == ({}, hidden)
 
 
 def test_a_system_that_forbids_to_look_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +85,7 @@ def test_a_system_that_forbids_to_look_tells_nothing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(psutil, "net_connections", forbidden)
     monkeypatch.setattr(psutil, "process_iter", forbidden)
 
-    assert (read_listeners(), read_parents()) == ({}, {})
+    assert (read_listeners(), read_parents()) == (({}, 0), {})
 
 
 class Nvml:
@@ -136,7 +161,7 @@ def test_a_divided_gpu_is_listed_by_its_mig_devices(monkeypatch: pytest.MonkeyPa
     assert read_gpu_processes() == ({"G0-mig-0": {}, "G0-mig-2": {}}, {"G0-mig-0": "G0", "G0-mig-2": "G0"})
     assert read_processes().gpu_of == {"G0-mig-0": "G0", "G0-mig-2": "G0"}
     nvml.processes = [SimpleNamespace(pid=os.getpid())]
-    monkeypatch.setattr(processes, "read_listeners", dict)
+    monkeypatch.setattr(processes, "read_listeners", lambda: ({}, 0))
     assert read_processes().gpu_of == {"G0-mig-0": "G0", "G0-mig-2": "G0"}
     nvml.processes, nvml.mig = [], {0: pynvml.NVML_DEVICE_MIG_DISABLE}
     assert read_gpu_processes() == ({"G0": {}}, {})
@@ -157,9 +182,10 @@ def test_without_a_driver_there_is_nothing_to_match(monkeypatch: pytest.MonkeyPa
 def test_with_processes_on_a_gpu_all_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle GPUs need no match."""
     nvml = Nvml(monkeypatch, [])
-    monkeypatch.setattr(processes, "read_listeners", lambda: {80: {1}})
+    monkeypatch.setattr(processes, "read_listeners", lambda: ({80: {1}}, 2))
 
     assert read_processes() == ProcessTable(gpus={"G0": {}})
     nvml.processes = [SimpleNamespace(pid=os.getpid())]
     table = read_processes()
     assert (table.listeners, table.parents[os.getpid()]) == ({80: {1}}, os.getppid())
+    assert table.hidden_sockets == 2
