@@ -41,7 +41,7 @@ test-full: $(VENV)/.dev ## what needs Debian packages on top (a Compose parser; 
 	sh .ci/debian-packages
 	$(PY) -m pytest -q -m full
 
-test-engines: $(VENV)/.dev ## a real vLLM on this processor, measured by default (6 GB in FLEETPULSE_ENGINES_DIR, once)
+test-engines: $(VENV)/.dev ## a real vLLM on this processor, measured by default (6 GB in FLEETPULSE_TEST_ENGINES_DIR, once)
 	$(PY) -m pytest -q -n 0 -m engines tests/engines
 
 stranger: $(VENV)/.dev ## follow the README line by line in a fresh clone, with empty caches (ten minutes)

@@ -3,10 +3,11 @@
 Every path is optional: a value that is missing, of another shape or out of bounds is an unknown fact. Nothing else of
 a document is kept; some (SGLang's server arguments) hold keys.
 
-Sources, read 2026-11: vLLM ``/version`` and ``/v1/models``; SGLang ``/server_info`` (before 2026: ``/get_server_info``)
-with its server arguments; TGI ``/info`` (``router/src/lib.rs``, struct Info); trtllm-serve ``/version`` and the labels
-of ``trtllm_model_config_info`` and ``trtllm_parallel_config_info``; Triton ``/v2`` (KServe's server metadata);
-llama.cpp ``/props`` and ``/v1/models`` (``tools/server``).
+Sources, read 2026-11: vLLM ``/version`` and ``/v1/models`` (0.32 reports the type of its weights in development mode
+alone, on ``/server_info``, which takes seconds and holds its whole environment: not read); SGLang ``/server_info``
+(before 2026: ``/get_server_info``) with its server arguments; TGI ``/info`` (``router/src/lib.rs``, struct Info);
+trtllm-serve ``/version`` and the labels of ``trtllm_model_config_info`` and ``trtllm_parallel_config_info``; Triton
+``/v2`` (KServe's server metadata); llama.cpp ``/props`` and ``/v1/models`` (``tools/server``).
 """
 
 from __future__ import annotations
@@ -25,9 +26,17 @@ NUMBER_MAX = 2**31 - 1
 SAYS_NOTHING = frozenset({"", "auto", "none", "null", "default", "unknown"})
 
 PRECISIONS: Mapping[str, str] = MappingProxyType(
-    {"float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float32": "fp32", "float": "fp32", "float8_e4m3fn": "fp8"}
+    {
+        **{"float16": "fp16", "half": "fp16", "f16": "fp16", "bfloat16": "bf16"},
+        **{"float32": "fp32", "float": "fp32", "f32": "fp32", "all f32": "fp32"},
+        **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "fp8_e4m3", "fp8_e5m2", "w8a8_fp8", "fbgemm_fp8"), "fp8"),
+        **dict.fromkeys(("w8a8_int8", "q8_0"), "int8"),
+        **dict.fromkeys(("w4a16", "awq", "awq_marlin", "q4_0", "q4_1", "q4_k - medium", "q4_k - small"), "int4"),
+    }
 )
-"""How torch names what everybody else calls shorter; ``torch.`` in front is cut off."""
+"""One spelling for a weight type: torch's names (``torch.`` in front is cut off), quantisation methods of SGLang and
+vLLM that have one width (AWQ is 4 bits; GPTQ has several and keeps its name), and llama.cpp's ``ftype``
+(``llama_model_ftype_name`` in ``src/llama-model-loader.cpp``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,8 @@ class InfoMetric:
 _MODELS: Mapping[str, tuple[Path, ...]] = MappingProxyType(
     {"model": (("data", 0, "id"),), "context_tokens_max": (("data", 0, "max_model_len"),)}
 )
+_VLLM_MODELS = MappingProxyType({**_MODELS, "model_version": (("data", 0, "root"),)})
+"""``root`` is the repository or folder that weights were loaded from: all that vLLM reports of their version."""
 _SGLANG_ARGUMENTS: Mapping[str, tuple[Path, ...]] = MappingProxyType(
     {
         "engine_version": (("version",),),
@@ -80,7 +91,7 @@ _SGLANG_ARGUMENTS: Mapping[str, tuple[Path, ...]] = MappingProxyType(
 
 DOCUMENTS: Mapping[str, tuple[Document, ...]] = MappingProxyType(
     {
-        "vllm": (Document("/version", {"engine_version": (("version",),)}), Document("/v1/models", _MODELS)),
+        "vllm": (Document("/version", {"engine_version": (("version",),)}), Document("/v1/models", _VLLM_MODELS)),
         "sglang": (
             Document("/server_info", _SGLANG_ARGUMENTS),
             Document("/get_server_info", _SGLANG_ARGUMENTS),

@@ -87,6 +87,7 @@ LOGGED = (
     "at_ms",
     "api",
     "model",
+    "model_sent",
     "tenant",
     "engine_id",
     "status",

@@ -20,6 +20,7 @@ from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.engines import UpstreamEngines
 from producers.proxy.exchange import Exchange
+from producers.proxy.models import ConfirmedModels
 from producers.proxy.pool import Pool
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import identity_of, tenant_reader
@@ -85,6 +86,7 @@ class ProxyServer:
             "region": config.region,
             "origin": "measured",
         }
+        self._models = ConfirmedModels()
         self._open: set[Exchange] = set()
         self._all_ended = asyncio.Event()
         self._open_by_tenant: dict[str, int] = {}
@@ -321,6 +323,7 @@ class ProxyServer:
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
         self.stats.unread(watch.tracker.reasons)
+        self._models.judge(row)
         return row
 
     def _report_defect(self, what: str, defect: Exception) -> None:

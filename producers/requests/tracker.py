@@ -31,8 +31,9 @@ CHUNKS_MAX = 1 << 18
 CALLS_MAX = 10_000
 """Distinct tool calls counted per request; beyond, their number is unknown."""
 TOKENS_MAX = 100_000_000
-MODEL_UNKNOWN = "unknown"
-"""Stands where neither the client nor the engine named a model: the event may not lack one."""
+MODEL_UNKNOWN = "__unknown__"
+"""Stands where neither the client nor the engine named a model, or no engine confirmed it: the event may not lack one,
+and a name that anybody may send opens no series."""
 _GENERATES = frozenset({"chat", "completions", "responses"})
 _SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY})
 """What was skipped may have been the end, so that nothing follows from its absence."""

@@ -1,7 +1,7 @@
 """Virtual environments for engines and clients that are not ours, kept between runs outside the repository.
 
-``FLEETPULSE_ENGINES_DIR`` is where they live (``~/.cache/fleetpulse/engines`` by default): 6 GB and two minutes for
-vLLM. Engine and clients have an environment each, since their requirements exclude one another and ours.
+``FLEETPULSE_TEST_ENGINES_DIR`` is where they live (``~/.cache/fleetpulse/engines`` by default): 6 GB and two minutes
+for vLLM. Engine and clients have an environment each, since their requirements exclude one another and ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_FOR_CPU = re.compile(r"(torch|torchaudio|torchvision|torchcodec)\b")
 
 def cache() -> Path:
     """Where environments and the model are kept."""
-    named = os.environ.get("FLEETPULSE_ENGINES_DIR")
+    named = os.environ.get("FLEETPULSE_TEST_ENGINES_DIR")
     folder = Path(named) if named else Path.home() / ".cache" / "fleetpulse" / "engines"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -29,6 +29,9 @@ REGISTERED_WITHIN_S = 90.0
 LANDED_WITHIN_S = 180.0
 LOAD_WITHIN_S = 300
 LONG_TOKENS = 1_500
+PROMPT = ("chrt", "--rr", "1")
+"""What proxy and client begin with: on a machine that is full with the engine, the time between a client's wake-up and
+its read would be in the client's latencies and in none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ def rig(folder: Path) -> Iterator[Rig]:
         running.enter_context(agent(folder, stand, engine))
         port = running.enter_context(proxy(folder, stand, engine))
         made = Rig(folder, engine, stand, processes, port)
-        made.eventually("SELECT count() FROM engine_events WHERE kind = 'registered'", bool, REGISTERED_WITHIN_S)
+        made.eventually("SELECT count() FROM gpu_samples WHERE engine_id IS NOT NULL", bool, REGISTERED_WITHIN_S)
+        time.sleep(5.0)
         yield made
 
 
@@ -103,7 +107,7 @@ def agent(folder: Path, stand: Stand, engine: Vllm) -> Iterator[None]:
 def proxy(folder: Path, stand: Stand, engine: Vllm) -> Iterator[int]:
     """The proxy; its port."""
     port = free_port()
-    command = [sys.executable, "-m", "fleetpulse", "proxy", "--upstream", engine.url, "--port", str(port)]
+    command = [*PROMPT, sys.executable, "-m", "fleetpulse", "proxy", "--upstream", engine.url, "--port", str(port)]
     added = {**stand.environment, "FLEETPULSE_SOCKET": str(folder / "agent.sock")}
     with child(command, folder / "proxy.log", added) as process:
         await_port(port, process)
@@ -134,7 +138,7 @@ def aiperf(rig: Rig, requests: int, streams: int) -> Path:
     command += ["--extra-inputs", "ignore_eos:true", "--concurrency", str(streams), "--request-count", str(requests)]
     command += ["--workers-max", "1", "--record-processor-service-count", "1", "--ui-type", "none"]
     command += ["--export-level", "raw", "--export-http-trace", "--no-server-metrics", "--no-gpu-telemetry"]
-    client(rig, "aiperf", [*command, "--output-artifact-dir", str(export)])
+    client(rig, "aiperf", [*PROMPT, *command, "--output-artifact-dir", str(export)])
     return export
 
 

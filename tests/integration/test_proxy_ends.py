@@ -537,7 +537,7 @@ async def test_a_body_that_is_no_json_is_passed_on() -> None:
         (row,) = await rig.rows_after(1)
 
     assert engine.got[0].body == b"\xff not JSON"
-    assert said(row, *HOW, "model") == ("error", "client", 400, "unknown")
+    assert said(row, *HOW, "model") == ("error", "client", 400, "__unknown__")
 
 
 # The end

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from producers.engines.facts import (
     precision_of,
 )
 from producers.engines.mappings import BY_KIND
+
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "engine_answers" / "vllm-0.32.0"
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,20 @@ def test_every_engine_has_documents() -> None:
 
 
 def test_vllm() -> None:
-    """/version and /v1/models; precision is not reported."""
+    """/version and /v1/models, whose root stands for the version of the weights; precision is not reported."""
     models = {"object": "list", "data": [{"id": "tiny", "object": "model", "root": "/m/tiny", "max_model_len": 2048}]}
 
     assert facts("vllm", _version={"version": "0.32.0"}, _v1_models=models) == Facts(
-        model="tiny", engine_version="0.32.0", context_tokens_max=2_048
+        model="tiny", model_version="/m/tiny", engine_version="0.32.0", context_tokens_max=2_048
+    )
+
+
+def test_pages_of_a_real_vllm() -> None:
+    """As recorded from 0.32."""
+    pages = {f"_{name}": json.loads((RECORDED / f"{name}.json").read_text()) for name in ("version", "v1_models")}
+
+    assert facts("vllm", **pages) == Facts(
+        model="tiny", model_version="./tiny", engine_version="0.32.0", context_tokens_max=2_048
     )
 
 
@@ -128,7 +141,7 @@ def test_llamacpp() -> None:
     models = {"data": [{"id": "tiny", "meta": {"n_ctx_train": 32_768, "ftype": "Q8_0"}}]}
 
     assert facts("llamacpp", _props=props, _v1_models=models) == Facts(
-        model="tiny", precision="q8_0", engine_version="b6710-74b8fc17f", context_tokens_max=4_096
+        model="tiny", precision="int8", engine_version="b6710-74b8fc17f", context_tokens_max=4_096
     )
 
 
@@ -164,7 +177,17 @@ def test_the_first_that_knows_is_taken_fact_by_fact() -> None:
 
 @pytest.mark.parametrize(
     ("name", "short"),
-    [("torch.bfloat16", "bf16"), ("half", "fp16"), ("AWQ", "awq"), ("fp8", "fp8"), ("float8_e4m3fn", "fp8")],
+    [
+        ("torch.bfloat16", "bf16"),
+        ("half", "fp16"),
+        ("AWQ", "int4"),
+        ("gptq", "gptq"),
+        ("fp8", "fp8"),
+        ("float8_e4m3fn", "fp8"),
+        ("w8a8_int8", "int8"),
+        ("Q4_K - Medium", "int4"),
+        ("all F32", "fp32"),
+    ],
 )
 def test_precisions_have_one_name(name: str, short: str) -> None:
     """That of the weights, in lower case."""

@@ -324,7 +324,7 @@ async def test_a_defect_in_reading_one_request_costs_no_other_its_row(
 
     assert [(row["model"], row["status"], row["chunks"]) for row in setting.rows] == [
         ("m", "ok", 2),
-        ("unknown", "ok", 1),
+        ("__unknown__", "ok", 1),
         ("m", "ok", 1),
     ]
     assert poisoned in setting.client_wire.written

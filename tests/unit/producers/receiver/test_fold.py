@@ -154,7 +154,7 @@ def test_a_request_cannot_say_where_it_ran() -> None:
 
 def test_a_request_without_a_model_is_kept() -> None:
     """The model is required: unknown is a word there."""
-    assert row_of()["model"] == "unknown"
+    assert row_of()["model"] == "__unknown__"
 
 
 def test_rows_stand_with_their_key() -> None:

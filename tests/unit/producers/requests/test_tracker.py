@@ -422,7 +422,7 @@ def test_after_the_end_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requested", "reported", "model"), [("a", "b", "a"), (None, "b", "b"), (None, None, "unknown")]
+    ("requested", "reported", "model"), [("a", "b", "a"), (None, "b", "b"), (None, None, "__unknown__")]
 )
 def test_the_model_is_the_one_requested_else_the_one_that_answered(
     requested: str | None, reported: str | None, model: str
