@@ -24,6 +24,7 @@ def vram(
     context: Annotated[int, typer.Option(min=1, help="Tokens of each request, prompt and answer.")] = 8_192,
     concurrent: Annotated[int, typer.Option(min=1, help="Requests at one time.")] = 16,
     training: Annotated[bool, typer.Option("--training", help="To train it instead of serving it.")] = False,
+    zero: Annotated[int, typer.Option(min=0, max=3, help="ZeRO stage of training; 3 is FSDP.")] = 3,
     gpu: Annotated[str | None, typer.Option(help="Only this GPU type.")] = None,
     tokens_per_s: Annotated[float | None, typer.Option(min=0, help="Measured: prompt + generated.")] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs that rate was measured on.")] = 1,
@@ -44,7 +45,7 @@ def vram(
     if model is None and parameters is None:
         return _models()
     shape = _shape(model, parameters, layers, kv_heads, head_size, hidden_size)
-    load = Load(precision, kv_precision, context, concurrent, training=training)
+    load = Load(precision, kv_precision, context, concurrent, training=training, zero_stage=zero)
     chosen = [known_gpu(gpu)] if gpu else list(GPUS.values())
     found = as_data(shape, load, chosen)
     if tokens_per_s is not None:

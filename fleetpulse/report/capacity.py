@@ -7,7 +7,8 @@ Formulas, each the common one of the field, so that anybody can follow them by h
   part of each layer, once);
 - activations: of one layer at a time, 34 bytes for each value of the hidden state of the tokens in a step (Korthikanti
   et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", what is linear in the sequence);
-- training: optimizer 2, gradients 1, activations 1, buffers 2 times the weights, beside the weights;
+- training: six times the weights in all: optimizer 2, gradients 1, activations 1, buffers 2, of which the weights
+  themselves are one; a ZeRO stage divides more of them among the GPUs (Rajbhandari et al. 2020, "ZeRO");
 - operations of a token: 2 x parameters that take part (a mixture of experts: the active ones), attention left out;
 - model FLOPs utilisation: operations of the tokens per second / dense peak of the GPUs (Chowdhery et al. 2022, PaLM).
 
@@ -24,7 +25,10 @@ from schemas.errors import ConfigError
 
 PRECISION_BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "fp4": 4}
 CACHE_BITS = {"bf16": 16, "fp16": 16, "fp8": 8}
-TRAINING_TIMES = {"optimizer": 2, "gradients": 1, "activations": 1, "buffers": 2}
+TRAINING_TIMES = {"optimizer": 2, "gradients": 1, "activations": 1, "buffers": 1}
+"""Beside the weights, which are the other one of the buffers."""
+ZERO_DIVIDES = ((), ("optimizer",), ("optimizer", "gradients"), tuple(TRAINING_TIMES))
+"""By ZeRO stage what is divided among the GPUs; stage 3 divides the weights as well."""
 ACTIVATION_BYTES = 34
 """Of one value of the hidden state, one layer."""
 STEP_TOKENS = 8_192
@@ -63,13 +67,16 @@ class Shape:
     source: str
 
 
-_LACKING = {("A100", "fp8"), ("T4", "fp8"), ("T4", "bf16")}
+_LACKING = {("A100", "fp8"), ("RTX3090", "fp8"), ("T4", "fp8"), ("T4", "bf16")}
 """Precisions for which a type has no units: its 8-bit peak is that of whole numbers."""
 GPUS: dict[str, Gpu] = {
     **{
         name: Gpu(name, one.memory_bytes, one.tflops_16_bit, one.tflops_8_bit, one.source)
         for name, one in GPU_TYPES.items()
     },
+    "RTX3090": Gpu("RTX3090", 24_576 * MIB, 71.0, 284.0, "NVIDIA Ampere GA102 whitepaper, FP32 accumulation, dense"),
+    "RTX4090": Gpu("RTX4090", 24_564 * MIB, 165.2, 330.3, "NVIDIA Ada whitepaper, FP32 accumulation, dense"),
+    "RTX5090": Gpu("RTX5090", 32_607 * MIB, 209.5, 419.0, "NVIDIA RTX Blackwell whitepaper, FP32 accumulation, dense"),
     "L4": Gpu("L4", 23_034 * MIB, 121.0, 242.0, "L4 data sheet (without sparsity); DCGM scrape of kops"),
     "T4": Gpu("T4", 15_360 * MIB, 65.0, 130.0, "T4 data sheet; DCGM scrape of rafay"),
 }
@@ -127,6 +134,8 @@ class Load:
     concurrent: int = 16
     step_tokens: int = STEP_TOKENS
     training: bool = False
+    zero_stage: int = 3
+    """Of training: 0 keeps everything on every GPU, 3 divides all of it (as FSDP does)."""
 
     def __post_init__(self) -> None:
         _one_of("--precision", self.precision, PRECISION_BITS)
@@ -142,6 +151,8 @@ class Need:
     activations_bytes: int
     training_bytes: int
     cache_bytes_per_token: int
+    divided_bytes: int
+    """Of weights and training state, what GPUs share among them; the rest is on every one."""
 
     def total_bytes(self) -> int:
         """All of it once, without what every GPU keeps for itself."""
@@ -184,21 +195,24 @@ def need(shape: Shape, load: Load) -> Need:
     weights = round(shape.parameters * PRECISION_BITS[load.precision] / 8)
     per_token = shape.cache_values * CACHE_BITS[load.cache_precision] // 8
     if load.training:
-        return Need(weights, 0, 0, weights * sum(TRAINING_TIMES.values()), per_token)
+        divided = sum(TRAINING_TIMES[part] for part in ZERO_DIVIDES[load.zero_stage]) + (load.zero_stage == 3)
+        return Need(weights, 0, 0, weights * sum(TRAINING_TIMES.values()), per_token, weights * divided)
     cache = per_token * load.context_tokens * load.concurrent
-    return Need(weights, cache, load.step_tokens * shape.hidden_size * ACTIVATION_BYTES, 0, per_token)
+    return Need(weights, cache, load.step_tokens * shape.hidden_size * ACTIVATION_BYTES, 0, per_token, weights)
 
 
 def fit(shape: Shape, load: Load, gpu: Gpu) -> Fit:
     """The least number of GPUs, a power of two, that hold it.
 
-    Weights and training state are divided evenly; the cache by at most the number of KV heads (beyond that every GPU
-    keeps a copy of a head); activations and the engine's own memory are on every GPU. An engine fills 90 % of a GPU.
+    Weights are divided evenly, training state as its ZeRO stage divides it; the cache by at most the number of KV heads
+    (beyond that every GPU keeps a copy of a head); activations and the engine's own memory are on every GPU. An engine
+    fills 90 % of a GPU.
     """
     wanted, usable = need(shape, load), int(gpu.memory_bytes * MEMORY_SHARE)
     gpus = 1
     while gpus <= GPUS_MAX:
-        fixed = -(-(wanted.weights_bytes + wanted.training_bytes) // gpus) + wanted.activations_bytes + RUNTIME_BYTES
+        whole = wanted.weights_bytes + wanted.training_bytes - wanted.divided_bytes + wanted.activations_bytes
+        fixed = -(-wanted.divided_bytes // gpus) + whole + RUNTIME_BYTES
         parts = min(gpus, shape.kv_heads)
         held = fixed + -(-wanted.cache_bytes // parts)
         if held <= usable:

@@ -69,7 +69,8 @@ _LINK_ERRORS = tuple(
 )
 
 _TABLE: tuple[_Row, ...] = (
-    _sample("util_gpu_pct", _dev("GPU_UTIL")),
+    # A MIG instance, and a page without the first, have the share of time that the graphics engine was active.
+    _sample("util_gpu_pct", _dev("GPU_UTIL"), otherwise=(_prof("GR_ENGINE_ACTIVE", 100),)),
     _sample("util_memory_pct", _dev("MEM_COPY_UTIL")),
     _sample("util_encoder_pct", _dev("ENC_UTIL")),
     _sample("util_decoder_pct", _dev("DEC_UTIL")),

@@ -6,6 +6,7 @@ inside the answer, then the finish reason, then a transport that broke. Closed s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -109,7 +110,6 @@ _BY_FINISH: Mapping[str, Verdict] = MappingProxyType({"abort": ABORTED, "error":
 _KIND_WORDS: tuple[tuple[str, str], ...] = (  # found in the type, code or message of an error, in this order
     ("out of memory", "oom"),
     ("outofmemory", "oom"),
-    ("oom", "oom"),
     ("rate_limit", "overload"),
     ("overload", "overload"),
     ("too many requests", "overload"),
@@ -130,6 +130,10 @@ _KIND_WORDS: tuple[tuple[str, str], ...] = (  # found in the type, code or messa
     ("generation", "server"),
     ("internal", "server"),
 )
+
+
+_OOM = re.compile(r"(?<![a-z])oom(?=$|[^a-z]|error|kill)")
+"""The abbreviation as a word: no room, no bloom."""
 
 
 def verdict(ending: Ending, http_status: int | None, error_kind: str | None, finish_reason: str | None) -> Verdict:
@@ -183,7 +187,7 @@ def kind_of_error(reported: object, kind: object) -> str:
         return by_code.error_kind
     for text in texts:
         words = text.lower() if isinstance(text, str) else ""
-        found = next((name for word, name in _KIND_WORDS if word in words), None)
+        found = "oom" if _OOM.search(words) else next((name for word, name in _KIND_WORDS if word in words), None)
         if found is not None and found != "server":
             return found
     if type(code) is int and (by_class := _BY_HTTP_CLASS.get(code // 100)) is not None:

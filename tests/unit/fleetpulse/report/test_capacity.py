@@ -37,11 +37,29 @@ def test_weights_by_precision(precision: str, weights: int) -> None:
 
 
 def test_serving_and_training_need_other_things() -> None:
-    """Cache and activations of a step; or six times the weights beside the weights."""
+    """Cache and activations of a step; or six times the weights in all."""
     serving = Load(cache_precision="fp8", context_tokens=10, concurrent=3, step_tokens=5)
 
-    assert need(TINY, serving) == Need(2_000, 2 * 2 * 2 * 4 * 30, 5 * 8 * 34, 0, 32)
-    assert need(TINY, Load(training=True)) == Need(2_000, 0, 0, 12_000, 64)
+    assert need(TINY, serving) == Need(2_000, 2 * 2 * 2 * 4 * 30, 5 * 8 * 34, 0, 32, 2_000)
+    assert need(TINY, Load(training=True)) == Need(2_000, 0, 0, 10_000, 64, 12_000)
+    assert need(TINY, Load(training=True)).total_bytes() == 6 * 2_000
+
+
+@pytest.mark.parametrize(("stage", "of_each"), [(0, 6.0), (1, 4 + 2 / 4), (2, 3 + 3 / 4), (3, 6 / 4)])
+def test_a_zero_stage_divides_what_it_names(stage: int, of_each: float) -> None:
+    """Times the weights on each of four GPUs: optimizer, gradients as well, everything."""
+    wanted = need(TINY, Load(training=True, zero_stage=stage))
+
+    whole = wanted.weights_bytes + wanted.training_bytes - wanted.divided_bytes
+    assert (whole + wanted.divided_bytes / 4) / wanted.weights_bytes == of_each
+
+
+def test_training_without_zero_is_not_helped_by_more_gpus() -> None:
+    """Every GPU keeps all of it."""
+    shape = SHAPES["llama-3.1-8b-instruct"]
+
+    assert fit(shape, Load(training=True, zero_stage=0), GPUS["H100"]).gpus is None
+    assert fit(shape, Load(training=True, zero_stage=3), GPUS["RTX4090"]).gpus == 8
 
 
 def test_multi_head_latent_attention_keeps_less() -> None:
@@ -91,7 +109,7 @@ def test_a_head_is_not_divided() -> None:
 
 
 def test_training_fits_by_its_state() -> None:
-    """Seven times 16 GB on GPUs of 80 GB."""
+    """Six times 16 GB on GPUs of 80 GB."""
     found = fit(SHAPES["llama-3.1-8b-instruct"], Load(training=True), GPUS["H100"])
 
     assert (found.gpus, found.cache_tokens_max) == (2, None)

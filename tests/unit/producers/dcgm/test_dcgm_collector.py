@@ -187,3 +187,11 @@ def test_a_gpu_not_seen_for_an_hour_is_forgotten() -> None:
     exporter.rows(page("GPU-b", DEV_GPU_UTIL=1), 3_600_001)
 
     assert exporter.events(page(DEV_XID_ERRORS=31)) == []
+
+
+def test_a_page_without_utilisation_has_the_share_of_time_of_the_graphics_engine() -> None:
+    """As of a MIG instance, whose utilisation NVML does not measure; where both are there the first counts."""
+    rows = Exporter().rows(page(PROF_GR_ENGINE_ACTIVE=0.42))
+    both = Exporter().rows(page(PROF_GR_ENGINE_ACTIVE=0.42, DEV_GPU_UTIL=5))
+
+    assert [row["util_gpu_pct"] for row in rows + both] == [42, 5]

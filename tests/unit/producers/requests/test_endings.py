@@ -115,6 +115,9 @@ def test_the_finish_reason_where_none_was_told(status: str, error_kind: str | No
         pytest.param(
             {"message": "CUDA out of memory", "type": "InternalServerError", "code": 500}, None, "oom", id="oom"
         ),
+        pytest.param({"message": "no room for a bloom filter"}, None, "server", id="oom within a word"),
+        pytest.param({"message": "worker died", "type": "cuda_oom"}, None, "oom", id="oom behind an underscore"),
+        pytest.param({"type": "OOMError"}, None, "oom", id="the name of an error"),
         pytest.param({"message": "x", "code": 429}, None, "overload", id="by code"),
         pytest.param({"code": 418}, None, "client", id="by class of code"),
         pytest.param({"code": 500}, None, "server", id="500"),
