@@ -138,6 +138,8 @@ class OtlpConfig(Section):
     """OTLP/HTTP, protobuf and JSON. 0 takes a free port."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
     """OTLP/gRPC (usually 4317). None: off."""
+    tenant_attributes: tuple[Label, ...] = Field(default=("tenant.id", "tenant"), max_length=16)
+    """Attributes that name the tenant, best first; looked for in a span, then in its resource."""
     body_bytes_max: int = Field(default=4 * 1024 * 1024, ge=1_024, le=64 * 1024 * 1024)
     """Of one request, before and after it is unpacked; larger ones are refused with 413."""
 

@@ -43,6 +43,10 @@ class Directory:
             address = f"{self._host}:{port}"
         return self._by_address.get(address.lower())
 
+    def serving(self, model: str) -> Engine | None:
+        """The one engine that serves this model; None where several do."""
+        return _one([engine for engine in self.engines if engine.model == model])
+
     def joined(self, row: Mapping[str, Any], address: str | None = None) -> tuple[dict[str, Any], Engine | None]:
         """What the row's engine adds to it, where the row has null, and the engine; nothing where it is not known.
 
@@ -60,6 +64,7 @@ class Directory:
 
 
 def _one(found: list[Engine]) -> Engine | None:
+    """The only one, or the only one that responds."""
     if len(found) == 1:
         return found[0]
     responding = [engine for engine in found if engine.responding]

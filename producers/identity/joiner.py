@@ -27,9 +27,15 @@ class Joiner:
         self._starts = Starts()
         self._logged: set[str] = set()
 
-    def join(self, row: dict[str, Any], address: str | None = None) -> bool:
-        """Complete a row of ``llm.requests`` in place, ``address`` being its engine's; whether the engine is known."""
-        found, engine = self._engines().joined(row, address)
+    def join(self, row: dict[str, Any], address: str | None = None, *, serving: str | None = None) -> bool:
+        """Complete a row of ``llm.requests`` in place, ``address`` being its engine's; whether the engine is known.
+
+        ``serving``: the row is from an engine of this host that serves this model and reports no address.
+        """
+        directory = self._engines()
+        if address is None and serving is not None and (only := directory.serving(serving)) is not None:
+            address = only.engine_id
+        found, engine = directory.joined(row, address)
         if engine is None:
             self._unknown(1, row.get("engine_id") or address)
             return False

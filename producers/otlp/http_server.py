@@ -129,7 +129,7 @@ async def serve_otlp(
     config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event, joiner: Joiner | None = None
 ) -> None:
     """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
-    intake = Intake(labels, offer, joiner=joiner)
+    intake = Intake(labels, offer, joiner=joiner, tenant_attributes=config.tenant_attributes)
     with contextlib.ExitStack() as running:
         await asyncio.to_thread(_open, config, intake, running)
         await stop.wait()

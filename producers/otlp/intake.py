@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from producers.agent.publishing import Parcel, packed
@@ -15,7 +15,7 @@ from producers.collector import Collected, Row
 from producers.identity.joiner import Joiner
 from producers.otlp.json_signals import Attributes, Point, Span
 from producers.otlp.points import Points, address_of
-from producers.otlp.semconv import Unmapped, request_of, unmapped_names
+from producers.otlp.semconv import Unmapped, is_of_engine, request_of, text_of, unmapped_names
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 
@@ -79,9 +79,15 @@ class Intake:
     """Maps batches of signals of one host to rows and hands them on."""
 
     def __init__(
-        self, labels: Attributes, offer: Offer, counters: Counters = COUNTERS, joiner: Joiner | None = None
+        self,
+        labels: Attributes,
+        offer: Offer,
+        counters: Counters = COUNTERS,
+        joiner: Joiner | None = None,
+        tenant_attributes: Sequence[str] = (),
     ) -> None:
         self.unkept = Unkept()
+        self._tenant_attributes = tenant_attributes
         self._joiner = joiner or Joiner("otlp", counters=counters)
         self._counters = counters
         self._labels = labels
@@ -98,7 +104,9 @@ class Intake:
             except Unmapped as why:
                 self._reject(why, "span", _kind_of(span), rejected)
                 continue
-            self._joiner.join(row, address_of(span.attributes))
+            row["tenant"] = text_of(span, self._tenant_attributes)
+            address = address_of(span.attributes) or address_of(span.resource)
+            self._joiner.join(row, address, serving=row["model"] if is_of_engine(span) else None)
             rows.append(row)
             for name in unmapped_names(span.attributes):
                 self.unkept.add("attribute", name)

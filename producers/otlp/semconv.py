@@ -105,11 +105,21 @@ def request_of(span: Span, labels: Attributes) -> Row:
     return _consistent(row) | _ending(span, row["http_status"])
 
 
-def _api(span: Span) -> str:
+def is_of_engine(span: Span) -> bool:
+    """Whether it is an engine's own span (vLLM's), which has usage and no operation."""
     operation = span.attributes.get("gen_ai.operation.name")
-    if operation is None and any(name.startswith("gen_ai.usage.") for name in span.attributes):
-        return "other"  # an engine's own span
-    api = APIS.get(str(operation))
+    return operation is None and any(name.startswith("gen_ai.usage.") for name in span.attributes)
+
+
+def text_of(span: Span, names: Iterable[str]) -> str | None:
+    """The first of these attributes that is a text, of the span or else of its resource."""
+    return _first(span.attributes, names, _text) or _first(span.resource, names, _text)
+
+
+def _api(span: Span) -> str:
+    if is_of_engine(span):
+        return "other"
+    api = APIS.get(str(span.attributes.get("gen_ai.operation.name")))
     if api is None:
         raise Unmapped("no LLM request", broken=False)
     return api

@@ -76,3 +76,13 @@ def test_the_first_layer_that_knows_an_engine_counts() -> None:
     assert layers.named("a") == newer
     assert layers.at("h-2:8000") == other
     assert layers.named("d") is None
+
+
+def test_an_engine_is_found_by_the_model_that_it_alone_serves() -> None:
+    """Of two, the one that responds."""
+    first, second = replace(A, model="m"), replace(B, model="m")
+
+    assert Directory([first, B]).serving("m") == first
+    assert Directory([first, second]).serving("m") is None
+    assert Directory([replace(first, responding=False), second]).serving("m") == second
+    assert Directory([first]).serving("other") is None

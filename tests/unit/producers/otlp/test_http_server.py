@@ -4,6 +4,7 @@ import gzip
 import http.client
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,12 +16,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from producers.agent.publishing import Parcel
+from producers.identity.directory import Directory
+from producers.identity.joiner import Joiner
 from producers.otlp.http_server import JSON, PROTOBUF, OtlpHttp, unpacked
 from producers.otlp.intake import NAMES_MAX, OTHER, Answer, Full, Intake, Unkept
 from producers.otlp.json_signals import Point, Span, Unreadable, points_of_json, spans_of_json
 from producers.otlp.proto_signals import points_of_proto, spans_of_proto
 from runtime.counters import Counters
 from runtime.http_server import Refused
+from schemas.codec.build import rows_of
+from schemas.codec.native import decode
+from schemas.contract.engines import Engine
+from schemas.events.event_types import LLM_REQUESTS
 from tests.unit.producers.otlp.test_semconv import AT_NS, CHAT, LABELS, tokens
 
 BYTES_MAX = 20_000
@@ -291,3 +298,31 @@ def test_grpc_takes_the_same() -> None:
 
     assert not answer.HasField("partial_success")
     assert [parcel.events() for parcel in taken] == [[("llm.requests", 1)]]
+
+
+def test_a_span_finds_its_tenant_and_its_engine() -> None:
+    """In its own attributes, else in its resource's; an engine's own span, which names no address, by its model."""
+    taken: list[Parcel] = []
+    engine = Engine("e", "h", "g", ("h:8000",), model="m", precision="fp8")
+    joiner = Joiner("otlp", lambda: Directory([engine], "h"), Counters())
+    names = ("tenant.id", "tenant")
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None, joiner=joiner, tenant_attributes=names)
+    client = {**CHAT.attributes, "server.address": "127.0.0.1", "server.port": 8000, "tenant": "own"}
+    own = {"gen_ai.usage.prompt_tokens": 3, "gen_ai.response.model": "m"}
+    resource = {"tenant.id": "of the service", "tenant": "not this"}
+
+    intake.traces(
+        [
+            replace(CHAT, attributes=client, resource=resource),
+            replace(CHAT, attributes=own, resource=resource),
+            replace(CHAT, attributes={**own, "gen_ai.response.model": "other"}),
+        ]
+    )
+
+    (parcel,) = taken
+    fields = LLM_REQUESTS.fields
+    rows = [row for batch in parcel.batches for row in rows_of(fields, decode(batch.value, fields))]
+    seen = [(row["tenant"], row["engine_id"], row["placement_group"], row["precision"]) for row in rows]
+    assert sorted(seen, key=str) == sorted(
+        [("own", "e", "g", "fp8"), ("of the service", "e", "g", "fp8"), (None, None, None, None)], key=str
+    )
