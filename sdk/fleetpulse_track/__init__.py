@@ -18,8 +18,9 @@ this distribution gets no other. ``plugins`` has the same for vLLM and LiteLLM.
 
 from __future__ import annotations
 
-from fleetpulse_track.calls import openai, tracked, wrap
+from fleetpulse_track.calls import tracked, wrap
 from fleetpulse_track.handover import Client, client
+from fleetpulse_track.openai_client import openai
 from fleetpulse_track.requests import FIELDS, Request, report, request
 from fleetpulse_track.streams import watch
 

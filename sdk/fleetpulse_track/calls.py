@@ -1,4 +1,4 @@
-"""Calls that make a request each: any function, and the methods of an ``openai`` client."""
+"""Functions each call of which is a request."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ from fleetpulse_track.requests import Request
 from fleetpulse_track.streams import describe, watch
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
-
-OPENAI_CALLS = (
-    ("chat", ("chat", "completions")),
-    ("completions", ("completions",)),
-    ("responses", ("responses",)),
-    ("embeddings", ("embeddings",)),
-)
-"""What ``api`` is called for the ``create`` of each resource of an ``openai`` client."""
 
 
 def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
@@ -68,14 +60,3 @@ def tracked(model: str | None = None, *, client: Client | None = None, **fields:
     """A decorator: ``wrap`` with a model and fields. For functions, coroutines, generators, asynchronous generators."""
     known = fields if model is None else {"model": model, **fields}
     return lambda call: wrap(call, client=client, **known)
-
-
-def openai(client_object: Any, *, client: Client | None = None, **fields: Any) -> Any:
-    """The same ``openai`` client (``OpenAI`` or ``AsyncOpenAI``), every generating call of which is a request."""
-    for api, path in OPENAI_CALLS:
-        resource: Any = client_object
-        for name in path:
-            resource = getattr(resource, name, None)
-        if callable(getattr(resource, "create", None)):
-            resource.create = wrap(resource.create, client=client, **{"api": api, **fields})
-    return client_object

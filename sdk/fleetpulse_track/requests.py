@@ -37,8 +37,9 @@ NUMBERS = (
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "speculative_tokens"),
     *("tool_calls", "choices", "http_status"),
 )
-FIELDS = frozenset(TEXTS + NUMBERS)
-"""What a request may say of itself; other names are left out. Meanings and units: docs/reference/events.md."""
+FIELDS = frozenset((*TEXTS, *NUMBERS, "address"))
+"""What a request may carry; other names are left out. Meanings and units: docs/reference/events.md. ``address`` is no
+field there: host and port that the request was sent to, by which the agent finds the engine."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fleetpulse_track.endings import by_code
 from fleetpulse_track.requests import Request
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _DETAILS = (
     ("speculative_tokens", ("completion_tokens_details",), "accepted_prediction_tokens"),
 )
 _FINISH = {"function_call": "tool_calls", "tool_use": "tool_calls", "eos": "stop", "max_tokens": "length"}
+_FINISH |= {"max_output_tokens": "length"}
 _FINISH |= {word: word for word in ("stop", "length", "tool_calls", "content_filter", "abort", "error")}
 
 
@@ -66,7 +68,10 @@ def _choice(request: Request, choice: Any) -> None:
 def _event(request: Request, event: Any) -> None:
     """An event of the responses API, or something else altogether."""
     kind = _get(event, "type")
-    if not isinstance(kind, str) or not kind.startswith("response."):
+    error = event.get("error") if isinstance(event, dict) else None
+    if error or kind == "error":
+        _error(request, error or event)
+    elif not isinstance(kind, str) or not kind.startswith("response."):
         request.token()
     elif kind.endswith(".delta"):
         request.token(reasoning="reasoning" in kind)
@@ -74,6 +79,13 @@ def _event(request: Request, event: Any) -> None:
         describe(request, answer)
         if kind == "response.failed":
             request.set(status="error", error_kind="server")
+
+
+def _error(request: Request, error: Any) -> None:
+    """An error that an engine put into a stream which it had begun with 200."""
+    code = str(_get(error, "code"))
+    known = code.isdigit() and 400 <= int(code) <= 599
+    request.set(**(by_code(int(code)) if known else {"status": "error", "error_kind": "server"}))
 
 
 def describe(request: Request, answer: Any) -> None:
@@ -87,6 +99,8 @@ def describe(request: Request, answer: Any) -> None:
             request.set(choices=len(choices), tool_calls=len(calls))
             if reason is not None:
                 request.set(finish_reason=_FINISH.get(reason, "other"))
+        elif reason := _get(_get(answer, "incomplete_details"), "reason"):  # of the responses API
+            request.set(finish_reason=_FINISH.get(reason, "other"))
         if (usage := _get(answer, "usage")) is not None:
             _usage(request, usage)
 
