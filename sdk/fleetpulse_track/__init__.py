@@ -7,7 +7,7 @@
             request.token()
         request.set(input_tokens=812)
 
-    client = track.openai(OpenAI(), tenant="acme")        # every call of this client, streamed or not
+    client = track.openai(OpenAI(), tenant="acme")        # a tracked copy: every call is a request
 
     @track.tracked("llama-3.3-70b")                       # functions, coroutines, generators of both kinds
     def answer(prompt): ...

@@ -34,9 +34,12 @@ _RESPONSES_USAGE = {
 
 
 class Engine(ThreadingHTTPServer):
-    """Counts what it was asked and, of streams, how many chunks it could write."""
+    """Counts requests, connections and, of streams, the chunks that it could write."""
 
     daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients come and go."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -83,7 +86,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"object": "list", "data": [{"id": "m", "object": "model"}]})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        try:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        except (ValueError, OSError):  # the client left before it had sent its request
+            self.close_connection = True
+            return
         self.server.paths.append(self.path)
         model = body["model"]
         if model == "fail-500" or (model == "fail-429-then-ok" and model not in self.server.failed):
