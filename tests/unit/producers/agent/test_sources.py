@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from producers.agent.choice import Finding
 from producers.agent.search import find, plans_of, setting_of
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES
