@@ -12,6 +12,9 @@ queue. All decoding requests share the gaps of the steps they lived through, so 
 kept: the sketch of a request's gaps is counted from it at the end.
 
 Costs about 100 ns per step and 1 to 2 us per request.
+
+What one loop hands to another has one type (``np.int16(OOM)``, ``np.int64(0)``): numba compiles the other anew for each
+constant, and for each type that a variable has on its way.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ def advance(
 ) -> None:
     """Let all engines run up to ``until_us``. ``arrivals[ends[e-1]:ends[e]]`` come to engine ``e``, in order of time,
     none at ``until_us`` or later. Finished requests are appended to ``output``, engine by engine."""
-    begin = 0
+    begin = np.int64(0)
     for e in range(len(state.engines)):
         _run(state, e, arrivals, begin, ends[e], until_us, output)
         begin = ends[e]
@@ -67,9 +70,9 @@ def stop_engine(state: EngineState, e: int, output: Output) -> None:
         slot = state.slots[e, engine.active - 1]
         if slot.state == DECODING:
             slot.last_us = last_us
-        _leave(state, e, engine.active - 1, engine.now_us, ENGINE_LOST, output)
+        _leave(state, e, engine.active - 1, engine.now_us, np.int16(ENGINE_LOST), output)
     while engine.queued > 0:
-        finish(state, e, _pop(state, e), engine.now_us, ENGINE_LOST, output)
+        finish(state, e, _pop(state, e), engine.now_us, np.int16(ENGINE_LOST), output)
     engine.step_end_us = 0
     engine.prefilled = 0
 
@@ -135,7 +138,7 @@ def _plain_steps(engine: Row, steps: npt.NDArray[np.int16], interrupt_us: int, u
     interrupt_us = min(interrupt_us, engine.next_deadline_us)
     now_us, step, cache_tokens, random = engine.now_us, engine.step, engine.cache_tokens, engine.random
     prefill_us, memory_us = 0.0, 0.0
-    bin_ = 0
+    bin_ = np.int64(0)
     while step < engine.next_finish and now_us < interrupt_us and cache_tokens + batch <= engine.cache_limit:
         read_us = engine.weights_us + engine.cache_us_per_token * cache_tokens
         whole_us = engine.overhead_us + read_us + compute_us
@@ -186,11 +189,11 @@ def _take(state: EngineState, e: int, request: Row, output: Output) -> None:
     engine = state.engines[e]
     refused_us = request.arrived_us + REFUSAL_US
     if engine.lost > 0:
-        finish(state, e, request, refused_us, NO_ENGINE, output)
+        finish(state, e, request, refused_us, np.int16(NO_ENGINE), output)
     elif request.fate == CLIENT or request.input_tokens + request.target_tokens > engine.cache_tokens_max:
-        finish(state, e, request, refused_us, CLIENT, output)
+        finish(state, e, request, refused_us, np.int16(CLIENT), output)
     elif engine.queued >= engine.queue_max:
-        finish(state, e, request, refused_us, OVERLOAD, output)
+        finish(state, e, request, refused_us, np.int16(OVERLOAD), output)
     else:
         request.cold = 1 if engine.loaded_us > request.arrived_us else 0
         size = state.queue.shape[1]
@@ -212,7 +215,7 @@ def _expire(state: EngineState, e: int, output: Output) -> None:
     engine = state.engines[e]
     while engine.queued > 0 and state.queue[e, engine.queue_head].deadline_us <= engine.now_us:
         request = _pop(state, e)
-        finish(state, e, request, request.deadline_us, TIMEOUT, output)
+        finish(state, e, request, request.deadline_us, np.int16(TIMEOUT), output)
 
 
 @njit(cache=True)
@@ -225,7 +228,7 @@ def _admit(state: EngineState, e: int, output: Output) -> None:
             if engine.active > 0:
                 return
             _pop(state, e)
-            finish(state, e, request, engine.now_us, OOM, output)
+            finish(state, e, request, engine.now_us, np.int16(OOM), output)
             continue
         _pop(state, e)
         if request.scheduled_us < 0:
@@ -255,7 +258,7 @@ def _begin_step(state: EngineState, e: int, output: Output) -> bool:
         slot = state.slots[e, 0]
         if slot.state == DECODING:
             slot.last_us = engine.now_us
-        _leave(state, e, 0, engine.now_us, OOM, output)
+        _leave(state, e, np.int64(0), engine.now_us, np.int16(OOM), output)
         return False
     prompt = _spend_budget(state, e)
     tokens = prompt + engine.decoding
@@ -341,7 +344,7 @@ def _sweep(state: EngineState, e: int, output: Output) -> None:
         if decoding and slot.finish_step <= engine.step:
             _leave(state, e, s, engine.now_us, slot.fate, output)
         elif slot.deadline_us <= engine.now_us:
-            _leave(state, e, s, engine.now_us, TIMEOUT, output)
+            _leave(state, e, s, engine.now_us, np.int16(TIMEOUT), output)
         else:
             engine.next_deadline_us = min(engine.next_deadline_us, slot.deadline_us)
             if decoding:
@@ -352,7 +355,7 @@ def _sweep(state: EngineState, e: int, output: Output) -> None:
 def _preempt(state: EngineState, e: int, output: Output) -> None:
     """Throw the youngest request out of the batch, to the head of the queue."""
     engine = state.engines[e]
-    youngest = 0
+    youngest = np.int64(0)
     for s in range(1, engine.active):
         if state.slots[e, s].order > state.slots[e, youngest].order:
             youngest = s
@@ -362,7 +365,7 @@ def _preempt(state: EngineState, e: int, output: Output) -> None:
         slot.last_us = engine.now_us
         if slot.saved < 0:
             if state.free[0] == 0:
-                _leave(state, e, youngest, engine.now_us, OOM, output)
+                _leave(state, e, youngest, engine.now_us, np.int16(OOM), output)
                 return
             slot.saved = state.free[state.free[0]]
             state.free[0] -= 1
@@ -372,7 +375,7 @@ def _preempt(state: EngineState, e: int, output: Output) -> None:
     engine.queued += 1
     state.queue[e, engine.queue_head] = slot
     state.queue[e, engine.queue_head].state = 0
-    _vacate(state, e, youngest, slot.made_tokens)
+    _vacate(state, e, youngest, np.int64(slot.made_tokens))
 
 
 @njit(cache=True)
@@ -380,7 +383,7 @@ def _leave(state: EngineState, e: int, s: int, end_us: int, fate: int, output: O
     """The request in slot ``s`` ends."""
     engine = state.engines[e]
     slot = state.slots[e, s]
-    made = slot.made_tokens
+    made = np.int64(slot.made_tokens)
     if slot.state == DECODING:
         made += engine.step - slot.segment_step
     finish(state, e, slot, end_us, fate, output)

@@ -152,7 +152,7 @@ def _measure_record(data: Any, position: int, end: int, shapes: Any, places: Any
     rows, position = read_varint(data, position, end)
     if position < 0 or rows > end - position:
         return -1
-    begin = 0
+    begin = np.int64(0)
     for column in range(columns):
         size = prefix_ends[column] - begin
         if position + size > end or not same_bytes(data, position, shapes.prefixes, begin, size):
@@ -181,7 +181,7 @@ def _measure_record(data: Any, position: int, end: int, shapes: Any, places: Any
 @njit(cache=True, nogil=True)
 def measure(data: Any, ends: Any, shapes: Any, rows: Any, places: Any) -> None:
     """Rows of each record, -1 where it is no canonical block; fills ``places``."""
-    begin = 0
+    begin = np.int64(0)  # a constant 0 would have the loops below compiled once more for it
     for record in range(len(ends)):
         rows[record] = _measure_record(data, begin, ends[record], shapes, places[record])
         begin = ends[record]

@@ -23,6 +23,8 @@ OLD = -1
 TTFT, E2E, FAILED, SLOTS = 0, 2, 4, 8
 """Where the slots of each metric begin, and where they end."""
 
+_TTFT, _E2E, _FAILED, _SLOTS = np.int64(TTFT), np.int64(E2E), np.int64(FAILED), np.int64(SLOTS)
+"""Of one type, so that ``_offer`` is compiled once and not for each constant."""
 _BYTE = np.uint64(8)
 _ONE = np.uint64(1)
 
@@ -87,13 +89,13 @@ def choose(
         group = group_of[line]
         changed = False
         if ttft[i] >= tops[group, E2E - 1] and ttft[i] != UNKNOWN:
-            changed |= _offer(tops[group], refs[group], TTFT, E2E, ttft[i], i, data, ends)
+            changed |= _offer(tops[group], refs[group], _TTFT, _E2E, ttft[i], i, data, ends)
         if e2e[i] >= tops[group, FAILED - 1] and e2e[i] != UNKNOWN:
-            changed |= _offer(tops[group], refs[group], E2E, FAILED, e2e[i], i, data, ends)
+            changed |= _offer(tops[group], refs[group], _E2E, _FAILED, e2e[i], i, data, ends)
         if statuses[i] != ok:
             head = _head(data, ends, i)
             if head >= tops[group, SLOTS - 1]:
-                changed |= _offer(tops[group], refs[group], FAILED, SLOTS, head, i, data, ends)
+                changed |= _offer(tops[group], refs[group], _FAILED, _SLOTS, head, i, data, ends)
         if changed and not is_touched[group]:
             is_touched[group] = True
             touched[count] = group
@@ -121,11 +123,11 @@ def settle(groups: Any, slots: Any, values: Any, data: Any, ends: Any, tops: Any
     """Offer all candidates to empty slots: afterwards ``refs`` has the greatest of each group, falling."""
     for row in range(groups.shape[0]):
         top, ref, slot = tops[groups[row]], refs[groups[row]], slots[row]
-        low, high, value = TTFT, E2E, values[row]
+        low, high, value = _TTFT, _E2E, values[row]
         if slot >= FAILED:
-            low, high, value = FAILED, SLOTS, _head(data, ends, row)
+            low, high, value = _FAILED, _SLOTS, _head(data, ends, row)
         elif slot >= E2E:
-            low, high = E2E, FAILED
+            low, high = _E2E, _FAILED
         if value >= top[high - 1]:
             _offer(top, ref, low, high, value, row, data, ends)
 

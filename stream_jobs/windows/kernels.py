@@ -239,7 +239,7 @@ def add_values(
         rows[i] = row
         line = cells[row]
         line[EVENT_COUNT] += 1
-        base = SKETCH_FROM
+        base = np.int64(SKETCH_FROM)  # not a constant: loops that take it would be compiled once more for it
         for f in range(sketches):
             if values[f, i] != UNKNOWN:
                 _spread(line, base, values[f, i])
