@@ -16,9 +16,9 @@ from schemas.events.event_types import BY_TOPIC
 
 
 class RunningClock:
-    """Each look at it finds it ``stride_ms`` later."""
+    """Each look at it finds it ``stride_ms`` later; what is left of a step's second is waited for."""
 
-    def __init__(self, start_ms: int, stride_ms: int = 400) -> None:
+    def __init__(self, start_ms: int, stride_ms: int = 800) -> None:
         self.at_ms = start_ms
         self._stride_ms = stride_ms
 

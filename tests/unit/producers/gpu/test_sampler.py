@@ -264,7 +264,15 @@ def test_a_lost_gpu_is_one_event_and_its_return_another(open_on: Open) -> None:
     assert block_from_rows(GPU_EVENTS.fields, seen[0][1] + events).rows == 2
 
 
-def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(open_on: Open) -> None:
+@pytest.fixture
+def others() -> frozenset[threading.Thread]:
+    """Threads that earlier tests have left."""
+    return frozenset(threading.enumerate())
+
+
+def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(
+    open_on: Open, others: frozenset[threading.Thread]
+) -> None:
     """It is left behind once, not read again, and found when its call comes back; its energy is not lost."""
     first, hangs, last = gpus_of("mock_h100", 3)
     host = open_on([first, hangs, last], limit_s=0.3)
@@ -277,7 +285,7 @@ def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(open_
     hangs.fields[ENERGY] = 600_300
     release, hangs.hangs = hangs.hangs, None
     release.set()
-    _join_left_behind()
+    _join_left_behind(others)
     back, events = host.sample()
 
     assert [[row["gpu_uuid"] for row in samples] for samples, _ in seen] == [[first.uuid, last.uuid]] * 3
@@ -292,7 +300,9 @@ def test_a_gpu_that_hangs_is_reported_and_does_not_take_the_others_with_it(open_
     assert [(row["kind"], row["gpu_uuid"]) for row in events] == [("gpu_found", hangs.uuid)]
 
 
-def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gpu_that_hangs_from_the_start_hides_no_other(
+    open_on: Open, others: frozenset[threading.Thread], caplog: pytest.LogCaptureFixture
+) -> None:
     """It has no name yet: that is logged, and it is found when it answers."""
     hangs, fine = gpus_of("mock_h100", 2)
     release = hangs.hangs = threading.Event()
@@ -300,7 +310,7 @@ def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: p
     at_first, _ = host.sample()
     hangs.hangs = None
     release.set()
-    _join_left_behind()
+    _join_left_behind(others)
 
     _, events = host.sample(60_000)
     samples, _ = host.sample()
@@ -311,9 +321,9 @@ def test_a_gpu_that_hangs_from_the_start_hides_no_other(open_on: Open, caplog: p
     assert [row["gpu_uuid"] for row in samples] == [fine.uuid, hangs.uuid]
 
 
-def _join_left_behind() -> None:
+def _join_left_behind(others: frozenset[threading.Thread]) -> None:
     """Wait for the threads that hung; the one that reads now waits for work and stays."""
-    readers = [thread for thread in threading.enumerate() if thread.name == "gpu-reader"]
+    readers = [thread for thread in threading.enumerate() if thread.name == "gpu-reader" and thread not in others]
     for thread in readers[:-1]:
         thread.join(5)
 
