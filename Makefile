@@ -21,13 +21,14 @@ $(PY):
 	  { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
+# --no-compile: most files of these packages are never imported; Python compiles the others when they are.
 $(VENV)/.run: requirements/run.lock pyproject.toml lab/pyproject.toml sdk/pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --require-hashes --only-binary :all: -r requirements/run.lock
+	$(PY) -m pip install --quiet --no-compile --require-hashes --only-binary :all: -r requirements/run.lock
 	$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./lab --editable ./sdk
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
-	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(PY) -m pip install --quiet --no-compile --require-hashes -r requirements/dev.lock
 	@touch $@
 
 demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, cost of nothing, exact books

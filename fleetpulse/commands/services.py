@@ -97,16 +97,24 @@ def sink(
     run_sink_service(raw=raw, roll=rollups, health_port=health_port)
 
 
-def compile_ahead() -> None:
+def compile_ahead(
+    groups: Annotated[
+        list[str] | None, typer.Argument(help="Of which commands: jobs, simulate; all by default.")
+    ] = None,
+) -> None:
     """Compile the loops of jobs (and simulator) ahead of time, for a quick first start; again, it only loads them.
 
     The cache is beside the modules, or in NUMBA_CACHE_DIR; NUMBA_CPU_NAME makes one for other processors.
 
     Example: [bold]fleetpulse compile[/bold], [bold]NUMBA_CACHE_DIR=/opt/numba fleetpulse compile[/bold]
     """
-    from fleetpulse.services.compile_ahead import parts
+    from fleetpulse.services.compile_ahead import group_of, parts
 
-    found = parts()
+    known = parts()
+    unknown = sorted(set(groups or ()) - set(map(group_of, known)))
+    if unknown:
+        raise typer.BadParameter(f"nothing to compile for {', '.join(unknown)}", param_hint="GROUPS")
+    found = {part: compiled for part, compiled in known.items() if not groups or group_of(part) in groups}
     with Progress() as progress, progress.task("compile") as report:
         for done, compiled in enumerate(found.values(), 1):
             compiled()

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from fleetpulse.extensions import extensions
@@ -39,6 +40,19 @@ def parts() -> dict[str, Callable[[], None]]:
     for extension in extensions():
         found |= extension.compiled()
     return found
+
+
+def group_of(part: str) -> str:
+    """The group of a part: parts of one group share loops, so that one process compiles them; groups share none."""
+    return part.split()[0]
+
+
+def has_loops(package: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether numba's cache holds loops of a package: by names of files, importing nothing, so they may be stale."""
+    found = find_spec(package)
+    beside = [] if found is None else found.submodule_search_locations or []
+    folders = [environment[CACHE]] if environment.get(CACHE) else beside
+    return any(True for folder in folders for _ in Path(folder).rglob("*.nbi"))
 
 
 def provide(environment: Mapping[str, str] = os.environ) -> None:

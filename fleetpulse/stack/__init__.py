@@ -1,6 +1,16 @@
 """A real Kafka and a real ClickHouse on this machine, without Docker and without root: see ``manage``."""
 
-from fleetpulse.stack.manage import CLICKHOUSE, KAFKA, down, kill, start_clickhouse, start_kafka, status, up
+from fleetpulse.stack.manage import (
+    CLICKHOUSE,
+    KAFKA,
+    down,
+    kill,
+    make_folder,
+    start_clickhouse,
+    start_kafka,
+    status,
+    up,
+)
 from fleetpulse.stack.report import PartStatus, StackStatus
 
 __all__ = [
@@ -10,6 +20,7 @@ __all__ = [
     "StackStatus",
     "down",
     "kill",
+    "make_folder",
     "start_clickhouse",
     "start_kafka",
     "status",

@@ -98,7 +98,7 @@ def _silent(_text: str) -> None:
 def up(data_dir: Path, *, on_progress: Progress = _silent, new_ports: bool = False) -> StackState:
     """Start what does not run yet and return when all of it answers. ``new_ports`` chooses other ports for a stack
     that is down. Raises StackError saying what to do; what runs by then goes on running."""
-    data_dir = _folder(data_dir)
+    data_dir = make_folder(data_dir)
     with _alone(data_dir, on_progress):
         state = _begin(data_dir, new_ports=new_ports)
         return _start(state, tuple(_PARTS), on_progress)
@@ -116,7 +116,7 @@ def start_clickhouse(data_dir: Path, *, on_progress: Progress = _silent) -> Stac
 
 def kill(data_dir: Path, part: str) -> int | None:
     """SIGKILL one part (``KAFKA`` or ``CLICKHOUSE``) and return its process id; None when it was not running."""
-    data_dir = _folder(data_dir)
+    data_dir = make_folder(data_dir)
     with _alone(data_dir):
         state = _known(data_dir)
         process = _running(state, _PARTS[part])
@@ -165,7 +165,8 @@ def _part_status(state: StackState, part: _Part) -> PartStatus:
     return PartStatus(part.name, True, part.is_ready(state), process.pid, part.address(state), memory_bytes, log)
 
 
-def _folder(data_dir: Path) -> Path:
+def make_folder(data_dir: Path) -> Path:
+    """The folder of a stack, made where it is missing, for its owner alone. Raises StackError saying what to do."""
     folder = data_dir.expanduser().absolute()
     if ":" in str(folder):
         raise StackError(f"{folder}: Java cannot work in a folder with a colon in its name; choose another --data-dir")
@@ -232,7 +233,7 @@ def _known(data_dir: Path) -> StackState:
 
 
 def _start_one(data_dir: Path, name: str, on_progress: Progress) -> StackState:
-    data_dir = _folder(data_dir)
+    data_dir = make_folder(data_dir)
     with _alone(data_dir, on_progress):
         return _start(_begin(data_dir, new_ports=False), (name,), on_progress)
 

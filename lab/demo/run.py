@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -18,12 +18,13 @@ from fleetpulse.commands.dashboard import DEFAULT_PORT
 from fleetpulse.commands.progress import LINE_EVERY_S, spinner
 from fleetpulse.migrate.bring_up import bring_up
 from fleetpulse.reconcile.compare import Report, reconcile
+from fleetpulse.services.compile_ahead import has_loops
 from fleetpulse.services.processes import Processes
 from fleetpulse.sql.database import Database
 from fleetpulse.stack.ports import free_ports, is_free
 from fleetpulse.stack.report import command_for
 from lab.demo import screen
-from lab.demo.scenario import SOURCES, Scenario
+from lab.demo.scenario import COMPILED, SOURCES, Scenario
 from runtime.clock import SystemClock
 from runtime.config import Config, load
 from schemas.errors import FleetpulseError
@@ -53,35 +54,56 @@ class _Run:
 def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir: Path | None) -> bool:
     """The whole demo; True when the books are exact. Ctrl-C stops early, cleanly, and still shows the books."""
     console = Console(record=svg is not None, width=118 if svg is not None else None)
+    where, now_ms = stack.make_folder(load({"data_dir": data_dir}).data_dir), SystemClock().now_ms()
+    scenario = Scenario(seconds, seed, where / "demo" / str(now_ms), where)
     with ExitStack() as ending:
         if not keep:
-            ending.callback(stack.down, load({"data_dir": data_dir}).data_dir)
+            ending.callback(stack.down, where)
+        processes = ending.enter_context(Processes(scenario.folder / "log"))
+        compiling = _compile(processes, scenario)
         with spinner("starting Kafka and ClickHouse", console) as show:
             config = bring_up(data_dir, show)
-        return _run_on(config, console, seconds=seconds, seed=seed, keep=keep, svg=svg)
-
-
-def _run_on(config: Config, console: Console, *, seconds: int, seed: int, keep: bool, svg: Path | None) -> bool:
-    now_ms = SystemClock().now_ms()
-    folder = config.data_dir / "demo" / str(now_ms)
-    scenario = Scenario(seconds, seed, folder, config.data_dir)
-    database = Database(config.reading)
-    with Processes(folder / "log") as processes:
+        _wait_for_loops(processes, compiling, console)
+        database, now_ms = Database(config.reading), SystemClock().now_ms()
         run = _Run(config, scenario, database, processes, console, now_ms, now_ms, _landed(database))
-        _start(run)
-        address = _serve(run) if keep else None
-        _watch(run)
-        report = _settle(run)
-        if svg is not None:
-            console.export_text()  # forgets what was recorded: the picture is of the closing screen
-        _close(run, report)
-        if svg is not None:
-            console.save_svg(str(svg), title="fleetpulse demo", clear=False)
-        _show_queries(run)
-        if keep:
-            _keep(run, address)
-        else:
-            console.print("the same fleet in a browser: fleetpulse demo --keep", highlight=False)
+        return _run_on(run, keep=keep, svg=svg)
+
+
+def _compile(processes: Processes, scenario: Scenario) -> tuple[str, ...]:
+    """On a machine that has compiled nothing yet: compile beside the start of the stack, so that the jobs and the fleet
+    begin together. Returns the names of the children that do."""
+    commands = scenario.compilers(group for group, package in COMPILED.items() if not has_loops(package))
+    for command in commands:
+        processes.start(command)
+    return tuple(command.name for command in commands)
+
+
+def _wait_for_loops(processes: Processes, names: Sequence[str], console: Console) -> None:
+    """What a child that failed leaves out is compiled by the job that needs it."""
+    if not names:
+        return
+    with spinner("compiling the loops of the jobs and the simulation (once on this machine)", console):
+        while any(processes.pid(name) is not None for name in names):
+            time.sleep(0.1)
+    processes.stop(*names)
+
+
+def _run_on(run: _Run, *, keep: bool, svg: Path | None) -> bool:
+    console = run.console
+    _start(run)
+    address = _serve(run) if keep else None
+    _watch(run)
+    report = _settle(run)
+    if svg is not None:
+        console.export_text()  # forgets what was recorded: the picture is of the closing screen
+    _close(run, report)
+    if svg is not None:
+        console.save_svg(str(svg), title="fleetpulse demo", clear=False)
+    _show_queries(run)
+    if keep:
+        _keep(run, address)
+    else:
+        console.print("the same fleet in a browser: fleetpulse demo --keep", highlight=False)
     return report.exact
 
 
@@ -140,9 +162,8 @@ def _pictures(console: Console) -> Iterator[Callable[[screen.Picture], None]]:
 
 
 def _wait_for_first_events(run: _Run) -> None:
-    """The first run compiles the simulation and the fold; that takes some seconds, once."""
     until_s = time.monotonic() + READY_WITHIN_S
-    with spinner("waiting for the first events (the first run compiles for some seconds)", run.console):
+    with spinner("waiting for the first events", run.console):
         while time.monotonic() < until_s and run.processes.pid("simulate") is not None:
             run.processes.tend()
             _complain_about_dead_edges(run)
@@ -209,7 +230,7 @@ def _settle(run: _Run) -> Report:
 
 def _first_request_ms(run: _Run) -> int:
     """The window of this run's first request, where the closing range begins: the simulated fleet alone sends requests,
-    and on its first start ever it compiles for a minute before. Without any, the start of the run."""
+    and where its loops were not compiled it begins late. Without any, the start of the run."""
     first = f"SELECT min(window_ms) AS at FROM {PARTIALS['llm.requests'].name} WHERE window_ms >= {{from_ms:Int64}}"
     (found,) = run.database.sql(first, {"from_ms": run.begun_ms - run.begun_ms % WINDOW_MS}).records()
     return max(run.begun_ms, int(found["at"] or 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ SPEED = 60
 JOBS = ("windows", "finals", "alerts", "costs")
 DATA = Path(__file__).parents[1] / "data" / "demo"
 RULES, BUDGETS = DATA / "rules.yaml", DATA / "budgets.yaml"
+COMPILED = {"jobs": "stream_jobs", "simulate": "lab.simulator"}
+"""The package with the loops of each group that ``fleetpulse compile`` takes."""
 SOURCES = tuple(event.topic for event in GROUPED)
 
 
@@ -28,6 +31,12 @@ class Scenario:
     data_dir: Path
     gpus: int = GPUS
     speed: int = SPEED
+
+    def compilers(self, groups: Iterable[str]) -> tuple[Command, ...]:
+        """One process for each group of loops (``fleetpulse compile``)."""
+        return tuple(
+            Command(f"compile-{group}", ("compile", group), self._environment, restart=False) for group in groups
+        )
 
     def services(self) -> tuple[Command, ...]:
         """The jobs and the sink; alerts are judged by the demo's objectives and its budgets."""

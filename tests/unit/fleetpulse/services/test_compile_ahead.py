@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from fleetpulse.services.compile_ahead import CACHE, COMPILED, parts, provide
+from fleetpulse.cli import app
+from fleetpulse.services.compile_ahead import CACHE, COMPILED, group_of, has_loops, parts, provide
 from fleetpulse.services.jobs_and_sink import JOBS
 
 
@@ -20,6 +23,34 @@ def test_without_extensions_only_the_jobs_are_compiled(monkeypatch: pytest.Monke
     monkeypatch.setattr("fleetpulse.services.compile_ahead.extensions", lambda: ())
 
     assert list(parts()) == [f"jobs {job}" for job in JOBS]
+
+
+def test_the_jobs_are_one_group_since_they_share_loops() -> None:
+    """Processes that compile groups beside one another compile no loop twice."""
+    assert list(dict.fromkeys(map(group_of, parts()))) == ["jobs", "simulate"]
+
+
+def test_the_command_compiles_the_groups_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All by default; a group that is not there is an error of usage, and compiles nothing."""
+    compiled: list[str] = []
+    found = {name: partial(compiled.append, name) for name in ("jobs windows", "jobs costs", "simulate")}
+    monkeypatch.setattr("fleetpulse.services.compile_ahead.parts", lambda: found)
+
+    codes = [CliRunner().invoke(app, ["compile", *words]).exit_code for words in (["jobs"], [], ["nothing", "jobs"])]
+
+    assert codes == [0, 0, 2]
+    assert compiled == ["jobs windows", "jobs costs", *found]
+
+
+def test_loops_are_looked_for_where_numba_keeps_them(tmp_path: Path) -> None:
+    """Any compiled loop in the named cache counts, however deep; a package that is not there has none beside it."""
+    environment = {CACHE: str(tmp_path)}
+    before = has_loops("stream_jobs", environment)
+    (tmp_path / "kernels_1").mkdir()
+    (tmp_path / "kernels_1" / "loop.nbi").touch()
+
+    assert (before, has_loops("stream_jobs", environment)) == (False, True)
+    assert not has_loops("no_such_package", {})
 
 
 @pytest.fixture
