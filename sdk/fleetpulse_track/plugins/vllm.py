@@ -1,6 +1,6 @@
 """Requests of a vLLM server as its engine saw them, through the entry point group ``vllm.stat_logger_plugins``.
 
-vLLM 0.11.1 to 0.27 (``vllm/v1/metrics/loggers.py``, ``stats.py``): the entry point must be a class below
+vLLM 0.11.1 to 0.32 (``vllm/v1/metrics/loggers.py``, ``stats.py``): the entry point must be a class below
 ``StatLoggerBase``; each engine step calls ``record(scheduler_stats, iteration_stats, ...)`` in the process that serves
 the API, and ``iteration_stats.finished_requests`` holds the requests that ended in it. vLLM is imported only when the
 class is looked up.
@@ -12,13 +12,17 @@ What vLLM reports and how it is read:
   ``decode_time`` from the first to the last token in the engine: ``ttft_us`` is their difference;
 - ``mean_time_per_output_token`` is 0 below two tokens: unknown here;
 - ``request_id`` and ``num_cached_tokens`` came later than the rest: unknown where they are missing;
+- ``request_id`` is the client's (``external_req_id``), the same for each of ``n`` choices, which vLLM runs and counts
+  as requests of their own (``ParentRequest``): the first to end keeps it, later ones get ``1_``, ``2_``, ... in front;
 - a request that its client gave up is reported by no version: the proxy and the SDK see those.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -34,6 +38,17 @@ _TIMES = (
     ("decode_us", "decode_time"),
     ("tpot_us", "mean_time_per_output_token"),
 )
+IDS_MAX = 16_384
+"""Ids remembered, the latest, of which another choice may end. One that comes back later keeps its name."""
+PRECISIONS = {
+    **{"float16": "fp16", "half": "fp16", "f16": "fp16", "bfloat16": "bf16"},
+    **{"float32": "fp32", "float": "fp32", "f32": "fp32", "all f32": "fp32"},
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "fp8_e4m3", "fp8_e5m2", "w8a8_fp8", "fbgemm_fp8"), "fp8"),
+    **dict.fromkeys(("w8a8_int8", "q8_0"), "int8"),
+    **dict.fromkeys(("w4a16", "awq", "awq_marlin", "q4_0", "q4_1", "q4_k - medium", "q4_k - small"), "int4"),
+}
+"""The agent's spelling of weight types (its ``producers/engines/facts.py``), so that requests and engines match."""
+_WILDCARDS = ("", "0.0.0.0", "::", "localhost")
 _OF_OUTPUT = ("prefill_us", "decode_us")
 """Known only of requests that generated anything."""
 
@@ -69,18 +84,43 @@ def _microseconds(seconds: Any) -> int | None:
     return round(seconds * 1_000_000)
 
 
-def labels_of(config: Any, engine_index: int) -> dict[str, Any]:
-    """What a ``VllmConfig`` says of the engine. ``FLEETPULSE_ENGINE_ID`` names it; its index is added above 0."""
+def labels_of(config: Any, engine_index: int, arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """What a ``VllmConfig`` and the command line say of the engine. ``FLEETPULSE_ENGINE_ID`` names it; its index is
+    added above 0. Without it the agent finds the engine by its ``address``."""
     model = getattr(config, "model_config", None)
     name = getattr(model, "served_model_name", None) or getattr(model, "model", None)
-    precision = getattr(model, "quantization", None) or getattr(model, "dtype", None)
     engine_id = os.environ.get("FLEETPULSE_ENGINE_ID")
     return {
         "model": str(name[0] if isinstance(name, (list, tuple)) and name else name) if name else None,
         "model_version": _text(getattr(model, "revision", None)),
-        "precision": None if precision is None else str(precision).removeprefix("torch."),
+        "precision": _precision(getattr(model, "quantization", None) or getattr(model, "dtype", None)),
         "engine_id": f"{engine_id}-{engine_index}" if engine_id and engine_index else engine_id,
+        "address": address_of(arguments),
     }
+
+
+def address_of(arguments: Sequence[str]) -> str | None:
+    """Where a server with this command line listens, as seen on its host: ``vllm serve`` or
+    ``vllm.entrypoints.openai.api_server``. None: another program, or not known from it."""
+    if "serve" not in arguments[1:2] and not "".join(arguments[:1]).endswith("api_server.py"):
+        return None
+    options = {}
+    for word, after in zip(arguments, [*arguments[1:], ""]):
+        name, given, value = word.partition("=")
+        options[name.replace("_", "-")] = value if given else after
+    port = options.get("--port", "8000")
+    elsewhere = {"--uds", "--data-parallel-multi-port-external-lb"} | (set() if "--port" in options else {"--config"})
+    if not port.isdigit() or elsewhere & options.keys():
+        return None
+    host = options.get("--host", "")
+    host = "127.0.0.1" if host in _WILDCARDS else host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _precision(value: object) -> str | None:
+    name = "" if value is None else str(value).lower()
+    name = name[len("torch.") :] if name.startswith("torch.") else name
+    return PRECISIONS.get(name, name) or None
 
 
 def _text(value: object) -> str | None:
@@ -94,6 +134,7 @@ class Recording:
         self._config = vllm_config
         self._labels: dict[int, dict[str, Any]] = {}
         self._engine_index = engine_index
+        self._ids: OrderedDict[str, int] = OrderedDict()
 
     def record(
         self, scheduler_stats: Any = None, iteration_stats: Any = None, *more: Any, engine_idx: Any = None, **named: Any
@@ -101,7 +142,8 @@ class Recording:
         """Report the requests that ended in this step."""
         finished: Iterable[Any] = getattr(iteration_stats, "finished_requests", None) or ()
         for each in finished:
-            report(**self._labels_of(engine_idx), **fields_of(each))
+            fields = fields_of(each)
+            report(**{**self._labels_of(engine_idx), **fields, "request_id": self._own_id(fields["request_id"])})
 
     def log_engine_initialized(self) -> None:
         """Nothing: the agent learns of the engine from its metrics page."""
@@ -112,8 +154,17 @@ class Recording:
     def _labels_of(self, engine_idx: Any) -> dict[str, Any]:
         index = engine_idx if isinstance(engine_idx, int) and engine_idx else self._engine_index
         if index not in self._labels:
-            self._labels[index] = labels_of(self._config, index)
+            self._labels[index] = labels_of(self._config, index, sys.argv)
         return self._labels[index]
+
+    def _own_id(self, request_id: Any) -> str | None:
+        if not request_id:
+            return None
+        before = self._ids.pop(str(request_id), 0)
+        self._ids[str(request_id)] = before + 1
+        if len(self._ids) > IDS_MAX:
+            self._ids.popitem(last=False)
+        return f"{before}_{request_id}" if before else str(request_id)
 
 
 @cache

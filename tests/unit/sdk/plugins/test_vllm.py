@@ -1,6 +1,6 @@
 """The plug-in for vLLM, against the shapes that vLLM hands over; it is not installed.
 
-``FinishedRequestStats`` as in vLLM 0.11.0 (``Old``) and 0.27 (``New``), ``vllm/v1/metrics/stats.py``; their values
+``FinishedRequestStats`` as in vLLM 0.11.0 (``Old``) and 0.27 to 0.32 (``New``), ``vllm/v1/metrics/stats.py``; values
 follow ``IterationStats.update_from_finished_request`` there.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from fleetpulse_track.plugins import vllm
+from producers.engines import facts
 from tests.unit.producers.receiver import sent
 from tests.unit.sdk.plugins.stand_ins import said, stand_in
 
@@ -54,7 +55,7 @@ class Old:
 
 @dataclass
 class New:
-    """``FinishedRequestStats`` of vLLM 0.27."""
+    """``FinishedRequestStats`` of vLLM 0.27 to 0.32."""
 
     finish_reason: FinishReason
     request_id: str | None = None
@@ -107,7 +108,7 @@ def test_a_finished_request_of_vllm_is_reported_whole(reported: sent.Recorded, m
             "finish_reason": "stop",
             "model": "llama",
             "model_version": "abc",
-            "precision": "bfloat16",
+            "precision": "bf16",
             "engine_id": "e-1-2",
             "request_id": "cmpl-7",
             "e2e_us": 1_250_000,
@@ -194,6 +195,87 @@ def test_a_configuration_of_another_shape_harms_nothing(reported: sent.Recorded)
     vllm.Recording(object()).record(None, SimpleNamespace(finished_requests=[New(FinishReason.STOP)]))
 
     assert [each.get("model") for each in said(reported)] == [None]
+
+
+def test_choices_of_one_request_have_an_id_each(reported: sent.Recorded) -> None:
+    """vLLM 0.32 reports each of ``n`` under the client's id, in one step or several, and counts each."""
+    logger = vllm.Recording(CONFIG)
+    steps = [["a"], ["b", "a"], ["a", None, None], ["b"]]
+    for ids in steps:
+        logger.record(None, SimpleNamespace(finished_requests=[New(FinishReason.STOP, each) for each in ids]))
+
+    assert [each.get("request_id") for each in said(reported)] == ["a", "b", "1_a", "2_a", None, None, "1_b"]
+
+
+def test_ids_remembered_are_bounded(reported: sent.Recorded) -> None:
+    """The latest are kept."""
+    logger = vllm.Recording(CONFIG)
+    for number in range(vllm.IDS_MAX + 1):
+        logger._own_id(str(number))
+
+    assert len(logger._ids) == vllm.IDS_MAX
+    assert [logger._own_id(each) for each in ("0", str(vllm.IDS_MAX))] == ["0", f"1_{vllm.IDS_MAX}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "address"),
+    [
+        ("/bin/vllm serve m", "127.0.0.1:8000"),
+        ("/bin/vllm serve m --port 9000", "127.0.0.1:9000"),
+        ("/bin/vllm serve m --port=9000 --host 0.0.0.0", "127.0.0.1:9000"),
+        ("/bin/vllm serve m --host=10.0.0.5", "10.0.0.5:8000"),
+        ("/bin/vllm serve m --host fe80::1", "[fe80::1]:8000"),
+        ("/bin/vllm serve m --host ::", "127.0.0.1:8000"),
+        ("/x/vllm/entrypoints/openai/api_server.py --model m --port 1", "127.0.0.1:1"),
+        ("/x/vllm/entrypoints/cli/main.py serve m", "127.0.0.1:8000"),
+        ("/bin/vllm serve m --config c.yaml", None),
+        ("/bin/vllm serve m --config c.yaml --port 9000", "127.0.0.1:9000"),
+        ("/bin/vllm serve m --uds /run/vllm.sock", None),
+        ("/bin/vllm serve m --data_parallel_multi_port_external_lb", None),
+        ("/bin/vllm serve m --port", None),
+        ("/bin/vllm bench serve", None),
+        ("app.py --port 9000", None),
+        ("", None),
+    ],
+)
+def test_the_address_follows_from_the_command_line(command: str, address: str | None) -> None:
+    """As the agent on this host sees it; unknown where the command line does not say."""
+    assert vllm.address_of(command.split()) == address
+
+
+def test_a_server_sends_its_address(reported: sent.Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its own command line; an engine that is named is named."""
+    monkeypatch.setattr("sys.argv", ["/bin/vllm", "serve", "m", "--port", "9000"])
+    monkeypatch.setenv("FLEETPULSE_ENGINE_ID", "e-1")
+
+    vllm.Recording(CONFIG).record(None, SimpleNamespace(finished_requests=[New(FinishReason.STOP)]))
+
+    assert [(each["address"], each["engine_id"]) for each in said(reported)] == [("127.0.0.1:9000", "e-1")]
+
+
+def test_weight_types_are_spelled_as_the_agent_spells_them() -> None:
+    """Requests and engines match by them; the SDK cannot import the agent's list."""
+    assert dict(facts.PRECISIONS) == vllm.PRECISIONS
+
+
+@pytest.mark.parametrize(
+    ("quantization", "dtype", "precision"),
+    [
+        (None, "torch.bfloat16", "bf16"),
+        (None, "torch.float16", "fp16"),
+        ("fp8", "torch.bfloat16", "fp8"),
+        ("AWQ", "torch.float16", "int4"),
+        ("gptq", "torch.float16", "gptq"),
+        (None, None, None),
+    ],
+)
+def test_precision_is_the_quantisation_or_the_type(
+    quantization: str | None, dtype: str | None, precision: str | None
+) -> None:
+    """In the one spelling."""
+    config = SimpleNamespace(model_config=SimpleNamespace(quantization=quantization, dtype=dtype))
+
+    assert vllm.labels_of(config, 0)["precision"] == precision
 
 
 def test_the_entry_point_names_a_class_below_vllms(monkeypatch: pytest.MonkeyPatch) -> None:
