@@ -13,7 +13,8 @@
     def answer(prompt): ...
 
 Nothing here raises into the caller, waits, or starts a thread. Standard library only: an application that installs
-this distribution gets no other. ``plugins`` has the same for vLLM and LiteLLM.
+this distribution gets no other. ``plugins`` has the same for vLLM, LiteLLM, LangChain
+and LlamaIndex.
 """
 
 from __future__ import annotations

@@ -13,7 +13,12 @@ import pytest
 
 SDK = Path(__file__).resolve().parents[3] / "sdk"
 MODULES = sorted((SDK / "fleetpulse_track").rglob("*.py"))
-OPTIONAL = {"plugins/vllm.py": "vllm", "plugins/litellm.py": "litellm"}
+OPTIONAL = {
+    "plugins/vllm.py": "vllm",
+    "plugins/litellm.py": "litellm",
+    "plugins/langchain.py": "langchain_core",
+    "plugins/llamaindex.py": "llama_index",
+}
 """What a plug-in imports once its host looks its class up."""
 
 
