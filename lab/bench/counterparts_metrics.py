@@ -75,7 +75,8 @@ def _seen(record: dict[str, Any], sent_us: Mapping[str, int]) -> Seen:
         if packet["name"] == "data"
     ]
     bodies = [(at_ns, json.loads(text)) for at_ns, text in messages if text != "[DONE]"]
-    chunk_ns = [at_ns for at_ns, body in bodies if _carries(body)]
+    chunks = [(at_ns, body) for at_ns, body in bodies if _carries(body)]
+    chunk_ns = [at_ns for at_ns, _ in chunks]
     usage: dict[str, Any] = next((body["usage"] for _, body in reversed(bodies) if body.get("usage")), {})
     output_tokens = usage.get("completion_tokens")
     return Seen(
@@ -83,7 +84,7 @@ def _seen(record: dict[str, Any], sent_us: Mapping[str, int]) -> Seen:
         sent_us=sent_us[request_id],
         first_us=chunk_ns[0] // 1_000 if chunk_ns else None,
         last_us=max((at_ns for at_ns, _ in messages), default=0) // 1_000,
-        gaps_us=gaps_per_token(chunk_ns, output_tokens),
+        gaps_us=gaps_counted(chunk_ns, _so_far(chunks)) or gaps_per_token(chunk_ns, output_tokens),
         chunks=len(chunk_ns),
         input_tokens=usage.get("prompt_tokens"),
         output_tokens=output_tokens,
@@ -95,6 +96,21 @@ def _carries(body: Mapping[str, Any]) -> bool:
     """Whether a message is a chunk: text, a refusal, reasoning or a tool call of a choice."""
     names = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls")
     return any(choice.get("delta", {}).get(name) for choice in body.get("choices", ()) for name in names)
+
+
+def _so_far(chunks: Sequence[tuple[int, Mapping[str, Any]]]) -> list[int]:
+    """Tokens until each chunk, where every chunk of the stream counts them; else nothing."""
+    counts = [(body.get("usage") or {}).get("completion_tokens") for _, body in chunks]
+    return [count for count in counts if count is not None] if None not in counts else []
+
+
+def gaps_counted(chunk_ns: Sequence[int], so_far: Sequence[int]) -> tuple[int, ...]:
+    """Gaps of one choice's chunks in microseconds per token, by the engine's count in each of them."""
+    out: list[int] = []
+    for place in range(1, len(so_far)):
+        tokens = so_far[place] - so_far[place - 1]
+        out += [(chunk_ns[place] - chunk_ns[place - 1]) // (1_000 * tokens)] * tokens
+    return tuple(out)
 
 
 def gaps_per_token(chunk_ns: Sequence[int], output_tokens: int | None) -> tuple[int, ...]:

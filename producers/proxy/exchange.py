@@ -9,14 +9,14 @@ The protocols say what an exchange needs of those it works with, each of which i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from producers.proxy import errors, wire
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import Identity
 from producers.proxy.upstreams import Choice, Upstream
-from producers.proxy.usage import UsageRequest
+from producers.proxy.usage import Level, UsageRequest
 from producers.proxy.watch import Watch
 from producers.proxy.wire import Answer, Framing, Head, Headers, Refusal
 from producers.requests.endings import How
@@ -33,8 +33,8 @@ class Server(Protocol):
     choice: Choice
     stats: ProxyStats
     held_bytes: int
-    without_usage: set[int]
-    """Upstreams that reject requests for usage."""
+    usage_levels: list[Level]
+    """By upstream."""
 
     @property
     def pools(self) -> Sequence[UpstreamPool]: ...
@@ -47,11 +47,11 @@ class Server(Protocol):
 
     def close_exchange(self, exchange: Exchange, how: How) -> None: ...
 
-    def watch_request(self, exchange: Exchange, body: bytes) -> bytes | None: ...
+    def watch_request(self, exchange: Exchange, body: bytes) -> Mapping[str, object] | None: ...
 
     def look_at(self, exchange: Exchange, at_ns: int, what: Any) -> None: ...
 
-    def usage_rejected(self, where: int) -> None: ...
+    def usage_rejected(self, where: int, taken: Level) -> None: ...
 
 
 class Client(Protocol):
@@ -214,8 +214,8 @@ class Exchange:
         self.side = side
         self.heard_s = self.server.now_s()
         outgoing = self._outgoing
-        if outgoing is not None:
-            outgoing = self._usage.body(outgoing, supported=self.where not in self.server.without_usage)
+        if outgoing is not None and self.where is not None:
+            outgoing = self._usage.body(outgoing, self.server.usage_levels[self.where])
         length = len(outgoing) if outgoing is not None else self.head.length
         self._chunked_up = length is None
         without = _ENCODINGS if self._usage.filter is not None else _NOTHING
@@ -256,8 +256,9 @@ class Exchange:
         if self._usage.holds(answer):
             self.framing = Framing.CHUNKED
             return
-        if self._usage.proves_rejection(answer) and self.where is not None:
-            self.server.usage_rejected(self.where)
+        taken = self._usage.proven(answer)
+        if taken is not None and self.where is not None:
+            self.server.usage_rejected(self.where, taken)
         self._begin_answer(answer, reframed=self._usage.filter is not None)
 
     def _begin_answer(self, answer: Answer, *, reframed: bool) -> None:

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from producers.proxy import errors, usage
@@ -25,6 +25,7 @@ from producers.proxy.pool import Pool
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import identity_of, tenant_reader
 from producers.proxy.upstreams import Choice, Upstream
+from producers.proxy.usage import Level
 from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import Refusal
 from producers.requests import reasons
@@ -72,7 +73,7 @@ class ProxyServer:
         self.choice = Choice(weights, failures_max=config.failures_max, down_s=config.down_s)
         self.stats = ProxyStats(counters, (pool.name for pool in self.pools))
         self.held_bytes = 0
-        self.without_usage: set[int] = set()
+        self.usage_levels = [Level.RUNNING if config.running_usage else Level.FINAL] * len(self.pools)
         self.serving = False
         self.stopping = False
         self.port = 0
@@ -215,8 +216,8 @@ class ProxyServer:
             self._ended.append((exchange, time.monotonic_ns(), how))
             asyncio.get_running_loop().call_later(FINISH_AFTER_S, self._finish)
 
-    def watch_request(self, exchange: Exchange, body: bytes) -> bytes | None:
-        """Track the request from here. What to add to the body; None: nothing."""
+    def watch_request(self, exchange: Exchange, body: bytes) -> Mapping[str, object] | None:
+        """Track the request from here. The ``stream_options`` to extend; None: the body stays as it is."""
         assert exchange.api is not None
         exchange.watched = True
         if not self.limits.ask_usage or exchange.api not in _STREAMS:
@@ -224,12 +225,12 @@ class ProxyServer:
             return None
         try:
             fields = client_fields(exchange.api, body)
-            option = usage.usage_option(body, fields)
+            options = usage.options_to_extend(body, fields)
         except Exception:  # it must not cost the request; reading it for its row meets the same defect, and counts it
             self.look_at(exchange, 0, body)
             return None
         self.look_at(exchange, 0, fields)
-        return option
+        return options
 
     # Upstreams
 
@@ -246,15 +247,17 @@ class ProxyServer:
             facts = {"upstream": upstream.name, "error": f"{type(error).__name__}: {error}"}
             _log.warning("upstream down", extra=facts | {"retry_in_s": self.limits.down_s})
 
-    def usage_rejected(self, where: int) -> None:
-        """This upstream answered only without the option that requests usage: leave it out from now on."""
-        if where not in self.without_usage:
-            self.without_usage.add(where)
-            self.stats.usage_rejected(self.pools[where].name)
-            _log.warning(
-                "upstream rejects stream_options, requesting no token counts",
-                extra={"upstream": self.pools[where].name},
-            )
+    def usage_rejected(self, where: int, taken: Level) -> None:
+        """This upstream answered only once less was requested: request no more of it from now on."""
+        if self.usage_levels[where] <= taken:
+            return
+        self.usage_levels[where] = taken
+        name = self.pools[where].name
+        if taken is Level.NOTHING:
+            self.stats.usage_rejected(name)
+            _log.warning("upstream rejects stream_options, requesting no token counts", extra={"upstream": name})
+        else:
+            _log.info("upstream rejects continuous_usage_stats, requesting counts at the end", extra={"upstream": name})
 
     # Rows
 

@@ -1,12 +1,16 @@
-"""Requests token counts from a stream (``ask_usage``), and removes the chunk that holds them again. Pure.
+"""Requests token counts from a stream (``ask_usage``), and hides from its client what it did not request. Pure.
 
-Source: OpenAI API reference, chat/completions ``stream_options.include_usage``: one more chunk before ``[DONE]``, with
-``choices: []`` and the usage of the whole request.
+Sources: OpenAI API reference, chat/completions ``stream_options.include_usage``: one more chunk before ``[DONE]``, with
+``choices: []`` and the usage of the whole request. vLLM and SGLang, ``stream_options.continuous_usage_stats``: every
+chunk has the usage so far, so that a stream which is given up has its counts, and a chunk of several tokens their
+number.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from enum import IntEnum
 
 import orjson
 
@@ -17,54 +21,63 @@ HELD_BYTES_MAX = 64 * 1024
 """An event cut in two is buffered up to here until its end comes; a longer one is no usage and passes on."""
 _REJECTED = frozenset({400, 422})
 """Statuses of a request whose fields are not accepted: OpenAI's and pydantic's servers."""
-_NAMES = (b"stream_options", b"include_usage")
+_NAMES = (b"stream_options", b"include_usage", b"continuous_usage_stats")
+_USAGE = b',"usage":'
+_COUNTS = re.compile(rb"\{[^{}\[\]]*(?:\{[^{}\[\]]*\}[^{}\[\]]*)*\}")
+"""An object of numbers, and of objects of numbers."""
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
 
 
-def usage_option(body: bytes, wanted: ClientFields) -> bytes | None:
-    """What to add to the body so that usage is requested; None where there is nothing to ask (no stream, or the client
-    asks itself, or the body is no JSON object).
+class Level(IntEnum):
+    """What is requested of an upstream; each rejection takes one step down."""
 
-    ``wanted`` are the fields of the body. A key that comes twice counts the last time in JSON parsers of engines
-    (Python, serde as vLLM and SGLang use them), so options of the client are repeated beside ours.
-    """
-    if not wanted.streamed or wanted.usage:
-        return None
-    options = orjson.loads(body).get("stream_options")
-    if options is not None and not isinstance(options, dict):
-        return None
-    if not body.rstrip().endswith(b"}"):
-        return None
-    return b',"stream_options":' + orjson.dumps({**(options or {}), "include_usage": True})
+    NOTHING = 0
+    FINAL = 1
+    RUNNING = 2
 
 
-def with_option(body: bytes, option: bytes) -> bytes:
-    """The body with the option at its end, every other byte as it was."""
-    return body.rstrip()[:-1] + option + b"}"
+_OPTIONS = {
+    Level.FINAL: {"include_usage": True},
+    Level.RUNNING: {"include_usage": True, "continuous_usage_stats": True},
+}
 
 
 class UsageRequest:
-    """What is done so that one request has token counts: the option added to it, the chunk hidden from its client, and
-    the request sent again without, where the upstream rejects the option.
+    """What is done so that one request has token counts: the option added to it, what it brings hidden from its client,
+    and the request sent again with less where the upstream rejects the option.
 
-    An answer that may be a rejection is held until its body names the option, or is too long for one.
+    ``options`` are the client's own ``stream_options``; None: nothing is to be added (no stream, running usage already
+    requested, or a body that is no JSON object). An answer that may be a rejection is held until its body names the
+    option, or is too long for one.
     """
 
-    __slots__ = ("_held", "_held_bytes", "_option", "_withdrawn", "answer", "filter")
+    __slots__ = ("_held", "_held_bytes", "_level", "_options", "_withdrawn", "answer", "filter")
 
-    def __init__(self, option: bytes | None = None) -> None:
-        self._option = option
+    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+        self._options = options
+        self._level = Level.RUNNING
         self._withdrawn = False
         self._held: list[bytes] = []
         self._held_bytes = 0
         self.answer: Answer | None = None  # while it is held
         self.filter: UsageFilter | None = None
 
-    def body(self, original: bytes, *, supported: bool) -> bytes:
-        """What to send. ``supported``: the upstream is not known to reject the option."""
-        asks = self._option is not None and supported and not self._withdrawn
-        self.filter = UsageFilter() if asks else None
-        return with_option(original, self._option) if self._option is not None and asks else original
+    def body(self, original: bytes, highest: Level) -> bytes:
+        """What to send: every byte before the last brace as it was. ``highest``: that the upstream is known to take.
+
+        A key that comes twice counts the last time in JSON parsers of engines (Python, serde as vLLM and SGLang use
+        them), so the client's options are repeated beside ours.
+        """
+        self._level = min(self._level, highest)
+        self.filter, options = None, self._options
+        if options is None or self._level is Level.NOTHING:
+            return original
+        final = options.get("include_usage") is True
+        if final and self._level is Level.FINAL:
+            return original
+        self.filter = UsageFilter(keep_final=final)
+        added = orjson.dumps({**options, **_OPTIONS[self._level]})
+        return original.rstrip()[:-1] + b',"stream_options":' + added + b"}"
 
     def holds(self, answer: Answer) -> bool:
         """Whether this answer, whose head was read, is held for now; where it is no stream, nothing is hidden."""
@@ -74,9 +87,9 @@ class UsageRequest:
             self.filter = None
         return self.answer is not None
 
-    def proves_rejection(self, answer: Answer) -> bool:
-        """Whether this answer came because the option was left out."""
-        return self._withdrawn and answer.status < 400
+    def proven(self, answer: Answer) -> Level | None:
+        """The highest level that the upstream takes, where this answer came because more was left out."""
+        return self._level if self._withdrawn and answer.status < 400 else None
 
     def hold(self, pieces: list[bytes]) -> bool:
         """Take pieces of a held answer; False once it is longer than a rejection is."""
@@ -85,13 +98,13 @@ class UsageRequest:
         return self._held_bytes <= HELD_BYTES_MAX
 
     def withdraw(self) -> bool:
-        """The held answer is whole: whether it names the option, so that the request is worth sending without."""
+        """The held answer is whole: whether it names the option, so that the request is worth sending with less."""
         body = b"".join(self._held)
-        self._withdrawn = any(name in body for name in _NAMES)
-        if self._withdrawn:
-            self.answer = None
-            self._held.clear()
-        return self._withdrawn
+        if not any(name in body for name in _NAMES):
+            return False
+        self._withdrawn, self._level = True, Level(self._level - 1)
+        self.answer, self._held, self._held_bytes = None, [], 0
+        return True
 
     def release(self) -> tuple[Answer, list[bytes]]:
         """The held answer, which rejects something else, and what was read of its body."""
@@ -100,19 +113,36 @@ class UsageRequest:
         return answer, self._held
 
 
+def options_to_extend(body: bytes, wanted: ClientFields) -> Mapping[str, object] | None:
+    """The ``options`` of a ``UsageRequest`` for this body, whose fields are ``wanted``."""
+    if not wanted.streamed or not body.rstrip().endswith(b"}"):
+        return None
+    options = orjson.loads(body).get("stream_options")
+    if options is None:
+        return {}
+    if not isinstance(options, dict) or options.get("continuous_usage_stats") is True:
+        return None
+    return options
+
+
 class UsageFilter:
-    """Takes the usage chunk out of a stream of server-sent events that comes in pieces cut anywhere."""
+    """Takes usage out of a stream of server-sent events that comes in pieces cut anywhere: the chunk that holds nothing
+    else (unless ``keep_final``), and the count so far of any other chunk."""
 
-    __slots__ = ("_held", "_line_feed")
+    __slots__ = ("_held", "_keep_final", "_line_feed")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_final: bool = False) -> None:
+        self._keep_final = keep_final
         self._held = b""
         self._line_feed: bytes | None = None  # what a line feed becomes that comes next: it ends the event before
 
     def feed(self, piece: bytes) -> bytes:
-        """What of the bytes so far may go on: whole events, but for the usage."""
-        if not self._held and self._line_feed is None and b'"usage"' not in piece and piece.endswith(b"\n\n"):
-            return piece  # the commonest: whole events, none of which is it
+        """What of the bytes so far may go on: whole events, without what is hidden of them."""
+        if not self._held and self._line_feed is None and piece.endswith(b"\n\n"):
+            if b'"usage"' not in piece:
+                return piece  # whole events
+            if piece.find(b"\n\n") == len(piece) - 2 and b"\r" not in piece:
+                return self._shown(piece)  # one event
         data = self._held + piece if self._held else piece
         out, start = [], 0
         if self._line_feed is not None and data:
@@ -120,12 +150,11 @@ class UsageFilter:
                 out, start = [self._line_feed], 1
             self._line_feed = None
         for end in _END_OF_EVENT.finditer(data, start):
-            kept = not is_usage(data[start : end.start()])
-            if kept:
-                out.append(data[start : end.end()])
+            shown = self._shown(data[start : end.end()])
+            out.append(shown)
             start = end.end()
             if start == len(data) and data.endswith(b"\r"):
-                self._line_feed = b"\n" if kept else b""
+                self._line_feed = b"\n" if shown else b""
         self._held = data[start:]
         if len(self._held) > HELD_BYTES_MAX:
             out.append(self._held)
@@ -135,12 +164,19 @@ class UsageFilter:
     def finish(self) -> bytes:
         """What is left at the end of the stream."""
         held, self._held = self._held, b""
-        return b"" if is_usage(held) else held
+        return self._shown(held)
+
+    def _shown(self, event: bytes) -> bytes:
+        if b'"usage"' not in event:
+            return event
+        if is_usage(event):
+            return event if self._keep_final else b""
+        return without_running_usage(event)
 
 
 def is_usage(event: bytes) -> bool:
     """Whether an event is the chunk that holds usage and no choices."""
-    if b'"usage"' not in event or b'"choices"' not in event:
+    if b'"usage"' not in event or b'"choices"' not in event or b'"delta":' in event or b'"text":' in event:
         return False
     lines = re.split(rb"\r\n|\n|\r", event)
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
@@ -149,3 +185,11 @@ def is_usage(event: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
+
+
+def without_running_usage(event: bytes) -> bytes:
+    """A chunk with choices, without its count so far. Every other byte stays; so does an event of another layout than
+    the engines' that count (no space behind colons; text cannot look so, since its quotes are escaped)."""
+    start = event.rfind(_USAGE)
+    found = _COUNTS.match(event, start + len(_USAGE)) if start >= 0 else None
+    return event if found is None else event[:start] + event[found.end() :]

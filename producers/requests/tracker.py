@@ -34,6 +34,8 @@ TOKENS_MAX = 100_000_000
 MODEL_UNKNOWN = "__unknown__"
 """Stands where neither the client nor the engine named a model, or no engine confirmed it: the event may not lack one,
 and a name that anybody may send opens no series."""
+_RUNNING = frozenset({"prompt_tokens", "total_tokens", "completion_tokens", "completion_tokens_details"})
+"""What vLLM's count so far holds."""
 _GENERATES = frozenset({"chat", "completions", "responses"})
 _SKIPPED = frozenset({reasons.OVERSIZE_EVENT, reasons.OVERSIZE_BODY})
 """What was skipped may have been the end, so that nothing follows from its absence."""
@@ -153,10 +155,16 @@ class Tracker:
 
     def _plain_usage(self, reported: Any) -> Usage | None:
         """Keep a count that came with the text of the only choice; None where there is more to it."""
+        before = self._usage.get(0)
+        if reported.keys() <= _RUNNING and (before is None or before.cached is before.reasoning is None):
+            prompt, output = reported.get("prompt_tokens"), reported.get("completion_tokens")
+            details = reported.get("completion_tokens_details")
+            if details is None and type(prompt) is type(output) is int and prompt >= 0 and output >= 0:
+                counted = self._usage[0] = Usage(prompt, None, output)
+                return counted
         usage, problems = usage_of(reported)
         if usage is None or problems or "prompt_time" in reported:
             return None
-        before = self._usage.get(0)
         self._usage[0] = usage if before is None else newer(before, usage)
         return usage
 

@@ -29,6 +29,8 @@ REGISTERED_WITHIN_S = 90.0
 LANDED_WITHIN_S = 180.0
 LOAD_WITHIN_S = 300
 LONG_TOKENS = 1_500
+AIPERF_INPUTS = {"ignore_eos": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+"""Its record of every chunk has the engine's count then, and gaps per token are comparable."""
 PROMPT = ("chrt", "--rr", "1")
 """What proxy and client begin with: on a machine that is full with the engine, the time between a client's wake-up and
 its read would be in the client's latencies and in none of ours."""
@@ -135,7 +137,8 @@ def aiperf(rig: Rig, requests: int, streams: int) -> Path:
     command += ["--endpoint-type", "chat", "--streaming", "--use-server-token-count"]
     command += ["--tokenizer", str(vllm_server.model()), "--random-seed", "1"]
     command += ["--synthetic-input-tokens-mean", "200", "--output-tokens-mean", "24"]
-    command += ["--extra-inputs", "ignore_eos:true", "--concurrency", str(streams), "--request-count", str(requests)]
+    command += ["--extra-inputs", json.dumps(AIPERF_INPUTS)]
+    command += ["--concurrency", str(streams), "--request-count", str(requests)]
     command += ["--workers-max", "1", "--record-processor-service-count", "1", "--ui-type", "none"]
     command += ["--export-level", "raw", "--export-http-trace", "--no-server-metrics", "--no-gpu-telemetry"]
     client(rig, "aiperf", [*PROMPT, *command, "--output-artifact-dir", str(export)])

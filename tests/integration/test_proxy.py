@@ -31,6 +31,7 @@ from tests.integration.proxy_rig import (
     chunk,
     engines_of,
     error_of,
+    event,
     on_both_loops,
     parts_of,
     post,
@@ -249,20 +250,42 @@ async def test_usage_is_asked_for_and_hidden_again() -> None:
         raw = await rig.ask(post(body, headers=b"Connection: close\r\nAccept-Encoding: gzip\r\n"))
         (row,) = await rig.rows_after(1)
 
-    assert engine.got[0].body == body[:-1] + b',"stream_options":{"include_usage":true}}'
+    assert engine.got[0].body == body[:-1] + b',"stream_options":{"include_usage":true,"continuous_usage_stats":true}}'
     assert engine.got[0].header("accept-encoding") is None
     assert parts_of(raw)[1] == b"".join(map(chunk, (*EVENTS, DONE))) + b"0\r\n\r\n"
     assert said(row, *TOKENS) == (7, 3, "engine", 3)
 
 
-async def test_usage_that_the_client_asked_for_is_its_own() -> None:
-    """A client that asks gets its chunk, and its body is untouched."""
-    body = chat(stream_options={"include_usage": True})
+@pytest.mark.parametrize("running", [False, True], ids=["at the end", "running"])
+async def test_usage_that_the_client_asked_for_is_its_own(running: bool) -> None:
+    """A client gets what it requested; one that requests all there is has its body untouched."""
+    options = {"include_usage": True} | ({"continuous_usage_stats": True} if running else {})
+    body = chat(stream_options=options)
     async with rig_of(streams, ask_usage=True) as (rig, engine):
         raw = await rig.ask(post(body))
 
-    assert engine.got[0].body == body
+    assert (engine.got[0].body == body) is running
+    assert orjson.loads(engine.got[0].body)["stream_options"] == options | {"continuous_usage_stats": True}
     assert parts_of(raw)[1] == STREAM
+
+
+async def test_an_aborted_stream_has_the_counts_so_far() -> None:
+    """The client, which requested none, saw none of them, and gave up in the middle."""
+    counted = [
+        event({"choices": [{"index": 0, "delta": {"content": "t"}, "finish_reason": None}], "usage": usage})
+        for usage in ({"prompt_tokens": 7, "total_tokens": 7 + n, "completion_tokens": n} for n in (1, 2, 4))
+    ]
+    async with rig_of(says(STREAM_HEAD, *map(chunk, counted), pause_s=0.02), ask_usage=True) as (rig, _):
+        reader, writer = await rig.client()
+        writer.write(post(chat()))
+        seen = await reader.readuntil(b'"t"')
+        for _ in range(2):
+            seen += await reader.readuntil(b'"t"')
+        writer.close()
+        (row,) = await rig.rows_after(1)
+
+    assert b"usage" not in seen
+    assert said(row, "status", *TOKENS) == ("aborted", 7, 4, "engine", 3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
@@ -330,8 +353,9 @@ async def test_an_upstream_that_rejects_the_option_gets_it_never_again(
         raws = [await rig.ask(post(body)) for _ in range(2)]
         rows = await rig.rows_after(2)
 
-    assert [b"stream_options" in got.body for got in engine.got] == [True, False, False]
-    assert [got.body for got in engine.got[1:]] == [body] * 2
+    assert [b"stream_options" in got.body for got in engine.got] == [True, True, False, False]
+    assert [b"continuous" in got.body for got in engine.got] == [True, False, False, False]
+    assert [got.body for got in engine.got[2:]] == [body] * 2
     assert [parts_of(raw)[1] for raw in raws] == [STREAM] * 2
     assert [said(row, *HOW, *TOKENS) for row in rows] == [("ok", None, 200, 7, 3, "engine", 3)] * 2
     assert counters.value("proxy_upstream_without_usage", upstream=f"127.0.0.1:{engine.port}") == 1
@@ -363,7 +387,7 @@ async def test_an_option_that_the_client_alone_has_wrong_is_no_reason() -> None:
         rows = await rig.rows_after(2)
 
     assert parts_of(raw)[1] == REJECTED
-    assert [b"include_usage" in got.body for got in engine.got] == [True, False, True, False]
+    assert [b"include_usage" in got.body for got in engine.got] == [True, True, False] * 2
     assert [said(row, *HOW) for row in rows] == [("error", "client", 400)] * 2
 
 

@@ -1,8 +1,10 @@
-"""Asking for usage changes nothing else; its chunk is taken out of any stream, cut anywhere."""
+"""Requesting usage changes nothing else; what was not requested is taken out of any stream, cut anywhere."""
 
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -10,13 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.proxy.usage import HELD_BYTES_MAX, UsageFilter, is_usage, usage_option, with_option
+from producers.proxy.usage import (
+    HELD_BYTES_MAX,
+    Level,
+    UsageFilter,
+    UsageRequest,
+    is_usage,
+    options_to_extend,
+    without_running_usage,
+)
+from producers.proxy.wire import Answer
 from producers.requests.request_meta import client_fields
 
 USAGE = b'data: {"id":"x","choices":[],"usage":{"prompt_tokens":1}}'
 KEPT = (
     b'data: {"choices":[{"delta":{"content":"a"}}],"usage":null}',
-    b'data: {"choices":[{"delta":{"content":"b"}}],"usage":{"prompt_tokens":1}}',
     b'data: {"choices":[],"usage":null}',
     b'data: {"choices":[],"usage":{',
     b": a comment",
@@ -25,9 +35,13 @@ KEPT = (
 )
 
 
+def with_level(body: bytes, level: Level) -> bytes | None:
+    sent = UsageRequest(options_to_extend(body, client_fields("chat", body))).body(body, level)
+    return None if sent == body else sent
+
+
 def with_usage(body: bytes) -> bytes | None:
-    option = usage_option(body, client_fields("chat", body))
-    return None if option is None else with_option(body, option)
+    return with_level(body, Level.FINAL)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +62,62 @@ def test_usage_is_requested_at_the_end_of_the_body(body: bytes, added: bytes) ->
 
     assert changed == body.rstrip()[:-1] + added
     assert orjson.loads(changed)["stream_options"]["include_usage"] is True
+
+
+RUNNING = {"include_usage": True, "continuous_usage_stats": True}
+
+
+@pytest.mark.parametrize("own", [None, {}, {"include_usage": False}, {"include_usage": True}, {"x": 1}], ids=str)
+def test_the_highest_level_adds_running_usage(own: dict[str, Any] | None) -> None:
+    """To a client's own options, and to those that request usage at the end too."""
+    body = orjson.dumps({"stream": True} if own is None else {"stream": True, "stream_options": own})
+
+    changed = with_level(body, Level.RUNNING)
+
+    assert changed is not None
+    assert orjson.loads(changed)["stream_options"] == {**(own or {}), **RUNNING}
+
+
+def test_an_upstream_that_takes_nothing_gets_nothing() -> None:
+    """Nor does a client that requests running usage itself meet a filter."""
+    body = orjson.dumps({"stream": True, "stream_options": RUNNING})
+
+    assert with_level(b'{"stream":true}', Level.NOTHING) is None
+    assert with_level(body, Level.RUNNING) is None
+
+
+def rejected(request: UsageRequest, body: bytes) -> bool:
+    assert request.holds(Answer(status=400))
+    assert request.hold([body])
+    return request.withdraw()
+
+
+def test_each_rejection_takes_one_step_down() -> None:
+    """Running usage, usage at the end, none; what is answered then is what the upstream takes."""
+    body, request = b'{"stream":true}', UsageRequest({})
+    sent = []
+    for _ in range(2):
+        sent.append(request.body(body, Level.RUNNING))
+        assert rejected(request, b"unknown: stream_options.continuous_usage_stats")
+    sent.append(request.body(body, Level.RUNNING))
+
+    assert [b"continuous" in each for each in sent] == [True, False, False]
+    assert [b"include_usage" in each for each in sent] == [True, True, False]
+    assert (request.filter, sent[-1]) == (None, body)
+    assert request.proven(Answer(status=200)) is Level.NOTHING
+    assert request.proven(Answer(status=500)) is None
+
+
+def test_an_answer_for_another_reason_is_released() -> None:
+    """It comes out whole, and proves nothing."""
+    request = UsageRequest({})
+    request.body(b'{"stream":true}', Level.RUNNING)
+
+    assert not rejected(request, b"max_tokens is too large")
+    answer, pieces = request.release()
+
+    assert (answer.status, pieces, request.answer, request.filter) == (400, [b"max_tokens is too large"], None, None)
+    assert request.proven(Answer(status=200)) is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +149,7 @@ def test_all_else_means_the_same(more: dict[str, Any]) -> None:
 
 
 def test_only_usage_without_choices_is_the_chunk() -> None:
-    """Usage beside content stays, and so does what is no JSON."""
+    """Not what has content beside it, nor what is no JSON."""
     assert is_usage(USAGE)
     assert [is_usage(event) for event in KEPT] == [False] * len(KEPT)
 
@@ -128,3 +198,52 @@ def test_a_usage_that_ends_the_stream_is_taken_out() -> None:
     filtering = UsageFilter()
 
     assert filtering.feed(USAGE) + filtering.finish() == b""
+
+
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "engine_answers" / "vllm-0.32.0"
+
+
+def stream_of(name: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(event[6:]) for event in (RECORDED / name).read_text().split("\n\n") if event.startswith("data: {")
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["chat_stream_continuous.sse", "chat_stream_n3_continuous.sse", "completions_stream_continuous.sse"]
+)
+@pytest.mark.parametrize("keep_final", [False, True], ids=["no usage requested", "usage requested"])
+@pytest.mark.parametrize("size", [1, 7, 300, 100_000])
+def test_a_real_stream_with_running_usage_has_what_its_client_requested(name: str, keep_final: bool, size: int) -> None:
+    """Chunk by chunk the same but for the counts, whatever the pieces."""
+    raw, filtering = (RECORDED / name).read_bytes(), UsageFilter(keep_final=keep_final)
+
+    out = b"".join(filtering.feed(raw[at : at + size]) for at in range(0, len(raw), size)) + filtering.finish()
+
+    chunks = [json.loads(event[6:]) for event in out.split(b"\n\n") if event.startswith(b"data: {")]
+    expected = [{k: v for k, v in chunk.items() if k != "usage" or not chunk["choices"]} for chunk in stream_of(name)]
+    assert chunks == [chunk for chunk in expected if chunk["choices"] or keep_final]
+    assert out.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'data: {"choices":[{"delta":{"content":"say \\",\\"usage\\":{\\"a\\":1}\\" twice"}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"b"}}],"usage":null}\n\n',
+        b'data: {"choices":[{"delta":{"content":"b"}}],"usage":[1]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"b"}}],"usage":{"a":\n\n',
+    ],
+    ids=["a text that looks so", "null", "no object", "cut off"],
+)
+def test_what_is_no_count_stays(event: bytes) -> None:
+    """Byte by byte."""
+    assert without_running_usage(event) == event
+    assert UsageFilter().feed(event) == event
+
+
+def test_counts_of_parts_go_with_their_whole() -> None:
+    """An object within the count, and fields behind it."""
+    event = b'data: {"choices":[{"text":"b"}],"usage":{"a":1,"prompt_details":{"cached":2},"b":3},"z":null}'
+
+    assert without_running_usage(event) == b'data: {"choices":[{"text":"b"}],"z":null}'
