@@ -257,9 +257,9 @@ class ProxyConfig(Section):
     holds them is taken out again for a client that did not ask. An upstream that rejects the option gets it never
     again. False: bodies are never touched, and tokens of such streams are counted by chunks."""
     running_usage: bool = True
-    """With ``ask_usage``, ask for the counts so far in every chunk (``continuous_usage_stats`` of vLLM and SGLang), taken
-    out again likewise: streams that are given up have their counts, chunks of several tokens their number. False: counts
-    come at the end alone."""
+    """With ``ask_usage``, ask for the counts so far in every chunk (``continuous_usage_stats`` of vLLM and SGLang),
+    taken out again likewise: streams that are given up have their counts, chunks of several tokens their number. False:
+    counts come at the end alone."""
     log_requests: bool = False
     """One log line for each finished request of a known API: ids, tokens, latencies, never text."""
 

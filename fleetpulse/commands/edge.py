@@ -21,7 +21,7 @@ Seconds = Annotated[float | None, typer.Option("--seconds", min=0.1, help="Stop 
 @answers
 def agent(
     probe: Annotated[
-        bool, typer.Option("--probe", help="Print what would be collected, and why not; then end.")
+        bool, typer.Option("--probe", help="Print what would be collected, why not, flags that a vLLM lacks; then end.")
     ] = False,
     once: Annotated[
         bool, typer.Option("--once", help="Collect one round, print it as JSON lines, publish nothing.")

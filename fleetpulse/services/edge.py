@@ -7,10 +7,12 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import uvloop
 
@@ -19,6 +21,7 @@ from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
+from runtime.edge_config import AgentConfig
 from runtime.health import HealthServer
 from runtime.process import on_stop_signal, settle
 from runtime.tracing import Tracer, tracing
@@ -112,11 +115,28 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
 
 
 def probe() -> list[Finding]:
-    """What the agent would collect on this host, and why not the rest."""
+    """What the agent would collect on this host, and why not the rest; flags that its vLLMs lack."""
     from producers.agent.search import find, setting_of
 
     logs.configure("agent", level="WARNING")
-    return find(setting_of(load().agent))
+    config = load().agent
+    findings = find(setting_of(config))
+    advice = "; ".join(_flags_missing(config)) if any(one.chosen for one in findings if one.name == "engines") else ""
+    if advice:
+        return [replace(one, reason=f"{one.reason}; {advice}") if one.name == "engines" else one for one in findings]
+    return findings
+
+
+def _flags_missing(config: AgentConfig) -> Iterator[str]:
+    """A sentence for each vLLM that would report more with other flags."""
+    from producers.engines.flags import flags_missing_at
+
+    sought = [(f"http://127.0.0.1:{port}", None) for port in config.engine_ports]
+    for url, key in [(each.facts_url or each.url, each.api_key) for each in config.engines] or sought:
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}"
+        if flags := flags_missing_at(server, key.get_secret_value() if key else None):
+            yield f"the vLLM at {server} would report more with {', '.join(flags)}"
 
 
 def run_once() -> None:

@@ -12,6 +12,7 @@ from fleetpulse.cli import app
 from fleetpulse.services.edge import _Watch
 from producers.agent.sources import SOURCES
 from producers.agent.supervisor import STUCK_AFTER_S, Supervisor
+from producers.engines import flags
 from tests.virtual_clock import VirtualClock
 
 
@@ -44,6 +45,27 @@ def test_a_probe_is_a_table_for_people() -> None:
     result = CliRunner().invoke(app, ["agent", "--probe"])
 
     assert result.exit_code == 0
+
+
+def test_a_probe_names_flags_that_a_vllm_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each engine that is configured, at its server; nothing of others is changed."""
+    asked = []
+
+    def missing(url: str, key: str | None) -> tuple[str, ...]:
+        asked.append((url, key))
+        return ("--a", "--b") if url.endswith("1") else ()
+
+    monkeypatch.setattr(flags, "flags_missing_at", missing)
+    text = Path("fleetpulse.toml").read_text().replace('engines = "off"', 'engines = "on"')
+    engines = '[[agent.engines]]\nurl = "http://e:1/metrics"\napi_key = "k"\n[[agent.engines]]\nurl = "http://e:2"\n'
+    Path("fleetpulse.toml").write_text(text + engines)
+
+    result = CliRunner().invoke(app, ["agent", "--probe", "--json"])
+
+    reasons = {each["name"]: each["reason"] for each in json.loads(result.stdout)}
+    assert asked == [("http://e:1", "k"), ("http://e:2", None)]
+    assert reasons["engines"].endswith("; the vLLM at http://e:1 would report more with --a, --b")
+    assert "vLLM" not in reasons["host"]
 
 
 def test_once_prints_a_round_as_json_lines() -> None:
