@@ -14,7 +14,7 @@ import typer
 from fleetpulse.commands.edge import Seconds, Spool
 from fleetpulse.commands.money import PricesFile, audited
 from fleetpulse.commands.output import Result, answers, err, out, print_rows
-from fleetpulse.commands.prices import EXAMPLE
+from fleetpulse.report import EXAMPLE_PRICES
 from schemas.errors import ConfigError
 
 PANEL = "Lab"
@@ -128,7 +128,7 @@ def chaos(
 def audit_simulated(
     seed: Annotated[int, typer.Option(min=0, help="Seed of fleet, faults, delays and kills.")] = 1,
     hours: Annotated[float, typer.Option(min=0.1, max=240, help="How long the day is.")] = 24.0,
-    prices: PricesFile = EXAMPLE,
+    prices: PricesFile = EXAMPLE_PRICES,
     html: Annotated[Path | None, typer.Option(help="Also write the day's report to a file.")] = None,
     data_dir: DataDir = None,
 ) -> Result:

@@ -11,8 +11,8 @@ import typer
 
 from fleetpulse.commands.output import Result, answers, checking, err, out, print_rows, print_whole
 from fleetpulse.commands.people import duration_ms
-from fleetpulse.commands.prices import EXAMPLE
 from fleetpulse.commands.progress import Progress
+from fleetpulse.report import EXAMPLE_PRICES
 from runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def report_cost(
     from_: From = None,
     to: To = None,
     html: Annotated[Path | None, typer.Option(help="Write the page to this file.")] = None,
-    prices: PricesFile = EXAMPLE,
+    prices: PricesFile = EXAMPLE_PRICES,
     slo: Annotated[Path | None, typer.Option(help="A file of rules with `slo_classes`, for good requests.")] = None,
     budgets: Annotated[
         Path | None, typer.Option(envvar="FLEETPULSE_BUDGETS", help="A file of budgets: month to date, forecast.")
@@ -101,7 +101,7 @@ _NO_BILL_YET = f"{_NO_BILL} up to two minutes ago, and what is younger may still
 
 @audits.command("cost")
 @answers
-def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: PricesFile = EXAMPLE) -> Result:
+def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: PricesFile = EXAMPLE_PRICES) -> Result:
     """Check bills in SQL, to the nano-dollar: parts, measured time and tokens, prices, rollups. Exit 0 only if exact.
 
     Example: [bold]fleetpulse audit cost --last 24h --json[/bold]

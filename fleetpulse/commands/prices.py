@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleetpulse.commands.output import Result, answers, checking, err, print_rows
+from fleetpulse.report import EXAMPLE_PRICES
 from schemas.errors import ConfigError, FleetpulseError
 from stream_jobs.yaml_files.errors import nearest
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("section", "for", "from", "until", "value", "in USD", "line")
 LEAST = ("in USD", "until")
-EXAMPLE = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
 UNREAD_SHOWN_MAX = 20
 _UNUSED = "no price of it is used"
 
@@ -56,7 +56,7 @@ def show(
     model: Annotated[str | None, typer.Option(help="List prices of this hosted model.")] = None,
     file: Annotated[
         Path, typer.Option(envvar="FLEETPULSE_PRICES", help="The price file; without it the shipped example.")
-    ] = EXAMPLE,
+    ] = EXAMPLE_PRICES,
 ) -> Result:
     """Show the prices that hold on a day, each with the line it stands in; or the list prices of one model.
 
@@ -72,7 +72,7 @@ def show(
     if gpu is not None and region is not None:
         decided = found.gpu_nusd_per_hour(gpu, region, commitment, at_ms)
         rows = [row for row in rows if decided and row["line"] == decided.at]
-    title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE else "")
+    title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE_PRICES else "")
     listed = {"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows}
     return Result(listed, lambda: _print(title, rows, "no price holds then"), wrong=not rows)
 

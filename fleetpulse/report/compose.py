@@ -22,7 +22,7 @@ def page(report: Report) -> Page:
         subtitle=f"{a.instant(report['from_ms'])} to {a.instant(report['to_ms'])} UTC",
         headlines=list(_headlines(report)),
         sections=[section for section in _sections(report) if section.tables or section.empty],
-        warnings=list(_warnings(bill)),
+        warnings=[*_warnings(bill), *_open_joins(report)],
         foot=list(_foot(report)),
     )
 
@@ -65,6 +65,20 @@ def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
         yield f"{a.count(bill['provisional_bills'])} of {a.count(bill['bills'])} bills are provisional: still changing."
     if len(bill["prices_versions"]) > 1:
         yield f"Rated with {len(bill['prices_versions'])} versions of prices; `fleetpulse rerate` makes it one."
+
+
+def _open_joins(report: Report) -> Iterator[str]:
+    """What makes the bill say less than it could."""
+    if report["prices"]["example"]:
+        yield "Rated with example prices, which nobody charges: give yours (`--prices` of jobs and report)."
+    for row in report["joins"]:
+        lacking, lacks = row["total"] - row["joined_events"], ", ".join(row["lacks"])
+        of = f" ({lacks})" if lacks else ""
+        if lacking and (row["counted"], row["joined_with"]) == ("requests", "GPUs"):
+            yield f"{a.count(lacking)} requests stand beside GPUs without their engine{of}: they carry no cost."
+        elif lacking and row["counted"] == "GPU samples":
+            share = a.share(ratio(lacking, row["total"]))
+            yield f"{share} of the samples of GPUs at work name no engine{of}: `fleetpulse doctor` says why."
 
 
 def _sections(report: Report) -> Iterator[Section]:

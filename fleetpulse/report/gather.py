@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fleetpulse.report import money
+from fleetpulse.queries import dashboard
+from fleetpulse.report import EXAMPLE_PRICES, money
 from fleetpulse.report.amounts import instant, ratio, usd_of
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
@@ -87,9 +88,11 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         "failed": of("cost_failed"),
         "power_caps": of("cost_power_cap"),
         **_outlook(ask, query),
+        "joins": of("joins"),
         "prices": {
             "file": query.prices_file,
             "version": query.prices.version,
+            "example": load_prices(EXAMPLE_PRICES).version in (query.prices.version, *bill[0]["prices_versions"]),
             "used": sources(of("cost_places"), query.prices),
         },
     }
@@ -167,6 +170,9 @@ def cost_report(config: ClickHouseConfig, query: ReportQuery) -> dict[str, Any]:
     database = Database(config)
 
     def ask(name: str, parameters: Mapping[str, Any]) -> list[Row]:
+        if name == "joins":  # of the dashboard: its tables follow from the range
+            sql = dashboard.query(name).at_levels(query.to_ms - query.from_ms)
+            return database.sql(sql, parameters).records()
         return database.named(name, parameters).records()
 
     try:

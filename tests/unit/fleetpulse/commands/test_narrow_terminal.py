@@ -179,8 +179,9 @@ def test_the_cost_report_keeps_its_words_whole() -> None:
     row = Long(hour_ms=0, host=HOST, engine_id=f"{HOST}-0", cost_nusd=BIG * 10**6 + 1)
     report: dict[str, Any] = {name: [row] * MANY for name in lists}
     bill = Long(prices_versions=["abcdef"] * 2, weights_versions=[1], definition_versions=[1])
-    used = {"file": "p.yaml", "version": "0" * 20, "used": [Long()] * MANY}
-    report |= {"bill": bill, "hours": [], "prices": used, "from_ms": 0, "to_ms": 1}
+    used = {"file": "p.yaml", "version": "0" * 20, "used": [Long()] * MANY, "example": True}
+    joins = [{"counted": "requests", "joined_with": "GPUs", "total": BIG, "joined_events": 1, "lacks": [HOST] * 5}]
+    report |= {"bill": bill, "hours": [], "prices": used, "joins": joins, "from_ms": 0, "to_ms": 1}
 
     parts = list(rendered(page(report)))
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetpulse.cli import app
-from fleetpulse.commands.prices import EXAMPLE
+from fleetpulse.report import EXAMPLE_PRICES
 from schemas.errors import ConfigError, FleetpulseError
 from stream_jobs.costs.bill import GpuMinutes, Holders, bills_of
 from stream_jobs.prices.file import PriceFile
@@ -36,8 +36,8 @@ def blocks(language: str) -> list[str]:
 
 def test_the_shipped_example_leaves_nothing_open() -> None:
     """Exit 0, every price in the table, no warning."""
-    result = RUNNER.invoke(app, ["prices", "check", str(EXAMPLE)])
-    programs = json.loads(RUNNER.invoke(app, ["prices", "check", str(EXAMPLE), "--json"]).stdout)
+    result = RUNNER.invoke(app, ["prices", "check", str(EXAMPLE_PRICES)])
+    programs = json.loads(RUNNER.invoke(app, ["prices", "check", str(EXAMPLE_PRICES), "--json"]).stdout)
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "20 prices, all valid" in result.stdout
@@ -257,7 +257,7 @@ def test_the_bill_on_the_page_is_right() -> None:
 
 def test_every_region_of_the_example_has_a_source() -> None:
     """A report shows where each price comes from."""
-    assert [one.at for one in load(EXAMPLE).entries if not one.source] == []
+    assert [one.at for one in load(EXAMPLE_PRICES).entries if not one.source] == []
 
 
 @pytest.mark.parametrize("command", ["check", "show", "import"])

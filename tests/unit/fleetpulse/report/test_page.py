@@ -48,8 +48,15 @@ def report(**given: Any) -> dict[str, Any]:
     split = [{"part": "__idle__", "what": "", "cost_nusd": 5_000_000_000, "energy_mj": None, "gpu_ms": HOUR_MS}]
     names = ("hours", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
              "power_caps", "months", "budgets")  # fmt: skip
-    prices = {"file": "folder/p.yaml", "version": "abc", "used": []}
-    found: dict[str, Any] = {"from_ms": 0, "to_ms": HOUR_MS, "bill": bill, "split": split, "prices": prices}
+    prices = {"file": "folder/p.yaml", "version": "abc", "used": [], "example": False}
+    found: dict[str, Any] = {
+        "from_ms": 0,
+        "to_ms": HOUR_MS,
+        "bill": bill,
+        "split": split,
+        "prices": prices,
+        "joins": [],
+    }
     return found | {name: [] for name in names} | given
 
 
@@ -178,3 +185,22 @@ def test_budgets_say_forecast_and_levels() -> None:
          "50 % soft, 100 % soft by forecast"),
     )  # fmt: skip
     assert table.shares == (0.5,)
+
+
+def test_what_is_not_joined_and_what_nobody_charges_is_a_warning() -> None:
+    """Requests beside GPUs of no known engine, samples of GPUs at work, example prices; what is whole is none."""
+    found = report()
+    found["prices"]["example"] = True
+    found["joins"] = [
+        {"counted": "requests", "joined_with": "GPUs", "total": 713, "joined_events": 0, "lacks": ["h:8000"]},
+        {"counted": "requests", "joined_with": "engine", "total": 713, "joined_events": 713, "lacks": []},
+        {"counted": "GPU samples", "joined_with": "engine", "total": 200, "joined_events": 150, "lacks": []},
+        {"counted": "GPU time", "joined_with": "price", "total": 5, "joined_events": 5, "lacks": []},
+    ]
+
+    before = list(page(report()).warnings)
+    assert list(page(found).warnings)[len(before) :] == [
+        "Rated with example prices, which nobody charges: give yours (`--prices` of jobs and report).",
+        "713 requests stand beside GPUs without their engine (h:8000): they carry no cost.",
+        "25.0 % of the samples of GPUs at work name no engine: `fleetpulse doctor` says why.",
+    ]
