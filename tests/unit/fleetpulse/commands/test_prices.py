@@ -1,4 +1,7 @@
-"""The command ``prices`` and its page: exit codes, JSON, examples that are true. Covers fleetpulse.commands.prices."""
+"""The command ``prices`` and its page: exit codes, what is said, JSON for programs, examples that are true.
+
+Covers fleetpulse.commands.prices
+"""
 
 from __future__ import annotations
 
