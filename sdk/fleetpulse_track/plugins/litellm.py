@@ -49,8 +49,8 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         "finish_reason": _finish_reason(answer),
         "e2e_us": _microseconds(payload.get("startTime"), payload.get("endTime")),
         "ttft_us": _ttft_us(payload, details),
-        "input_tokens": _whole(payload.get("prompt_tokens")),
-        "output_tokens": _whole(payload.get("completion_tokens")),
+        "input_tokens": _tokens(payload, "prompt_tokens"),
+        "output_tokens": _tokens(payload, "completion_tokens"),
         "cached_tokens": _whole(_inside(usage, "prompt_tokens_details", "cached_tokens")),
         "reasoning_tokens": _whole(_inside(usage, "completion_tokens_details", "reasoning_tokens")),
         "tokens_from": "engine" if payload.get("completion_tokens") else None,
@@ -78,6 +78,12 @@ def _microseconds(begin_s: Any, end_s: Any) -> int | None:
     if not isinstance(begin_s, (int, float)) or not isinstance(end_s, (int, float)):
         return None
     return round((end_s - begin_s) * 1_000_000) if begin_s and 0 <= end_s - begin_s <= _HOUR_S else None
+
+
+def _tokens(payload: dict[str, Any], name: str) -> int | None:
+    """LiteLLM writes 0 for what a call that failed did not report."""
+    count = _whole(payload.get(name))
+    return None if count == 0 and payload.get("status") == "failure" else count
 
 
 def _whole(value: Any) -> int | None:

@@ -76,12 +76,13 @@ async def test_a_failure_of_litellm_by_its_code(
     reported: sent.Recorded, changed: dict[str, Any], expected: tuple[str, str, int | None]
 ) -> None:
     """As any other client sees it."""
-    failed = details(status="failure", **changed)
+    failed = details(status="failure", prompt_tokens=0, completion_tokens=0, **changed)
 
     await litellm.Reporting().async_log_failure_event(failed, None, None, None)
 
     (fields,) = said(reported)
     assert (fields["status"], fields["error_kind"], fields.get("http_status")) == expected
+    assert not {"input_tokens", "output_tokens"} & fields.keys()
 
 
 def test_a_failure_with_its_exception(reported: sent.Recorded) -> None:
