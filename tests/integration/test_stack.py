@@ -52,6 +52,17 @@ def state(home: Path) -> StackState:
     return stack.up(home)
 
 
+@pytest.fixture
+def stopped(home: Path) -> StackState:
+    """The stack, made and down; it is not started for that."""
+    if read_state(home) is None:
+        stack.up(home)
+    stack.down(home)
+    state = read_state(home)
+    assert state is not None
+    return state
+
+
 def client(state: StackState, user: str = "fleetpulse", password: str | None = None) -> Client:
     if password is None:
         password = {"fleetpulse": state.writer_password, "reader": state.reader_password}[user]
@@ -251,28 +262,26 @@ def test_down_twice_is_no_error(home: Path, state: StackState) -> None:
     assert (kept.wanted, kept.ports, kept.writer_password) == (False, state.ports, state.writer_password)
 
 
-def test_a_taken_port_stops_up_with_a_sentence(home: Path, state: StackState) -> None:
+def test_a_taken_port_stops_up_with_a_sentence(home: Path, stopped: StackState) -> None:
     """The error names port and part; --new-ports is the way out."""
-    stack.down(home)
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind(("127.0.0.1", state.ports.kafka))
+        other.bind(("127.0.0.1", stopped.ports.kafka))
         other.listen()
 
-        with pytest.raises(StackError, match=rf"port {state.ports.kafka}, which kafka needs, is taken by process"):
+        with pytest.raises(StackError, match=rf"port {stopped.ports.kafka}, which kafka needs, is taken by process"):
             stack.up(home)
         stack.down(home)
         moved = stack.up(home, new_ports=True)
 
-    assert state.ports.kafka not in astuple(moved.ports)
+    assert stopped.ports.kafka not in astuple(moved.ports)
     assert asyncio.run(_read(moved.kafka_bootstrap, "first")) == [b"hello"]
 
 
 def test_a_port_that_was_taken_for_a_moment_is_asked_for_again(
-    home: Path, state: StackState, monkeypatch: pytest.MonkeyPatch
+    home: Path, stopped: StackState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody has it just when the broker wants it, and lets it go; the broker is started once more."""
-    stack.down(home)
     told: list[str] = []
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -280,7 +289,7 @@ def test_a_port_that_was_taken_for_a_moment_is_asked_for_again(
 
         def taken_first(command: list[str], log: Path) -> Process:
             if not any("for a moment" in text for text in told):
-                other.bind(("127.0.0.1", state.ports.kafka_controller))
+                other.bind(("127.0.0.1", stopped.ports.kafka_controller))
                 other.listen()
             return spawn(command, log)
 
@@ -297,9 +306,8 @@ def test_a_port_that_was_taken_for_a_moment_is_asked_for_again(
     assert "a port of kafka was taken for a moment: starting it again" in told
 
 
-def test_a_full_disk_stops_up_with_a_sentence(home: Path, state: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_up_with_a_sentence(home: Path, stopped: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
     """Less than a gibibyte free is named before anything starts."""
-    stack.down(home)
     usage = manage.shutil.disk_usage(home)._replace(free=500 << 20)
     monkeypatch.setattr(manage.shutil, "disk_usage", lambda _path: usage)
 
@@ -308,10 +316,9 @@ def test_a_full_disk_stops_up_with_a_sentence(home: Path, state: StackState, mon
 
 
 def test_a_part_that_ends_while_starting_shows_its_log(
-    home: Path, state: StackState, monkeypatch: pytest.MonkeyPatch
+    home: Path, stopped: StackState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error holds what the process said."""
-    stack.down(home)
     broken = [sys.executable, "-c", "raise SystemExit('the reason why')"]
     monkeypatch.setattr(manage.clickhouse, "command", lambda _state: broken)
 
@@ -319,9 +326,8 @@ def test_a_part_that_ends_while_starting_shows_its_log(
         stack.start_clickhouse(home)
 
 
-def test_kafka_runs_on_the_java_of_the_wheel(home: Path, state: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_runs_on_the_java_of_the_wheel(home: Path, stopped: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without Java needs no more than the local extra."""
-    stack.kill(home, stack.KAFKA)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
