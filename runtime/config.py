@@ -6,10 +6,14 @@ may come from a file instead: ``password_file`` beside ``password``.
 
 The local stack's addresses and passwords come as a whole: as soon as a higher source names another server, none of
 the stack's credentials are used, so that they are never sent elsewhere.
+
+A configuration that names no server and has found no stack (``runtime.stack_choice``) is whole, since the edge starts
+without one, but its clients cannot be made.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 import tomllib
@@ -32,11 +36,14 @@ from runtime.addresses import http_address
 from runtime.config_keys import Section, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig, ProxyConfig
-from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir, read_state
+from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir
+from runtime.stack_choice import stack_of, why_unset
 from runtime.tracing_config import TracingConfig
 from schemas.contract.topics import BY_NAME, STATE_TOPICS, Growth
 from schemas.errors import ConfigError
 from schemas.limits import Limits
+
+_log = logging.getLogger(__name__)
 
 _SECRETS = ("password", "sasl_password", "ssl_key_password", "api_key", "tenant_secret")
 
@@ -77,7 +84,8 @@ class KafkaConfig(Section):
         return self
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments for every aiokafka client."""
+        """Keyword arguments for every aiokafka client. Raises ConfigError where no address is known."""
+        self.demand_set("kafka.bootstrap")
         settings: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
             "security_protocol": self.security_protocol,
@@ -144,7 +152,8 @@ class ClickHouseConfig(Section):
         return _ssl_context("clickhouse.*_file", files)
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments for ``clickhouse_connect.get_client``."""
+        """Keyword arguments for ``clickhouse_connect.get_client``. Raises ConfigError where no address is known."""
+        self.demand_set("clickhouse.url")
         parts = urlsplit(self.url)
         secure = parts.scheme == "https"
         files = {"ca_cert": self.ca_file, "client_cert": self.client_cert_file, "client_cert_key": self.client_key_file}
@@ -181,11 +190,12 @@ class _File(_Layer):
 
 class _LocalStack(_Layer):
     def __call__(self) -> dict[str, Any]:
-        given = self.current_state.get("data_dir")
-        data_dir = Path(given).expanduser().absolute() if given else default_data_dir(os.environ, Path.cwd())
-        state = read_state(data_dir)
+        data_dir, state = stack_of(self.current_state)
         layer: dict[str, Any] = {"data_dir": data_dir}
-        return layer | (_of_stack(state, self.current_state) if state is not None and state.wanted else {})
+        if state is None or not state.wanted:
+            return layer
+        _log.info("using the local stack", extra={"data_dir": str(data_dir)})
+        return layer | _of_stack(state, self.current_state)
 
 
 def _of_stack(state: StackState, above: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,11 +286,27 @@ def load(flags: Mapping[str, object] | None = None) -> Config:
     None was not given. Raises ConfigError with key, value and bound of the first thing that is wrong; the value of a
     secret or an unknown key is hidden."""
     try:
-        return Config(**_read_secret_files(_tree(flags or {})))
+        config = Config(**_read_secret_files(_tree(flags or {})))
     except ValidationError as error:
         raise _explain(error) from None
     except SettingsError as error:
         raise ConfigError("FLEETPULSE_*", str(error), f"must be readable ({error.__cause__})") from error
+    _mark_unset(config)
+    return config
+
+
+def own_data_dir(given: Path | None) -> Path:
+    """Where a stack is started from here: the folder given or configured, else this place's own, else the user's.
+    Never that of a stack which runs elsewhere."""
+    named = (tree["data_dir"] for _, tree in layers({"data_dir": given}) if tree.get("data_dir"))
+    return Path(next(named, None) or default_data_dir(os.environ, Path.cwd())).expanduser().absolute()
+
+
+def _mark_unset(config: Config) -> None:
+    sections: dict[str, Section] = {"kafka.bootstrap": config.kafka, "clickhouse.url": config.clickhouse}
+    for key, section in sections.items():
+        if key.partition(".")[2] not in section.model_fields_set:
+            section._unset = why_unset(config.data_dir, key)
 
 
 def layers(flags: Mapping[str, object] | None = None) -> tuple[tuple[str, dict[str, Any]], ...]:

@@ -9,13 +9,26 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, PrivateAttr, SecretStr
+
+from schemas.errors import ConfigError
 
 
 class Section(BaseModel):
     """A section of the configuration: it never changes, takes no unknown key, and its errors show no value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    _unset: str | None = PrivateAttr(default=None)
+
+    @property
+    def unset(self) -> str | None:
+        """Of a server that was neither configured nor found: where was looked and what to set. Else None."""
+        return self._unset
+
+    def demand_set(self, key: str) -> None:
+        """Raise ConfigError where the server of this section is not known; ``key`` would name it."""
+        if self._unset is not None:
+            raise ConfigError(key, None, self._unset)
 
 
 def nearest_key(root: Any, path: Sequence[str | int]) -> str | None:

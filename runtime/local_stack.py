@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from runtime.live_process import Process
 from schemas.errors import StackError
 
 FILE_NAME = "stack.json"
@@ -29,14 +30,6 @@ class Ports:
     kafka_controller: int
     clickhouse_http: int
     clickhouse_native: int
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process, distinguishable from a later one with the same id. ``started`` is opaque: compare for equality."""
-
-    pid: int
-    started: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +56,19 @@ class StackState:
 
 
 def default_data_dir(environment: Mapping[str, str], here: Path) -> Path:
-    """Where the stack lives: ``FLEETPULSE_DATA_DIR``, else ``.fleetpulse`` in ``here`` when it exists or ``here`` is
-    a checkout of the project, else the user's data folder."""
+    """Where the stack lives: ``FLEETPULSE_DATA_DIR``, else ``data_dir_of(here)``, else the user's data folder."""
     if given := environment.get("FLEETPULSE_DATA_DIR"):
         return Path(given).expanduser().absolute()
+    return data_dir_of(here) or _data_dir_of_user(environment)
+
+
+def data_dir_of(here: Path) -> Path | None:
+    """``.fleetpulse`` in ``here`` when it exists or ``here`` is a checkout of the project; None elsewhere."""
     local = here / ".fleetpulse"
-    if local.is_dir() or _is_checkout(here):
-        return local.absolute()
+    return local.absolute() if local.is_dir() or _is_checkout(here) else None
+
+
+def _data_dir_of_user(environment: Mapping[str, str]) -> Path:
     base = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(base) / "fleetpulse"
 

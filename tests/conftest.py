@@ -9,10 +9,13 @@ the same time share it; the last one to end takes down what a test session start
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import fcntl
 import os
 import secrets
+import shutil
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 # No deadlines: the first call of compiled code loads or compiles it, on any machine at any load.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any load")
+
+# A stack that the user runs is neither found nor touched by tests: their registry is another.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="fleetpulse-tests-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 LONGEST_FIRST = (
     *("test_rolling_upgrade", "test_pipeline", "test_cookbook", "test_secured", "test_stack", "test_agent_kill"),
@@ -94,12 +101,14 @@ def _local_stack() -> Iterator[Servers]:
     from fleetpulse import stack as local
     from runtime.config import ClickHouseConfig, KafkaConfig
     from runtime.local_stack import READER, WRITER
+    from runtime.stack_registry import unregister
 
     data_dir = Path(os.environ.get("FLEETPULSE_TEST_DATA_DIR") or ROOT / ".fleetpulse" / "test")
     with _in_use(data_dir) as ours:
         if not local.status(data_dir).running:
             ours.touch()
         state = local.up(data_dir)
+        unregister(data_dir, os.environ)  # tests name it; to any other test it is no stack of this user
         url = state.clickhouse_url
         yield Servers(
             KafkaConfig(bootstrap=state.kafka_bootstrap),

@@ -32,6 +32,10 @@ def look_at_database(
             facts = _seen(client, writer, clock)
     except _WORLD as error:
         facts = DatabaseFacts(writer.url, _refused(writer, error), None)
+    except ConfigError as error:
+        if writer.unset is None:
+            raise
+        facts = DatabaseFacts(writer.url, LoginFacts(writer.user, writer.database, error=error.bound), None)
     return replace(facts, reader=None if reader is None else _login(reader, within_s))
 
 

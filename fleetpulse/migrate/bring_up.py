@@ -7,14 +7,15 @@ from pathlib import Path
 
 from fleetpulse import stack
 from fleetpulse.migrate.run import migrate
-from runtime.config import Config, load
+from runtime.config import Config, load, own_data_dir
 
 
 def bring_up(data_dir: Path | None, on_progress: Callable[[str], None], *, new_ports: bool = False) -> Config:
     """Start the local stack where it does not run, migrate, and return the configuration that reaches it.
 
     ``new_ports`` chooses other ports for a stack that is down."""
-    stack.up(load({"data_dir": data_dir}).data_dir, on_progress=on_progress, new_ports=new_ports)
+    data_dir = own_data_dir(data_dir)
+    stack.up(data_dir, on_progress=on_progress, new_ports=new_ports)
     on_progress("creating topics and tables")
     config = load({"data_dir": data_dir})
     migrate(config.kafka, config.clickhouse, partitions=config.partitions, limits=config.limits)

@@ -63,7 +63,8 @@ async def open_publisher(
     Raises OSError where the disk does not take the spool; ConfigError for one that another process holds and for files
     of Kafka's settings that cannot be read; ContractError for a damaged one.
     """
-    config.kafka.client_settings()
+    if config.kafka.unset is None:
+        config.kafka.client_settings()
     spool = await asyncio.to_thread(Spool.open, folder, SpoolLimits.of(config.limits))
     host, partitions = socket.gethostname(), config.partitions
     publisher = Publisher(spool, config.kafka, host=host, partitions=partitions, settings=settings, tracer=tracer)

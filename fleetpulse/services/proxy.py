@@ -74,10 +74,10 @@ def run_proxy(upstreams: Sequence[str], flags: dict[str, object], spool: Path | 
     ``flags`` are settings of the section ``proxy``; None: not given.
     """
     given = tuple(upstream_of(upstream) for upstream in upstreams) or None
+    logs.configure("proxy")
     config = load({**{f"proxy.{key}": value for key, value in flags.items()}, "proxy.upstreams": given})
     if not config.proxy.upstreams:
         raise ConfigError("--upstream", (), "is needed at least once, as http://host:port")
-    logs.configure("proxy")
     watched, port = Watched(), config.proxy.health_port
     checks = partial(HealthServer, alive=watched.alive, ready=watched.ready, note=watched.note)
     with contextlib.nullcontext() if port is None else checks(port=port):
@@ -141,7 +141,8 @@ def upstream_engines(config: Config, environment: Mapping[str, str]) -> Upstream
     socket_path = config.agent.receiver.socket
     path_of = partial(path_beside, socket_path) if socket_path else partial(found_by, environment)
     elsewhere = any(not is_this_machine(urlsplit(upstream.url).hostname or "") for upstream in upstreams)
-    topic = TopicEngines(config.kafka, SystemClock().now_ms) if where == "auto" and elsewhere else None
+    readable = where == "auto" and elsewhere and config.kafka.unset is None
+    topic = TopicEngines(config.kafka, SystemClock().now_ms) if readable else None
     return UpstreamEngines(upstreams, path_of, topic)
 
 

@@ -24,7 +24,9 @@ import psutil
 from fleetpulse.stack import clickhouse, daemons, java, kafka, kafka_jars, ports
 from fleetpulse.stack.report import PartStatus, StackStatus, command_for
 from runtime import priority
-from runtime.local_stack import DATABASE, Process, StackState, read_state, write_state
+from runtime.live_process import Process, alive
+from runtime.local_stack import DATABASE, StackState, read_state, write_state
+from runtime.stack_registry import register, unregister
 from schemas.errors import StackError
 
 KAFKA, CLICKHOUSE = kafka.NAME, clickhouse.NAME
@@ -101,7 +103,16 @@ def up(data_dir: Path, *, on_progress: Progress = _silent, new_ports: bool = Fal
     data_dir = make_folder(data_dir)
     with _alone(data_dir, on_progress):
         state = _begin(data_dir, new_ports=new_ports)
-        return _start(state, tuple(_PARTS), on_progress)
+        state = _start(state, tuple(_PARTS), on_progress)
+        _register(data_dir, on_progress)
+        return state
+
+
+def _register(data_dir: Path, on_progress: Progress) -> None:
+    try:
+        register(data_dir, os.environ)
+    except OSError as error:  # it runs, and is found from its own folder
+        on_progress(f"commands in other folders need FLEETPULSE_DATA_DIR={data_dir} ({error})")
 
 
 def start_kafka(data_dir: Path, *, on_progress: Progress = _silent) -> StackState:
@@ -134,6 +145,7 @@ def down(data_dir: Path) -> None:
     with _alone(data_dir):
         state = replace(_known(data_dir), wanted=False)
         write_state(state)
+        unregister(data_dir, os.environ)
         found = [process for part in _PARTS.values() if (process := _running(state, part)) is not None]
         for process in found:
             daemons.terminate(process)
@@ -156,7 +168,7 @@ def _down(data_dir: Path, part: _Part) -> PartStatus:
 
 def _part_status(state: StackState, part: _Part) -> PartStatus:
     process = state.processes.get(part.name)
-    if process is None or not daemons.alive(process):
+    if process is None or not alive(process):
         return replace(_down(state.data_dir, part), address=part.address(state))
     memory_bytes = None
     with contextlib.suppress(psutil.Error):
@@ -268,7 +280,7 @@ def _spawn(state: StackState, part: _Part, on_progress: Progress) -> Process:
 
 def _running(state: StackState, part: _Part) -> Process | None:
     process = state.processes.get(part.name)
-    return process if daemons.alive(process) else daemons.find(part.mark(state.data_dir))
+    return process if alive(process) else daemons.find(part.mark(state.data_dir))
 
 
 def _demand_disk(data_dir: Path) -> None:
@@ -290,8 +302,8 @@ def _fresh_log(data_dir: Path, part: _Part) -> Path:
 def _came_up(state: StackState, part: _Part, on_progress: Progress) -> bool:
     process = state.processes[part.name]
     on_progress(f"waiting for {part.name}")
-    ready = daemons.wait_until(lambda: part.is_ready(state) or not daemons.alive(process), READY_WITHIN_S)
-    if not (ready and daemons.alive(process)):
+    ready = daemons.wait_until(lambda: part.is_ready(state) or not alive(process), READY_WITHIN_S)
+    if not (ready and alive(process)):
         return False
     part.finish(state)
     priority.step_back(process.pid, part.nice)
@@ -302,11 +314,11 @@ def _lost_a_port(state: StackState, part: _Part) -> bool:
     """Whether the part ended because somebody had one of its ports, and has it no more: who looks for free ports, as
     another stack does when it is made, listens on each for a moment."""
     said = any(_PORT_TAKEN in daemons.tail(log) for log in part.logs(state.data_dir))
-    return said and not daemons.alive(state.processes[part.name]) and all(map(ports.is_free, part.ports(state)))
+    return said and not alive(state.processes[part.name]) and all(map(ports.is_free, part.ports(state)))
 
 
 def _not_up(state: StackState, part: _Part) -> StackError:
     said = "\n".join(text for log in part.logs(state.data_dir) if (text := daemons.tail(log)))
-    living = daemons.alive(state.processes[part.name])
+    living = alive(state.processes[part.name])
     what = f"does not answer after {READY_WITHIN_S:.0f} s" if living else "ended while starting"
     return StackError(f"{part.name} {what}; its logs are in {part.logs(state.data_dir)[0].parent}, the end:\n{said}")

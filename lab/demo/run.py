@@ -26,7 +26,7 @@ from fleetpulse.stack.report import command_for
 from lab.demo import screen
 from lab.demo.scenario import COMPILED, SOURCES, Scenario
 from runtime.clock import SystemClock
-from runtime.config import Config, load
+from runtime.config import Config, own_data_dir
 from schemas.errors import FleetpulseError
 from schemas.limits import MINUTE_MS, WINDOW_MS
 from schemas.rows.tables import PARTIALS
@@ -54,7 +54,7 @@ class _Run:
 def run_demo(*, seconds: int, seed: int, keep: bool, svg: Path | None, data_dir: Path | None) -> bool:
     """The whole demo; True when the books are exact. Ctrl-C stops early, cleanly, and still shows the books."""
     console = Console(record=svg is not None, width=118 if svg is not None else None)
-    where, now_ms = stack.make_folder(load({"data_dir": data_dir}).data_dir), SystemClock().now_ms()
+    where, now_ms = stack.make_folder(own_data_dir(data_dir)), SystemClock().now_ms()
     scenario = Scenario(seconds, seed, where / "demo" / str(now_ms), where)
     with ExitStack() as ending:
         if not keep:

@@ -22,7 +22,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import MessageSizeTooLargeError
 
 from producers.batch import Batch, BatchLimits, batches_of
-from producers.publish.reconnect import Outage, comes, demand_listener, finish, until_beat_s
+from producers.publish.reconnect import Outage, comes, demand_listener, finish, is_configured, until_beat_s
 from producers.publish.sender import FAILURES, LaneError, LaneKey, Sender, abandon, log_rejection, make_producer
 from producers.publish.spans import PublishSpans
 from producers.publish.states import States
@@ -220,7 +220,7 @@ class Publisher:
     # Sending
 
     async def _send_forever(self) -> None:
-        while True:
+        while is_configured(self._kafka):
             try:
                 if self._outage.failures:
                     await demand_listener(self._kafka.bootstrap)

@@ -8,12 +8,16 @@ windows incomplete, so it waits at most an eighth of that time, and less than th
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 
 from aiokafka.conn import collect_hosts
 
 from runtime.backoff import Backoff
+from runtime.config import KafkaConfig
+
+_log = logging.getLogger(__name__)
 
 RECONNECT = Backoff(0.5, 3.5)
 OUTAGE_SHARE = 1 / 8
@@ -50,6 +54,14 @@ class Outage:
         """Until the next attempt; 0 when the last one did not fail."""
         longest_s = min(OUTAGE_PAUSE_S_MAX, (now_s - self._since_s) * OUTAGE_SHARE)
         return replace(RECONNECT, max_s=max(RECONNECT.max_s, longest_s)).pause_s(self.failures, chance)
+
+
+def is_configured(kafka: KafkaConfig) -> bool:
+    """Whether there is a Kafka to publish to; where there is none, a warning names what to set."""
+    if kafka.unset is not None:
+        why = f"kafka.bootstrap {kafka.unset}"
+        _log.warning("no Kafka is configured; events stay in the spool", extra={"why": why})
+    return kafka.unset is None
 
 
 async def demand_listener(bootstrap: str) -> None:

@@ -28,7 +28,9 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from fleetpulse import stack
 from fleetpulse.stack import daemons, manage
-from runtime.local_stack import Process, StackState, read_state, write_state
+from runtime.config import load
+from runtime.live_process import Process, alive
+from runtime.local_stack import StackState, read_state, write_state
 from schemas.errors import StackError
 
 pytestmark = pytest.mark.integration
@@ -113,6 +115,25 @@ def test_up_gives_a_kafka_with_transactions(state: StackState) -> None:
     asyncio.run(_write(state.kafka_bootstrap, "first", b"hello"))
 
     assert asyncio.run(_read(state.kafka_bootstrap, "first")) == [b"hello"]
+
+
+def test_a_running_stack_is_found_from_any_folder(
+    home: Path, state: StackState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until `down`; up brings it back."""
+    for name in [name for name in os.environ if name.startswith("FLEETPULSE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    config = load()
+    assert (config.data_dir, config.kafka.bootstrap) == (home, state.kafka_bootstrap)
+    assert config.clickhouse.url == state.clickhouse_url
+    stack.down(home)
+    assert load().data_dir == tmp_path / "fleetpulse"
+    assert load().kafka.unset is not None
+    stack.up(home)
+    assert load().kafka.bootstrap == state.kafka_bootstrap
 
 
 def test_up_again_changes_nothing(home: Path, state: StackState) -> None:
@@ -217,7 +238,7 @@ def test_a_stack_whose_folder_was_removed_does_not_haunt_the_next_one(tmp_path: 
         after = stack.up(tmp_path / "home")
 
         assert stack.status(tmp_path / "home").running
-        assert not any(daemons.alive(process) for process in before.processes.values())
+        assert not any(alive(process) for process in before.processes.values())
         assert after.writer_password != before.writer_password
     finally:
         stack.down(tmp_path / "home")

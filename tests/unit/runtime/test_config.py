@@ -1,10 +1,14 @@
+import logging
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runtime.config import ClickHouseConfig, KafkaConfig, layers, load
+from runtime.config import ClickHouseConfig, KafkaConfig, layers, load, own_data_dir
+from runtime.live_process import Process, started
 from runtime.local_stack import Ports, StackState, write_state
+from runtime.stack_registry import register
 from schemas.errors import ConfigError
 
 
@@ -16,6 +20,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("FLEETPULSE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
 
 
@@ -30,7 +35,110 @@ def test_without_anything_the_defaults_hold() -> None:
     """No flag, no environment, no file, no stack."""
     config = load()
 
-    assert (config.kafka, config.clickhouse, config.reading) == (KafkaConfig(), ClickHouseConfig(), ClickHouseConfig())
+    assert config.kafka.model_dump() == KafkaConfig().model_dump()
+    assert config.clickhouse.model_dump() == config.reading.model_dump() == ClickHouseConfig().model_dump()
+
+
+def running(folder: Path) -> StackState:
+    """A stack that runs (as this process) and is noted in the user's registry."""
+    import os
+
+    state = replace(make_stack(folder), processes={"kafka": Process(os.getpid(), started(os.getpid()) or "")})
+    write_state(state)
+    register(folder, os.environ)
+    return state
+
+
+def test_a_stack_that_runs_elsewhere_is_found(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its folder, addresses and logins; the log says which."""
+    state = running(tmp_path / "else where")
+
+    with caplog.at_level(logging.INFO):
+        config = load()
+
+    assert (config.data_dir, config.kafka.bootstrap) == (state.data_dir, state.kafka_bootstrap)
+    assert (config.clickhouse.url, config.reading.user) == (state.clickhouse_url, "reader")
+    assert [(record.message, vars(record)["data_dir"]) for record in caplog.records] == [
+        ("using the local stack", str(state.data_dir))
+    ]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param({"data_dir": "mine"}, id="a data folder"),
+        pytest.param({"kafka.bootstrap": "kafka:9092"}, id="Kafka"),
+        pytest.param({"clickhouse.url": "http://clickhouse:8123"}, id="ClickHouse"),
+    ],
+)
+def test_whoever_names_servers_gets_no_stack_of_another_place(tmp_path: Path, flags: dict[str, str]) -> None:
+    """Neither its addresses nor its folder."""
+    state = running(tmp_path / "elsewhere")
+
+    config = load(flags)
+
+    assert config.data_dir != state.data_dir
+    assert config.kafka.bootstrap != state.kafka_bootstrap
+    assert config.clickhouse.url != state.clickhouse_url
+
+
+def test_the_own_folder_comes_before_a_stack_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the working directory, whether its stack runs or not, and FLEETPULSE_DATA_DIR."""
+    state = running(tmp_path / "elsewhere")
+    make_stack(tmp_path / ".fleetpulse", wanted=False)
+
+    assert load().data_dir == tmp_path / ".fleetpulse"
+    assert load().kafka.unset is not None
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(state.data_dir))
+    assert load().kafka.bootstrap == state.kafka_bootstrap
+
+
+def test_of_several_stacks_none_is_guessed(tmp_path: Path) -> None:
+    """Also not the one in the user's own folder; the error names all."""
+    states = [running(tmp_path / "a"), running(tmp_path / "share" / "fleetpulse")]
+
+    config = load()
+
+    assert config.kafka.unset is not None
+    assert [str(state.data_dir) in config.kafka.unset for state in states] == [True, True]
+    with pytest.raises(ConfigError, match=r"^kafka\.bootstrap .*FLEETPULSE_DATA_DIR"):
+        config.kafka.client_settings()
+
+
+def test_without_servers_clients_are_not_made(tmp_path: Path) -> None:
+    """One sentence each says where was looked and what to set; the configuration itself is whole."""
+    config = load()
+
+    looked = f"{tmp_path}/share/fleetpulse and {tmp_path}/state/fleetpulse/stacks"
+    for section, key in ((config.kafka, "kafka.bootstrap"), (config.clickhouse, "clickhouse.url")):
+        with pytest.raises(ConfigError) as caught:
+            section.client_settings()
+        assert str(caught.value) == (
+            f"{key} = None: is not set, and no local stack runs (looked in {looked}): start one with "
+            f"`fleetpulse up`, set FLEETPULSE_DATA_DIR to the folder of one that runs, or set {key}"
+        )
+
+
+def test_an_address_that_is_set_is_used_though_it_is_the_default() -> None:
+    """Who means 127.0.0.1:9092 gets it."""
+    config = load({"kafka.bootstrap": "127.0.0.1:9092", "clickhouse.url": "http://127.0.0.1:8123"})
+
+    assert config.kafka.unset is None
+    assert config.kafka.client_settings()["bootstrap_servers"] == "127.0.0.1:9092"
+    assert config.clickhouse.client_settings()["port"] == 8123
+
+
+def test_a_stack_is_started_in_a_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never in that of one which runs elsewhere: that given, configured, of this place, or the user's."""
+    running(tmp_path / "elsewhere")
+
+    assert own_data_dir(None) == tmp_path / "share" / "fleetpulse"
+    assert own_data_dir(Path("given")) == tmp_path / "given"
+    Path("fleetpulse.toml").write_text('data_dir = "configured"')
+    assert own_data_dir(None) == tmp_path / "configured"
+    Path("fleetpulse.toml").unlink()
+    monkeypatch.setenv("FLEETPULSE_DATA_DIR", str(tmp_path / "named"))
+    assert own_data_dir(None) == tmp_path / "named"
 
 
 def test_a_running_stack_is_found_by_itself(tmp_path: Path) -> None:
@@ -56,7 +164,7 @@ def test_a_stack_that_was_taken_down_is_not_used(tmp_path: Path) -> None:
     """After down the defaults hold again."""
     make_stack(tmp_path / ".fleetpulse", wanted=False)
 
-    assert load().kafka == KafkaConfig()
+    assert load().kafka.model_dump() == KafkaConfig().model_dump()
 
 
 def test_each_source_beats_the_ones_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +206,7 @@ def test_the_stacks_passwords_are_never_sent_to_another_server(tmp_path: Path, k
 
     config = load({f"clickhouse.{key}": value})
 
-    assert "w-secret" not in str(config.clickhouse.client_settings())
+    assert "w-secret" not in str(config.clickhouse.password.get_secret_value())
     assert config.clickhouse_reader is None
     assert config.reading == config.clickhouse
 
@@ -235,7 +343,8 @@ def test_sasl_settings_reach_the_client() -> None:
 
 def test_unreadable_certificates_are_named(tmp_path: Path) -> None:
     """TLS with a missing authority file is a wrong setting, not a crash."""
-    kafka = load({"kafka.security_protocol": "SSL", "kafka.ssl_cafile": tmp_path / "none.pem"}).kafka
+    flags = {"kafka.bootstrap": "kafka:9093", "kafka.security_protocol": "SSL"}
+    kafka = load({**flags, "kafka.ssl_cafile": tmp_path / "none.pem"}).kafka
 
     with pytest.raises(ConfigError, match="PEM"):
         kafka.client_settings()

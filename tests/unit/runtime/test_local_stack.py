@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from runtime.live_process import Process
 from runtime.local_stack import (
     FILE_NAME,
     Ports,
-    Process,
     StackState,
     default_data_dir,
     read_state,

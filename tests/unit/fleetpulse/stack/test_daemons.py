@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetpulse.stack import daemons
-from runtime.local_stack import Process
+from runtime.live_process import Process, alive, started
 from schemas.errors import StackError
 
 SLEEP = "import time; time.sleep(60)"
@@ -29,17 +29,17 @@ def test_a_daemon_lives_in_a_session_of_its_own(sleeper: Process) -> None:
 
 def test_a_running_daemon_is_recognised(sleeper: Process) -> None:
     """By id and moment of start."""
-    assert daemons.alive(sleeper)
+    assert alive(sleeper)
 
 
 def test_another_process_with_the_same_id_is_not_ours(sleeper: Process) -> None:
     """An id that was given to somebody else is never touched."""
-    assert not daemons.alive(replace(sleeper, started="earlier"))
+    assert not alive(replace(sleeper, started="earlier"))
 
 
 def test_nobody_is_not_alive() -> None:
     """A part that never started has no process."""
-    assert not daemons.alive(None)
+    assert not alive(None)
 
 
 def test_a_daemon_is_found_by_its_mark(sleeper: Process, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_daemon_is_found_by_its_mark(sleeper: Process, tmp_path: Path) -> None
 def test_a_stopped_daemon_is_gone(sleeper: Process) -> None:
     """SIGTERM is enough for one that listens, and no zombie is left."""
     assert daemons.stop(sleeper, 10.0)
-    assert not daemons.alive(sleeper)
+    assert not alive(sleeper)
 
 
 def test_a_frozen_daemon_is_stopped_too(sleeper: Process) -> None:
@@ -67,7 +67,7 @@ def test_a_deaf_daemon_is_killed(tmp_path: Path) -> None:
     assert daemons.wait_until(lambda: "deaf" in daemons.tail(tmp_path / "log"), 10.0)
 
     assert not daemons.stop(process, 0.2)
-    assert not daemons.alive(process)
+    assert not alive(process)
 
 
 def test_a_daemon_gets_no_secrets_of_its_starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_daemon_gets_no_secrets_of_its_starter(tmp_path: Path, monkeypatch: py
     code = "import os; print(sorted(os.environ), flush=True)"
 
     process = daemons.spawn([sys.executable, "-I", "-c", code], tmp_path / "log", {"MORE": "1"})
-    assert daemons.wait_until(lambda: not daemons.alive(process), 10.0)
+    assert daemons.wait_until(lambda: not alive(process), 10.0)
 
     assert "SECRET" not in daemons.tail(tmp_path / "log")
     assert "MORE" in daemons.tail(tmp_path / "log")
@@ -91,10 +91,10 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_dead_child_is_not_alive() -> None:
     """A zombie has an id but does not run."""
     child = subprocess.Popen([sys.executable, "-c", ""])
-    started = daemons.started(child.pid)
+    moment = started(child.pid)
     child.wait()
 
-    assert not daemons.alive(Process(child.pid, started or "gone"))
+    assert not alive(Process(child.pid, moment or "gone"))
 
 
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:

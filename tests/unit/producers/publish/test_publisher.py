@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from pathlib import Path
 
 import pytest
@@ -269,3 +270,24 @@ async def test_a_disk_that_cannot_sync_ends_the_publisher_and_it_says_so(
     again.spool.abandon()
 
     assert (failure, left) == (error, 1)
+
+
+async def test_without_any_kafka_events_stay_in_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said once, with what to set; no address is tried."""
+    monkeypatch.setattr(publisher_module, "make_producer", lambda *_: pytest.fail("no client is made"))
+    kafka = KafkaConfig()
+    kafka._unset = "is not set"
+    publisher = await Publisher(Spool.open(tmp_path), kafka, host="h", settings=RARELY, counters=Counters()).start()
+
+    await publisher.put("llm.requests", b"h", ONE)
+    await publisher.put("llm.requests", b"h", ONE)
+
+    assert not await publisher.flush(0.01)
+    assert publisher.spool.unacknowledged_records == 2
+    assert not await publisher.close(0.01)
+    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [(record.message, vars(record).get("why")) for record in records] == [
+        ("no Kafka is configured; events stay in the spool", "kafka.bootstrap is not set")
+    ]
