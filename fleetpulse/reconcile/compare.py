@@ -5,6 +5,9 @@ the start of each source partition to its end; raw, partial, rejected and rollup
 and every window of the partial rows exactly the raw events of its ten seconds. Any difference is a defect of
 fleetpulse, and its line says where to look: topic, partition, source, offsets or window.
 
+What is still on its way differs until it has landed, so all agree only while nothing is produced. A report that is not
+exact counts the source partitions that grew meanwhile: with any, its differences may be records on their way.
+
 Rows expire. What can be cut along offsets or windows is compared from where every table still has everything; where a
 sum may lack expired rows, a difference is reported as *unchecked*, never as wrong.
 """
@@ -15,7 +18,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -35,6 +38,10 @@ from schemas.limits import DEFAULT_LIMITS, Limits
 LOOK_EVERY_S = 1.0
 DIFFERENCES_SHOWN_MAX = 30
 NOTHING = "Nothing was ever produced here: logs, books and tables are empty, so there was nothing to compare."
+GROWING = (
+    "{:,} source partitions grew meanwhile: producers were running, and what is on its way differs until it has landed."
+    " Stop agents, proxies and simulators, and compare again with --wait 60: what differs then is wrong."
+)
 _COUNTED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE, Verdict.REJECTED)
 _LANDED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE)
 
@@ -79,12 +86,14 @@ class TopicBooks:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``exact`` only when something was compared and nothing differs. ``unchecked`` sums may lack expired rows."""
+    """``exact`` only when something was compared and nothing differs. ``unchecked`` sums may lack expired rows.
+    ``growing`` is how many source partitions took records while it was compared; counted where it is not exact."""
 
     topics: tuple[TopicBooks, ...]
     checks: int
     differences: tuple[Difference, ...]
     unchecked: int = 0
+    growing: int = 0
 
     @property
     def exact(self) -> bool:
@@ -119,6 +128,8 @@ class Report:
         lines.append(f"{self.checks:,} comparisons, {len(self.differences)} differences")
         if self.unchecked:
             lines.append(f"{self.unchecked:,} more could not be made: rows they need have expired")
+        if self.growing:
+            lines.append(GROWING.format(self.growing))
         lines += [str(one) for one in self.differences[:DIFFERENCES_SHOWN_MAX]]
         return "\n".join(lines)
 
@@ -144,13 +155,16 @@ def reconcile(
     """The report; with ``wait_s`` it looks again until all is exact or the time is over. ``raw`` False: there are no
     raw tables to check."""
     bound_fetches(limits)
-    until_s = time.monotonic() + wait_s
+    until_s, begun = time.monotonic() + wait_s, None
     while True:
         log = asyncio.run(_log_offsets(kafka))
+        begun = begun or log
         with closing(Database(clickhouse)) as database:
             report = compare(log, read_tables(database, SystemClock().now_ms(), limits, raw=raw))
-        if report.exact or time.monotonic() >= until_s:
+        if report.exact:
             return report
+        if time.monotonic() >= until_s:
+            return replace(report, growing=grown(begun, asyncio.run(_log_offsets(kafka))))
         if while_waiting is not None:
             while_waiting()
         time.sleep(LOOK_EVERY_S)
@@ -168,6 +182,11 @@ async def _log_offsets(kafka: KafkaConfig) -> dict[tuple[str, int], tuple[int, i
         first = await consumer.beginning_offsets(found)
         end = await consumer.end_offsets(found)
     return {(tp.topic, tp.partition): (first[tp], end[tp]) for tp in found}
+
+
+def grown(before: Log, after: Log) -> int:
+    """How many partitions have records behind those they had before."""
+    return sum(end > before.get(place, (0, 0))[1] for place, (_, end) in after.items())
 
 
 def compare(log: Log, tables: Tables) -> Report:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from fleetpulse.reconcile import compare as module
-from fleetpulse.reconcile.compare import Report, compare, reconcile
+from fleetpulse.reconcile.compare import Report, compare, grown, reconcile
 from fleetpulse.reconcile.tables import Cells, Spans, Tables
 from runtime import kafka_clients
 from runtime.config import ClickHouseConfig, KafkaConfig
@@ -311,3 +312,31 @@ def test_where_kafka_is_away_its_client_is_stopped_too(monkeypatch: pytest.Monke
         reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig(), limits=limits)
 
     assert seen == [limits, "made", "stopped"]
+
+
+def test_partitions_that_grew_are_counted() -> None:
+    """Also one that is new; retention, which moves the first offset, is no growth."""
+    before = {(TOPIC, 0): (0, 10), (TOPIC, 1): (0, 4), (TOPIC, 2): (0, 0)}
+
+    assert grown(before, before) == 0
+    assert grown(before, {**before, (TOPIC, 0): (5, 10)}) == 0
+    assert grown(before, {**before, (TOPIC, 0): (0, 11), (TOPIC, 3): (0, 1), (TOPIC, 4): (0, 0)}) == 2
+
+
+def test_a_report_beside_running_producers_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records on their way are no defect, and not told from one: the exit code stays, the text names the cause."""
+    ends = iter([10, 12, 12])
+
+    async def log(_kafka: KafkaConfig) -> module.Log:
+        return {(TOPIC, 0): (0, next(ends))}
+
+    monkeypatch.setattr(module, "_log_offsets", log)
+    monkeypatch.setattr(module, "Database", lambda _config: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(module, "read_tables", lambda *_, **__: replace(sound(), produced=[produced(8)]))
+
+    report = reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig())
+
+    assert (report.exact, report.growing) == (False, 1)
+    assert module.GROWING.format(1) in report.text()
+    assert report.as_dict()["growing"] == 1
+    assert module.GROWING.format(0) not in compare(LOG, replace(sound(), produced=[produced(8)])).text()
