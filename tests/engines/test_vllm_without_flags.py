@@ -1,0 +1,54 @@
+"""A vLLM as it comes, without a flag of ours: what it lacks is found, and what is null without it is null."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from producers.engines.flags import FLAGS, flags_missing_at
+from tests.engines import vllm_server
+from tests.engines.vllm_server import MODEL, Vllm
+from tests.integration.proxy_rig import proxy_to
+
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
+    with vllm_server.serving(tmp_path_factory.mktemp("engine") / "vllm.log", flags=()) as running:
+        yield running
+
+
+def test_the_probe_names_both_flags(engine: Vllm) -> None:
+    """By one answer."""
+    assert flags_missing_at(engine.url) == tuple(FLAGS)
+
+
+def asked(port: int, **options: Any) -> bytes:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "tide"}], "max_tokens": 8, "ignore_eos": True}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/chat/completions",
+        json.dumps(body | options).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        text: bytes = answer.read()
+    return text
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_what_it_does_not_report_is_null(engine: Vllm, stream: bool) -> None:
+    """Tokens are counted all the same, and a client that requested none sees none."""
+    async with proxy_to(engine.url, ask_usage=True) as rig:
+        answer = await asyncio.to_thread(asked, rig.server.port, stream=stream)
+        (row,) = await rig.rows_after(1)
+
+    assert (row["status"], row["output_tokens"], row["tokens_from"]) == ("ok", 8, "engine")
+    assert row["input_tokens"] > 0
+    assert [row[name] for name in ("queue_us", "prefill_us", "decode_us", "cached_tokens")] == [None] * 4
+    assert (b'"usage"' in answer) is not stream
