@@ -157,6 +157,19 @@ def bench_serve(rig: Rig, requests: int) -> dict[str, Any]:
     return result
 
 
+def guidellm(rig: Rig, requests: int) -> list[dict[str, Any]]:
+    """Streams by guidellm: what it saw of each. It sends no id of its own; vLLM's answer holds the proxy's."""
+    report = rig.folder / "guidellm.json"
+    command = [environments.clients().program("guidellm"), "run", "--disable-console"]
+    command += ["--backend", f"kind=openai_http,target={rig.url},model={MODEL}"]
+    command += ["--profile", "kind=concurrent,streams=2", "--constraint", f"kind=max_requests,count={requests}"]
+    command += ["--tokenizer", f"kind=hf_auto,model={vllm_server.model()}"]
+    command += ["--data", "kind=synthetic_text,prompt_tokens=64,output_tokens=16"]
+    client(rig, "guidellm", [*command, "--output", f"kind=json,path={report}"])
+    (benchmark,) = json.loads(report.read_text())["benchmarks"]
+    return list(benchmark["requests"]["successful"])
+
+
 def mixed(rig: Rig) -> dict[str, dict[str, Any]]:
     """Requests of every kind by the openai package: what it got, by request id."""
     command = [environments.clients().program("python"), str(HERE / "mixed_client.py"), rig.url]

@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(1_500)]
 
 AIPERF_REQUESTS = 120
 BENCH_REQUESTS = 40
+GUIDELLM_REQUESTS = 20
 XID = 79
 
 
@@ -43,6 +44,7 @@ class Trial:
     rig: Rig
     seen: list[Seen]
     bench: dict[str, Any]
+    guidellm: list[dict[str, Any]]
     mixed: dict[str, dict[str, Any]]
     before: dict[str, float]
     after: dict[str, float]
@@ -56,7 +58,7 @@ class Trial:
     @property
     def requests(self) -> int:
         """That clients sent through the proxy and that ended by themselves."""
-        return len(self.seen) + len(self.mixed) + BENCH_REQUESTS
+        return len(self.seen) + len(self.mixed) + BENCH_REQUESTS + GUIDELLM_REQUESTS
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +69,13 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
         export = rigs.aiperf(rig, AIPERF_REQUESTS, streams=4)
         rig.raise_xid(XID)
         bench, mixed = rigs.bench_serve(rig, BENCH_REQUESTS), rigs.mixed(rig)
+        guidellm = rigs.guidellm(rig, GUIDELLM_REQUESTS)
         after = rig.engine.counters()
         aborted = {
             "straight": rigs.abort(rig, rig.engine.port, "aborted-straight"),
             "proxy": rigs.abort(rig, rig.proxy_port, "aborted-proxy"),
         }
-        made = Trial(rig, read(export), bench, mixed, before, after, aborted)
+        made = Trial(rig, read(export), bench, guidellm, mixed, before, after, aborted)
         rig.eventually("SELECT uniqExact(request_id) FROM llm_requests", lambda n: n > made.requests)
         rig.eventually("SELECT sum(event_count) FROM request_windows", lambda n: n and n > made.requests)
         yield made
@@ -131,6 +134,18 @@ def test_tokens_and_times_are_those_of_vllms_own_client(trial: Trial) -> None:
 
     assert (trial.bench["completed"], trial.bench["failed"]) == (BENCH_REQUESTS, 0)
     assert ours == {"n": BENCH_REQUESTS, "tokens": trial.bench["total_output_tokens"], "ok": BENCH_REQUESTS}
+
+
+def test_tokens_are_those_of_guidellm(trial: Trial) -> None:
+    """Request by request, by the id that vLLM took from the proxy."""
+    saw = {
+        each["response_id"].removeprefix("chatcmpl-"): (each["prompt_tokens"], each["output_tokens"])
+        for each in trial.guidellm
+    }
+    rows = rows_of(trial, [*saw])
+
+    assert len(saw) == GUIDELLM_REQUESTS
+    assert {row["request_id"]: (row["input_tokens"], row["output_tokens"]) for row in rows} == saw
 
 
 def test_rows_are_what_the_openai_package_got(trial: Trial) -> None:
