@@ -23,7 +23,11 @@ _END = b"\r\n0\r\n\r\n"
 _SENT = re.compile(rb'"content":"@(\d+)"')
 _RECEIVED = re.compile(rb'"received_ns":(\d+)')
 _DIGEST = re.compile(rb'[0-9a-f]+\r\ndata: \{"digest":"([0-9a-f]{64})"')
-_BODY = b'{"model":"mock","stream":true,"messages":[{"role":"user","content":"ping"}]}'
+_BODY = (
+    b'{"model":"mock","stream":true,"stream_options":{"include_usage":true},'
+    b'"messages":[{"role":"user","content":"ping"}]}'
+)
+"""It requests usage, so that streams are the same with the proxy, which requests it by default, and without."""
 REQUEST = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: mock\r\nAuthorization: Bearer sk-bench\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
