@@ -10,7 +10,8 @@ from typing import Any
 
 from fleetpulse.doctor.finding import Finding, good, note, wrong
 
-LOOK_BACK_MS = 600_000
+LOOK_BACK_MS = 180_000
+"""Not longer: what an agent measured before it had matched an engine is soon behind it."""
 RECENT_MS = 30_000
 """The newest windows are still being filled."""
 LACKING_MAX_PPM = 10_000
@@ -51,7 +52,7 @@ def judge_joins(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
 def _judged(kind: tuple[str, str], row: Mapping[str, Any]) -> Finding:
     total, having, lacks = int(row["total"]), int(row["joined_events"]), ", ".join(row["lacks"])
     lacking_ppm = (total - having) * 1_000_000 // total
-    share = f"{(total - having) * 100 / total:.1f} % of the {row['counted']} of the last 10 minutes"
+    share = f"{(total - having) * 100 / total:.1f} % of the {row['counted']} of the last 3 minutes"
     of = f" ({lacks})" if lacks else ""
     if kind in _NOTED:
         check, what = _NOTED[kind]

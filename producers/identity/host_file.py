@@ -36,7 +36,10 @@ def default_socket(environment: Mapping[str, str]) -> Path:
 
 
 def found_by(environment: Mapping[str, str]) -> Path:
-    """The file that an edge with this environment reads: the first that exists where agents write theirs."""
+    """The file that an edge with this environment reads: beside the socket it names, else the first that exists where
+    agents write theirs."""
+    if "FLEETPULSE_SOCKET" in environment:
+        return path_beside(default_socket(environment))
     folder = environment.get("XDG_RUNTIME_DIR")
     sockets = [default_socket(environment), SYSTEM_SOCKET, *([Path(folder) / "fleetpulse.sock"] if folder else [])]
     paths = [path_beside(socket) for socket in sockets]

@@ -137,7 +137,14 @@ async def test_a_stream_outlives_a_disk_that_cannot_sync(tmp_path: Path, monkeyp
     monkeypatch.setattr(proxy, "DRAIN_S", 0.0)
     watched = Watched()
     async with engines_of(script) as (engine,):
-        config = load({"proxy.upstreams": ({"url": engine.url},), "proxy.port": 0, "kafka.bootstrap": "127.0.0.1:9"})
+        config = load(
+            {
+                "proxy.upstreams": ({"url": engine.url},),
+                "proxy.port": 0,
+                "kafka.bootstrap": "127.0.0.1:9",
+                "proxy.engines": "off",
+            }
+        )
         serving = asyncio.create_task(proxy._serve(config, tmp_path / "spool", watched))
         await until(lambda: serving.done() or (watched.server and watched.server.serving))
         reader, writer = await asyncio.open_connection("127.0.0.1", watched.server.port)  # type: ignore[union-attr]

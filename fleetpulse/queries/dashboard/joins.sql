@@ -1,7 +1,7 @@
 -- What requests, GPU samples and GPU time are joined with: how many there are, how many have it, who lacks it most.
 -- A GPU that is known to be idle or training needs no engine. GPU time counts in milliseconds of the bill.
--- reads requests: llm.requests 10s <= 1h, 1m <= 24h, 1h <= 60d, 1d
--- reads gpu: gpu.samples 10s <= 1h, 1m <= 12h, 1h <= 30d, 1d
+-- reads requests: llm.requests 10s <= 10m, 1m <= 12h, 1h <= 60d, 1d
+-- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
 -- reads minutes: costs 1m <= 7d, 1h <= 60d, 1d
 -- rows: 10
 -- seconds: 10

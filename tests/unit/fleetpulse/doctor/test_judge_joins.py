@@ -49,10 +49,10 @@ def test_each_join_that_is_broken_is_a_finding_of_its_own() -> None:
 
     assert {each.state for each in findings} == {State.WRONG}
     assert [each.says for each in findings] == [
-        "100.0 % of the requests of the last 10 minutes name an engine, or none, that no GPU reports (h:8000)",
-        "10.0 % of the requests of the last 10 minutes name no engine (gw)",
-        "100.0 % of the GPU samples of the last 10 minutes are of a GPU at work for no known engine (h)",
-        "2.0 % of the GPU time of the last 10 minutes has no price",
+        "100.0 % of the requests of the last 3 minutes name an engine, or none, that no GPU reports (h:8000)",
+        "10.0 % of the requests of the last 3 minutes name no engine (gw)",
+        "100.0 % of the GPU samples of the last 3 minutes are of a GPU at work for no known engine (h)",
+        "2.0 % of the GPU time of the last 3 minutes has no price",
     ]
     assert all(each.mend for each in findings)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from producers.identity.host_file import FILE_BYTES_MAX, NAME, SYSTEM_SOCKET, found_by, path_beside, read, write
+from producers.identity import host_file
+from producers.identity.host_file import FILE_BYTES_MAX, NAME, found_by, path_beside, read, write
 from schemas.contract.engines import Engine
 from schemas.errors import RejectedError
 
@@ -64,12 +65,16 @@ def test_a_folder_that_cannot_be_written_raises(tmp_path: Path) -> None:
         write(tmp_path / "file" / NAME, "h", [])
 
 
-def test_the_file_stands_beside_the_socket(tmp_path: Path) -> None:
-    """Agents with sockets of their own have files of their own; an edge takes the first that is there."""
-    named = tmp_path / "mine.sock"
-    session = {"XDG_RUNTIME_DIR": str(tmp_path)}
+def test_the_file_stands_beside_the_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents with sockets of their own have files of their own; an edge takes that of the socket it is given, else the
+    first that is there."""
+    system = tmp_path / "run" / "agent.sock"
+    monkeypatch.setattr(host_file, "SYSTEM_SOCKET", system)
+    named, session = {"FLEETPULSE_SOCKET": str(tmp_path / "mine.sock")}, {"XDG_RUNTIME_DIR": str(tmp_path)}
+    of_session, of_system = tmp_path / f"fleetpulse.{NAME}", tmp_path / "run" / NAME
 
-    assert path_beside(SYSTEM_SOCKET) == SYSTEM_SOCKET.parent / NAME
-    assert found_by({"FLEETPULSE_SOCKET": str(named)}) == tmp_path / f"mine.{NAME}"
-    write(tmp_path / f"fleetpulse.{NAME}", "h-1", [])
-    assert found_by(session) == tmp_path / f"fleetpulse.{NAME}" or path_beside(SYSTEM_SOCKET).exists()
+    assert path_beside(system) == of_system
+    assert found_by(session) == of_session
+    write(of_system, "h-1", [])
+    assert found_by(session) == of_system
+    assert found_by(named) == tmp_path / f"mine.{NAME}"
