@@ -122,7 +122,11 @@ def test_calls_and_spans_that_never_end_are_bounded(reported: sent.Recorded, rep
     assert [each["status"] for each in said(reported)] == ["aborted"]
 
 
-@pytest.mark.parametrize("odd", [None, 5, event("LLMChatStartEvent"), event("LLMChatEndEvent"), begin(None)], ids=str)
+@pytest.mark.parametrize(
+    "odd",
+    [None, 5, event("LLMChatStartEvent"), event("LLMChatEndEvent"), begin(None)],
+    ids=["nothing", "a number", "a start", "an end", "without a span"],
+)
 def test_events_of_another_shape_harm_nothing(
     reported: sent.Recorded, reporting: llamaindex.Reporting, odd: Any
 ) -> None:
