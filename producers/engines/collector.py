@@ -193,9 +193,10 @@ class EngineCollector:
         return [event] if event else []
 
     def _identify(self, known: Known) -> None:
-        """Tell the host's edges which engine answers under these addresses."""
+        """Let the host's edges know which engine answers under these addresses, once its group is known."""
         target, engines, registration = self._target, self._registry.engines, self._registration
-        assert registration is not None
+        if registration is None or not self._registry.is_matched(target.engine_id):
+            return
         names = engines.addresses(target.remote_name, target.port, target.addresses)
         engines.saw(engine_of(registration, names, known))
 

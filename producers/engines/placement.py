@@ -72,6 +72,7 @@ class HostPlacement:
         self._targets: dict[str, EngineTarget] = {}
         self._silent: dict[str, EngineTarget] = {}
         self._served: dict[str, frozenset[int] | None] = {}
+        self._unmatched: set[str] = set()
         self._gpus: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, str] = {}
         self._by_pid: Mapping[int, str] = {}
@@ -80,6 +81,7 @@ class HostPlacement:
         """A new process table: match engines to GPUs again."""
         with self._lock:
             self._processes = processes
+            self._unmatched.clear()
             for name, target in self._targets.items():
                 if name not in self._silent:
                     self._served[name] = computing(target, processes.gpus)
@@ -91,6 +93,7 @@ class HostPlacement:
             answers_again = self._silent.pop(target.engine_id, None) is not None
             if answers_again or self._targets.get(target.engine_id) != target:
                 self._served.setdefault(target.engine_id, None)
+                self._unmatched.add(target.engine_id)
                 self._targets[target.engine_id] = target
                 self._match()
 
@@ -104,13 +107,20 @@ class HostPlacement:
     def lost_engine(self, engine_id: str) -> None:
         """The engine is gone: its GPUs belong to others, or to nobody."""
         with self._lock:
+            self._unmatched.discard(engine_id)
             if self._targets.pop(engine_id, None) is not None:
                 self._match()
 
     @property
     def awaited(self) -> bool:
-        """Whether an engine for which GPUs are configured does not answer. Read without a lock."""
-        return bool(self._silent)
+        """Whether the next look at processes is wanted soon: an engine with configured GPUs does not answer, or one
+        answers that was not there at the last look. Read without a lock."""
+        return bool(self._silent or self._unmatched)
+
+    def is_matched(self, engine_id: str) -> bool:
+        """Whether processes were looked at since the engine answered first: before, its GPUs and group are not known.
+        Read without a lock."""
+        return engine_id not in self._unmatched
 
     def of(self, engine_id: str) -> tuple[tuple[str, ...], str]:
         """The engine's GPUs and its placement group (the host where none is known)."""

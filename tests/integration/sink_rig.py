@@ -61,6 +61,13 @@ async def committed(kafka: KafkaConfig, group: str, topic: str, partition: int) 
         return int(await consumer.committed(TopicPartition(topic, partition)) or 0)
 
 
+async def log_end(kafka: KafkaConfig, topic: str, partition: int) -> int:
+    """The offset that the next record gets."""
+    place = TopicPartition(topic, partition)
+    async with started(make_consumer(kafka)) as consumer:
+        return int((await consumer.end_offsets([place]))[place])
+
+
 class Door:
     """A way to ClickHouse that can be shut: connections break and none is let in."""
 

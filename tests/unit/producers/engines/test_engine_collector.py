@@ -499,13 +499,18 @@ def test_no_page_breaks_the_collector_or_makes_a_wrong_number(pages: list[bytes]
 
 
 def test_edges_learn_which_engine_answers_where() -> None:
-    """Its addresses, facts, start and whether it has served; when it is silent, that too."""
+    """Its addresses, facts, start and whether it has served, once processes were looked at; that it is silent, too."""
     rig = Rig({METRICS: scrape(), **FACTS})
+    rig.tick()
+    assert rig.registry.engines.directory.engines == ()
+    assert rig.registry.awaited
+    rig.registry.saw_processes(ProcessTable({8000: {1}}, {}, {"G": {1: "vllm"}}))
     rig.tick()
     known = rig.registry.engines.directory.at("127.0.0.1:8000")
 
     assert known is not None
     assert (known.engine_id, known.host, known.model, known.engine_version) == ("e", "h", "tiny", "0.32.0")
+    assert (known.placement_group, known.gpu_uuids) == ("e", ("G",))
     assert (known.started_ms, known.warm, known.responding) == (1_795_229_531_210, True, True)
     rig.engine.pages[METRICS] = "refused"
     rig.tick()

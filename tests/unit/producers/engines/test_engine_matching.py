@@ -46,7 +46,11 @@ def test_processes_are_looked_at_seldom_unless_an_engine_is_awaited() -> None:
     registry.silent_engine(target)
     assert len(looked_at(*range(100_000, 120_000, 5_000))) == 4
     registry.saw_engine(target)
-    assert len(looked_at(120_000, 125_000)) == 0
+    assert len(looked_at(120_000, 125_000)) == 1, "what computes now is its own"
+    registry.saw_engine(EngineTarget("new", "http://127.0.0.1:8001"))
+    assert not registry.is_matched("new")
+    assert len(looked_at(130_000, 135_000)) == 1
+    assert registry.is_matched("new")
 
 
 def test_hidden_sockets_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
