@@ -102,7 +102,7 @@ class EngineCollector:
         self._learn(reading, samples, moment_ms)
         news = self._announced(reading)
         rows, self._known = engine_rows(self._known, reading, at_ms, moment_ms)
-        self._identify(self._known)
+        self._identify(self._known, at_ms)
         return self._collected(at_ms, self._samples(rows, one=len(reading.fields) == 1), found + news)
 
     def close(self) -> None:
@@ -192,13 +192,14 @@ class EngineCollector:
         event = announcement(before, self._registration)
         return [event] if event else []
 
-    def _identify(self, known: Known) -> None:
+    def _identify(self, known: Known, at_ms: int) -> None:
         """Let the host's edges know which engine answers under these addresses, once its group is known."""
         target, engines, registration = self._target, self._registry.engines, self._registration
         if registration is None or not self._registry.is_matched(target.engine_id):
             return
         names = engines.addresses(target.remote_name, target.port, target.addresses)
-        engines.saw(engine_of(registration, names, known))
+        before = engines.directory.named(target.engine_id)
+        engines.saw(engine_of(registration, names, known, before, at_ms))
 
     # Rows
 

@@ -273,11 +273,23 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def engine_of(registration: Registration, addresses: tuple[str, ...], known: Known) -> Engine:
-    """The engine as edges know it; host labels apart."""
+def engine_of(
+    registration: Registration, addresses: tuple[str, ...], known: Known, before: Engine | None, at_ms: int
+) -> Engine:
+    """The engine as edges know it, seen at ``at_ms``; host labels apart. ``before``: as it was known."""
     same = {name: getattr(registration, name) for name in _SHARED}
     started_ms = None if known.started_at_s is None else round(known.started_at_s * 1_000)
-    return Engine(host="", addresses=addresses, started_ms=started_ms, warm=known.has_served, **same)
+    warm_ms = None
+    if known.has_served and started_ms is not None:
+        if before is not None and before.started_ms == started_ms:
+            warm_ms = at_ms if before.warm_ms is None else before.warm_ms
+        else:  # when it began to serve was not seen
+            warm_ms = at_ms if at_ms - started_ms < FRESH_MS else started_ms
+    return Engine(host="", addresses=addresses, started_ms=started_ms, warm_ms=warm_ms, **same)
+
+
+FRESH_MS = 60_000
+"""An engine that has served already when it is seen first, so soon after its start, has only just begun to."""
 
 
 _SHARED = tuple({each.name for each in fields(Registration)} & {each.name for each in fields(Engine)})

@@ -16,14 +16,15 @@ class Starts:
         self._first: OrderedDict[str, tuple[int, int | None]] = OrderedDict()
 
     def of(self, engine: Engine, received_ms: int, ended_ms: int, *, served: bool) -> str | None:
-        """``cold``: received before the first response since the engine's start had ended; else ``warm``. None where
-        the start is not known. ``served``: this request ended well."""
+        """``cold``: received before the first response since the engine's start had ended, as this edge or the engine's
+        agent saw it; else ``warm``. None where the start is not known. ``served``: this request ended well."""
         if engine.started_ms is None:
             return None
         started_ms, first_ms = self._first.get(engine.key.decode(), (None, None))
         if started_ms != engine.started_ms:
-            first_ms = engine.started_ms if engine.warm else None
-        cold = first_ms is None or received_ms < first_ms
+            first_ms = None
+        known_ms = [at_ms for at_ms in (first_ms, engine.warm_ms) if at_ms is not None]
+        cold = not known_ms or received_ms < min(known_ms)
         if first_ms is None and served:
             first_ms = ended_ms
         self._first[engine.key.decode()] = (engine.started_ms, first_ms)

@@ -43,8 +43,8 @@ class Engine:
     gpu_uuids: tuple[str, ...] = ()
     started_ms: int | None = None
     """When its process started."""
-    warm: bool = True
-    """Whether it has finished a request since, as far as is known; until then requests are ``cold``."""
+    warm_ms: int | None = None
+    """From when on it is known to have served a request since then; requests received before are ``cold``."""
     responding: bool = True
     """Whether its last scrapes succeeded."""
     reported_ms: int = 0
@@ -58,7 +58,7 @@ class Engine:
 _TEXTS = ("engine_id", "host", "placement_group")
 _OPTIONAL = ("cluster", "region", "engine_kind", "engine_version", "model", "model_version", "precision")
 _LISTS = ("addresses", "gpu_uuids")
-_FLAGS = ("warm", "responding")
+_FLAGS = ("responding",)
 
 
 def encode(engine: Engine) -> bytes:
@@ -89,7 +89,7 @@ def engine_of(found: Any) -> Engine:
         + [name for name in _OPTIONAL if type(known.get(name)) not in (str, type(None))]
         + [name for name in _FLAGS if type(known.get(name, True)) is not bool]
         + [name for name in ("reported_ms",) if type(known.get(name, 0)) is not int]
-        + [name for name in ("started_ms",) if type(known.get(name)) not in (int, type(None))]
+        + [name for name in ("started_ms", "warm_ms") if type(known.get(name)) not in (int, type(None))]
     )
     if wrong:
         raise TypeError(f"{wrong[0]} is of another type")

@@ -48,24 +48,20 @@ async def skip_to_end(kafka: KafkaConfig, group: str, topics: Sequence[str]) -> 
         await consumer.commit(await consumer.end_offsets(partitions))
 
 
-async def send(kafka: KafkaConfig, records: Sequence[Record]) -> None:
-    """Put records where they say; offsets and times are the broker's."""
+async def send(kafka: KafkaConfig, records: Sequence[Record]) -> int:
+    """Put records where they say; offsets and times are the broker's. The offset behind the last one."""
+    sent = 0
     async with started(make_producer(kafka)) as producer:
         for r in records:
-            await producer.send_and_wait(r.topic, r.value, partition=r.partition, headers=list(r.headers))
+            placed = await producer.send_and_wait(r.topic, r.value, partition=r.partition, headers=list(r.headers))
+            sent = placed.offset + 1
+    return sent
 
 
 async def committed(kafka: KafkaConfig, group: str, topic: str, partition: int) -> int:
     """The group's offset."""
     async with started(make_consumer(kafka, group=group)) as consumer:
         return int(await consumer.committed(TopicPartition(topic, partition)) or 0)
-
-
-async def log_end(kafka: KafkaConfig, topic: str, partition: int) -> int:
-    """The offset that the next record gets."""
-    place = TopicPartition(topic, partition)
-    async with started(make_consumer(kafka)) as consumer:
-        return int((await consumer.end_offsets([place]))[place])
 
 
 class Door:

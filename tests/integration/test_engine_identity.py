@@ -115,7 +115,7 @@ def test_requests_gpus_and_the_engine_have_one_identity(tmp_path: Path) -> None:
         lines_of(proxy, "proxy is up")
         ask(proxy_port)
         until(lambda: any(each.gpu_uuids for each in known_in(file)), "the engine is matched to no GPU")
-        until(lambda: any(each.warm for each in known_in(file)), "the engine has served nobody")
+        until(lambda: any(each.warm_ms for each in known_in(file)), "the engine has served nobody")
         for _ in range(4):
             ask(proxy_port)
         time.sleep(2.5)  # samples of the GPUs with the engine's name

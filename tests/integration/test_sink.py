@@ -22,7 +22,7 @@ from schemas.rows.usage import USAGE_KEY
 from sinks.database import SinkDatabase
 from sinks.rollup import RollupSettings
 from sinks.service import Progress, SinkSettings, run_sink
-from tests.integration.sink_rig import Door, committed, log_end, send, skip_to_end, store, store_raw, until
+from tests.integration.sink_rig import Door, committed, send, skip_to_end, store, store_raw, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials, requests
 from tests.unit.stream_jobs.windows.cases import a_commit, a_record, a_request, a_step
 from tests.unit.stream_jobs.windows.usage_cases import totals
@@ -167,11 +167,11 @@ async def test_while_clickhouse_is_away_nothing_is_committed_and_then_all_lands(
     """The sink says what it waits for, keeps what it read, and goes on by itself; rollups follow."""
     now_ms = SystemClock().now_ms() // 60_000 * 60_000
     group = f"{deployment.deployment}-sink"
-    before, end = await committed(deployment, group, WINDOW_PARTIALS, 0), await log_end(deployment, WINDOW_PARTIALS, 0)
+    before = await committed(deployment, group, WINDOW_PARTIALS, 0)
     async with Door(clickhouse_config).standing() as door, running(deployment, door.config) as task:
         await until(lambda: task.progress.waiting_for is None)
         door.shut()
-        await send(deployment, [partials([a_row(number, now_ms)], 0) for number in range(1, 6)])
+        end = await send(deployment, [partials([a_row(number, now_ms)], 0) for number in range(1, 6)])
         await until(lambda: task.progress.waiting_for is not None)
         assert landed(clickhouse) == (0, 0)
         assert await committed(deployment, group, WINDOW_PARTIALS, 0) == before
@@ -182,7 +182,7 @@ async def test_while_clickhouse_is_away_nothing_is_committed_and_then_all_lands(
         await until(lambda: clickhouse.query(rollup).result_rows == [(15, 5)])
 
     assert task.progress.waiting_for is None
-    assert await committed(deployment, group, WINDOW_PARTIALS, 0) == end + 5, "markers of transactions before included"
+    assert await committed(deployment, group, WINDOW_PARTIALS, 0) >= end, "others may write to this topic too"
 
 
 async def test_raw_events_land_beside_the_derived_ones(

@@ -511,7 +511,7 @@ def test_edges_learn_which_engine_answers_where() -> None:
     assert known is not None
     assert (known.engine_id, known.host, known.model, known.engine_version) == ("e", "h", "tiny", "0.32.0")
     assert (known.placement_group, known.gpu_uuids) == ("e", ("G",))
-    assert (known.started_ms, known.warm, known.responding) == (1_795_229_531_210, True, True)
+    assert (known.started_ms, known.warm_ms, known.responding) == (1_795_229_531_210, 2_000, True)
     rig.engine.pages[METRICS] = "refused"
     rig.tick()
     assert rig.registry.engines.directory.at("127.0.0.1:8000") == replace(known, responding=False)

@@ -11,7 +11,7 @@ from producers.identity.joiner import Joiner, address_in
 from runtime.counters import Counters
 from schemas.contract.engines import Engine
 
-A = Engine("a", "h-1", "a+b", ("h-1:8000",), model_version="r1", precision="bf16", started_ms=1_000, warm=False)
+A = Engine("a", "h-1", "a+b", ("h-1:8000",), model_version="r1", precision="bf16", started_ms=1_000)
 B = Engine("b", "h-1", "b", ("h-1:8001",))
 DIRECTORY = Directory([A, B], "h-1")
 OK: dict[str, Any] = {"at_ms": 5_000, "e2e_us": 2_000_000, "status": "ok"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from producers.identity.starts import ENGINES_MAX, Starts
 from schemas.contract.engines import Engine
 
-FRESH = Engine("e", "h", "g", started_ms=1_000, warm=False)
+FRESH = Engine("e", "h", "g", started_ms=1_000)
 
 
 def test_requests_before_the_first_response_of_a_start_has_ended_are_cold() -> None:
@@ -22,7 +22,15 @@ def test_requests_before_the_first_response_of_a_start_has_ended_are_cold() -> N
 
 def test_an_engine_that_served_before_it_was_seen_is_warm() -> None:
     """An edge that restarts beside a running engine sees no cold start."""
-    assert Starts().of(replace(FRESH, warm=True), 2_000, 3_000, served=True) == "warm"
+    running = replace(FRESH, warm_ms=1_000)
+
+    assert Starts().of(running, 2_000, 3_000, served=True) == "warm"
+
+
+def test_a_request_that_is_judged_late_is_cold_by_when_it_came() -> None:
+    """Its engine was known only after it had ended, and has served by then: this very request."""
+    assert Starts().of(replace(FRESH, warm_ms=3_500), 2_000, 3_000, served=True) == "cold"
+    assert Starts().of(replace(FRESH, warm_ms=3_500), 3_500, 4_000, served=True) == "warm"
 
 
 def test_a_new_start_is_cold_again() -> None:
@@ -30,7 +38,7 @@ def test_a_new_start_is_cold_again() -> None:
     starts = Starts()
     starts.of(FRESH, 2_000, 3_000, served=True)
 
-    assert starts.of(replace(FRESH, warm=True), 3_500, 4_000, served=True) == "warm"
+    assert starts.of(replace(FRESH, warm_ms=3_700), 3_500, 4_000, served=True) == "warm"
     assert starts.of(replace(FRESH, started_ms=9_000), 10_000, 11_000, served=True) == "cold"
 
 

@@ -20,7 +20,6 @@ ENGINE = Engine(
     precision="bf16",
     gpu_uuids=("GPU-1", "GPU-2"),
     started_ms=5,
-    warm=False,
     reported_ms=7,
 )
 
@@ -49,7 +48,8 @@ def test_fields_of_a_newer_version_are_left_out() -> None:
         {"addresses": "h:1"},
         {"addresses": [1]},
         {"addresses": ["a"] * (ADDRESSES_MAX + 1)},
-        {"warm": 1},
+        {"responding": 1},
+        {"warm_ms": "5"},
         {"started_ms": "5"},
         {"started_ms": True},
         {"reported_ms": None},
