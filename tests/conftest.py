@@ -137,6 +137,16 @@ def _in_use(data_dir: Path) -> Iterator[Path]:
                     ours.unlink()
 
 
+@pytest.fixture
+def contract_topics(stack: Servers) -> Iterator[None]:
+    """The contract's own topics on the session's Kafka, for one test of all workers at a time: what one writes there
+    the sink of another would land."""
+    folder = stack.data_dir or Path(tempfile.gettempdir())
+    with (folder / "contract-topics.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def kafka_bootstrap(stack: Servers) -> str:
     """``host:port`` of the session's Kafka."""

@@ -36,7 +36,12 @@ from tests.integration.otlp_receiver import Received, Receiver, receiving
 from tests.integration.sink_rig import send, skip_to_end, until
 from tests.unit.sinks.landing_cases import NOW_MS, partials
 
-pytestmark = [pytest.mark.integration, pytest.mark.tables, pytest.mark.timeout(420)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.tables,
+    pytest.mark.timeout(420),
+    pytest.mark.usefixtures("contract_topics"),
+]
 
 WITHIN_S = 180.0
 DERIVED = (WINDOW_PARTIALS, BOOKS_TOPIC, REJECTED_TOPIC, ALERTS_TOPIC, COSTS_TOPIC)
