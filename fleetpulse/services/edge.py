@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import uvloop
 
@@ -131,13 +130,11 @@ def probe() -> list[Finding]:
 def _flags_missing(config: AgentConfig) -> Iterator[str]:
     """A sentence for each vLLM that would report more with other flags."""
     from producers.engines.flags import flags_missing_at
+    from producers.engines.target import targets_of
 
-    sought = [(f"http://127.0.0.1:{port}", None) for port in config.engine_ports]
-    for url, key in [(each.facts_url or each.url, each.api_key) for each in config.engines] or sought:
-        parts = urlsplit(url)
-        server = f"{parts.scheme}://{parts.netloc}"
-        if flags := flags_missing_at(server, key.get_secret_value() if key else None):
-            yield f"the vLLM at {server} would report more with {', '.join(flags)}"
+    for target in targets_of(config, config.host or ""):
+        if flags := flags_missing_at(target.server, target.api_key):
+            yield f"the vLLM at {target.server} would report more with {', '.join(flags)}"
 
 
 def run_once() -> None:

@@ -1,7 +1,8 @@
 """Service of the agent that lets other edges know the host's engines: the host's file, and the topic ``engines``.
 
 Both are written when something changes and every ``REPEATED_EVERY_MS``. Engines of the file before a restart are known
-from the start, until their first scrape says what they are now; those not seen for a day are forgotten.
+from the start, until their first scrape says what they are now. One that has not responded for a day is forgotten:
+it leaves the file, and its record on the topic is withdrawn.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Announces(Protocol):
         """Publish the state of a key."""
         ...
 
+    def withdraw(self, topic: str, key: bytes, schema: str) -> None:
+        """Publish that the key has no state any more."""
+        ...
+
 
 async def run_engine_news(
     states: Announces, engines: HostEngines, path: Path, stop: asyncio.Event, clock: Clock | None = None
@@ -45,8 +50,9 @@ async def run_engine_news(
     engines.on_change = _waker(loop, changed)
     while not stop.is_set():
         changed.clear()
-        now_ms = clock.now_ms()
-        known = [replace(each, reported_ms=now_ms) for each in engines.directory.engines]
+        for key in engines.report(clock.now_ms()):
+            states.withdraw(ENGINES_TOPIC.name, key, SCHEMA)
+        known = list(engines.directory.engines)
         await asyncio.to_thread(_write, path, engines.host, known)
         for engine in known:
             states.announce(ENGINES_TOPIC.name, engine.key, encode(engine), SCHEMA)

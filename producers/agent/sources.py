@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from producers.agent.choice import Probed
 from producers.agent.life import CostMeter, Make
 from producers.collector import Collected, Collector, Identity
 from producers.engines.placement import HostPlacement
-from producers.engines.target import EngineTarget, sought, target_of
+from producers.engines.target import EngineTarget, targets_of
 from producers.host.sampler import HostSampler
 from producers.identity.joiner import Joiner
 from runtime.edge_config import AgentConfig
@@ -248,15 +247,14 @@ def _watched(setting: Setting) -> str:
         return ", ".join(engine.url for engine in config.engines)
     if not config.engine_ports:
         raise Missing("no engine is configured, and no port to look at")
-    answering = [port for port in config.engine_ports if _answers(f"http://127.0.0.1:{port}")]
+    answering = [port for port in config.engine_ports if _answers(port)]
     watched = "ports " + ", ".join(map(str, config.engine_ports)) + " are looked at twice a minute"
     return f"something answers on {', '.join(map(str, answering))}; {watched}" if answering else watched
 
 
-def _answers(url: str) -> bool:
-    parts = urlsplit(url)
+def _answers(port: int) -> bool:
     try:
-        with socket.create_connection((parts.hostname or "", parts.port or 80), _CONNECT_WITHIN_S):
+        with socket.create_connection(("127.0.0.1", port), _CONNECT_WITHIN_S):
             return True
     except OSError:
         return False
@@ -267,10 +265,10 @@ def _engines(setting: Setting) -> dict[str, Make]:
 
     config, host = setting.config, setting.host
     matcher: dict[str, Make] = {"placement": lambda: ProcessMatcher(setting.registry, config.slow_period_ms)}
+    targets = targets_of(config, host)
     if config.engines:
-        targets = [target_of(engine, host) for engine in config.engines]
         return {f"engine {target.engine_id}": _engine(setting, target) for target in targets} | matcher
-    makes = [_engine(setting, target) for target in sought(config.engine_ports, host)]
+    makes = [_engine(setting, target) for target in targets]
     period_ms, rest_ms = config.engine_period_ms, max(SEEK_REST_MS, config.engine_period_ms)
     return {"engines sought": lambda: SoughtEngines([make() for make in makes], period_ms, rest_ms)} | matcher
 

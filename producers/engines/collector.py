@@ -178,7 +178,7 @@ class EngineCollector:
 
     def _fetch_facts(self, document: Document) -> Facts:
         try:
-            body = self._fetch(base_of(self._target) + document.url_path, FACTS_LIMITS, self._target.api_key)
+            body = self._fetch(self._target.server + document.url_path, FACTS_LIMITS, self._target.api_key)
             return facts_of(document, orjson.loads(body))
         except (FetchError, orjson.JSONDecodeError) as error:
             _log.debug("engine facts are not available", extra={"engine": self._target.engine_id, "why": str(error)})
@@ -230,9 +230,3 @@ def addresses(target: EngineTarget) -> list[str]:
     paths = dict.fromkeys(path for engine in engines if engine for path in engine.metrics_paths)
     order = paths if target.engine else sorted(paths, key=len)
     return [target.url.rstrip("/") + path for path in order]
-
-
-def base_of(target: EngineTarget) -> str:
-    """Scheme, host and port of the engine's API."""
-    parts = urlsplit(target.facts_url or target.url)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from producers.engines.mappings import BY_KIND, EngineKind
 from runtime.addresses import bracketed, engine_id_of, is_this_machine
-from runtime.edge_config import EngineConfig
+from runtime.edge_config import AgentConfig, EngineConfig
 from schemas.errors import ConfigError
 
 
@@ -52,6 +52,12 @@ class EngineTarget:
         return BY_KIND[self.kind] if self.kind else None
 
     @property
+    def server(self) -> str:
+        """Scheme, host and port of the engine's API."""
+        parts = urlsplit(self.facts_url or self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
     def port(self) -> int:
         """Where its API listens, by which its process is found; the metrics' port where no other address is given."""
         parts = urlsplit(self.facts_url or self.url)
@@ -85,6 +91,11 @@ def target_of(config: EngineConfig, host: str) -> EngineTarget:
         tensor_parallel=config.tensor_parallel,
         api_key=config.api_key.get_secret_value() if config.api_key else None,
     )
+
+
+def targets_of(config: AgentConfig, host: str) -> list[EngineTarget]:
+    """The configured engines; without any, those sought."""
+    return [target_of(engine, host) for engine in config.engines] or sought(config.engine_ports, host)
 
 
 def sought(ports: Sequence[int], host: str) -> list[EngineTarget]:

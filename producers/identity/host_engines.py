@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from producers.identity.directory import Directory
-from schemas.contract.engines import ADDRESSES_MAX, Engine
+from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
 
 
 class HostEngines:
@@ -38,7 +38,10 @@ class HostEngines:
         """What is known of the engine now."""
         engine = replace(engine, host=self.host, region=self._region, cluster=self._cluster)
         with self._lock:
-            if self._engines.get(engine.engine_id) == engine:
+            before = self._engines.get(engine.engine_id)
+            reported_ms = 0 if before is None else before.reported_ms
+            engine = replace(engine, reported_ms=reported_ms)
+            if engine == before:
                 return
             self._engines[engine.engine_id] = engine
             self._directory = Directory(self._engines.values(), self.host)
@@ -56,3 +59,16 @@ class HostEngines:
         known = self._engines.get(engine_id)
         if known is not None and known.responding:
             self.saw(replace(known, responding=False))
+
+    def report(self, now_ms: int) -> list[bytes]:
+        """Put the time on the engines, but for those that do not respond and have one: theirs stays when they last did.
+        The keys of those whose time is a day ago, which are known no more."""
+        with self._lock:
+            dated = [
+                replace(each, reported_ms=now_ms) if each.responding or not each.reported_ms else each
+                for each in self._engines.values()
+            ]
+            kept = [each for each in dated if now_ms - each.reported_ms < FORGOTTEN_AFTER_MS]
+            self._engines = {each.engine_id: each for each in kept}
+            self._directory = Directory(kept, self.host)
+        return [each.key for each in dated if each.engine_id not in self._engines]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from aiokafka import TopicPartition
 
@@ -27,16 +28,18 @@ RETRY = Backoff(1.0, 60.0)
 POLL_MS = 1_000
 ENGINES_MAX = 200_000
 """Beyond it new ones are left out."""
+TURN_RECORDS = 200
+"""Taken in one turn of the loop, in some milliseconds."""
 
 
 class TopicEngines:
-    """``directory`` is what is known now."""
+    """``directory`` is what is known now: the same object throughout, which changes."""
 
     def __init__(self, kafka: KafkaConfig, now_ms: Callable[[], int], topic: str = ENGINES_TOPIC.name) -> None:
         self._kafka = kafka
         self._now_ms = now_ms
         self._topic = topic
-        self._engines: dict[bytes, Engine] = {}
+        self._round: Iterator[Engine] = iter(())
         self.directory = Directory()
 
     async def run(self) -> None:
@@ -60,28 +63,36 @@ class TopicEngines:
             while True:
                 found = await consumer.getmany(partition, timeout_ms=POLL_MS)
                 records = found.get(partition, [])
-                for record in records:
-                    self.take(record.key, record.value)
-                if records:
-                    self.refresh()
+                for first in range(0, len(records), TURN_RECORDS):
+                    for record in records[first : first + TURN_RECORDS]:
+                        self.take(record.key, record.value)
+                    await asyncio.sleep(0)  # the loop also passes on streams
+                self.forget_old()
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
-        """A record; without a value the engine is forgotten. What is no engine is left out."""
+        """A record; without a value, or repeated too long ago, the engine is forgotten. What is no engine is left
+        out."""
         if key is None:
             return
         if value is None:
-            self._engines.pop(key, None)
+            self.directory.forget(key)
             return
         try:
             engine = decode(value)
         except RejectedError as error:
             _log.debug("record of the topic engines left out", extra={"why": error.detail})
             return
-        if key in self._engines or len(self._engines) < ENGINES_MAX:
-            self._engines[key] = engine
+        if engine.reported_ms < self._now_ms() - FORGOTTEN_AFTER_MS:
+            self.directory.forget(engine.key)
+        elif self.directory.keyed(engine.key) is not None or self.directory.count < ENGINES_MAX:
+            self.directory.put(engine)
 
-    def refresh(self) -> None:
-        """Make a directory of what was taken and is not too old."""
+    def forget_old(self) -> None:
+        """Look at the next ``TURN_RECORDS`` engines, round after round, and forget those that nobody has repeated."""
         oldest_ms = self._now_ms() - FORGOTTEN_AFTER_MS
-        self._engines = {key: each for key, each in self._engines.items() if each.reported_ms >= oldest_ms}
-        self.directory = Directory(self._engines.values())
+        looked_at = tuple(islice(self._round, TURN_RECORDS))
+        for engine in looked_at:
+            if engine.reported_ms < oldest_ms and self.directory.keyed(engine.key) is engine:
+                self.directory.forget(engine.key)
+        if len(looked_at) < TURN_RECORDS:
+            self._round = iter(self.directory.engines)

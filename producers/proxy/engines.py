@@ -137,7 +137,7 @@ class UpstreamEngines:
         """Whether rows of this upstream are held. An upstream without an engine is waited for once."""
         until_s, now_s = self._waits_until_s[where], self._clock.monotonic_s()
         if until_s is None:
-            if not self._directory().engines and self._file_id is None:
+            if not self._directory().count and self._file_id is None:
                 return False  # no agent anywhere
             until_s = self._waits_until_s[where] = now_s + HELD_S
         if now_s < until_s and len(self._held) < HELD_ROWS_MAX:

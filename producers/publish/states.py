@@ -27,7 +27,7 @@ class States:
     def __init__(self, partitions: Mapping[str, int], within_s: float) -> None:
         self._partitions = partitions
         self._within_s = within_s
-        self._wanted: dict[tuple[str, bytes], tuple[bytes, str]] = {}
+        self._wanted: dict[tuple[str, bytes], tuple[bytes | None, str]] = {}
         self._acknowledged: dict[tuple[str, bytes], bytes] = {}
         self._due_s = 0.0
 
@@ -35,12 +35,16 @@ class States:
         """The state of ``key`` from now on."""
         self._wanted[topic, key] = (value, schema)
 
+    def withdraw(self, topic: str, key: bytes, schema: str) -> None:
+        """``key`` has no state any more: a record without a value, after which compaction drops the key."""
+        self._wanted[topic, key] = (None, schema)
+
     async def publish(self, producer: AIOKafkaProducer | None, now_s: float) -> None:
         """Send what changed; a failure leaves the rest for ``PAUSE_S`` later. None: Kafka is unavailable."""
         if producer is None or now_s < self._due_s:
             return
         for (topic, key), (value, schema) in list(self._wanted.items()):
-            if self._acknowledged.get((topic, key)) == value:
+            if value is not None and self._acknowledged.get((topic, key)) == value:
                 continue
             headers = [("schema", schema.encode()), ("content-type", b"application/json")]
             partition = place(key, self._partitions[topic])
@@ -52,4 +56,8 @@ class States:
                 self._due_s = now_s + PAUSE_S
                 _log.debug("state not published, retrying", extra=facts)
                 return
-            self._acknowledged[topic, key] = value
+            if value is not None:
+                self._acknowledged[topic, key] = value
+            elif self._wanted.get((topic, key)) == (None, schema):
+                del self._wanted[topic, key]
+                self._acknowledged.pop((topic, key), None)

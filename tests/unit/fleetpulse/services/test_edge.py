@@ -58,12 +58,13 @@ def test_a_probe_names_flags_that_a_vllm_lacks(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(flags, "flags_missing_at", missing)
     text = Path("fleetpulse.toml").read_text().replace('engines = "off"', 'engines = "on"')
     engines = '[[agent.engines]]\nurl = "http://e:1/metrics"\napi_key = "k"\n[[agent.engines]]\nurl = "http://e:2"\n'
+    engines += '[[agent.engines]]\nurl = "http://e:8002/metrics"\nfacts_url = "http://e:3"\n'
     Path("fleetpulse.toml").write_text(text + engines)
 
     result = CliRunner().invoke(app, ["agent", "--probe", "--json"])
 
     reasons = {each["name"]: each["reason"] for each in json.loads(result.stdout)}
-    assert asked == [("http://e:1", "k"), ("http://e:2", None)]
+    assert asked == [("http://e:1", "k"), ("http://e:2", None), ("http://e:3", None)]
     assert reasons["engines"].endswith("; the vLLM at http://e:1 would report more with --a, --b")
     assert "vLLM" not in reasons["host"]
 

@@ -23,11 +23,16 @@ NOW_MS = 2 * FORGOTTEN_AFTER_MS
 class Announced:
     def __init__(self) -> None:
         self.states: list[Engine] = []
+        self.withdrawn: list[bytes] = []
 
     def announce(self, topic: str, key: bytes, value: bytes, schema: str) -> None:
         engine = decode(value)
         assert (topic, key, schema) == ("engines", engine.key, SCHEMA)
         self.states.append(engine)
+
+    def withdraw(self, topic: str, key: bytes, schema: str) -> None:
+        assert (topic, schema) == ("engines", SCHEMA)
+        self.withdrawn.append(key)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -72,6 +77,25 @@ async def test_engines_of_before_a_restart_are_known_from_the_start(tmp_path: Pa
     await news
 
     assert engines.directory.engines == (replace(before, responding=False),)
+
+
+async def test_an_engine_that_left_its_host_leaves_the_file_and_the_topic(tmp_path: Path) -> None:
+    """A day after it last responded; the host lives on."""
+    path, stop, announced, engines = tmp_path / "f", asyncio.Event(), Announced(), HostEngines("h-1")
+    clock = VirtualClock(NOW_MS)
+    engines.saw(SEEN)
+    news = asyncio.create_task(run_engine_news(announced, engines, path, stop, clock))
+    await until(lambda: engines_in(path) == 1)
+    engines.silent("e")
+    await until(lambda: not announced.states[-1].responding)
+    clock.advance(FORGOTTEN_AFTER_MS)
+    engines.saw(replace(SEEN, engine_id="f"))
+    await until(lambda: bool(announced.withdrawn))
+    stop.set()
+    await news
+
+    assert announced.withdrawn == [b"h-1/e"]
+    assert [each.engine_id for each in host_file.read(path).engines] == ["f"]
 
 
 async def test_a_file_that_cannot_be_written_is_logged_and_the_topic_served(

@@ -18,7 +18,6 @@ from producers.engines.collector import (
     SEEK_EVERY_MS,
     EngineCollector,
     addresses,
-    base_of,
 )
 from producers.engines.fetch import FetchError, FetchLimits
 from producers.engines.mappings import BY_KIND
@@ -210,7 +209,7 @@ def test_facts_are_fetched_at_the_api() -> None:
     target = replace(TARGET, facts_url="http://127.0.0.1:9000/v1", api_key="secret")
     rig = Rig({METRICS: small(), "http://127.0.0.1:9000/version": {"version": "1"}}, target)
 
-    assert base_of(target) == "http://127.0.0.1:9000"
+    assert target.server == "http://127.0.0.1:9000"
     assert rig.news() == [("registered", "vllm 1 serves m")]
     assert rig.engine.keys == {"secret"}
 

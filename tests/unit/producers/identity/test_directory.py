@@ -43,6 +43,22 @@ def test_of_several_engines_under_an_address_the_one_that_responds_counts() -> N
     assert Directory([old]).at("h-1:8000") == old
 
 
+def test_an_engine_that_is_put_again_or_forgotten_leaves_no_address() -> None:
+    """What it was before is gone; an address that it shared is the other's alone."""
+    directory = Directory([A, replace(B, addresses=("h-1:8001", "10.0.0.7:8000"))], "h-1")
+    assert directory.at("10.0.0.7:8000") is None
+    moved = replace(A, addresses=("h-1:9000",))
+
+    directory.put(moved)
+    assert directory.at("h-1:8000") is None
+    assert directory.at("h-1:9000") == directory.named("a") == moved
+    assert directory.at("10.0.0.7:8000") == directory.named("b")
+    directory.forget(moved.key)
+    directory.forget(moved.key)
+    assert directory.named("a") is directory.at("h-1:9000") is None
+    assert directory.count == 1
+
+
 def test_a_row_takes_over_what_it_lacks() -> None:
     """What the edge knew itself stays."""
     directory = Directory([A, B], "h-1")
@@ -76,6 +92,9 @@ def test_the_first_layer_that_knows_an_engine_counts() -> None:
     assert layers.named("a") == newer
     assert layers.at("h-2:8000") == other
     assert layers.named("d") is None
+    assert layers.serving("m") is None
+    assert layers.keyed(other.key) == other
+    assert (layers.count, layers.engines) == (3, (newer, A, other))
 
 
 def test_an_engine_is_found_by_the_model_that_it_alone_serves() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from producers.identity.host_engines import HostEngines
-from schemas.contract.engines import ADDRESSES_MAX, Engine
+from schemas.contract.engines import ADDRESSES_MAX, FORGOTTEN_AFTER_MS, Engine
 
 SEEN = Engine("e", "", "g", ("h-1:8000",))
 
@@ -55,3 +55,47 @@ def test_addresses_are_those_of_the_machine_and_those_configured() -> None:
     assert engines.addresses(None, 8000) == ("h-1:8000", "10.0.0.7:8000", "[fd00::7]:8000")
     assert engines.addresses("pod-1", 8000, ["llm.svc:80"]) == ("llm.svc:80", "pod-1:8000")
     assert len(HostEngines("h", map(str, range(99))).addresses(None, 1)) == ADDRESSES_MAX
+
+
+def test_an_engine_that_has_not_responded_for_a_day_is_forgotten() -> None:
+    """Its time stays when it last responded, over a restart of the agent too; one that is back begins anew."""
+    engines = HostEngines("h-1")
+    known = replace(SEEN, host="h-1", reported_ms=1_000)
+    engines.saw(SEEN)
+    assert engines.report(1_000) == []
+    engines.silent("e")
+    assert engines.report(2_000) == []
+    assert engines.directory.engines == (replace(known, responding=False),)
+    engines.saw(SEEN)
+    engines.report(3_000)
+    assert engines.directory.engines == (replace(known, reported_ms=3_000),)
+    again = HostEngines("h-1")
+    again.restore([replace(known, reported_ms=3_000, responding=False)])
+
+    assert again.report(FORGOTTEN_AFTER_MS + 2_999) == []
+    assert again.report(FORGOTTEN_AFTER_MS + 3_000) == [known.key]
+    assert again.directory.engines == ()
+    again.saw(SEEN)
+    assert again.directory.named("e") == replace(known, reported_ms=0)
+
+
+def test_an_engine_that_went_silent_before_it_was_reported_has_a_day_from_then() -> None:
+    """It is not forgotten at once for having no time."""
+    engines = HostEngines("h-1")
+    engines.saw(SEEN)
+    engines.silent("e")
+
+    assert engines.report(FORGOTTEN_AFTER_MS * 9) == []
+    assert [each.reported_ms for each in engines.directory.engines] == [FORGOTTEN_AFTER_MS * 9]
+
+
+def test_a_report_is_no_change() -> None:
+    """Else each would be followed by the next."""
+    changes: list[int] = []
+    engines = HostEngines("h-1")
+    engines.saw(SEEN)
+    engines.on_change = lambda: changes.append(1)
+    engines.report(1_000)
+    engines.saw(SEEN)
+
+    assert changes == []

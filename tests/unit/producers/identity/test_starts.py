@@ -48,10 +48,15 @@ def test_without_a_start_nothing_is_said() -> None:
 
 
 def test_engines_followed_are_bounded() -> None:
-    """The one not seen for longest is forgotten, and is cold again while its agent calls it so."""
+    """The one not seen for longest is forgotten, and is cold again while its agent calls it so; the one seen first is
+    kept while it is seen."""
     starts = Starts()
+    others = [replace(FRESH, engine_id=str(number)) for number in range(ENGINES_MAX)]
     starts.of(FRESH, 2_000, 3_000, served=True)
-    for number in range(ENGINES_MAX):
-        starts.of(replace(FRESH, engine_id=str(number)), 2_000, 3_000, served=True)
+    for other in others[:-1]:
+        starts.of(other, 2_000, 3_000, served=True)
+    starts.of(FRESH, 4_000, 5_000, served=True)
+    starts.of(others[-1], 2_000, 3_000, served=True)
 
-    assert starts.of(FRESH, 4_000, 5_000, served=True) == "cold"
+    assert starts.of(FRESH, 4_000, 5_000, served=True) == "warm"
+    assert starts.of(others[0], 4_000, 5_000, served=True) == "cold"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from producers.engines.target import sought
 from producers.identity import host_file
+from producers.identity.directory import Directory
 from producers.identity.host_engines import HostEngines
 from producers.identity.topic_reader import TopicEngines
 from producers.proxy.engines import HELD_S, UpstreamEngines
@@ -61,7 +63,6 @@ def test_an_upstream_of_another_host_is_found_in_the_topic() -> None:
     """By its address, and by the one that its name stands for; a name for several engines stands for none."""
     topic, rows = TopicEngines(KafkaConfig(), lambda: 1), Rows()
     topic.take(ENGINE.key, encode(ENGINE))
-    topic.refresh()
     names = {"one": ["10.0.0.7"], "pool": ["10.0.0.7", "10.0.0.8"]}
     urls = ("http://10.0.0.7:8000", "http://one:8000", "http://pool:8000")
     engines = engines_of(*urls, topic=topic, resolve=lambda name: names.get(name, []))
@@ -155,3 +156,23 @@ def test_what_was_known_stays_known_while_the_file_is_away(tmp_path: Path) -> No
     engines.take(row(), 0, rows.append)
 
     assert joined(rows) == [("e", "e+f")]
+
+
+def test_a_request_reads_no_list_of_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway may know 100,000 engines: rows are joined by lookups alone, and no directory is filled for them."""
+    topic, rows = TopicEngines(KafkaConfig(), lambda: 1), Rows()
+    for number in range(1_000):
+        each = replace(ENGINE, engine_id=f"e-{number}", addresses=(f"10.0.1.{number}:8000",))
+        topic.take(each.key, encode(each))
+    topic.take(ENGINE.key, encode(ENGINE))
+    engines = engines_of("http://10.0.0.7:8000", "http://10.0.0.8:8000", topic=topic)
+    filled: list[Engine] = []
+    monkeypatch.setattr(Directory, "put", lambda _directory, engine: filled.append(engine))
+    monkeypatch.setattr(Directory, "engines", property(lambda _directory: pytest.fail("all engines were listed")))
+
+    engines.take(row(), 0, rows.append)
+    engines.take(row(), 1, rows.append)
+    engines.release(all_of_them=True)
+
+    assert joined(rows) == [("e", "e+f"), (None, None)]
+    assert filled == []

@@ -16,11 +16,13 @@ class Broker:
     """Takes records; fails as often as ``failures`` says; ``silent``: never acknowledges."""
 
     def __init__(self, failures: int = 0, *, silent: bool = False) -> None:
-        self.records: list[tuple[str, bytes, bytes, int]] = []
+        self.records: list[tuple[str, bytes, bytes | None, int]] = []
         self._failures = failures
         self._silent = silent
 
-    async def send(self, topic: str, value: bytes, *, key: bytes, partition: int, headers: Any) -> asyncio.Future[None]:
+    async def send(
+        self, topic: str, value: bytes | None, *, key: bytes, partition: int, headers: Any
+    ) -> asyncio.Future[None]:
         assert dict(headers) == {"schema": b"s/1", "content-type": b"application/json"}
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._silent:
@@ -66,3 +68,17 @@ async def test_a_state_that_was_not_acknowledged_is_sent_again() -> None:
     await states.publish(producer(broker), 2 * PAUSE_S)
 
     assert broker.records == [("t", b"a", b"1", 0)]
+
+
+async def test_a_state_that_is_withdrawn_is_a_record_without_a_value() -> None:
+    """Once; the same state may come back after it."""
+    states, broker = States({"t": 1}, 1.0), Broker()
+    states.announce("t", b"a", b"1", "s/1")
+    await states.publish(producer(broker), 0)
+    states.withdraw("t", b"a", "s/1")
+    for now_s in (1, 2):
+        await states.publish(producer(broker), now_s)
+    states.announce("t", b"a", b"1", "s/1")
+    await states.publish(producer(broker), 3)
+
+    assert [value for _, _, value, _ in broker.records] == [b"1", None, b"1"]
