@@ -94,9 +94,9 @@ site: $(VENV)/.dev ## the pages of docs/ as a site below .fleetpulse/site
 
 lock: $(PY) ## resolve dependencies again and pin them with hashes
 	$(PY) -m pip install --quiet uv
-	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra tracing --universal --python-version 3.11 \
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/run.lock
-	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra tracing --extra dev --universal \
+	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --extra dev --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  -c requirements/run.lock -o requirements/dev.lock
 

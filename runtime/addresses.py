@@ -51,3 +51,8 @@ def is_this_machine(name: str) -> bool:
         return name == "localhost"
     address = getattr(address, "ipv4_mapped", None) or address
     return address.is_loopback or address.is_unspecified
+
+
+def is_loopback(name: str) -> bool:
+    """Whether only this machine reaches what listens on this name or IP address."""
+    return is_this_machine(name) and name not in ("0.0.0.0", "::")

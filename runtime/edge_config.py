@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
-from runtime.addresses import http_address
+from runtime.addresses import http_address, is_loopback
 from runtime.config_keys import Section
 
 
@@ -130,10 +130,15 @@ class JobConfig(Section):
 
 
 class OtlpConfig(Section):
-    """OTLP on loopback, for other people's GenAI instrumentation."""
+    """OTLP, for other people's GenAI instrumentation: on loopback, elsewhere for those who know a token."""
 
     enabled: bool = False
     """Off by default: it needs the package's extra ``otlp``, and memory."""
+    host: str = "127.0.0.1"
+    """Address to listen on. Any but loopback needs ``token``; there is no TLS on this side."""
+    token: SecretStr | None = Field(default=None, min_length=16)
+    """Senders must bring it as ``authorization: Bearer TOKEN`` (``OTEL_EXPORTER_OTLP_HEADERS`` of theirs);
+    ``token_file`` reads it from a file. None: nobody is asked."""
     http_port: int = Field(default=4318, ge=0, le=65_535)
     """OTLP/HTTP, protobuf and JSON. 0 takes a free port."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
@@ -142,6 +147,12 @@ class OtlpConfig(Section):
     """Attributes that name the tenant, best first; looked for in a span, then in its resource."""
     body_bytes_max: int = Field(default=4 * 1024 * 1024, ge=1_024, le=64 * 1024 * 1024)
     """Of one request, before and after it is unpacked; larger ones are refused with 413."""
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if self.token is None and not is_loopback(self.host):
+            raise ValueError("host beyond loopback needs a token")
+        return self
 
 
 class LogTailConfig(Section):

@@ -1,4 +1,4 @@
-"""OTLP/gRPC server on loopback. Imported only when enabled: it needs grpcio (the package's extra ``otlp``)."""
+"""OTLP/gRPC server. Imported only when enabled: it needs grpcio (the package's extra ``otlp``)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import grpc  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
-from producers.otlp.intake import Answer, Full, Intake
+from producers.otlp.intake import Answer, Full, Intake, allowed
 from producers.otlp.proto_signals import points_of_message, spans_of_message
+from runtime.addresses import bracketed
 
 _log = logging.getLogger(__name__)
 
@@ -24,14 +25,16 @@ _STOP_WITHIN_S = 2.0
 class OtlpGrpc:
     """Serves until closed. Port 0 takes a free one; ``port`` is the bound one. Use as a context manager."""
 
-    def __init__(self, intake: Intake, port: int, bytes_max: int) -> None:
+    def __init__(
+        self, intake: Intake, port: int, bytes_max: int, *, host: str = "127.0.0.1", token: str | None = None
+    ) -> None:
         self._server = grpc.server(
             ThreadPoolExecutor(_THREADS, thread_name_prefix="otlp-grpc"),
             maximum_concurrent_rpcs=CALLS_MAX,
             options=[("grpc.max_receive_message_length", bytes_max), ("grpc.so_reuseport", 0)],
         )
-        self._server.add_generic_rpc_handlers((_traces(intake), _metrics(intake)))
-        self.port: int = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        self._server.add_generic_rpc_handlers((_traces(intake, token), _metrics(intake, token)))
+        self.port: int = self._server.add_insecure_port(f"{bracketed(host)}:{port}")
         self._server.start()
         _log.info("OTLP/gRPC listening", extra={"port": self.port})
 
@@ -46,9 +49,9 @@ class OtlpGrpc:
         self._server.stop(_STOP_WITHIN_S).wait()
 
 
-def _traces(intake: Intake) -> Any:
+def _traces(intake: Intake, token: str | None) -> Any:
     def export(request: Any, context: Any) -> Any:
-        answer = _taken(lambda: intake.traces(spans_of_message(request)), context)
+        answer = _taken(lambda: intake.traces(spans_of_message(request)), context, token)
         partial = traces.ExportTracePartialSuccess(rejected_spans=answer.rejected, error_message=answer.why)
         return traces.ExportTraceServiceResponse(partial_success=partial if answer.rejected else None)
 
@@ -57,9 +60,9 @@ def _traces(intake: Intake) -> Any:
     )
 
 
-def _metrics(intake: Intake) -> Any:
+def _metrics(intake: Intake, token: str | None) -> Any:
     def export(request: Any, context: Any) -> Any:
-        answer = _taken(lambda: intake.metrics(points_of_message(request)), context)
+        answer = _taken(lambda: intake.metrics(points_of_message(request)), context, token)
         partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=answer.rejected, error_message=answer.why)
         return metrics.ExportMetricsServiceResponse(partial_success=partial if answer.rejected else None)
 
@@ -75,7 +78,9 @@ def _service(name: str, export: Callable[[Any, Any], Any], parse: Callable[[byte
     return grpc.method_handlers_generic_handler(name, {"Export": handler})
 
 
-def _taken(take: Callable[[], Answer], context: Any) -> Answer:
+def _taken(take: Callable[[], Answer], context: Any, token: str | None) -> Answer:
+    if not allowed(str(dict(context.invocation_metadata()).get("authorization", "")), token):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "needs authorization: Bearer TOKEN of agent.otlp.token")
     try:
         return take()
     except Full:

@@ -1,8 +1,8 @@
-"""OTLP/HTTP server on loopback: ``POST /v1/traces`` and ``/v1/metrics``, protobuf or JSON, plain or gzip.
+"""OTLP/HTTP server: ``POST /v1/traces`` and ``/v1/metrics``, protobuf or JSON, plain or gzip.
 
 Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp (1.9). Bodies are bounded before and after unpacking; what
 is read is bounded in time and in number of connections. ``GET /unmapped`` lists what was counted and not mapped.
-Answers: 200 with partial success, 400 unreadable, 404, 405, 413 too large, 415, 503 no room.
+Answers: 200 with partial success, 400 unreadable, 401 without the token, 404, 405, 413 too large, 415, 503 no room.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from producers.identity.joiner import Joiner
-from producers.otlp.intake import Answer, Full, Intake, Offer
+from producers.otlp.intake import Answer, Full, Intake, Offer, allowed
 from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, spans_of_json
 from runtime.edge_config import OtlpConfig
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
@@ -51,7 +51,9 @@ def unpacked(body: bytes, encoding: str, bytes_max: int) -> bytes:
 class OtlpHttp(HttpThread):
     """Serves until closed. Port 0 takes a free one; ``port`` is the bound one. Use as a context manager."""
 
-    def __init__(self, intake: Intake, port: int, bytes_max: int) -> None:
+    def __init__(
+        self, intake: Intake, port: int, bytes_max: int, *, host: str = "127.0.0.1", token: str | None = None
+    ) -> None:
         async def unmapped(_request: Request) -> Response:
             return Response(200, orjson.dumps(intake.unkept.counts(), option=orjson.OPT_SORT_KEYS))
 
@@ -60,9 +62,24 @@ class OtlpHttp(HttpThread):
             "/v1/metrics": _route(intake.metrics, points_of_json, "points_of_proto", "rejectedDataPoints", bytes_max),
             "/unmapped": Route("GET", unmapped),
         }
-        app = App(routes, _refuse, connections_max=CONNECTIONS_MAX, within_s=WITHIN_S, body_bytes_max=bytes_max)
-        super().__init__("otlp", "127.0.0.1", port, app)
+        app = App(
+            {path: _guarded(route, token) for path, route in routes.items()},
+            _refuse,
+            connections_max=CONNECTIONS_MAX,
+            within_s=WITHIN_S,
+            body_bytes_max=bytes_max,
+        )
+        super().__init__("otlp", host, port, app)
         _log.info("OTLP/HTTP listening", extra={"port": self.port})
+
+
+def _guarded(route: Route, token: str | None) -> Route:
+    async def answer(request: Request) -> Response:
+        if not allowed(request.headers.get("authorization", ""), token):
+            raise Refused(401, "needs the header authorization: Bearer TOKEN of agent.otlp.token")
+        return await route.answer(request)
+
+    return Route(route.method, answer, route.content_types)
 
 
 def _route(
@@ -139,10 +156,12 @@ def _open(config: OtlpConfig, intake: Intake, running: contextlib.ExitStack) -> 
     try:
         from producers.otlp import proto_signals  # noqa: F401
 
-        running.enter_context(OtlpHttp(intake, config.http_port, config.body_bytes_max))
+        token = None if config.token is None else config.token.get_secret_value()
+        where: dict[str, Any] = {"host": config.host, "token": token}
+        running.enter_context(OtlpHttp(intake, config.http_port, config.body_bytes_max, **where))
         if config.grpc_port is not None:
             from producers.otlp.grpc_server import OtlpGrpc
 
-            running.enter_context(OtlpGrpc(intake, config.grpc_port, config.body_bytes_max))
+            running.enter_context(OtlpGrpc(intake, config.grpc_port, config.body_bytes_max, **where))
     except ImportError as error:
         raise ConfigError("agent.otlp.enabled", True, f"needs the package's extra otlp ({error})") from error

@@ -5,6 +5,7 @@ Called from any thread. A batch is taken whole or, when there is no room, not at
 
 from __future__ import annotations
 
+import hmac
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -138,6 +139,11 @@ class Intake:
         self.unkept.count_into(self._counters)
         if collected.rows and not self._offer(packed([collected])):
             raise Full
+
+
+def allowed(authorization: str, token: str | None) -> bool:
+    """Whether a sender with this header ``authorization`` may send; compared in constant time."""
+    return token is None or hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
 
 
 def _answer(rejected: list[str]) -> Answer:

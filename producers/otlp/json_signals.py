@@ -29,9 +29,17 @@ def spans_of_json(body: bytes) -> Iterator[Span]:
                     attributes=_attributes(span),
                     resource=resource,
                     status=int((span.get("status") or {}).get("code", 0)),
+                    events=_events(span),
                 )
             except _MALFORMED as error:
                 raise Unreadable(f"a span: {error}") from error
+
+
+def _events(span: Any) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (str(each.get("name", "")), int(each.get("timeUnixNano", 0)))
+        for each in _list(span, "events")[:EVENTS_READ_MAX]
+    )
 
 
 def points_of_json(body: bytes) -> Iterator[Point]:
@@ -105,6 +113,8 @@ def _value(value: Any) -> Value:
 Value = str | int | float | bool | list["Value"] | None
 Attributes = Mapping[str, Value]
 
+EVENTS_READ_MAX = 128
+"""Events read of one span, from its first: they tell when a stream began, and some write one for every chunk."""
 STATUS_ERROR = 2
 """``STATUS_CODE_ERROR`` of OTLP."""
 DELTA, CUMULATIVE = 1, 2
@@ -123,6 +133,8 @@ class Span:
     attributes: Attributes
     resource: Attributes = field(default_factory=dict)
     status: int = 0
+    events: tuple[tuple[str, int], ...] = ()
+    """Name and time of each, as far as they are read."""
 
 
 @dataclass(frozen=True, slots=True)

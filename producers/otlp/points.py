@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+import runtime.addresses
 from producers.collector import Row
 from producers.otlp.json_signals import CUMULATIVE, DELTA, Attributes, Point
 from producers.otlp.semconv import Unmapped
@@ -91,8 +92,13 @@ class Points:
 
 
 def address_of(attributes: Attributes) -> str | None:
-    """``server.address`` with its port: where the caller reached the engine; None when it does not report it."""
+    """Where the caller reached the engine: ``server.address`` with its port, or OpenLLMetry's URL
+    ``gen_ai.openai.api_base``; None when it does not report it."""
     address, port = attributes.get("server.address"), attributes.get("server.port")
-    if not isinstance(address, str) or not address:
+    if isinstance(address, str) and address:
+        return f"{address}:{port}" if isinstance(port, int) else address
+    base = attributes.get("gen_ai.openai.api_base")
+    try:
+        return runtime.addresses.address_of(base) if isinstance(base, str) and base.startswith("http") else None
+    except ValueError:
         return None
-    return f"{address}:{port}" if isinstance(port, int) else address

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from producers.otlp.json_signals import Point, Span, Unreadable, Value
+from producers.otlp.json_signals import EVENTS_READ_MAX, Point, Span, Unreadable, Value
 
 
 def spans_of_proto(body: bytes) -> Iterator[Span]:
@@ -41,6 +41,7 @@ def spans_of_message(request: Any) -> Iterator[Span]:
                     attributes=_attributes(span),
                     resource=attributes,
                     status=span.status.code,
+                    events=tuple((each.name, each.time_unix_nano) for each in span.events[:EVENTS_READ_MAX]),
                 )
 
 

@@ -1,11 +1,14 @@
 """Maps GenAI spans to rows of ``llm.requests``, by a pinned version of OpenTelemetry's semantic conventions. Pure.
 
-Source: semantic conventions 1.44.0, gen-ai (https://opentelemetry.io/docs/specs/semconv/gen-ai/, status development),
-with the names before 1.28 (``prompt_tokens``) and those that vLLM writes on its own spans (vllm/tracing.py). Names
-change while the conventions are in flux: this module is the only place that knows them.
+Sources: semantic conventions 1.44.0, gen-ai (https://opentelemetry.io/docs/specs/semconv/gen-ai/, status development),
+with the names before 1.28 (``prompt_tokens``); what vLLM writes on its own spans (vllm/tracing.py); OpenLLMetry
+(opentelemetry-semantic-conventions-ai: ``llm.request.type``); OpenInference
+(https://arize-ai.github.io/openinference/spec/attributes/semantic-conventions.html). Names change while the
+conventions are in flux: this module is the only place that knows them.
 
-``gen_ai.response.time_to_first_chunk`` is not our TTFT: the first chunk of many engines is an empty role chunk. It is
-counted as not mapped. Tokens of the cache and of reasoning are *inside* the totals, as they are with us.
+TTFT is what an engine says it is; where only the client measured, that of its first chunk (an attribute, else the
+moment of the first event of ``FIRST_CHUNK_EVENTS``), be it an empty role chunk: at most the engine's step too early.
+Tokens of the cache and of reasoning are *inside* the totals, as they are with us.
 """
 
 from __future__ import annotations
@@ -23,6 +26,13 @@ MINUTE_NS = 60_000_000_000
 
 APIS = {"chat": "chat", "text_completion": "completions", "embeddings": "embeddings", "generate_content": "other"}
 """``gen_ai.operation.name`` of spans that are requests -> our ``api``. Tools, agents and retrievals are none."""
+OTHER_APIS = (
+    ("llm.request.type", {"chat": "chat", "completion": "completions", "embedding": "embeddings"}),
+    ("openinference.span.kind", {"LLM": "other", "EMBEDDING": "embeddings"}),
+)
+"""The same of OpenLLMetry and OpenInference, where there is no ``gen_ai.operation.name``."""
+FIRST_CHUNK_EVENTS = frozenset({"First Token Stream Event", "llm.content.completion.chunk"})
+"""Events that OpenInference puts into a span at the first chunk of a stream, OpenLLMetry at every one."""
 
 ENDINGS: tuple[tuple[re.Pattern[str], str, str | None], ...] = (
     (re.compile(r"^(429|503)$|rate.?limit|overload|too.?many|resource.?exhausted", re.I), "rejected", "overload"),
@@ -63,15 +73,36 @@ def _text(value: Value) -> str | None:
 Read = Callable[[Value], Any]
 
 FIELDS: tuple[tuple[str, tuple[str, ...], Read], ...] = (
-    ("model", ("gen_ai.response.model", "gen_ai.request.model"), _text),
+    ("model", ("gen_ai.response.model", "llm.response.model_name", "gen_ai.request.model", "llm.model_name"), _text),
     ("request_id", ("gen_ai.request.id", "gen_ai.response.id"), _text),
-    ("input_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"), _whole),
-    ("output_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"), _whole),
-    ("cached_tokens", ("gen_ai.usage.cache_read.input_tokens",), _whole),
-    ("reasoning_tokens", ("gen_ai.usage.reasoning.output_tokens",), _whole),
+    ("engine_id", ("fleetpulse.engine_id",), _text),
+    ("input_tokens", ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"), _whole),
+    (
+        "output_tokens",
+        ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+        _whole,
+    ),
+    (
+        "cached_tokens",
+        (
+            "gen_ai.usage.cache_read.input_tokens",
+            "gen_ai.usage.cache_read_input_tokens",
+            "llm.token_count.prompt_details.cache_read",
+        ),
+        _whole,
+    ),
+    (
+        "reasoning_tokens",
+        (
+            "gen_ai.usage.reasoning.output_tokens",
+            "gen_ai.usage.reasoning_tokens",
+            "llm.token_count.completion_details.reasoning",
+        ),
+        _whole,
+    ),
     ("choices", ("gen_ai.request.choice.count", "gen_ai.request.n"), _whole),
     ("http_status", ("http.response.status_code",), _whole),
-    ("ttft_us", ("gen_ai.latency.time_to_first_token",), _seconds_us),
+    ("ttft_us", ("gen_ai.latency.time_to_first_token", "gen_ai.response.time_to_first_chunk"), _seconds_us),
     ("queue_us", ("gen_ai.latency.time_in_queue",), _seconds_us),
     ("prefill_us", ("gen_ai.latency.time_in_model_prefill",), _seconds_us),
     ("decode_us", ("gen_ai.latency.time_in_model_decode",), _seconds_us),
@@ -84,6 +115,7 @@ _ELSEWHERE = {
     "gen_ai.request.model",
     "error.type",
     "gen_ai.latency.e2e",
+    "gen_ai.openai.api_base",
 }
 KNOWN = frozenset(name for _, names, _ in FIELDS for name in names) | _ELSEWHERE
 
@@ -98,8 +130,15 @@ def request_of(span: Span, labels: Attributes) -> Row:
     if row["model"] is None:
         raise Unmapped("no model", broken=True)
     row["request_id"] = row["request_id"] or f"{span.trace_id}-{span.span_id}"
+    row["engine_id"] = row["engine_id"] or _first(span.resource, ("fleetpulse.engine_id",), _text)
+    row["ttft_us"] = _first_chunk_us(span) if row["ttft_us"] is None else row["ttft_us"]
     row |= {"at_ms": span.end_ns // 1_000_000, "e2e_us": (span.end_ns - span.start_ns) // 1_000, "api": api}
-    row |= {"origin": "measured", "trace_id": span.trace_id or None, "finish_reason": _finish(attributes)}
+    row |= {
+        "origin": "measured",
+        "reported_by": "otlp",
+        "trace_id": span.trace_id or None,
+        "finish_reason": _finish(attributes),
+    }
     if row["output_tokens"] is not None:
         row["tokens_from"] = "engine"
     return _consistent(row) | _ending(span, row["http_status"])
@@ -107,8 +146,9 @@ def request_of(span: Span, labels: Attributes) -> Row:
 
 def is_of_engine(span: Span) -> bool:
     """Whether it is an engine's own span (vLLM's), which has usage and no operation."""
-    operation = span.attributes.get("gen_ai.operation.name")
-    return operation is None and any(name.startswith("gen_ai.usage.") for name in span.attributes)
+    names = span.attributes
+    operation = "gen_ai.operation.name" in names or any(name in names for name, _ in OTHER_APIS)
+    return not operation and any(name.startswith("gen_ai.usage.") for name in names)
 
 
 def text_of(span: Span, names: Iterable[str]) -> str | None:
@@ -119,10 +159,19 @@ def text_of(span: Span, names: Iterable[str]) -> str | None:
 def _api(span: Span) -> str:
     if is_of_engine(span):
         return "other"
-    api = APIS.get(str(span.attributes.get("gen_ai.operation.name")))
-    if api is None:
-        raise Unmapped("no LLM request", broken=False)
-    return api
+    for name, apis in (("gen_ai.operation.name", APIS), *OTHER_APIS):
+        if name in span.attributes:
+            api = apis.get(str(span.attributes[name]))
+            if api is not None:
+                return api
+            break
+    raise Unmapped("no LLM request", broken=False)
+
+
+def _first_chunk_us(span: Span) -> int | None:
+    """From the span's start to the first event that is a chunk."""
+    times = [at_ns for name, at_ns in span.events if name in FIRST_CHUNK_EVENTS and span.start_ns <= at_ns]
+    return (min(times) - span.start_ns) // 1_000 if times else None
 
 
 def _first(attributes: Attributes, names: Iterable[str], read: Read) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.addresses import address_of, engine_id_of, http_address
+from runtime.addresses import address_of, engine_id_of, http_address, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,10 @@ def test_an_engine_is_named_by_host_and_port(url: str, engine_id: str) -> None:
 def test_the_address_in_a_url(url: str, address: str) -> None:
     """With the scheme's port where it has none; IPv6 in brackets."""
     assert address_of(url) == address
+
+
+def test_what_listens_on_loopback_is_reached_from_this_machine_alone() -> None:
+    """The wildcard is this machine's too, and everybody's."""
+    names = ["127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "10.0.0.7", "host"]
+
+    assert [is_loopback(name) for name in names] == [True, True, True, False, False, False, False]

@@ -38,6 +38,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"placement": {"GPU-1": {"workload": "mining"}}}, "placement"),
         ({"engine_ports": [0]}, "engine_ports"),
         ({"otlp": {"body_bytes_max": 1}}, "otlp"),
+        ({"otlp": {"host": "0.0.0.0"}}, "otlp"),
+        ({"otlp": {"host": "0.0.0.0", "token": "short"}}, "otlp"),
         ({"host": ""}, "host"),
     ],
 )

@@ -50,6 +50,7 @@ def span_json(span: Span) -> dict[str, Any]:
         "endTimeUnixNano": str(span.end_ns),
         "attributes": [attribute(name, value) for name, value in span.attributes.items()],
         "status": {"code": span.status} if span.status else {},
+        "events": [{"name": name, "timeUnixNano": str(at_ns)} for name, at_ns in span.events],
     }
 
 
@@ -74,6 +75,8 @@ def traces_proto(*spans: Span) -> bytes:
         )
         made.status.code = span.status  # type: ignore[assignment]
         fill(made, span.attributes)
+        for name, at_ns in span.events:
+            made.events.add(name=name, time_unix_nano=at_ns)
     return request.SerializeToString()
 
 
@@ -99,6 +102,7 @@ def test_both_encodings_tell_the_same_spans() -> None:
         {"s": "text", "i": 2**40, "d": 0.5, "b": True, "list": ["a", "b"]},
         {"service.name": "app"},
         2,
+        (("First Token Stream Event", AT_NS + 1),),
     )
 
     assert list(spans_of_json(traces_json(span))) == list(spans_of_proto(traces_proto(span))) == [span]
@@ -298,6 +302,38 @@ def test_grpc_takes_the_same() -> None:
 
     assert not answer.HasField("partial_success")
     assert [parcel.events() for parcel in taken] == [[("llm.requests", 1)]]
+
+
+@pytest.mark.enable_socket
+def test_a_token_is_asked_for_where_one_is_set() -> None:
+    """Without it, or with another, nothing is taken, by HTTP or gRPC."""
+    grpc = pytest.importorskip("grpc")
+    from producers.otlp.grpc_server import OtlpGrpc
+
+    taken: list[Parcel] = []
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None)
+    tokens_sent = (None, "Bearer wrong", "Bearer the-right-token")
+    seen: list[Any] = []
+    with (
+        OtlpHttp(intake, 0, BYTES_MAX, token="the-right-token") as by_http,
+        OtlpGrpc(intake, 0, BYTES_MAX, token="the-right-token") as by_grpc,
+        grpc.insecure_channel(f"127.0.0.1:{by_grpc.port}") as channel,
+    ):
+        call = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+        for sent in tokens_sent:
+            headers = {"content-type": JSON} | ({} if sent is None else {"authorization": sent})
+            connection = http.client.HTTPConnection("127.0.0.1", by_http.port, timeout=20)
+            connection.request("POST", "/v1/traces", traces_json(CHAT), headers)
+            status = connection.getresponse().status
+            connection.close()
+            try:
+                call(traces_proto(CHAT), timeout=20, metadata=[] if sent is None else [("authorization", sent)])
+                seen.append((status, None))
+            except grpc.RpcError as error:
+                seen.append((status, error.code()))
+
+    assert seen == [(401, grpc.StatusCode.UNAUTHENTICATED)] * 2 + [(200, None)]
+    assert [parcel.events() for parcel in taken] == [[("llm.requests", 1)]] * 2
 
 
 def test_a_span_finds_its_tenant_and_its_engine() -> None:

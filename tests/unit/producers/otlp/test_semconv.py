@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from producers.otlp.json_signals import CUMULATIVE, DELTA, STATUS_ERROR, Point, Span
 from producers.otlp.points import SERIES_MAX, Points, address_of
-from producers.otlp.semconv import Unmapped, request_of, unmapped_names
+from producers.otlp.semconv import Unmapped, is_of_engine, request_of, unmapped_names
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 
@@ -59,6 +59,8 @@ CHAT_ROW = {
     "reasoning_tokens": 2,
     "choices": 2,
     "tokens_from": "engine",
+    "engine_id": None,
+    "reported_by": "otlp",
     "origin": "measured",
 }
 
@@ -182,11 +184,98 @@ def test_a_figure_that_cannot_be_is_unknown(attribute: str, value: Any, field: s
 
 
 def test_attributes_nobody_takes_are_named() -> None:
-    """Those of GenAI alone; the first chunk is not the first token."""
-    span = with_attributes(gen_ai__request__temperature=0.5, gen_ai__response__time_to_first_chunk=0.1, server__port=80)
+    """Those of GenAI alone."""
+    span = with_attributes(gen_ai__request__temperature=0.5, server__port=80)
 
-    assert unmapped_names(span.attributes) == ["gen_ai.request.temperature", "gen_ai.response.time_to_first_chunk"]
+    assert unmapped_names(span.attributes) == ["gen_ai.request.temperature"]
     assert request_of(span, LABELS) == CHAT_ROW
+
+
+@pytest.mark.parametrize(
+    ("span", "ttft_us"),
+    [
+        (with_attributes(gen_ai__response__time_to_first_chunk=0.1), 100_000),
+        (
+            with_attributes(gen_ai__response__time_to_first_chunk=0.1, gen_ai__latency__time_to_first_token=0.2),
+            200_000,
+        ),
+        (replace(CHAT, events=(("First Token Stream Event", AT_NS + 7_000),)), 7),
+        (
+            replace(
+                CHAT,
+                events=(
+                    ("exception", AT_NS + 1_000),
+                    ("llm.content.completion.chunk", AT_NS + 9_000),
+                    ("llm.content.completion.chunk", AT_NS + 8_000),
+                ),
+            ),
+            8,
+        ),
+        (replace(CHAT, events=(("First Token Stream Event", AT_NS - 1),)), None),
+        (replace(CHAT, events=(("First Token Stream Event", CHAT.end_ns + 1_000),)), None),
+    ],
+    ids=["first chunk", "an engine's word first", "OpenInference", "OpenLLMetry", "before the span", "after it"],
+)
+def test_the_first_chunk_is_the_first_token_where_only_the_client_measured(span: Span, ttft_us: int | None) -> None:
+    """By its attribute, else by the first event that is a chunk; never outside the span."""
+    assert request_of(span, LABELS) == CHAT_ROW | {"ttft_us": ttft_us}
+
+
+OPEN_INFERENCE = {
+    "openinference.span.kind": "LLM",
+    "llm.system": "openai",
+    "llm.model_name": "m",
+    "llm.token_count.prompt": 10,
+    "llm.token_count.completion": 5,
+    "llm.token_count.total": 15,
+    "llm.token_count.prompt_details.cache_read": 4,
+    "llm.token_count.completion_details.reasoning": 2,
+}
+OPEN_LLMETRY = {
+    "llm.request.type": "chat",
+    "gen_ai.system": "openai",
+    "gen_ai.request.model": "m",
+    "gen_ai.openai.api_base": "http://engine:8000/v1",
+    "gen_ai.usage.prompt_tokens": 10,
+    "gen_ai.usage.completion_tokens": 5,
+    "gen_ai.usage.cache_read_input_tokens": 4,
+    "gen_ai.usage.reasoning_tokens": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "api"),
+    [(OPEN_INFERENCE, "other"), (OPEN_LLMETRY, "chat")],
+    ids=["OpenInference", "OpenLLMetry"],
+)
+def test_spans_of_other_instrumentations_are_requests(attributes: dict[str, Any], api: str) -> None:
+    """By their documented names; they are a client's spans, not an engine's."""
+    span = replace(CHAT, attributes=attributes)
+    ours = {"model": "m", "request_id": f"{CHAT.trace_id}-{CHAT.span_id}", "finish_reason": None, "choices": None}
+
+    assert request_of(span, LABELS) == CHAT_ROW | ours | {"api": api}
+    assert not is_of_engine(span)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [OPEN_INFERENCE | {"openinference.span.kind": "CHAIN"}, OPEN_LLMETRY | {"llm.request.type": "rerank"}],
+    ids=["a chain", "a reranking"],
+)
+def test_other_spans_of_other_instrumentations_are_none(attributes: dict[str, Any]) -> None:
+    """What contains a request would count it twice."""
+    with pytest.raises(Unmapped) as raised:
+        request_of(replace(CHAT, attributes=attributes), LABELS)
+
+    assert not raised.value.broken
+
+
+def test_an_engine_is_named_by_the_span_or_its_resource() -> None:
+    """``fleetpulse.engine_id``; the span's own goes first."""
+    of_resource = replace(CHAT, resource={"fleetpulse.engine_id": "e"})
+    of_span = replace(of_resource, attributes={**CHAT.attributes, "fleetpulse.engine_id": "own"})
+
+    assert [request_of(span, LABELS)["engine_id"] for span in (of_resource, of_span)] == ["e", "own"]
 
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
@@ -299,4 +388,8 @@ def test_the_address_of_an_engine() -> None:
     assert address_of({"server.address": "e"}) == "e"
     assert address_of({"server.address": "e", "server.port": 8000}) == "e:8000"
     assert address_of({"server.port": 1}) is None
+    assert address_of({"gen_ai.openai.api_base": "http://e:8000/v1"}) == "e:8000"
+    assert address_of({"gen_ai.openai.api_base": "https://e/v1"}) == "e:443"
+    assert address_of({"gen_ai.openai.api_base": "http://e:nine/v1"}) is None
+    assert address_of({"gen_ai.openai.api_base": "e"}) is None
     assert block_from_rows(ENGINE_SAMPLES.fields, [row(1, 5, prompt_tokens=1)]).rows == 1
