@@ -121,8 +121,8 @@ def _joined(what: Sequence[object]) -> bytes:
 LINKS_MAX = 32
 """Sampled batches that one commit, or one insert, links to. More are counted as ``too_many``."""
 
-Attribute = str | int
-Kind = Literal["producer", "consumer"]
+Attribute = str | int | float | tuple[str, ...]
+Kind = Literal["producer", "consumer", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,11 @@ class Span:
     kind: Kind
     context: TraceContext
     parent: TraceContext | None
-    start_ms: int
-    end_ms: int
+    start_ms: float
+    end_ms: float
     links: tuple[TraceContext, ...] = ()
     attributes: Mapping[str, Attribute] | None = None
+    moments: tuple[tuple[str, float], ...] = ()
+    """Events within it: name, and when (ms since the epoch)."""
+    failed: bool = False
+    """Whether its status is an error."""

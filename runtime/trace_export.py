@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.semconv.schemas import Schemas
-from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from runtime.trace_context import Span, TraceContext
 
-_KINDS = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER}
+_KINDS = {"producer": SpanKind.PRODUCER, "consumer": SpanKind.CONSUMER, "client": SpanKind.CLIENT}
 _FLAGS = TraceFlags(TraceFlags.SAMPLED)
 _SCHEMA_URL = Schemas.V1_44_0.value
 _SCOPE = InstrumentationScope("fleetpulse", schema_url=_SCHEMA_URL)
-_NS_PER_MS = 1_000_000
 
 
 class OtlpExporter:
@@ -57,9 +56,16 @@ def readable_span(span: Span, resource: Resource) -> ReadableSpan:
         links=[Link(_context(link, remote=True)) for link in span.links],
         kind=_KINDS[span.kind],
         instrumentation_scope=_SCOPE,
-        start_time=span.start_ms * _NS_PER_MS,
-        end_time=max(span.start_ms, span.end_ms) * _NS_PER_MS,
+        events=[Event(name, timestamp=_ns(at_ms)) for name, at_ms in span.moments],
+        status=Status(StatusCode.ERROR) if span.failed else Status(),
+        start_time=_ns(span.start_ms),
+        end_time=_ns(max(span.start_ms, span.end_ms)),
     )
+
+
+def _ns(at_ms: float) -> int:
+    """Exact to the microsecond: a float of this size holds no less."""
+    return round(at_ms * 1_000) * 1_000
 
 
 def _context(context: TraceContext, *, remote: bool) -> SpanContext:

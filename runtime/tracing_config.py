@@ -19,6 +19,9 @@ class TracingConfig(Section):
     traces, and nothing of them is loaded."""
     ratio: float = Field(default=0.001, gt=0, le=1)
     """Share of the edge's batches whose way is traced. Jobs and sinks follow what the edge has chosen."""
+    requests: bool = False
+    """A span of each request that the proxy passes on, in the client's trace, where its ``traceparent`` is sampled; of
+    traces that begin at the proxy all, with ``proxy.trace_sampled``. False: batches alone are traced."""
     service_name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """What spans call this process. None: ``fleetpulse-`` and what it is (``fleetpulse-jobs-windows``)."""
     queue_spans_max: int = Field(default=2_048, ge=1, le=65_536)

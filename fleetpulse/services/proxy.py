@@ -28,7 +28,7 @@ from runtime.config import Config, load
 from runtime.edge_config import ProxyConfig
 from runtime.health import HealthServer
 from runtime.process import on_stop_signal, settle
-from runtime.tracing import tracing
+from runtime.tracing import Tracer, tracing
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -108,16 +108,24 @@ async def _serve(config: Config, spool: Path | None, watched: Watched) -> None:
         publisher = SupervisedPublisher(lambda: open_publisher(config, folder, tracer=tracer))
         watched.publisher = await publisher.start()
         try:
-            await _serve_into(RowPublisher(publisher), config, secret, watched, stop)
+            of_requests = tracer if config.tracing.requests else None
+            await _serve_into(RowPublisher(publisher), config, secret, watched, stop, of_requests)
         finally:
             await publisher.close(DRAIN_S)
 
 
-async def _serve_into(rows: RowPublisher, config: Config, secret: bytes, watched: Watched, stop: asyncio.Event) -> None:
+async def _serve_into(
+    rows: RowPublisher,
+    config: Config,
+    secret: bytes,
+    watched: Watched,
+    stop: asyncio.Event,
+    tracer: Tracer | None = None,
+) -> None:
     take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
     host = config.agent.host or socket.gethostname()
     engines = upstream_engines(config, os.environ)
-    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, engines=engines)
+    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, engines=engines, tracer=tracer)
     await server.start()
     watched.server = server
     quiet_collector()

@@ -218,8 +218,8 @@ class Exchange:
             outgoing = self._usage.body(outgoing, self.server.usage_levels[self.where])
         length = len(outgoing) if outgoing is not None else self.head.length
         self._chunked_up = length is None
-        without = _ENCODINGS if self._usage.filter is not None else _NOTHING
         assert self.identity is not None
+        without = self.identity.without | (_ENCODINGS if self._usage.filter is not None else _NOTHING)
         pool = side.pool
         target = pool.target(self.head.target)
         head = wire.request_head(self.head, target, pool.authority, length, self.identity.added, without)

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from producers.otlp.request_span import span_of_request
 from producers.proxy import errors, usage
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
@@ -34,6 +35,7 @@ from producers.requests.request_meta import ClientFields, client_fields
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from runtime.edge_config import ProxyConfig
+from runtime.tracing import Tracer
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class ProxyServer:
         engines: UpstreamEngines | None = None,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
+        tracer: Tracer | None = None,
     ) -> None:
         if not config.upstreams:
             raise ConfigError("proxy.upstreams", (), "must name at least one, as --upstream URL does")
@@ -78,6 +81,7 @@ class ProxyServer:
         self.stopping = False
         self.port = 0
         self._on_row = on_row
+        self._tracer = tracer
         self._clock = clock or SystemClock()
         self._tenant_of = tenant_reader(config.tenant_from, tenant_secret)
         self._engines = engines or UpstreamEngines(config.upstreams, counters=counters)
@@ -179,7 +183,12 @@ class ProxyServer:
     def open_exchange(self, exchange: Exchange) -> None:
         """Give a new request its identity and check the limits; sets ``refusal`` where one is reached."""
         head = exchange.head
-        exchange.identity = identity_of(head.values, secrets.token_bytes(40), sampled=self.limits.trace_sampled)
+        exchange.identity = identity_of(
+            head.values,
+            secrets.token_bytes(40),
+            sampled=self.limits.trace_sampled,
+            followed=self._tracer is not None,
+        )
         if self.limits.tenant_open_requests_max:
             exchange.tenant = self._tenant_of(head.values)  # else it is read when the request is under way
         exchange.refusal = exchange.refusal or self._over_limit(exchange.tenant)
@@ -316,9 +325,21 @@ class ProxyServer:
         self._look()
         try:
             exchange, at_ns, how = self._ended.popleft()
-            self._engines.take(self._row_of(exchange, at_ns, how), exchange.where, self._on_row)
+            self._engines.take(self._row_of(exchange, at_ns, how), exchange.where, self._taker(exchange))
         except Exception as defect:  # it costs this row, not the requests after it and not the end of the proxy
             self._report_defect("building or publishing the row of a request failed", defect)
+
+    def _taker(self, exchange: Exchange) -> OnRow:
+        """Who takes its row; of a request that has a span, after that has ended."""
+        tracer, identity = self._tracer, exchange.identity
+        if tracer is None or identity is None or (span := identity.span) is None:
+            return self._on_row
+
+        def taken(row: dict[str, Any]) -> None:
+            tracer.end(span_of_request(row, span, identity.parent))
+            self._on_row(row)
+
+        return taken
 
     def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any]:
         watch = exchange.watch

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import orjson
 
 from producers.proxy.wire import Headers
+from runtime.trace_context import TraceContext, parse
 
 TENANT_BYTES_MAX = 256
 """Longer values are no names: they become unknown, never cut, lest two tenants become one."""
@@ -88,18 +89,24 @@ _SOUND_TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """``added`` are the headers that the client did not send; what it sent is passed on as it is, sound or not."""
+    """``added`` are the headers that the client did not send; what it sent is passed on as it is, sound or not, but for
+    the ``traceparent`` of a request that has a ``span`` of its own: what comes after follows that."""
 
     request_id: str
     trace_id: str | None
     added: Headers
+    span: TraceContext | None = None
+    parent: TraceContext | None = None
+    without: frozenset[bytes] = frozenset()
+    """Headers of the client, in lower case, that ``added`` has instead."""
 
 
-def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool) -> Identity:
+def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool, followed: bool = False) -> Identity:
     """The identity of a request with these headers (lower case). ``chance``: 40 fresh random bytes.
 
     An id that is too long or holds what no id holds is ignored: the event gets one of ours. A trace id that
-    cannot be read is unknown. ``sampled``: whether a trace begun here asks to be recorded.
+    cannot be read is unknown. ``sampled``: whether a trace begun here asks to be recorded. ``followed``: whether
+    requests of sampled traces have a span of their own.
     """
     added: Headers = []
     own = chance[:16].hex().encode()
@@ -108,9 +115,17 @@ def identity_of(values: Mapping[bytes, bytes], chance: bytes, *, sampled: bool) 
         added.append((REQUEST_ID, own))
     request_id = sent if sent is not None and _SOUND_ID.fullmatch(sent) else own
     trace_sent = values.get(b"traceparent")
+    own_span = chance[32:40].hex()
     if trace_sent is not None:
         found = _SOUND_TRACE.fullmatch(trace_sent.strip())
-        return Identity(request_id.decode(), found and found[1].decode(), added)
+        trace_id = found and found[1].decode()
+        parent = parse(trace_sent.strip()) if followed else None
+        if parent is None:
+            return Identity(request_id.decode(), trace_id, added)
+        added.append((TRACEPARENT, f"00-{trace_id}-{own_span}-{trace_sent.strip()[53:55].decode()}".encode()))
+        span = TraceContext(parent.trace_id, int(own_span, 16))
+        return Identity(request_id.decode(), trace_id, added, span, parent, frozenset({b"traceparent"}))
     trace_id = chance[16:32].hex()
-    added.append((TRACEPARENT, f"00-{trace_id}-{chance[32:40].hex()}-{int(sampled):02d}".encode()))
-    return Identity(request_id.decode(), trace_id, added)
+    added.append((TRACEPARENT, f"00-{trace_id}-{own_span}-{int(sampled):02d}".encode()))
+    root = TraceContext(int(trace_id, 16), int(own_span, 16)) if followed and sampled else None
+    return Identity(request_id.decode(), trace_id, added, root)

@@ -14,8 +14,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-KINDS = {ProtoSpan.SPAN_KIND_PRODUCER: "producer", ProtoSpan.SPAN_KIND_CONSUMER: "consumer"}
+KINDS = {
+    ProtoSpan.SPAN_KIND_PRODUCER: "producer",
+    ProtoSpan.SPAN_KIND_CONSUMER: "consumer",
+    ProtoSpan.SPAN_KIND_CLIENT: "client",
+}
 Key = tuple[bytes, bytes]
 """Trace and span."""
 
@@ -33,6 +38,8 @@ class Received:
     start_ms: int
     end_ms: int
     attributes: Mapping[str, str | int]
+    events: tuple[str, ...] = ()
+    failed: bool = False
 
 
 @dataclass
@@ -66,6 +73,8 @@ def _received(service: str, span: ProtoSpan) -> Received:
         span.start_time_unix_nano // 1_000_000,
         span.end_time_unix_nano // 1_000_000,
         {one.key: one.value.string_value or one.value.int_value for one in span.attributes},
+        tuple(event.name for event in span.events),
+        span.status.code == Status.STATUS_CODE_ERROR,
     )
 
 

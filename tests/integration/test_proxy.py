@@ -15,6 +15,9 @@ import pytest
 from producers.proxy.publishing import with_request_log
 from producers.proxy.usage import HELD_BYTES_MAX
 from runtime.counters import Counters
+from runtime.tracing import tracing
+from runtime.tracing_config import TracingConfig
+from tests.integration.otlp_receiver import receiving
 from tests.integration.proxy_rig import (
     ANSWER,
     CHAT,
@@ -171,6 +174,32 @@ async def test_names_of_the_client_are_kept() -> None:
 
     assert [(row["request_id"], row["trace_id"]) for row in rows] == [("mine-1", trace[3:35].decode())] * 2
     assert [(got.header("x-request-id"), got.header("traceparent")) for got in engine.got] == [(b"mine-1", trace)] * 2
+
+
+async def test_a_request_of_a_sampled_trace_is_a_span_of_it() -> None:
+    """A collector gets it between client and engine; what is not sampled, or not to be followed, goes on as it came."""
+    sent = b"00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"
+    extra = b"Connection: close\r\ntraceparent: " + sent + b"\r\n"
+    with receiving() as collector, tracing(TracingConfig(endpoint=collector.url, requests=True), "proxy") as tracer:
+        async with rig_of(says(whole(ANSWER)), tracer=tracer) as (rig, engine):
+            await rig.ask(post(chat(stream=False), headers=extra))
+            await rig.ask(
+                post(chat(stream=False), headers=b"Connection: close\r\ntraceparent: " + sent[:-1] + b"0\r\n")
+            )
+            row, _ = await rig.rows_after(2)
+        await until(lambda: collector.spans)
+    async with rig_of(says(whole(ANSWER))) as (rig, untouched):
+        await rig.ask(post(chat(stream=False), headers=extra))
+
+    (span,) = collector.spans
+    trace, parent = bytes.fromhex(row["trace_id"]), bytes.fromhex("b7ad6b7169203331")
+    assert (span.service, span.kind, span.parent, span.failed) == ("fleetpulse-proxy", "client", (trace, parent), False)
+    assert span.name == f"chat {row['model']}"
+    assert span.attributes["gen_ai.usage.output_tokens"] == row["output_tokens"]
+    assert 0 <= row["e2e_us"] - (span.end_ms - span.start_ms) * 1_000 + 1_000 <= 2_000
+    got = [each.header("traceparent") for each in engine.got]
+    assert got == [b"00-%b-%b-01" % (trace.hex().encode(), span.key[1].hex().encode()), sent[:-1] + b"0"]
+    assert [each.header("traceparent") for each in untouched.got] == [sent]
 
 
 @pytest.mark.parametrize("forged", [b"x" * 5_000, b"a b", b"\xff\xfe", b""], ids=["long", "blank", "bytes", "empty"])

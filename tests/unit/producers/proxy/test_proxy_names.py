@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from producers.proxy.tenants import identity_of
 from producers.proxy.wire import api_of
+from runtime.trace_context import TraceContext
 
 CHANCE = bytes(range(40))
 OWN_ID = bytes(range(16)).hex()
@@ -101,6 +102,37 @@ def test_names_that_came_are_kept() -> None:
     found = identity_of(values, CHANCE, sampled=True)
 
     assert (found.request_id, found.trace_id, found.added) == ("a-1", TRACE, [])
+
+
+def test_a_followed_request_stands_between_its_client_and_its_engine() -> None:
+    """Its span is a child of the client's, and what the engine gets names it as the parent, with the client's flags."""
+    values = {b"x-request-id": b"a-1", b"traceparent": f" 00-{TRACE}-b7ad6b7169203331-03 ".encode()}
+    own = int(CHANCE[32:].hex(), 16)
+
+    found = identity_of(values, CHANCE, sampled=True, followed=True)
+
+    assert (found.trace_id, found.span) == (TRACE, TraceContext(int(TRACE, 16), own))
+    assert found.parent == TraceContext(int(TRACE, 16), 0xB7AD6B7169203331)
+    assert found.added == [(b"traceparent", f"00-{TRACE}-{CHANCE[32:].hex()}-03".encode())]
+    assert found.without == {b"traceparent"}
+
+
+def test_a_trace_that_begins_here_begins_with_the_request() -> None:
+    """Where it is to be recorded."""
+    root = TraceContext(int(OWN_TRACE, 16), int(CHANCE[32:].hex(), 16))
+
+    found = [identity_of({}, CHANCE, sampled=sampled, followed=True) for sampled in (True, False)]
+
+    assert [(one.span, one.parent, one.without) for one in found] == [(root, None, set()), (None, None, set())]
+    assert [one.added for one in found] == [identity_of({}, CHANCE, sampled=sampled).added for sampled in (True, False)]
+
+
+@pytest.mark.parametrize("trace", [f"00-{TRACE}-b7ad6b7169203331-00".encode(), b"00-zz", b""])
+def test_what_is_not_sampled_or_broken_is_not_followed(trace: bytes) -> None:
+    """It goes on as it came."""
+    values = {b"x-request-id": b"a", b"traceparent": trace}
+
+    assert identity_of(values, CHANCE, sampled=True, followed=True) == identity_of(values, CHANCE, sampled=True)
 
 
 BAD_TRACES = [
