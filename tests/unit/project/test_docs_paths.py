@@ -17,6 +17,7 @@ NOT_OURS = {
     "config.json",
     "fleetpulse_callback.py",
     "my-*.yaml",
+    "h100.json",
     "rules.yaml",
     "prices.yaml",
     "budgets.yaml",

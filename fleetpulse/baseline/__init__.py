@@ -1,0 +1,1 @@
+"""Baselines: the latency and throughput of an endpoint by concurrency, measured, stored, compared."""
