@@ -78,6 +78,7 @@ METRICS: tuple[Metric, ...] = (
         ("sampler", "field"),
         "a value that could not be read and was published as null, or a line that was left out",
     ),
+    _counter("agent_exposition_dropped", "readings", _BY_TOPIC, "left out of /metrics: series_max was reached"),
     # requests that others bring to the agent
     _counter("receiver_datagrams", "datagrams", ("outcome",), "of the socket: taken, a farewell, or why rejected"),
     _counter("receiver_http_requests", "requests", ("status",), "responded to over HTTP, by status"),

@@ -155,6 +155,17 @@ class OtlpConfig(Section):
         return self
 
 
+class ExpositionConfig(Section):
+    """Figures of GPUs, engines and the host on the agent's ``/metrics`` (``health_port``), for Prometheus."""
+
+    enabled: bool = False
+    """Off by default: ``/metrics`` holds what the agent counts about itself, and no figures."""
+    series_max: int = Field(default=512, ge=1, le=65_536)
+    """GPUs, engines and hosts shown. More are left out and counted (``agent_exposition_dropped``)."""
+    stale_ms: int = Field(default=60_000, ge=1_000, le=3_600_000)
+    """A reading older than this is left out."""
+
+
 class LogTailConfig(Section):
     """A file of JSON lines, one request each."""
 
@@ -209,6 +220,7 @@ class AgentConfig(Section):
     """Work on GPUs that is no serving engine, recognised by its processes."""
     receiver: ReceiverConfig = ReceiverConfig()
     otlp: OtlpConfig = OtlpConfig()
+    exposition: ExpositionConfig = ExpositionConfig()
     log_tails: tuple[LogTailConfig, ...] = Field(default=(), max_length=64)
     health_port: int | None = Field(default=None, ge=0, le=65_535)
     """/healthz /readyz /metrics on loopback. None: off; 0 takes a free port."""

@@ -38,6 +38,8 @@ class Surroundings:
     meter: CostMeter
     pace_rule: PaceRule
     cpu_s: Callable[[], float] = time.thread_time
+    seen: Callable[[Sequence[Collected]], None] = lambda _collected: None
+    """Is shown every reading, in the thread that read it."""
 
 
 class _Stop:
@@ -166,13 +168,15 @@ class Life:
         around = self._around
         self._busy_since_s = around.clock.monotonic_s()
         begun_s = around.cpu_s()
-        parcel = packed(collect())
+        collected = collect()
+        parcel = packed(collected)
         spent_s = around.cpu_s() - begun_s + (elsewhere.cpu_s() if elsewhere else 0.0)
         cost_us = round(spent_s * 1_000_000)
         if not self.abandoned:
             around.meter.add(cost_us)
             if parcel.batches or parcel.unfit:
                 around.give(parcel)
+                around.seen(collected)
             self.cost_us = cost_us
             self.readings += 1
         return cost_us

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from producers.agent.engine_news import run_engine_news
+from producers.agent.figures import exposed
 from producers.agent.life import Surroundings
 from producers.agent.publishing import Handover
 from producers.agent.runner import Plan, Runner
@@ -47,9 +48,10 @@ async def run_agent(
     search = Search(setting, sources)
     plans = await asyncio.to_thread(search.look)
     handover = Handover(publisher)
-    around = Surroundings(
-        clock, handover.give, setting.meter, PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max)
-    )
+    pace = PaceRule(config.cost_share_max_ppm, interval_ms_max=config.interval_ms_max)
+    figures = contextlib.ExitStack()
+    seen = figures.enter_context(exposed(config.exposition, clock.now_ms))
+    around = Surroundings(clock, handover.give, setting.meter, pace, seen=seen)
 
     def start(found: Sequence[Plan]) -> None:
         supervisor.add([Runner(plan, around) for plan in found])
@@ -64,7 +66,8 @@ async def run_agent(
         watched(supervisor)
     publishing = asyncio.create_task(handover.run())
     try:
-        await _until_either(supervisor.run(stop), publishing)
+        with figures:
+            await _until_either(supervisor.run(stop), publishing)
     finally:
         handover.finish()
         await publishing
