@@ -29,6 +29,7 @@ from fleetpulse.commands import (
     deliver,
     doctor,
     edge,
+    export,
     money,
     people,
     plan,
@@ -66,6 +67,7 @@ PANELS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "sink": services.sink,
         "compile": services.compile_ahead,
         "deliver": deliver.deliver,
+        "export": export.group,
     },
     "Proof": {"reconcile": reconcile.reconcile, "backtest": backtest.backtest, "audit": money.audits},
     "People": {

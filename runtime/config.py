@@ -37,6 +37,7 @@ from runtime.config_keys import Section, is_secret, nearest_key
 from runtime.delivery_config import DeliveryConfig
 from runtime.edge_config import AgentConfig, ProxyConfig
 from runtime.local_stack import DATABASE, READER, WRITER, StackState, default_data_dir
+from runtime.remote_write_config import RemoteWriteConfig
 from runtime.stack_choice import stack_of, why_unset
 from runtime.tracing_config import TracingConfig
 from schemas.contract.topics import BY_NAME, STATE_TOPICS, Growth
@@ -245,6 +246,7 @@ class Config(BaseSettings):
     proxy: ProxyConfig = ProxyConfig()
     delivery: DeliveryConfig = DeliveryConfig()
     tracing: TracingConfig = TracingConfig()
+    remote_write: RemoteWriteConfig = RemoteWriteConfig()
 
     @property
     def reading(self) -> ClickHouseConfig:
@@ -340,9 +342,7 @@ def _under(above: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tree(flags: Mapping[str, object]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
-    for key, value in flags.items():
-        if value is None:
-            continue
+    for key, value in [(key, value) for key, value in flags.items() if value is not None]:
         *sections, name = key.split(".")
         at = tree
         for section in sections:

@@ -86,6 +86,8 @@ METRICS: tuple[Metric, ...] = (
     _gauge("receiver_missing", "requests", (), "neither received nor reported as dropped; late ones are subtracted"),
     _gauge("receiver_clients", "clients", (), "whose sequence is tracked"),
     _counter("otlp_unmapped", "items", ("kind", "item"), "received by OTLP and mapped to no field"),
+    _counter("export_samples", "samples", ("outcome",), "of remote write: sent, rejected by the receiver, dropped"),
+    _gauge("export_window_ms", "ms", (), "end of the last window that was exported, since the epoch"),
     # proxy
     _counter(
         "proxy_requests", "requests", ("api", "status"), "ended, by the status sent to the client; none: no response"

@@ -102,6 +102,7 @@ def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: A
     for topic, grouping in (("llm.requests", "service"), ("llm.requests", "engine"), ("gpu.samples", "gpu")):
         store(database, [partials([{**row, "grouping": grouping, "status": "error"}], 1, topic)], now_ms)
     store(database, [partials([{**row, "grouping": "host"}], 1, "host.samples")], now_ms)
+    store(database, [partials([{**row, "grouping": "engine_sample"}], 1, "engine.samples")], now_ms)
     store_evidence(database, now_ms, row)
     bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000}
 

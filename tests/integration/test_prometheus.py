@@ -72,7 +72,13 @@ def test_every_name_is_as_prometheus_asks() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml"), ("check", "config", "prometheus.yaml")],
+    [
+        ("check", "rules", "rules.yaml"),
+        ("test", "rules", "rules_test.yaml"),
+        ("check", "rules", "autoscaling.yaml"),
+        ("test", "rules", "autoscaling_test.yaml"),
+        ("check", "config", "prometheus.yaml"),
+    ],
     ids=" ".join,
 )
 def test_shipped_rules_hold(words: tuple[str, ...]) -> None:
@@ -152,6 +158,7 @@ def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFact
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
+        "--web.enable-remote-write-receiver",
     )
     eventually(lambda: b"Ready" in get(port, "/-/ready"), "Prometheus is ready")
     return port
@@ -173,6 +180,26 @@ def test_prometheus_scrapes_every_process(installation: Installation, prometheus
     assert len(rules) == len(re.findall(r"- alert:", (DEPLOY / "rules.yaml").read_text()))
     assert [rule["name"] for rule in rules if rule["health"] not in ("ok", "unknown")] == []
     assert [rule["name"] for rule in rules if rule["state"] == "firing"] == []
+
+
+def test_prometheus_takes_windows_by_remote_write(installation: Installation, prometheus: int) -> None:
+    """Models, engines and GPUs of the fleet, with the figures that ClickHouse has; again, it goes on from there."""
+    url = f"http://127.0.0.1:{prometheus}/api/v1/write"
+    log = installation.data_dir.parent / "export.log"
+
+    def exported() -> bool:
+        done = installation.cli("export", "prometheus", "--once", "--url", url)
+        log.write_text(done.stderr + done.stdout)
+        return done.returncode == 0 and bool(
+            value_of(prometheus, "last_over_time(fleetpulse_model_requests_per_second[5m])")
+        )
+
+    eventually(exported, "a window of a model is exported")
+    for figure in ('model_ttft_seconds{quantile="0.99"}', "window_engine_requests_running", "window_gpu_power_watts"):
+        name, _, rest = figure.partition("{")
+        expression = f"last_over_time(fleetpulse_{name}{'{' + rest if rest else ''}[5m])"
+        assert value_of(prometheus, expression), expression
+    assert "rejected" not in log.read_text()
 
 
 def test_every_page_is_clean_and_holds_figures_of_the_catalogue(installation: Installation) -> None:

@@ -1,0 +1,1 @@
+"""Figures of windows for other systems: remote write of Prometheus."""

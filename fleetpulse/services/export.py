@@ -1,0 +1,110 @@
+"""The shell of ``fleetpulse export prometheus``: windows from ClickHouse, out by HTTP, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from typing import Any
+
+import httpx
+
+from fleetpulse import queries
+from fleetpulse.export.remote import RemoteWrite, Rows, Unavailable
+from fleetpulse.export.series import WINDOW_MS
+from fleetpulse.export.wire import HEADERS
+from fleetpulse.services.jobs_and_sink import health
+from runtime import logs
+from runtime.backoff import Backoff
+from runtime.clickhouse_clients import connect
+from runtime.clock import SystemClock
+from runtime.config import Config, load
+from runtime.health import Readiness
+from runtime.process import on_stop_signal
+from runtime.remote_write_config import RemoteWriteConfig
+from schemas.errors import ConfigError, UnavailableError
+
+_log = logging.getLogger(__name__)
+
+PAUSE = Backoff(1.0, 60.0)
+ANSWER_CHARS_MAX = 300
+for _name in ("httpx", "httpcore"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+def run_export(url: str | None, health_port: int | None, *, once: bool) -> None:
+    """Send until SIGTERM, or once. Ready while the receiver takes what is sent."""
+    logs.configure("export")
+    config = load({} if url is None else {"remote_write.url": url})
+    if config.remote_write.url is None:
+        raise ConfigError("remote_write.url", None, "must name where to write, as --url does")
+    readiness = Readiness(export="nothing sent yet")
+    with health(health_port, readiness.why), Posting(config.remote_write) as post:
+        writer = RemoteWrite(config.remote_write, Asking(config), post, config.data_dir / "export" / "prometheus")
+        if once:
+            done = writer.round(SystemClock().now_ms())
+            _log.info("windows exported", extra={"from_ms": done.from_ms, "to_ms": done.to_ms, "samples": done.sent})
+        else:
+            asyncio.run(_until_stopped(writer, readiness))
+
+
+async def _until_stopped(writer: RemoteWrite, readiness: Readiness) -> None:
+    stop, failures = on_stop_signal(asyncio.get_running_loop()), 0
+    while not stop.is_set():
+        try:
+            await asyncio.to_thread(writer.round, SystemClock().now_ms())
+            failures = 0
+            readiness.release("export")
+        except (Unavailable, UnavailableError) as error:
+            failures += 1
+            readiness.hold("export", str(error))
+            if failures == 1:
+                _log.warning("export failing, retrying", extra={"error": str(error)})
+        pause_s = PAUSE.pause_s(failures, random.random()) or WINDOW_MS / 1_000
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause_s)
+
+
+class Asking:
+    """Asks ClickHouse, by a new connection after a failure."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._client: Any = None
+
+    def __call__(self, query: str, from_ms: int, to_ms: int) -> Rows:
+        """Raises ``UnavailableError``."""
+        try:
+            if self._client is None:
+                self._client = connect(self._config.reading)
+            answer = self._client.query(queries.text(query), parameters={"from_ms": from_ms, "to_ms": to_ms})
+        except UnavailableError:
+            raise
+        except Exception as error:
+            self._client = None
+            raise UnavailableError(f"query {query} failed ({error})") from error
+        return answer.column_names, answer.result_rows
+
+
+class Posting:
+    """Posts bodies over one client while inside."""
+
+    def __init__(self, config: RemoteWriteConfig) -> None:
+        token = config.bearer_token
+        more = {} if token is None else {"authorization": f"Bearer {token.get_secret_value()}"}
+        self._url = config.url or ""
+        self._http = httpx.Client(headers={**HEADERS, **more}, timeout=config.within_ms / 1_000)
+
+    def __enter__(self) -> Posting:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._http.close()
+
+    def __call__(self, body: bytes) -> tuple[int, str]:
+        try:
+            answer = self._http.post(self._url, content=body)
+        except httpx.HTTPError as error:
+            raise OSError(str(error) or type(error).__name__) from error
+        return answer.status_code, answer.text[:ANSWER_CHARS_MAX]

@@ -1,0 +1,32 @@
+"""Configuration of remote write: where figures of windows go."""
+
+from __future__ import annotations
+
+from pydantic import Field, SecretStr, field_validator
+
+from runtime.addresses import http_address
+from runtime.config_keys import Section
+
+
+class RemoteWriteConfig(Section):
+    """Section ``remote_write``, for ``fleetpulse export prometheus``."""
+
+    url: str | None = None
+    """``http://prometheus:9090/api/v1/write``, Mimir's, Thanos' or VictoriaMetrics' own. None: give it with --url."""
+    bearer_token: SecretStr | None = None
+    """For a receiver that asks for one; ``bearer_token_file`` reads it from a file."""
+    settle_ms: int = Field(default=20_000, ge=0, le=3_600_000)
+    """How long after its end a window is read. What lands later changes our tables and no longer the receiver's."""
+    catch_up_ms: int = Field(default=3_600_000, ge=10_000, le=86_400_000)
+    """Windows older than this are skipped, and counted, when the export begins again after a pause."""
+    series_max: int = Field(default=20_000, ge=1, le=1_000_000)
+    """Series of one round. Samples of more are dropped and counted."""
+    samples_max: int = Field(default=5_000, ge=1, le=100_000)
+    """Samples of one request."""
+    within_ms: int = Field(default=10_000, ge=100, le=300_000)
+    """A request that takes longer has failed, and its windows are sent again."""
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else http_address(value, instead=": set remote_write.bearer_token")
