@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import secrets
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from runtime.local_stack import Ports, StackState
-from schemas.errors import StackError
 
 NAME = "kafka"
 HEAP_MB = 512
@@ -52,6 +52,8 @@ SETTINGS = {
     "log.retention.check.interval.ms": "60000",
     "socket.request.max.bytes": str(100 << 20),
 }
+FEATURES = Path(__file__).parent / "bootstrap.checkpoint"
+"""The features of a new cluster, as the pinned Kafka's own ``kafka-storage format`` writes them (a test compares)."""
 _LOGGED = (
     "defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS", "showThreadName=false",
 )  # fmt: skip
@@ -74,38 +76,31 @@ def settings(ports: Ports, log_dir: Path) -> str:
     return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own).items())
 
 
-def prepare(state: StackState, java: Path, jars: Sequence[Path]) -> None:
+def prepare(state: StackState) -> None:
     """Write the settings and, the first time, format the log folder; safe to repeat after a kill at any moment."""
     home = state.data_dir / NAME
     (home / "tmp").mkdir(parents=True, exist_ok=True)
     logs = home / "log"
     if not logs.exists():
-        _format(state, java, jars, logs)
+        _format(state, logs)
     (home / "server.properties").write_text(settings(state.ports, logs), encoding="utf-8")
 
 
-def _format(state: StackState, java: Path, jars: Sequence[Path], logs: Path) -> None:
-    # In a folder of its own that gets its name when it is whole: the formatter of an `up` that was killed may still
-    # be at work in another one.
-    for stale in logs.parent.glob("fresh.*"):
+def _format(state: StackState, logs: Path) -> None:
+    """What ``kafka-storage format`` writes, without two seconds of a JVM. The folder gets its name when it is whole."""
+    for stale in logs.parent.glob("fresh.*"):  # of an `up` that was killed
         shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="fresh.", dir=logs.parent, ignore_cleanup_errors=True) as folder:
-        fresh, properties = Path(folder) / "log", Path(folder) / "server.properties"
-        properties.write_text(settings(state.ports, fresh), encoding="utf-8")
-        _run_format_tool(state, java, jars, properties)
+        fresh = Path(folder) / "log"
+        fresh.mkdir()
+        shutil.copy(FEATURES, fresh)
+        own = {"version": "1", "node.id": "1", "cluster.id": state.cluster_id, "directory.id": _new_id()}
+        (fresh / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in own.items()))
         fresh.rename(logs)
 
 
-def _run_format_tool(state: StackState, java: Path, jars: Sequence[Path], properties: Path) -> None:
-    tool = [str(java), "-Xshare:auto", "-XX:TieredStopAtLevel=1", *_LOGGING, "-cp", _class_path(jars)]
-    arguments = ["kafka.tools.StorageTool", "format", "-t", state.cluster_id, "-c", str(properties)]
-    try:
-        subprocess.run([*tool, *arguments], check=True, capture_output=True, text=True, timeout=120)
-    except subprocess.CalledProcessError as error:
-        output = (error.stderr or error.stdout)[-600:]
-        raise StackError(f"Kafka's log folder cannot be formatted: {output}") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StackError(f"Kafka's log folder cannot be formatted: {error}") from error
+def _new_id() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
 
 
 def command(state: StackState, java: Path, jars: Sequence[Path]) -> list[str]:

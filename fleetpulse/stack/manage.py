@@ -58,7 +58,7 @@ class _Part:
 def _prepare_kafka(state: StackState, on_progress: Progress) -> list[str]:
     runtime = java.find_java(os.environ)
     jars = kafka_jars.jars(kafka_jars.cache_dir(os.environ, state.data_dir), on_progress)
-    kafka.prepare(state, runtime, jars)
+    kafka.prepare(state)
     return kafka.command(state, runtime, jars)
 
 

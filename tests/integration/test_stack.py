@@ -27,7 +27,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from fleetpulse import stack
-from fleetpulse.stack import daemons, manage
+from fleetpulse.stack import daemons, java, kafka_jars, manage
 from runtime.config import load
 from runtime.live_process import Process, alive
 from runtime.local_stack import StackState, read_state, write_state
@@ -345,6 +345,28 @@ def test_a_part_that_ends_while_starting_shows_its_log(
 
     with pytest.raises(StackError, match=r"clickhouse ended while starting(.|\n)*the reason why"):
         stack.start_clickhouse(home)
+
+
+def test_a_new_cluster_has_the_features_that_kafkas_own_tool_gives_it(state: StackState, tmp_path: Path) -> None:
+    """The file we keep is what ``kafka-storage format`` writes, but for the moments in its batches and their sums."""
+    properties, logs = tmp_path / "server.properties", tmp_path / "log"
+    properties.write_text(manage.kafka.settings(state.ports, logs))
+    runtime, jars = java.find_java(os.environ), kafka_jars.jars(kafka_jars.cache_dir(os.environ, tmp_path), print)
+    tool = [str(runtime), "-cp", ":".join(map(str, jars)), "kafka.tools.StorageTool", "format"]
+
+    subprocess.run([*tool, "-t", state.cluster_id, "-c", str(properties)], check=True, capture_output=True)
+
+    assert timeless((logs / "bootstrap.checkpoint").read_bytes()) == timeless(manage.kafka.FEATURES.read_bytes())
+
+
+def timeless(batches: bytes) -> list[tuple[bytes, bytes, bytes]]:
+    """Kafka's batches (version 2) without checksum, base and last timestamp."""
+    found = []
+    while batches:
+        size = 12 + int.from_bytes(batches[8:12], "big")
+        one, batches = batches[:size], batches[size:]
+        found.append((one[:17], one[21:27], one[43:]))
+    return found
 
 
 def test_kafka_runs_on_the_java_of_the_wheel(home: Path, stopped: StackState, monkeypatch: pytest.MonkeyPatch) -> None:
