@@ -130,11 +130,17 @@ def silence(
         ),
     ] = None,
     for_: For = "2h",
+    every: Annotated[
+        str, typer.Option(help='While it lasts, only in these hours of the week: "Mon-Fri 22:00-06:00".')
+    ] = "",
+    zone: Annotated[str, typer.Option(help="Whose clock --every means: a time zone such as Europe/Berlin.")] = "UTC",
     reason: Annotated[str, typer.Option(help="Why, for whoever looks.")] = "",
 ) -> Result:
     """Silence matching alerts for a while: nobody is notified, and they are recorded. Prints the id that ends it.
 
     Example: [bold]fleetpulse alerts silence host=gpu-017 --for 2h --reason "new power supply"[/bold]
+
+    Example: [bold]fleetpulse alerts silence cluster=eu-1 --every "Sat 22:00-06:00" --zone Asia/Tokyo --for 90d[/bold]
     """
     from fleetpulse.alerts.view import checked, labels_of, publish
     from runtime.config import load
@@ -143,9 +149,10 @@ def silence(
     now_ms = SystemClock().now_ms()
     until_ms = now_ms + _for_ms(for_)
     name = f"s-{secrets.token_hex(4)}"
-    command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, _who()))
+    command = checked(Command("mute", name, labels_of(labels or ()), now_ms, until_ms, reason, _who(), every, zone))
     asyncio.run(publish(load().kafka, command))
-    return _done(command, f"silenced for {for_}; end it with: fleetpulse alerts unsilence {name}")
+    when = f" {every} ({zone})" if every else ""
+    return _done(command, f"silenced{when} for {for_}; end it with: fleetpulse alerts unsilence {name}")
 
 
 @group.command()

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 import orjson
 
+from schemas.contract.recurrence import spans_of, zone_of
 from schemas.errors import RejectedError
 from schemas.fields import Role
 from schemas.limits import DAY_MS
@@ -22,6 +23,8 @@ SCHEMA = "alert.commands/1"
 COMMANDS = ("mute", "unmute")
 MUTE_MS_MAX = 90 * DAY_MS
 """Longest time from a mute's beginning to its end: nobody remembers a mute for ever."""
+RECURRING_MS_MAX = 366 * DAY_MS
+"""The same of one that comes again; what is to last is written in the file of rules."""
 AHEAD_MS_MAX = 90 * DAY_MS
 """How long before it begins a silence may be sent."""
 LABELS_MAX = 16
@@ -43,7 +46,8 @@ NAMES = frozenset(one.name for table in PARTIALS.values() for one in table.field
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """``id`` names the mute. Times are ms since the epoch; ``from_ms`` may lie ahead (planned maintenance)."""
+    """``id`` names the mute. Times are ms since the epoch; ``from_ms`` may lie ahead (planned maintenance). ``every``:
+    between them it is in force only in these spans of the week (``recurrence``), on the clock of ``zone``."""
 
     command: str
     id: str
@@ -52,6 +56,8 @@ class Command:
     until_ms: int = 0
     reason: str = ""
     by: str = ""
+    every: str = ""
+    zone: str = "UTC"
 
 
 def encode(command: Command) -> bytes:
@@ -69,14 +75,26 @@ def decode(data: bytes) -> Command:
         raise RejectedError("syntax", "a command is a JSON object")
     if found.get("command") not in COMMANDS:
         raise RejectedError("not_allowed", f"command {found.get('command')!r}, must be one of {', '.join(COMMANDS)}")
-    texts = {name: _text(found, name) for name in ("command", "id", "reason", "by")}
+    texts = {name: _text(found, name) for name in ("command", "id", "reason", "by", "every")}
     if not texts["id"]:
         raise RejectedError("missing_field", "id is missing")
     from_ms, until_ms = _time(found, "from_ms"), _time(found, "until_ms")
-    command = Command(**texts, labels=_labels(found), from_ms=from_ms, until_ms=until_ms)
-    if command.command == "mute" and not 0 < command.until_ms - command.from_ms <= MUTE_MS_MAX:
-        raise RejectedError("out_of_range", f"a mute ends after it begins, {MUTE_MS_MAX // DAY_MS} days at most")
+    zone = _text(found, "zone") or "UTC"
+    command = Command(**texts, labels=_labels(found), from_ms=from_ms, until_ms=until_ms, zone=zone)
+    most_ms = RECURRING_MS_MAX if command.every else MUTE_MS_MAX
+    if command.command == "mute" and not 0 < command.until_ms - command.from_ms <= most_ms:
+        raise RejectedError("out_of_range", f"a mute ends after it begins, {most_ms // DAY_MS} days at most")
+    if command.every:
+        _check_recurrence(command)
     return command
+
+
+def _check_recurrence(command: Command) -> None:
+    try:
+        spans_of(command.every)
+        zone_of(command.zone)
+    except ValueError as error:
+        raise RejectedError("not_allowed", f"every {command.every!r}, zone {command.zone!r}: {error}") from error
 
 
 def _text(found: Mapping[str, object], name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from schemas.contract.alert_commands import Command
+from schemas.contract.recurrence import in_force_until_ms
 from schemas.errors import RejectedError
 
 
@@ -36,7 +37,8 @@ class Silences:
     def until_ms(self, labels: Mapping[str, str], now_ms: int) -> int | None:
         """When the last silence of these labels ends; None where none is in force."""
         silences = (*self._of_rules, *self._commands.values())
-        return max((one.until_ms for one in silences if _in_force(one, labels, now_ms)), default=None)
+        ends = (_until_ms(one, now_ms) for one in silences if _matches(one, labels))
+        return max((end for end in ends if end is not None), default=None)
 
     def forget(self, now_ms: int) -> None:
         """Drop those that are over."""
@@ -51,6 +53,15 @@ class Silences:
         self._commands = {one["id"]: Command(**one) for one in found}
 
 
-def _in_force(silence: Command, labels: Mapping[str, str], now_ms: int) -> bool:
-    matched = all(labels.get(name) == value for name, value in silence.labels.items())
-    return matched and silence.from_ms <= now_ms < silence.until_ms
+def _matches(silence: Command, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(name) == value for name, value in silence.labels.items())
+
+
+def _until_ms(silence: Command, now_ms: int) -> int | None:
+    """When it ends that is in force now. What comes again depends on event time alone: a replay silences the same."""
+    if not silence.from_ms <= now_ms < silence.until_ms:
+        return None
+    if not silence.every:
+        return silence.until_ms
+    end_ms = in_force_until_ms(silence.every, silence.zone, now_ms)
+    return None if end_ms is None else min(end_ms, silence.until_ms)

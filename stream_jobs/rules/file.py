@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, mode
 
 from schemas.contract.alert_commands import LABELS_MAX, MUTE_MS_MAX, TEXT_CHARS_MAX, Command
 from schemas.contract.alerts import SEVERITIES
+from schemas.contract.recurrence import FORM, spans_of, zone_of
 from schemas.events.event_fields import GPU_EVENT_KINDS, HOUR_US
 from schemas.events.event_fields import SEVERITIES as REPORTED
 from schemas.limits import DAY_MS, MINUTE_MS, WINDOW_MS
@@ -40,29 +41,57 @@ def _labels(labels: Mapping[str, Word]) -> dict[str, str]:
     return {label: value[:TEXT_CHARS_MAX] for label, value in labels.items()}
 
 
+def _recurrence(text: str) -> str | None:
+    return " ".join(text.split()) if spans_of(text) else None
+
+
+def _zone(text: str) -> str | None:
+    return str(text) if zone_of(text) else None
+
+
+ALWAYS_MS = 4_102_444_800_000
+"""2100-01-01: the end of what comes again without one."""
+
+
 class SilenceEntry(Section):
-    """``{labels: {host: gpu-007}, until: 2026-12-01T06:00:00Z, reason: new fans}``."""
+    """``{labels: {host: gpu-007}, until: 2026-12-01T06:00:00Z, reason: new fans}``, or what comes again:
+    ``{labels: {cluster: eu-1}, every: Sat 22:00-06:00, zone: Europe/Berlin, reason: maintenance}``."""
 
     labels: Annotated[Mapping[Annotated[str, fields.choice(SILENCE_LABELS)], fields.Text], AfterValidator(_labels)]
-    until_ms: Annotated[int, Moment] = Field(alias="until")
+    until_ms: Annotated[int | None, Moment] = Field(None, alias="until")
     from_ms: Annotated[int | None, Moment] = Field(None, alias="from")
+    every: Annotated[str, fields.parsed(_recurrence, FORM)] = ""
+    zone: Annotated[str, fields.parsed(_zone, "must be a time zone of the IANA database, such as Europe/Berlin")] = (
+        "UTC"
+    )
     reason: fields.Sentence
 
     @property
     def begins_ms(self) -> int:
         """Without ``from`` as early as a silence can begin."""
-        return max(0, self.until_ms - MUTE_MS_MAX) if self.from_ms is None else self.from_ms
+        earliest_ms = 0 if self.every else max(0, self.ends_ms - MUTE_MS_MAX)
+        return earliest_ms if self.from_ms is None else self.from_ms
+
+    @property
+    def ends_ms(self) -> int:
+        """What comes again needs no end."""
+        return ALWAYS_MS if self.until_ms is None else self.until_ms
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        if not 0 < self.until_ms - self.begins_ms <= MUTE_MS_MAX:
+        if self.until_ms is None and not self.every:
+            raise ValueError("until is missing: say when it ends, or when it comes again: every")
+        if self.zone != "UTC" and not self.every:
+            raise ValueError("zone is of what comes again; add every, or leave it out")
+        if not 0 < self.ends_ms - self.begins_ms <= (ALWAYS_MS if self.every else MUTE_MS_MAX):
             raise ValueError(f"a silence must end after it begins, {MUTE_MS_MAX // DAY_MS} days later at most")
         return self
 
     def command(self, number: int) -> Command:
         """As the alert job takes it."""
         reason = self.reason[:TEXT_CHARS_MAX]
-        return Command("mute", f"rules-{number}", self.labels, self.begins_ms, self.until_ms, reason, "rules")
+        between = (self.begins_ms, self.ends_ms)
+        return Command("mute", f"rules-{number}", self.labels, *between, reason, "rules", self.every, self.zone)
 
 
 def _latency(text: str) -> int | None:

@@ -103,7 +103,8 @@ def _while(one: While, measure: Measure) -> dict[str, str]:
 
 def _silence(one: Command) -> dict[str, Any]:
     moments = {"from": _moment(one.from_ms), "until": _moment(one.until_ms)}
-    return {"labels": dict(one.labels), **moments, "reason": one.reason}
+    again = {"every": one.every, "zone": one.zone} if one.every else {}
+    return {"labels": dict(one.labels), **moments, **again, "reason": one.reason}
 
 
 def _moment(at_ms: int) -> str:

@@ -7,13 +7,22 @@ from typing import Any
 import orjson
 import pytest
 
-from schemas.contract.alert_commands import AHEAD_MS_MAX, MUTE_MS_MAX, Command, check_begin, decode, encode
+from schemas.contract.alert_commands import (
+    AHEAD_MS_MAX,
+    MUTE_MS_MAX,
+    RECURRING_MS_MAX,
+    Command,
+    check_begin,
+    decode,
+    encode,
+)
 from schemas.errors import RejectedError
 
 MUTE = Command("mute", "m-1", {"host": "h-1"}, 1_000, 2_000, "new fans", "me")
+AGAIN = Command("mute", "m-3", {}, 0, RECURRING_MS_MAX, every="Sat 22:00-06:00", zone="Europe/Berlin")
 
 
-@pytest.mark.parametrize("command", [MUTE, Command("mute", "m-2", {}, 0, 1), Command("unmute", "m-1")])
+@pytest.mark.parametrize("command", [MUTE, Command("mute", "m-2", {}, 0, 1), AGAIN, Command("unmute", "m-1")])
 def test_what_is_written_is_read_again(command: Command) -> None:
     """All fields, and the schema beside them."""
     assert decode(encode(command)) == command
@@ -45,6 +54,10 @@ def test_fields_of_later_versions_are_left_out() -> None:
         ({"until_ms": -1}, "wrong_type"),
         ({"until_ms": 1_000}, "out_of_range"),
         ({"until_ms": 1_001 + MUTE_MS_MAX}, "out_of_range"),
+        ({"every": "Sat 22:00-06:00", "until_ms": 1_001 + RECURRING_MS_MAX}, "out_of_range"),
+        ({"every": "saturdays"}, "not_allowed"),
+        ({"every": "Sat 22:00-06:00", "zone": "Berlin"}, "not_allowed"),
+        ({"every": 5}, "wrong_type"),
     ],
 )
 def test_what_means_nothing_is_refused(change: dict[str, Any], reason: str) -> None:

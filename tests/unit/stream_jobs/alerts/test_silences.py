@@ -76,3 +76,25 @@ def test_what_is_over_is_forgotten_and_the_rest_survives_a_restart() -> None:
     assert again.until_ms({"host": "h-9"}, 9) is None
     again.forget(11)
     assert (again.any, silences.any) == (False, True)
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(("hour", "until_hour"), [(1, None), (2, 4), (24, None), (26, 28), (24 * 7 + 3, None)], ids=str)
+def test_a_silence_that_comes_again_is_in_force_in_its_hours_alone(hour: int, until_hour: int | None) -> None:
+    """On event time, between its own begin and end; a restart forgets nothing of it."""
+    silences = Silences([], 5)
+    silences.take(Command("mute", "m", {}, 0, 7 * 24 * HOUR_MS, every="day 02:00-04:00"))
+    again = Silences([], 5)
+    again.load(silences.dump())
+
+    expected = None if until_hour is None else until_hour * HOUR_MS
+    assert [one.until_ms(LABELS, hour * HOUR_MS) for one in (silences, again)] == [expected, expected]
+
+
+def test_a_silence_that_comes_again_ends_with_its_last_day() -> None:
+    """In the middle of its hours, where they reach beyond it."""
+    silences = Silences([Command("mute", "m", {}, 0, 3 * HOUR_MS, every="Thu 02:00-04:00")], 5)
+
+    assert silences.until_ms(LABELS, 2 * HOUR_MS) == 3 * HOUR_MS

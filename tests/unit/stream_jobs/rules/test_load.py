@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.contract.alert_commands import Command
-from stream_jobs.rules.file import ENTRIES_MAX, RuleFile
+from stream_jobs.rules.file import ALWAYS_MS, ENTRIES_MAX, RuleFile
 from stream_jobs.rules.kinds import KINDS
 from stream_jobs.rules.load import load, load_set, merged, parse_set, shipped
 from stream_jobs.rules.model import Function, GpuEvent, Measure, Rule, RuleSet, SloClass, Where, While
@@ -407,6 +407,23 @@ silences:
     )
 
 
+def test_a_silence_that_comes_again_needs_no_end() -> None:
+    """It is written where everybody sees it; with an end it ends."""
+    text = """
+rules: []
+silences:
+  - {labels: {cluster: eu-1}, every: "Sat  22:00-06:00", zone: Europe/Berlin, reason: maintenance}
+  - {labels: {rule: gpu_hot}, every: day 02:00-04:00, until: 2026-12-01T00:00:00Z, reason: batch}
+"""
+    first, second = read(text).silences
+
+    assert (first.from_ms, first.until_ms, first.every, first.zone) == (0, ALWAYS_MS, "Sat 22:00-06:00", BERLIN)
+    assert (second.from_ms, second.until_ms, second.every, second.zone) == (0, 1_796_083_200_000, NIGHTLY, "UTC")
+
+
+BERLIN, NIGHTLY = "Europe/Berlin", "day 02:00-04:00"
+
+
 @pytest.mark.parametrize(
     ("silence", "wrong"),
     [
@@ -416,7 +433,10 @@ silences:
             "{labels: {hots: a}, until: 2026-12-01T00:00:00Z, reason: x}",
             "labels.hots: 'hots' is not known; did you mean host?",
         ),
-        ("{labels: {host: a}, reason: x}", "until: is missing"),
+        ("{labels: {host: a}, reason: x}", "until is missing: say when it ends, or when it comes again: every"),
+        ("{labels: {host: a}, every: saturdays, reason: x}", "must be like `Mon-Fri 22:00-06:00`"),
+        ("{labels: {host: a}, every: Sat 01:00-02:00, zone: Berlin, reason: x}", "must be a time zone of the IANA"),
+        ("{labels: {host: a}, until: 2026-12-01T00:00:00Z, zone: Europe/Berlin, reason: x}", "add every"),
         ("{labels: {host: a}, until: tomorrow, reason: x}", "must be a time with its zone"),
         ("{labels: {host: a}, until: 2026-12-01T00:00:00, reason: x}", "must be a time with its zone"),
         ("{labels: {host: a}, until: 2026-12-01T00:00:00Z}", "reason: is missing"),
@@ -620,7 +640,7 @@ FILES = st.fixed_dictionaries(
         "rules": st.lists(RULES | OPTIONED, max_size=3) | VALUES,
         "disable": VALUES,
         "silences": st.lists(
-            st.dictionaries(st.sampled_from(["labels", "from", "until", "reason"]), VALUES), max_size=2
+            st.dictionaries(st.sampled_from(["labels", "from", "until", "every", "zone", "reason"]), VALUES), max_size=2
         ),
         "slo_classes": st.dictionaries(WORDS, VALUES | st.dictionaries(st.sampled_from(["ttft", "share"]), WORDS)),
         "gpu_events": st.lists(
