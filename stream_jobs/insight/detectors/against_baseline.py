@@ -99,7 +99,8 @@ def _spread(found: npt.NDArray[Any], rows: Whole, count: int) -> npt.NDArray[Any
 
 class MovingAverage(AgainstBaseline):
     """``percent`` away from the average: beyond; within ``leave_percent``: well again. There are no percent of 0. The
-    simplest baseline, and the easiest to explain."""
+    simplest baseline, and the easiest to explain. ``only_above``: what is not above it is never beyond upwards, but
+    trains the average all the same, which a ``while`` would keep it from."""
 
     STATE_OPTIONS = ()
 
@@ -107,12 +108,14 @@ class MovingAverage(AgainstBaseline):
         options = rule.options
         super().__init__(rule, Scale())
         self._enter, self._leave = options["percent"] / 100, options["leave_percent"] / 100
+        self._only_above = -np.inf if options.get("only_above") is None else float(options["only_above"])
 
     def widths(self, expected: Expected) -> Widths:
         """Shares of the average."""
         size = np.abs(expected.level)
         enter = np.where(size > 0, self._enter * size, np.inf)
-        return Widths(enter, enter, self._leave * size, self._leave * size)
+        up = np.maximum(enter, self._only_above - expected.level)
+        return Widths(up, enter, self._leave * size, self._leave * size)
 
 
 class Deviation(AgainstBaseline):

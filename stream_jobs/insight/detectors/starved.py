@@ -1,7 +1,8 @@
 """The GPU idles while requests wait: something before it is the bottleneck.
 
-Options: ``below`` (must be given), ``leave`` (None: the level), ``waiting_above`` 1, ``cpu_above`` None, ``pcie_above``
-None. Measures: how busy the GPU is, ``waiting``; ``cpu`` and ``pcie`` where the rule has them.
+Options: ``below`` (must be given), ``leave`` (None: the level), ``waiting_above`` 1, and a level for each cause.
+Measures: how busy the GPU is, ``waiting``, and of the causes those that the rule has. One saturated core starves a GPU
+while the host's mean is low: the busiest thread of the engine's processes is looked at first, then the busiest core.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ NOTES = (
     "likely cause: PCIe transfers",
     "likely cause: batching (neither CPU nor PCIe is busy)",
     "requests wait while the GPU idles",
+    "likely cause: one thread of the engine is saturated (tokenisation or scheduling)",
+    "likely cause: one core of the host is saturated (tokenisation or scheduling?)",
 )
-CPU, PCIE, BATCHING, UNKNOWN_CAUSE = 1, 2, 3, 4
+CPU, PCIE, BATCHING, UNKNOWN_CAUSE, THREAD, CORE = 1, 2, 3, 4, 5, 6
+_CAUSES = (("thread", THREAD), ("core", CORE), ("cpu", CPU), ("pcie", PCIE))
+"""The likeliest first; the measure's name is that of its level without ``_above``."""
 
 
 class Starved(Slotted, Detector):
@@ -37,7 +42,7 @@ class Starved(Slotted, Detector):
         self._below = float(options["below"])
         self._leave = self._below if leave is None else float(leave)
         self._waiting = float(options["waiting_above"])
-        self._causes = (("cpu", options.get("cpu_above"), CPU), ("pcie", options.get("pcie_above"), PCIE))
+        self._causes = [(name, options.get(f"{name}_above"), code) for name, code in _CAUSES]
 
     def detect(self, frame: Frame) -> Detection:
         """Beyond while idle and waiting; within when busy again, or nobody waits."""

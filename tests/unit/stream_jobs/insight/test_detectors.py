@@ -209,6 +209,15 @@ def test_a_moving_average_is_left_below_its_leaving_percent() -> None:
     assert run(detector, [115.5, 100.0, 107.4, 92.6, 92.4, 114.0, 84.0], 100) == "xooo--x"
 
 
+def test_a_moving_average_may_be_judged_only_above_a_level_and_is_trained_below_it_too() -> None:
+    """Memory that grows by a tenth is nothing at half of the GPU, and pressure at nine tenths."""
+    low = a_detector("moving_average", half_life_s=1e6, only_above=130.0, **WARM)
+    high = a_detector("moving_average", half_life_s=1e6, only_above=90.0, **WARM)
+
+    assert run(low, [100.0] * 20 + [120.0, 131.0])[-2:] == "-x"
+    assert run(high, [100.0] * 20 + [120.0, 131.0])[-2:] == "xx"
+
+
 @pytest.mark.parametrize(
     ("options", "slope", "expected"),
     [

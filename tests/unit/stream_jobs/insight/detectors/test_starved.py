@@ -50,6 +50,28 @@ def test_names_the_likely_cause(cpu: float, pcie: float, note: str) -> None:
     assert said.notes[said.note[0]] == note
 
 
+@pytest.mark.parametrize(
+    ("thread", "core", "note"),
+    [
+        (0.97, 0.2, "likely cause: one thread of the engine is saturated (tokenisation or scheduling)"),
+        (0.6, 0.97, "likely cause: one core of the host is saturated (tokenisation or scheduling?)"),
+        (np.nan, 0.97, "likely cause: one core of the host is saturated (tokenisation or scheduling?)"),
+        (0.6, 0.6, "likely cause: CPU or tokenisation"),
+    ],
+)
+def test_one_saturated_core_is_named_before_the_mean_of_all(thread: float, core: float, note: str) -> None:
+    """The engine's own thread first, whatever the host's mean says."""
+    one = rule(
+        "starved", "waiting", "thread", "core", "cpu", below=0.3, thread_above=0.9, core_above=0.9, cpu_above=0.9
+    )
+    values = {"value": [0.1], "waiting": [9], "thread": [thread], "core": [core], "cpu": [0.95]}
+
+    said = Starved(one).detect(frame(0, values))
+
+    assert said.note is not None
+    assert said.notes[said.note[0]] == note
+
+
 def test_works_without_further_measures() -> None:
     """Measures and levels of causes are optional; the leaving level is the entering one."""
     detector = Starved(rule("starved", "waiting", below=0.3))
