@@ -4,6 +4,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+INSTALL := sh requirements/install $(PY)
 SECONDS_OF_DEMO ?= 60
 SCHEDULES ?= 20000
 WORKERS ?= 2
@@ -21,14 +22,14 @@ $(PY):
 	  { echo "fleetpulse needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-# --no-compile: most files of these packages are never imported; Python compiles the others when they are.
+# Without bytecode: most files of these packages are never imported; Python compiles the others when they are.
 $(VENV)/.run: requirements/run.lock pyproject.toml lab/pyproject.toml sdk/pyproject.toml | $(PY)
-	$(PY) -m pip install --quiet --no-compile --require-hashes --only-binary :all: -r requirements/run.lock
-	$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./lab --editable ./sdk
+	$(INSTALL) --require-hashes --only-binary :all: -r requirements/run.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./lab --editable ./sdk
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock $(VENV)/.run
-	$(PY) -m pip install --quiet --no-compile --require-hashes -r requirements/dev.lock
+	$(INSTALL) --require-hashes -r requirements/dev.lock
 	@touch $@
 
 demo: $(VENV)/.run ## a whole fleet on this machine for a minute: percentiles, cost of nothing, exact books
@@ -93,7 +94,9 @@ site: $(VENV)/.dev ## the pages of docs/ as a site below .fleetpulse/site
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 lock: $(PY) ## resolve dependencies again and pin them with hashes
-	$(PY) -m pip install --quiet uv
+	$(PY) -m pip install --quiet --upgrade uv
+	echo uv | $(PY) -m uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --no-header --quiet -o requirements/uv.lock
 	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/run.lock
 	$(PY) -m uv pip compile pyproject.toml requirements/build.in --extra local --extra dashboard --extra otlp --extra tracing --extra dev --universal \
