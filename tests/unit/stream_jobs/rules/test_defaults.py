@@ -11,6 +11,7 @@ from schemas.events.event_types import ERROR_KINDS
 from stream_jobs.insight.fleet_detector import FleetDetector
 from stream_jobs.rules.load import load, load_set
 
+COLD = ("cold_starts", "cold_start_slow")
 RULES = {rule.name: rule for rule in (*load_set().rules, *load_set().disabled)}
 
 
@@ -31,7 +32,7 @@ def test_each_says_what_to_do_unless_it_only_informs() -> None:
 def test_requests_are_judged_by_half_minutes_at_least_and_only_where_enough_came() -> None:
     """Ten seconds of requests are few; burn rates count their own events."""
     for rule in RULES.values():
-        if rule.value.topic == "llm.requests" and rule.name != "cold_starts":
+        if rule.value.topic == "llm.requests" and rule.name not in COLD:
             assert rule.window_ms >= 30_000, rule.name
             assert rule.min_count >= 10 or rule.kind == "burn_rate", rule.name
 
@@ -39,7 +40,7 @@ def test_requests_are_judged_by_half_minutes_at_least_and_only_where_enough_came
 def test_latencies_are_of_warm_requests_that_succeeded() -> None:
     """A cold start or a failure is no latency."""
     for rule in RULES.values():
-        if rule.value.field.endswith("_us") and rule.value.topic == "llm.requests":
+        if rule.value.field.endswith("_us") and rule.value.topic == "llm.requests" and rule.name not in COLD:
             assert {where.dimension: where.one_of for where in rule.value.where} == {
                 "status": ("ok",),
                 "start": ("warm", None),
@@ -69,9 +70,24 @@ def test_a_gpu_at_its_limit_in_a_warm_room_is_not_hot() -> None:
 
 
 def test_memory_that_engines_reserve_is_no_alarm() -> None:
-    """They take 90 %; only GPUs that serve nothing are watched at 85 %."""
+    """They take 90 %: GPUs that serve nothing are watched at 85 %, engines at what comes on top of what they had."""
+    reserved = RULES["vram_beyond_reserved"]
+
     assert RULES["vram_full"].options["leave"] > MEMORY_SHARE
     assert [(where.dimension, where.negated) for where in RULES["vram_high"].value.where] == [("workload", True)]
+    assert (reserved.options["only_above"], reserved.options["percent"]) == (0.85, 3.0)
+    assert MEMORY_SHARE * 1.03 < RULES["vram_full"].options["above"]
+
+
+def test_no_engine_that_uses_its_tensor_cores_lies_below_their_floor() -> None:
+    """Half of what 7 B parameters on eight GPUs need for the tokens at which the rule begins to look, at peak rate."""
+    rates = {"tensor_cores_idle": "H100", "tensor_cores_idle_blackwell": "B200", "tensor_cores_idle_a100": "A100"}
+    rates["tensor_cores_idle_l40s"] = "L40S"
+    for name, gpu in rates.items():
+        (prompts,) = RULES[name].only_while
+        least_share = prompts.low * 2 * 7e9 / (8 * GPU_TYPES[gpu].tflops_8_bit * 1e12)
+        assert 0.45 < RULES[name].options["below"] / (least_share * 1e6) < 0.52, name
+        assert GPU_TYPES[gpu].name in RULES[name].value.where[0].one_of
 
 
 def test_the_usual_share_of_failures_is_no_alarm() -> None:
