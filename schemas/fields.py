@@ -21,7 +21,7 @@ class Role(Enum):
     SKETCH_BINS = "sketch bins"
     """A sketch that arrives ready made as bins (bin index -> count); bins add."""
     GAUGE = "gauge"
-    """A level at an instant: count, sum, min, max and last per series."""
+    """A level at an instant: count, sum, min, max and last per series; bins as well where it is ``distributed``."""
     DIFFERENCE = "difference"
     """An amount since the previous reading; it only adds."""
     DIMENSION = "dimension"
@@ -89,7 +89,9 @@ class Field:
     """One column of an event.
 
     ``low``/``high`` bound accepted numbers (both ends included; ``None`` is the kind's own range). ``allowed`` closes
-    the set of a label's values; empty means open. ``required`` labels and texts may not be null or empty.
+    the set of a label's values; empty means open. ``required`` labels and texts may not be null or empty. Of a
+    ``distributed`` gauge the bins are kept as of a sketch. A column that ``may_be_absent`` reads 0 where rows of an
+    earlier release lack it.
     """
 
     name: str
@@ -102,6 +104,8 @@ class Field:
     high: int | None = None
     allowed: tuple[str, ...] = ()
     required: bool = False
+    distributed: bool = False
+    may_be_absent: bool = False
 
     def __hash__(self) -> int:
         """Of the name alone: tables of fields are keys of caches that every batch looks up."""

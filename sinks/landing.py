@@ -188,15 +188,19 @@ def _places(
         "log_row": Numbers(row_of.astype("<u4")),
     }
     if table.schema in _OF_PARTIALS:
-        places["source_partition"] = _each([_source_partition(record) for record in records], "<u4", record_of)
+        partitions, ends = zip(*map(_commit, records), strict=True)
+        places["source_partition"] = _each(partitions, "<u4", record_of)
+        places["source_offset_to"] = _each(ends, "<u8", record_of)
     return places
 
 
-def _source_partition(record: Record) -> int:
+def _commit(record: Record) -> tuple[int, int]:
+    """The source partition of the record's rows, and the first offset after the commit that made them."""
+    headers = dict(record.headers)
     try:
-        return int(dict(record.headers)["source-partition"])
+        return int(headers["source-partition"]), int(headers["offsets"].partition(b"-")[2])
     except (KeyError, ValueError) as error:
-        raise ContractError(f"{record.where} has no header source-partition; who wrote it?") from error
+        raise ContractError(f"{record.where} has no headers source-partition and offsets; who wrote it?") from error
 
 
 def _each(numbers: Sequence[int], dtype: str, record_of: Indexes) -> Numbers:

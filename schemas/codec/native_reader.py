@@ -167,7 +167,7 @@ def _absent(field: Field, rows: int) -> Column:
     if field.kind.item is not None:
         none = Labels(np.empty(0, np.int32), [None]) if field.kind.item is Kind.LABEL else Numbers(np.empty(0, "<i8"))
         return Lists(np.zeros(rows, dtype=np.int64), none)
-    if rows and (field.required or not field.kind.optional):
+    if rows and (field.required or not field.kind.optional) and not field.may_be_absent:
         raise RejectedError("missing_field", f"column {field.name} is missing")
     known = np.zeros(rows, dtype=bool) if field.kind.optional and rows else None
     if field.kind in (Kind.TEXT, Kind.OPTIONAL_TEXT):

@@ -28,7 +28,18 @@ LOG_IDENTITY = (
 )
 """Identity of a row that came over one of our own topics."""
 
-SOURCE_PARTITION = _number("source_partition", Kind.UINT32, "partition of the source topic the events came from")
+SOURCE = (
+    _number("source_partition", Kind.UINT32, "partition of the source topic the events came from"),
+    Field(
+        "source_offset_to",
+        Kind.UINT64,
+        Role.ATTRIBUTE,
+        "",
+        "first source offset after the commit that made the row; 0 where 0.1.0 inserted it",
+        may_be_absent=True,
+    ),
+)
+"""Where the events of a partial row came from."""
 
 RAW_IDENTITY = (
     Field(
@@ -60,13 +71,13 @@ def raw_table(event: Event) -> Table:
 
 
 def landed(table: Table) -> Table:
-    """A table of a derived topic with the identity columns behind its own; partials know their source partition.
+    """A table of a derived topic with the identity columns behind its own; partials know their source.
 
     Producers' books have an identity of their own (source, boot, topic) and keep the greatest of every number.
     """
     if table is PRODUCER_BOOKS:
         return table
-    extra = (SOURCE_PARTITION, *LOG_IDENTITY) if table.name in _PARTIALS else LOG_IDENTITY
+    extra = (*SOURCE, *LOG_IDENTITY) if table.name in _PARTIALS else LOG_IDENTITY
     return Table(table.name, table.schema, table.meaning, (*table.fields, *extra))
 
 

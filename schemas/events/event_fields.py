@@ -16,7 +16,8 @@ ORIGINS = ("measured", "simulated")
 WORKLOADS = ("inference", "training", "fine_tuning", "idle", "startup")
 APIS = ("chat", "completions", "embeddings", "responses", "other")
 TOKENS_FROM = ("engine", "counted")
-DEVICE_KINDS = ("interface", "disk", "numa_node")
+REPORTERS = ("proxy", "plugin", "sdk", "otlp", "log", "replay", "simulator")
+DEVICE_KINDS = ("interface", "disk", "numa_node", "rdma")
 ENGINE_EVENT_KINDS = ("registered", "changed", "lost", "found", "marked")
 GPU_EVENT_KINDS = (
     "xid",
@@ -64,9 +65,23 @@ def duration(name: str, meaning: str, source: str) -> Field:
     return Field(name, Kind.OPTIONAL_UINT32, Role.SKETCH, "us", meaning, source, high=HOUR_US)
 
 
-def gauge(name: str, unit: str, meaning: str, source: str, *, high: int, kind: Kind = Kind.OPTIONAL_UINT32) -> Field:
-    """A level."""
-    return Field(name, kind, Role.GAUGE, unit, meaning, source, high=high)
+def gauge(
+    name: str,
+    unit: str,
+    meaning: str,
+    source: str,
+    *,
+    high: int,
+    kind: Kind = Kind.OPTIONAL_UINT32,
+    distributed: bool = False,
+) -> Field:
+    """A level; ``distributed``: with the sketch of its values in windows."""
+    return Field(name, kind, Role.GAUGE, unit, meaning, source, high=high, distributed=distributed)
+
+
+def micro_level(name: str, meaning: str, source: str = "") -> Field:
+    """A level of any unit and sign, in millionths of it: up to 17.6 million units."""
+    return Field(name, Kind.OPTIONAL_INT64, Role.GAUGE, "1e-6", meaning, source, low=-AMOUNT_MAX, high=AMOUNT_MAX)
 
 
 def byte_level(name: str, meaning: str, source: str) -> Field:
@@ -79,6 +94,11 @@ def difference(name: str, unit: str, meaning: str, source: str) -> Field:
     return Field(name, Kind.OPTIONAL_UINT64, Role.DIFFERENCE, unit, meaning, source, high=AMOUNT_MAX)
 
 
+def error_count(name: str, meaning: str, source: str) -> Field:
+    """A count of things that should not happen, since the previous reading."""
+    return Field(name, Kind.OPTIONAL_UINT32, Role.DIFFERENCE, "", meaning, source, high=COUNT_MAX)
+
+
 def kept(name: str, unit: str, meaning: str, source: str = "", *, high: int, low: int | None = None) -> Field:
     """A number of four bytes that is kept with the raw event."""
     return Field(name, Kind.OPTIONAL_UINT32, Role.ATTRIBUTE, unit, meaning, source, low=low, high=high)
@@ -87,6 +107,11 @@ def kept(name: str, unit: str, meaning: str, source: str = "", *, high: int, low
 def kept_bytes(name: str, meaning: str, source: str) -> Field:
     """Bytes that are kept with the raw event."""
     return Field(name, Kind.OPTIONAL_UINT64, Role.ATTRIBUTE, "bytes", meaning, source, high=AMOUNT_MAX)
+
+
+def kept_count(name: str, meaning: str, source: str = "") -> Field:
+    """A large count that is kept with the raw event."""
+    return Field(name, Kind.OPTIONAL_UINT64, Role.ATTRIBUTE, "", meaning, source, high=AMOUNT_MAX)
 
 
 def kept_label(name: str, meaning: str, source: str = "", *, allowed: tuple[str, ...] = ()) -> Field:
@@ -112,6 +137,10 @@ WHERE = (
 ENGINE = (
     label("engine_id", "serving engine, unique in the deployment"),
     label("placement_group", "engines that share any GPU; else the host"),
+)
+PODS = (
+    Field("pod_name", Kind.LABEL, Role.ATTRIBUTE, "", "name of the Kubernetes pod it runs in", "Kubernetes"),
+    Field("pod_namespace", Kind.LABEL, Role.ATTRIBUTE, "", "namespace of that pod", "Kubernetes"),
 )
 ORIGIN = label("origin", "measured on real equipment or simulated", allowed=ORIGINS, required=True)
 INTERVAL = Field(

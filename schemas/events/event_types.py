@@ -1,11 +1,13 @@
 """The event types, as data. Adding a column is one line here; a change of meaning is a new version.
 
-Sources named: vLLM and OpenTelemetry semantic conventions for GenAI; those of machines stand in ``machine_events``.
+Sources named: vLLM and OpenTelemetry semantic conventions for GenAI; those of machines stand in ``machine_events``,
+what applications send besides requests in ``application_events``.
 Unknown is null, never 0.
 """
 
 from __future__ import annotations
 
+from schemas.events.application_events import CUSTOM_METRICS, TRAINING_STEPS
 from schemas.events.event_fields import (
     ACTIONS,
     APIS,
@@ -19,6 +21,8 @@ from schemas.events.event_fields import (
     INTERVAL,
     ORIGIN,
     ORIGINS,
+    PODS,
+    REPORTERS,
     SEVERITIES,
     STARTS,
     STATUSES,
@@ -30,19 +34,30 @@ from schemas.events.event_fields import (
     event_time,
     gauge,
     kept,
+    kept_bytes,
+    kept_count,
     kept_label,
     label,
     text,
     tokens,
 )
-from schemas.events.machine_events import GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES, HOST_DEVICES, HOST_SAMPLES
+from schemas.events.machine_events import (
+    GPU_EVENTS,
+    GPU_PROCESSES,
+    GPU_SAMPLES,
+    HOST_DEVICES,
+    HOST_PROCESSES,
+    HOST_SAMPLES,
+)
 from schemas.fields import Event, Field, Kind, Role
+from schemas.limits import DAY_MS
 
 __all__ = [
     "ACTIONS",
     "APIS",
     "BY_SCHEMA",
     "BY_TOPIC",
+    "CUSTOM_METRICS",
     "DEVICE_KINDS",
     "ENGINE_EVENTS",
     "ENGINE_EVENT_KINDS",
@@ -55,14 +70,17 @@ __all__ = [
     "GPU_PROCESSES",
     "GPU_SAMPLES",
     "HOST_DEVICES",
+    "HOST_PROCESSES",
     "HOST_SAMPLES",
     "HOUR_US",
     "LLM_REQUESTS",
     "ORIGINS",
+    "REPORTERS",
     "SEVERITIES",
     "STARTS",
     "STATUSES",
     "TOKENS_FROM",
+    "TRAINING_STEPS",
     "WORKLOADS",
 ]
 
@@ -104,6 +122,7 @@ LLM_REQUESTS = Event(
         ORIGIN,
         kept_label("api", "which interface was called", allowed=APIS),
         kept_label("tokens_from", "source of the token counts: the engine, or whoever counted", allowed=TOKENS_FROM),
+        kept_label("reported_by", "who measured it", allowed=REPORTERS),
         Field("itl_bins", Kind.BINS, Role.SKETCH_BINS, "us", "sketch of inter-token gaps inside the request"),
         Field(
             "request_id",
@@ -114,6 +133,8 @@ LLM_REQUESTS = Event(
             required=True,
         ),
         text("trace_id", "W3C trace id, 32 hex digits"),
+        text("model_requested", "model name the client sent, where no engine confirmed it"),
+        text("user_hash", "keyed hash of the user the client named; never the name itself"),
     ),
 )
 
@@ -124,7 +145,14 @@ ENGINE_SAMPLES = Event(
     key=("placement_group", "host"),
     fields=(
         event_time("moment of the reading"),
-        gauge("running", "requests", "requests being computed", "vllm:num_requests_running", high=10_000_000),
+        gauge(
+            "running",
+            "requests",
+            "requests being computed",
+            "vllm:num_requests_running",
+            high=10_000_000,
+            distributed=True,
+        ),
         gauge("waiting", "requests", "requests in the queue", "vllm:num_requests_waiting", high=10_000_000),
         gauge(
             "kv_used_ppm",
@@ -158,6 +186,12 @@ ENGINE_EVENTS = Event(
         event_time("moment it was noticed"),
         kept("context_tokens_max", "tokens", "longest context it serves", high=100_000_000),
         kept("tensor_parallel", "", "GPUs that one copy of the model is spread over", high=65_536),
+        kept("load_ms", "ms", "start of the process to ready to serve", high=DAY_MS),
+        kept_count("parameters", "parameters of the model"),
+        kept_count("active_parameters", "parameters that one token uses: fewer with experts"),
+        kept_bytes("weight_bytes", "memory of the weights", ""),
+        kept_bytes("kv_cache_bytes", "memory reserved for the KV cache", ""),
+        kept("kv_cache_tokens", "tokens", "tokens that the KV cache has room for", high=2**32 - 1),
         *WHERE,
         *ENGINE,
         label("model", "model name as served"),
@@ -167,6 +201,7 @@ ENGINE_EVENTS = Event(
         label("engine_version", "its version"),
         label("kind", "what happened", allowed=ENGINE_EVENT_KINDS, required=True),
         ORIGIN,
+        *PODS,
         text("gpu_uuids", "UUIDs of its GPUs, separated by commas"),
         text("message", "what changed, or what the mark says"),
     ),
@@ -181,6 +216,9 @@ EVENTS: tuple[Event, ...] = (
     GPU_PROCESSES,
     HOST_DEVICES,
     ENGINE_EVENTS,
+    HOST_PROCESSES,
+    TRAINING_STEPS,
+    CUSTOM_METRICS,
 )
 BY_TOPIC = {event.topic: event for event in EVENTS}
 BY_SCHEMA = {event.schema: event for event in EVENTS}

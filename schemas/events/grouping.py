@@ -52,6 +52,7 @@ GROUPING_SETS = (
             "region",
             "model",
             "model_version",
+            "precision",
             "tenant",
             "slo_class",
             "input_bucket",
@@ -132,6 +133,24 @@ GROUPING_SETS = (
             "engine_kind",
             "origin",
         ),
+        "placement_group",
+    ),
+    GroupingSet(
+        "process",
+        "host.processes",
+        ("cluster", "region", "host", "engine_id", "placement_group", "process_name", "workload", "origin"),
+        "placement_group",
+    ),
+    GroupingSet(
+        "training",
+        "training.steps",
+        ("cluster", "region", "host", "engine_id", "placement_group", "job", "rank", "model", "origin"),
+        "placement_group",
+    ),
+    GroupingSet(
+        "custom",
+        "custom.metrics",
+        ("cluster", "region", "host", "service", "metric", "unit", "attributes", "origin"),
         "placement_group",
     ),
 )

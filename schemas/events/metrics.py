@@ -170,6 +170,25 @@ METRICS: tuple[Metric, ...] = (
         ("disk_queue_milli",),
     ),
     Metric(
+        "running",
+        "Running batch",
+        "requests",
+        "requests in the engine's batch at the instant of the reading; the sketch of a window counts readings, so that "
+        "percentiles are of time, whatever the batch",
+        "the engine does not report it",
+        "engine.samples",
+        ("running",),
+    ),
+    Metric(
+        "step",
+        "Training step",
+        "us",
+        "end of the previous step of this rank to end of this one: loading, communication and checkpoints included",
+        "first step of a process",
+        "training.steps",
+        ("step_us",),
+    ),
+    Metric(
         "kv_used",
         "KV cache use",
         "ppm",

@@ -4,8 +4,8 @@ Partials of an event type: one row per (window, grouping set, series) and commit
 event's own table:
 
 - every sketch ``x``: ``x_count``, ``x_sum``, ``x_min``, ``x_max``, ``x_bins``;
-- every gauge ``x``: ``x_count``, ``x_sum``, ``x_min``, ``x_max``, ``x_last``;
-- every difference ``x``: ``x_sum`` (null while none was known);
+- every gauge ``x``: ``x_count``, ``x_sum``, ``x_min``, ``x_max``, ``x_last``; and ``x_bins`` of a distributed one;
+- every difference ``x``, computed ones included: ``x_sum`` (null while none was known);
 - ready-made bins keep their name.
 
 Merge rules: counts, sums and bins add; min and max take the extreme; ``last_at_ms`` takes the greatest and the
@@ -14,6 +14,8 @@ same bytes.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from schemas.events.event_types import BY_TOPIC, EVENTS
 from schemas.events.grouping import derived_of, sets_of
@@ -40,14 +42,29 @@ def _measures(field: Field) -> list[Field]:
     if field.role is Role.DIFFERENCE:
         return [_whole(f"{name}_sum", unit, f"sum of: {field.meaning}")]
     columns = [
-        _count(f"{name}_count", f"values of {name} that were known"),
-        Field(f"{name}_sum", Kind.INT64, Role.DIFFERENCE, unit, f"sum of: {field.meaning}"),
+        replace(_count(f"{name}_count", f"values of {name} that were known"), may_be_absent=True),
+        Field(f"{name}_sum", Kind.INT64, Role.DIFFERENCE, unit, f"sum of: {field.meaning}", may_be_absent=True),
         _whole(f"{name}_min", unit, f"least: {field.meaning}"),
         _whole(f"{name}_max", unit, f"greatest: {field.meaning}"),
     ]
     if field.role is Role.GAUGE:
         columns.append(_whole(f"{name}_last", unit, f"latest: {field.meaning}"))
     return columns
+
+
+def _computed(name: str, unit: str, meaning: str) -> Field:
+    return Field(name, Kind.OPTIONAL_UINT64, Role.DIFFERENCE, unit, meaning)
+
+
+COMPUTED: dict[str, tuple[Field, ...]] = {
+    "llm.requests": (
+        _computed("judged_requests", "requests", "requests that count for the objectives of their class"),
+        _computed("good_requests", "requests", "of these, those that ended well and met all objectives of their class"),
+        _computed("good_tokens", "tokens", "prompt and generated tokens of good requests, where known"),
+    )
+}
+"""Differences that no event carries: the windows job computes them of each event as it is folded, by topic. Requests
+are judged by the SLO classes of the rules that are configured at that moment; null where no class applies."""
 
 
 def partials_of(event: Event) -> Table:
@@ -59,14 +76,15 @@ def partials_of(event: Event) -> Table:
         Field("last_at_ms", Kind.INT64, Role.ATTRIBUTE, "ms", "greatest event time in this row"),
         Field("definition_version", Kind.UINT32, Role.ATTRIBUTE, "", "version of the metric definitions"),
     ]
-    for field in event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE):
+    for field in (*event.of(Role.SKETCH, Role.GAUGE, Role.DIFFERENCE), *COMPUTED.get(event.topic, ())):
         fields += _measures(field)
     fields.append(Field("grouping", Kind.LABEL, Role.DIMENSION, "", "name of the grouping set", required=True))
     fields += event.of(Role.DIMENSION)
     fields += [Field(d.name, Kind.LABEL, Role.DIMENSION, "", d.meaning) for d in derived_of(event.topic)]
     fields += [
         Field(f"{f.name}_bins", Kind.BINS, Role.SKETCH_BINS, f.unit, f"sketch of: {f.meaning}")
-        for f in event.of(Role.SKETCH)
+        for f in event.of(Role.SKETCH, Role.GAUGE)
+        if f.role is Role.SKETCH or f.distributed
     ]
     fields += event.of(Role.SKETCH_BINS)
     return Table(name, f"{name}/{event.version}", f"additive 10 s rows of {event.topic}", tuple(fields))
@@ -81,6 +99,10 @@ GROUPED: tuple[Event, ...] = tuple(event for event in EVENTS if sets_of(event.to
 
 def _number(name: str, meaning: str, unit: str = "") -> Field:
     return Field(name, Kind.UINT64, Role.ATTRIBUTE, unit, meaning)
+
+
+def _optional(name: str, meaning: str) -> Field:
+    return Field(name, Kind.OPTIONAL_UINT64, Role.ATTRIBUTE, "", meaning)
 
 
 def _name(name: str, meaning: str) -> Field:
@@ -141,6 +163,8 @@ REJECTED = Table(
         ),
         _number("events", "events this stands for: 1, or the record's count"),
         _number("bytes_total", "size of the original value", "bytes"),
+        _optional("boot", "boot of the sender; null without identity"),
+        _optional("seq", "number of the record within the boot; null without identity"),
         _name("topic", "source topic"),
         _name("source", "spool id of the sender; null without identity"),
         _name("reason", "why, one of docs/reference/reasons.md"),

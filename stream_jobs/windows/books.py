@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.codec.block import Block, Labels, Numbers, Texts
+from schemas.contract.headers import Identity
 from schemas.contract.verdicts import Verdict
 from schemas.fields import Kind
 from schemas.rows.tables import BOOKS, REJECTED
@@ -96,7 +97,7 @@ class Rejection:
     row: int | None
     events: int
     bytes_total: int
-    source: str | None
+    identity: Identity | None
     reason: str
     schema: str | None
     content_type: str | None
@@ -118,8 +119,10 @@ def rejections_block(rejections: Sequence[Rejection], topic: str, partition: int
             "row": Numbers(row_numbers, known),
             "events": _whole([r.events for r in rejections]),
             "bytes_total": _whole([r.bytes_total for r in rejections]),
+            "boot": _optional([r.identity and r.identity.boot for r in rejections]),
+            "seq": _optional([r.identity and r.identity.seq for r in rejections]),
             "topic": labels([topic] * rows),
-            "source": labels([r.source for r in rejections]),
+            "source": labels([r.identity and r.identity.source for r in rejections]),
             "reason": labels([r.reason for r in rejections]),
             "schema": labels([r.schema for r in rejections]),
             "content_type": labels([r.content_type for r in rejections]),
@@ -142,6 +145,11 @@ def _texts(texts: Sequence[bytes]) -> Texts:
 
 def _whole(numbers: Sequence[int]) -> Numbers:
     return Numbers(np.array(numbers, dtype=np.uint64))
+
+
+def _optional(numbers: Sequence[int | None]) -> Numbers:
+    known = np.array([number is not None for number in numbers], np.bool_)
+    return Numbers(np.array([number or 0 for number in numbers], dtype=np.uint64), known)
 
 
 def _same(number: int, rows: int) -> Numbers:

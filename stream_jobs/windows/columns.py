@@ -42,8 +42,8 @@ def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int)
     block = admitted.block
     at = np.array(block.numbers(plan.event.fields[0].name).values, dtype=np.int64)
     values = _values(plan, block)
-    value_bins = np.empty((len(plan.sketches), block.rows), np.int16)
-    bin_kernels.bins_of(values[: len(plan.sketches)], value_bins)
+    value_bins = np.empty((len(plan.binned), block.rows), np.int16)
+    bin_kernels.bins_of(values[: len(plan.binned)], value_bins)
     return Columns(
         at=at,
         windows=at - at % window_ms,
@@ -58,9 +58,10 @@ def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int)
 
 def _values(plan: Plan, block: Block) -> Whole:
     measures = plan.measures
-    values = np.empty((len(measures), block.rows), np.int64)
+    values = np.full((len(measures), block.rows), UNKNOWN, np.int64)
     for out, field in zip(values, measures, strict=True):
-        _fill(block.numbers(field.name), out)
+        if field not in plan.computed:
+            _fill(block.numbers(field.name), out)
     return values
 
 

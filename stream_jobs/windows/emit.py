@@ -213,7 +213,7 @@ def _block(plan: Plan, rows: Rows, start: int, stop: int) -> Block:
         columns |= _spread(field.name, cells[base : base + SKETCH_CELLS])
         columns[f"{field.name}_last"] = _known(cells[base + SKETCH_CELLS], cells[base + SKETCH_CELLS] != UNKNOWN)
         base += GAUGE_CELLS
-    for field in plan.differences:
+    for field in plan.differences + plan.computed:
         columns[f"{field.name}_sum"] = _known(cells[base + 1], cells[base] > 0)
         base += DIFFERENCE_CELLS
     columns |= _labels(plan, rows, start, stop)

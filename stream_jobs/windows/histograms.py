@@ -56,7 +56,7 @@ class Histograms:
     def __init__(self, plan: Plan, room: Room) -> None:
         self.events = 0
         self.ready = [Ready(room) for _ in plan.ready_bins]
-        self._values = [np.empty(room.events, np.int16) for _ in plan.sketches]
+        self._values = [np.empty(room.events, np.int16) for _ in plan.binned]
 
     def add(self, columns: Columns, start: int, stop: int) -> None:
         """Take over the bins of rows ``[start, stop)``."""

@@ -120,7 +120,7 @@ def _rejection(record: Record, head: RecordHeaders | None, reject: Reject) -> Re
         row=reject.row,
         events=reject.events,
         bytes_total=reject.bytes_total,
-        source=head.identity.source if head and head.identity else None,
+        identity=head.identity if head else None,
         reason=reject.reason,
         schema=head.schema if head else _sent(record, "schema"),
         content_type=head.content_type if head else _sent(record, "content-type"),

@@ -12,7 +12,7 @@ per gauge              count, sum, min, max, last
 per difference         how many were known, sum
 =====================  ==========================================
 
-Beside the cells a row has *histograms*: one per sketch, then one per column of ready-made bins.
+Beside the cells a row has *histograms*: one per sketch and distributed gauge, then one per column of ready-made bins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import Derived, GroupingSet, derived_of, sets_of
 from schemas.fields import Event, Field, Role
-from schemas.rows.tables import PARTIALS, Table
+from schemas.rows.tables import COMPUTED, PARTIALS, Table
 from stream_jobs.windows.kernels import DIFFERENCE_CELLS, GAUGE_CELLS, SKETCH_CELLS, SKETCH_FROM
 
 
@@ -30,7 +30,7 @@ from stream_jobs.windows.kernels import DIFFERENCE_CELLS, GAUGE_CELLS, SKETCH_CE
 class Plan:
     """The layout of one source topic. ``dimensions`` are those that some grouping set keeps, derived ones last.
 
-    The others (``unkept_dimensions``) are columns of the table too, always null.
+    The others (``unkept_dimensions``) are columns of the table too, always null. Distributed gauges are the first.
     """
 
     event: Event
@@ -38,6 +38,7 @@ class Plan:
     sketches: tuple[Field, ...]
     gauges: tuple[Field, ...]
     differences: tuple[Field, ...]
+    computed: tuple[Field, ...]
     ready_bins: tuple[Field, ...]
     dimensions: tuple[str, ...]
     unkept_dimensions: tuple[str, ...]
@@ -47,7 +48,12 @@ class Plan:
     @property
     def measures(self) -> tuple[Field, ...]:
         """The numeric columns in the order of the cells."""
-        return self.sketches + self.gauges + self.differences
+        return self.sketches + self.gauges + self.differences + self.computed
+
+    @property
+    def binned(self) -> tuple[Field, ...]:
+        """The first of ``measures``, whose values have bins."""
+        return self.sketches + tuple(field for field in self.gauges if field.distributed)
 
     @property
     def gauge_from(self) -> int:
@@ -60,12 +66,12 @@ class Plan:
     @property
     def cells(self) -> int:
         """Whole numbers per row."""
-        return self.difference_from + DIFFERENCE_CELLS * len(self.differences)
+        return self.difference_from + DIFFERENCE_CELLS * len(self.differences + self.computed)
 
     @property
     def histograms(self) -> tuple[str, ...]:
         """Names of the bin columns, in the order of the histograms."""
-        return tuple(f"{field.name}_bins" for field in self.sketches) + tuple(field.name for field in self.ready_bins)
+        return tuple(f"{field.name}_bins" for field in self.binned) + tuple(field.name for field in self.ready_bins)
 
     def positions(self, grouping: GroupingSet) -> tuple[int, ...]:
         """Where the dimensions of a set stand in ``dimensions``, in the set's own order."""
@@ -84,8 +90,9 @@ def plan_of(topic: str) -> Plan:
         event=event,
         table=PARTIALS[topic],
         sketches=event.of(Role.SKETCH),
-        gauges=event.of(Role.GAUGE),
+        gauges=tuple(sorted(event.of(Role.GAUGE), key=lambda field: not field.distributed)),
         differences=event.of(Role.DIFFERENCE),
+        computed=COMPUTED.get(topic, ()),
         ready_bins=event.of(Role.SKETCH_BINS),
         dimensions=(*own, *(d.name for d in computed)),
         unkept_dimensions=tuple(name for name in every if name not in kept),

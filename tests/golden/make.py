@@ -1,7 +1,8 @@
 """Write golden files for schema versions that have none: ``python -m tests.golden.make``.
 
-A file is rows as JSON and, beside it, the bytes of all three formats. Files that exist are never changed: bytes of a
-released version are in topics and must be readable for ever. To change a layout, make a new version.
+A file is rows as JSON and, beside it, the bytes of all three formats. They show what the code of today writes. A layout
+that only gained columns keeps its version: remove its files and write them again; what a release wrote must be readable
+for ever and stands in ``tests/data/releases``. Any other change is a new version.
 """
 
 from __future__ import annotations

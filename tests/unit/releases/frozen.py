@@ -10,10 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from schemas.codec import native
+from schemas.codec.build import rows_of
+from schemas.codec.native_cursor import Cursor, skip
+from schemas.contract.headers import NATIVE
 from schemas.contract.record import Output, Record
 from schemas.contract.topics import ALERT_COMMANDS, BOOKS_TOPIC, COSTS_TOPIC, SOURCE_TOPICS, WINDOW_PARTIALS
+from schemas.events.event_types import BY_SCHEMA
 from schemas.limits import DEFAULT_LIMITS
-from schemas.rows.finals import PASSED_ON_TOPICS
+from schemas.rows.finals import PASSED_ON_TOPICS, TABLE_BY_SCHEMA
+from schemas.rows.spend import SPEND
+from schemas.rows.tables import BY_TABLE_SCHEMA, Table
 from stream_jobs.alerts.evidence import Evidence
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.budgets.load import load as load_budgets
@@ -29,10 +36,12 @@ from stream_jobs.runner.job import Names
 from stream_jobs.runner.snapshot import Assembly, Pointer, Snapshot
 from stream_jobs.step import Commit
 from stream_jobs.windows.step import WindowsStep
+from tests.merged_rows import merge_rows
 
 FOLDER = Path(__file__).parents[2] / "data" / "releases" / "0.1.0"
 DEPLOYMENT = "frozen"
-ONE_EACH = {topic.name: 1 for topic in SOURCE_TOPICS}
+NEW_DIMENSIONS = {"service": ("precision",)}
+"""Of grouping sets, those that 0.1.0 did not have."""
 
 
 @cache
@@ -62,6 +71,38 @@ def by_place() -> dict[tuple[str, int, int], Record]:
 def between(topic: str, start: int, stop: int) -> list[Record]:
     """Records of a topic in a range of offsets."""
     return [one for one in records() if one.topic == topic and start <= one.offset < stop]
+
+
+@cache
+def columns_of(schema: str) -> frozenset[str]:
+    """The columns of a schema as 0.1.0 wrote it."""
+    wanted = {("schema", schema.encode()), ("content-type", NATIVE.encode())}
+    blocks = (columns_in(one.value) for one in records() if one.value and wanted <= {*one.headers})
+    return max(blocks, key=len, default=frozenset())
+
+
+def columns_in(block: bytes) -> frozenset[str]:
+    """Names of the columns of a Native block."""
+    cursor, names = Cursor(block), []
+    columns, rows = cursor.number(), cursor.number()
+    for _ in range(columns):
+        names.append(cursor.text().decode())
+        skip(cursor, cursor.text().decode(), rows, 0)
+    return frozenset(names)
+
+
+def read_as_0_1_0(output: Output) -> Any:
+    """What 0.1.0 has columns for, of a record that a job writes: rows, merged where today more dimensions tell them
+    apart."""
+    schema = dict(output.headers).get("schema", b"").decode()
+    if not output.value or NATIVE.encode() not in dict(output.headers).values():
+        return output
+    table = BY_TABLE_SCHEMA.get(schema) or TABLE_BY_SCHEMA.get(schema) or BY_SCHEMA.get(schema) or SPEND
+    known, rows = columns_of(schema), rows_of(table.fields, native.decode(output.value, table.fields))
+    rows = [row | dict.fromkeys(NEW_DIMENSIONS.get(row.get("grouping", ""), ())) for row in rows]
+    if isinstance(table, Table) and "grouping" in known:
+        rows = list(merge_rows(table, rows).values())
+    return output._replace(value=None), [{name: row[name] for name in row if name in known} for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +158,11 @@ class Job:
         return Taken(found[-1], assembly.parts, line["committed"], line["now_ms"])
 
 
+SOURCES = tuple(topic.name for topic in SOURCE_TOPICS if topic.name in {one.topic for one in records()})
+"""Source topics of 0.1.0."""
+ONE_EACH = dict.fromkeys(SOURCES, 1)
 JOBS = (
-    *(Job("windows", topic.name) for topic in SOURCE_TOPICS),
+    *(Job("windows", topic) for topic in SOURCES),
     Job("costs", WINDOW_PARTIALS),
     *(Job("finals", topic) for topic in (*PASSED_ON_TOPICS, ALERT_COMMANDS, COSTS_TOPIC, WINDOW_PARTIALS)),
     Job("alerts", "window.finals"),

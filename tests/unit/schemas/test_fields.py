@@ -1,8 +1,8 @@
 """Field tables: what everything else follows from keeps its own rules.
 
 Covers schemas.fields, schemas.events.event_types, schemas.events.event_fields, schemas.events.machine_events,
-schemas.rows.tables, schemas.events.grouping, schemas.contract.topics, schemas.codec.block, schemas.contract.record,
-schemas.contract.verdicts and schemas.errors.
+schemas.events.application_events, schemas.rows.tables, schemas.events.grouping, schemas.contract.topics,
+schemas.codec.block, schemas.contract.record, schemas.contract.verdicts and schemas.errors.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ def derived(table: Table, rows: Sequence[Mapping[str, Any]], topic: str, offset:
         ("schema", table.schema.encode()),
         ("source-topic", b"llm.requests"),
         ("source-partition", b"%d" % place.get("source_partition", 0)),
+        ("offsets", b"%d-%d" % (offset, place.get("source_offset_to", offset + 1))),
     )
     block = block_from_rows(table.fields, [full(table.fields, row) for row in rows])
     value = native.encode(table.fields, block) if rows else b""

@@ -19,7 +19,7 @@ from tests.unit.sinks.landing_cases import LOG_IDS, NOW_MS, Row, derived, full, 
 
 FIELDS = PARTIALS["llm.requests"].fields
 SPOOL = "0123456789abcdef0123456789abcdef"
-PLACE = ("source_partition", "log_id", "log_partition", "log_offset", "log_row")
+PLACE = ("source_partition", "source_offset_to", "log_id", "log_partition", "log_offset", "log_row")
 WINDOW_MS = NOW_MS - NOW_MS % 10_000
 
 a_row = st.fixed_dictionaries(
@@ -49,6 +49,7 @@ def test_one_insert_holds_exactly_the_rows_of_all_records(batches: list[list[Row
         {
             **full(FIELDS, row),
             "source_partition": n % 2,
+            "source_offset_to": 101 + n,
             "log_id": "aaaa",
             "log_partition": n % 3,
             "log_offset": 100 + n,
@@ -134,7 +135,7 @@ def test_a_record_of_an_unknown_schema_stops_the_sink() -> None:
 
 def test_a_record_that_cannot_be_read_stops_the_sink() -> None:
     """Rows between our own processes are never guessed at."""
-    headers = (("schema", PARTIALS["llm.requests"].schema.encode()), ("source-partition", b"0"))
+    headers = (("schema", PARTIALS["llm.requests"].schema.encode()), ("source-partition", b"0"), ("offsets", b"0-1"))
     record = Record("window.partials", 0, 7, NOW_MS, None, b"\x01\x01garbage", headers)
 
     with pytest.raises(ContractError, match=r"window.partials\[0\] offset 7 cannot be read"):

@@ -67,7 +67,14 @@ def test_every_column_of_a_partial_row_is_a_key_or_merges() -> None:
         merged = {measure.name for measure in measures_of(event)}
 
         rest = {f.name for f in table.fields if not f.kind.value.startswith("LowCardinality")} - merged
-        assert rest == {"window_ms", "source_partition", "log_partition", "log_offset", "log_row"}, event.topic
+        assert rest == {
+            "window_ms",
+            "source_partition",
+            "source_offset_to",
+            "log_partition",
+            "log_offset",
+            "log_row",
+        }, event.topic
 
 
 @pytest.mark.parametrize(

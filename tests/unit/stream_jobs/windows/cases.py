@@ -12,10 +12,10 @@ from schemas.contract.headers import NATIVE, Identity, encode_headers
 from schemas.contract.record import Output, Record
 from schemas.events.event_types import BY_TOPIC
 from schemas.events.grouping import derived_of, sets_of
-from schemas.fields import Role
+from schemas.fields import Field, Role
 from schemas.limits import DEFAULT_LIMITS, Limits
 from schemas.rows.gpu_shares import SHARES
-from schemas.rows.tables import BY_TABLE_SCHEMA, DEFINITION_VERSION, EXEMPLARS, PARTIALS, Table
+from schemas.rows.tables import BY_TABLE_SCHEMA, COMPUTED, DEFINITION_VERSION, EXEMPLARS, PARTIALS, Table
 from schemas.rows.usage import USAGE
 from stream_jobs.step import Commit
 from stream_jobs.windows.changes import Changes, State
@@ -123,11 +123,12 @@ def _rows_of_event(topic: str, event: Row) -> list[Row]:
         }
         for field in described.fields:
             if field.role in (Role.SKETCH, Role.GAUGE, Role.DIFFERENCE):
-                row |= _measures(field.name, field.role, event.get(field.name))
+                row |= _measures(field, event.get(field.name))
             elif field.role is Role.SKETCH_BINS:
                 row[field.name] = dict(sorted(event[field.name].items()))
             elif field.role is Role.DIMENSION:
                 row[field.name] = event.get(field.name) if field.name in grouping.dimensions else None
+        row |= {f"{one.name}_sum": None for one in COMPUTED.get(topic, ())}
         for derived in derived_of(topic):
             row[derived.name] = _derive(derived, event) if derived.name in grouping.dimensions else None
         rows.append({field.name: row[field.name] for field in PARTIALS[topic].fields})
@@ -143,13 +144,16 @@ def _derive(derived: Any, event: Row) -> str | None:
     )
 
 
-def _measures(name: str, role: Role, value: int | None) -> Row:
-    if role is Role.DIFFERENCE:
+def _measures(field: Field, value: int | None) -> Row:
+    name = field.name
+    if field.role is Role.DIFFERENCE:
         return {f"{name}_sum": value}
     known = value is not None
     row = {f"{name}_count": int(known), f"{name}_sum": value or 0, f"{name}_min": value, f"{name}_max": value}
-    if role is Role.GAUGE:
-        return row | {f"{name}_last": value}
+    if field.role is Role.GAUGE:
+        row[f"{name}_last"] = value
+        if not field.distributed:
+            return row
     bounds = sketch.BOUNDS.tolist()
     found = {}
     if value is not None:

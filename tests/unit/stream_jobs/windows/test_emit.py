@@ -10,6 +10,7 @@ import pytest
 
 from schemas.codec import native
 from schemas.codec.build import rows_of
+from schemas.contract.headers import Identity
 from schemas.contract.placement import join_key
 from schemas.contract.verdicts import Verdict
 from schemas.events.grouping import GROUPING_SETS
@@ -39,7 +40,7 @@ from tests.unit.stream_jobs.windows.cases import (
 
 REQUESTS, SAMPLES = "llm.requests", "gpu.samples"
 TARGETS = PARTITIONS["window.partials"]
-GOLDEN = [250400941, 329535253, 883327917, 1607563037]
+GOLDEN = [3146785141, 870845391, 3492141205, 1607563037]
 GOLDEN_USAGE = [4155809859, 1814998512, 1267742726]
 GOLDEN_EXEMPLARS = [3488747434, 3178974515, 1667426549]
 
@@ -177,7 +178,7 @@ def test_books_add_over_records() -> None:
 
 def test_many_refused_bytes_are_cut_between_rows() -> None:
     """Refused events beyond a message's size go to several, in order."""
-    rejection = Rejection(1, 2, 0, 1, 4, SOURCE, "syntax", None, None, "", b"x" * 1_000_000)
+    rejection = Rejection(1, 2, 0, 1, 4, Identity(SOURCE, 1, 7, (1, 0)), "syntax", None, None, "", b"x" * 1_000_000)
     outputs = messages.rejected([rejection] * 9, a_commit(REQUESTS), 1, "windows")
 
     assert [header(output, "rows") for output in outputs] == ["4", "4", "1"]

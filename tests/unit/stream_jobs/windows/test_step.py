@@ -342,6 +342,9 @@ def test_every_topic_folds() -> None:
         "gpu.events": {**where, "gpu_uuid": "g", "kind": "xid", "severity": "critical", "code": 79},
         "host.samples": {**where, "cpu_busy_ppm": 5, "disk_read_bytes": 7},
         "engine.samples": {**where, "running": 3, "generation_tokens": 70, "model": "m"},
+        "host.processes": {**where, "process_name": "vllm", "cpu_ppm": 1_900_000, "read_bytes": 9},
+        "training.steps": {**where, "job": "j", "step_us": 800_000, "loss_micro": -7, "samples": 16},
+        "custom.metrics": {**where, "metric": "depth", "value_micro": -5, "increase_micro": None},
     }
     for topic, event in events.items():
         state, changes = fold_all(step, [a_record(topic, [event, event])], topic)
