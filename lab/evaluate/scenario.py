@@ -161,6 +161,8 @@ def _places(target: str) -> tuple[str, list[str]]:
         return "model_version", ["chat@2"]
     if target == "only_engine":
         return "engine_id", [engine.engine_id for engine in fleet if engine.model == ALONE]
+    if target == "8_bit_engine":
+        return "engine_id", [engine.engine_id for engine in fleet if engine.precision == "fp8"]
     return "engine_id", [engine.engine_id for engine in fleet]
 
 

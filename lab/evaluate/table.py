@@ -38,6 +38,7 @@ FAST_S = 2 * 10 + READING_S
 USUAL_S = 2 * MINUTE_S
 DEPLOYED_S = 5 * MINUTE_S
 """Three windows of a minute, and one more where few requests come: two hundred of the new version are needed."""
+STARVED_S = 4 * MINUTE_S
 LEAK_S = 0.1 / 0.8 * 3 * HOUR_S
 """Until a tenth of the headroom is used."""
 DRIFT_S = 150 * MINUTE_S
@@ -65,6 +66,12 @@ CASES: tuple[Case, ...] = (
         SLOW_S,
     ),
     Case("engine_slow", "latency_regression", "engine_id", 0.5, 15 * MINUTE_S, "engine_id", USUAL_S),
+    Case("starved", "starved", "only_engine", 0.95, 15 * MINUTE_S, "engine_id", STARVED_S, "three windows of a minute"),
+    Case(
+        "slow_kernels", "slow_kernels", "8_bit_engine", 0.4, 15 * MINUTE_S, "engine_id", USUAL_S, "its steps are slower"
+    ),
+    Case("pcie_width", "pcie_width", "gpu", 0.5, 15 * MINUTE_S, "gpu_uuid", FAST_S, "10 s windows"),
+    Case("nvlink_errors", "nvlink_errors", "group_gpu", 500.0, 10 * MINUTE_S, "gpu_uuid", FAST_S, "10 s windows"),
     Case("error_burst", "error_burst", "engine_id", 0.3, 10 * MINUTE_S, "engine_id", USUAL_S),
     Case("cold_start", "cold_start", "only_engine", 1.0, 5 * MINUTE_S, "engine_id", USUAL_S),
     Case("host_down", "host_down", "host", 1.0, 15 * MINUTE_S, "host", SILENCE_S, "silence of half a minute"),

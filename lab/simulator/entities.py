@@ -13,6 +13,8 @@ from lab.simulator.plan import EnginePlan, FleetPlan, HostPlan
 from lab.simulator.requests import RequestLabels
 from lab.simulator.wide import EntityLabel, entity_label
 
+FEEDING_PROCESS = "VLLM::EngineCore"
+"""As vLLM calls the process that schedules an engine's steps."""
 Rows = Sequence[dict[str, str | None]]
 Mask = npt.NDArray[np.bool_]
 
@@ -29,6 +31,8 @@ class Directory:
     gpu_host: npt.NDArray[np.int64]
     process: dict[str, EntityLabel]
     """Of the rows of ``Gpus.sharing``."""
+    host_process: dict[str, EntityLabel]
+    """Of the process that feeds each engine."""
     requests: RequestLabels
 
 
@@ -52,6 +56,7 @@ def directory_of(plan: FleetPlan, gpus: Gpus) -> Directory:
         gpu=_labels(gpu_rows, gpus.host, len(hosts)),
         gpu_host=gpus.host,
         process=_process_labels(plan, gpus, groups),
+        host_process=_labels([_fed(row) for row in engine_rows], engine_host, len(hosts)),
         requests=_request_labels(plan, engine_rows, engine_host),
     )
 
@@ -122,6 +127,11 @@ def _engine(host: HostPlan, engine: EnginePlan, group: str) -> dict[str, str | N
         "model_version": engine.model_version,
         "precision": engine.precision,
     }
+
+
+def _fed(engine: dict[str, str | None]) -> dict[str, str | None]:
+    names = ("cluster", "region", "host", "engine_id", "placement_group")
+    return {**{name: engine[name] for name in names}, "process_name": FEEDING_PROCESS, "workload": "inference"}
 
 
 def _gpu(plan: FleetPlan, gpus: Gpus, index: int, groups: Sequence[str]) -> dict[str, str | None]:

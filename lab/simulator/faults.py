@@ -50,6 +50,12 @@ KINDS = {
     "error_burst": Kind("error_share", Scope.ENGINE, False, "share of requests, 0 to 1", "requests fail with 500"),
     "kv_pressure": Kind("cache_lost", Scope.ENGINE, False, "share of the cache, 0 to 1", "cache blocks are gone"),
     "cold_start": Kind("restart", Scope.ENGINE, False, "any", "the engine is stopped at the start and loads again"),
+    "starved": Kind(
+        "starved", Scope.ENGINE, False, "share of the batch", "one saturated core feeds the engine: its GPUs idle", 0.99
+    ),
+    "slow_kernels": Kind(
+        "slow_kernels", Scope.ENGINE, False, "added share of step time", "no tensor core works, steps are slower", inf
+    ),
     "gpu_lost": Kind("lost", Scope.GPU, False, "any", "XID 79: samples stop, its engine fails; found again at the end"),
     "thermal_throttle": Kind("heat", Scope.GPU, False, "share of the clock lost", "clocks are throttled by heat"),
     "power_brake": Kind("brake", Scope.GPU, False, "share of the clock lost", "clocks are throttled by power"),
@@ -58,6 +64,10 @@ KINDS = {
     "ecc_storm": Kind(
         "ecc", Scope.GPU, False, "corrected errors a second", "memory errors are corrected at a high rate", inf
     ),
+    "pcie_width": Kind(
+        "lanes_lost", Scope.GPU, False, "share of the lanes lost", "the PCIe link trained narrower", 0.99
+    ),
+    "nvlink_errors": Kind("link_errors", Scope.GPU, False, "errors a second", "an NVLink corrects errors", inf),
     "host_down": Kind("down", Scope.HOST, False, "any", "all telemetry of the host stops, its engines fail"),
     "network_partition": Kind(
         "cut", Scope.HOST, False, "any", "telemetry of the host arrives when it is over, with its own times"

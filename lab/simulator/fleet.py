@@ -22,9 +22,18 @@ from lab.simulator.faults import Fault
 from lab.simulator.gpus import GpuMeters, gpus_of
 from lab.simulator.knobs import Floats, Knobs, Positions
 from lab.simulator.load import Arrivals
-from lab.simulator.plan import STEP_OVERHEAD_US, FleetPlan, engine_rates
+from lab.simulator.plan import STARVED_STEP_US, STEP_OVERHEAD_US, FleetPlan, engine_rates
 from lab.simulator.requests import request_wide
-from lab.simulator.samples import EccStorms, Reading, engine_wide, gpu_event_wide, gpu_wide, host_wide, process_wide
+from lab.simulator.samples import (
+    EccStorms,
+    Reading,
+    engine_wide,
+    gpu_event_wide,
+    gpu_wide,
+    host_process_wide,
+    host_wide,
+    process_wide,
+)
 from lab.simulator.wide import Wide, select
 from schemas.codec.block import Numbers
 from schemas.errors import ConfigError
@@ -76,6 +85,7 @@ class Fleet:
             raise ConfigError("faults.value", missed[0].value, f"no {missed[0].field} of the fleet has that name")
         self._state = new_state(_engines(plan, self._streams.build), plan.output_tokens_max)
         self._load_us = self._state.engines["load_us"]
+        self._batch_max = self._state.engines["batch_max"].copy()
         self._router = Router(_engines_by_model(plan), _speed(self._state.engines))
         self._directories = Directories(plan, self._gpus)
         self._directory: Directory = self._directories.of(np.zeros(len(plan.engines), np.bool_))
@@ -140,7 +150,10 @@ class Fleet:
         sharing = self._gpus.sharing
         np.minimum.at(slowest, sharing.engine, np.maximum(clock[sharing.gpu], 0.01))
         slower = (1.0 + positions.engine["slowdown"]) * (1.0 + positions.engine["deployed"])
-        engines["slowdown"] = slower / slowest
+        engines["slowdown"] = slower * (1.0 + positions.engine["slow_kernels"]) / slowest
+        starved = positions.engine["starved"]
+        engines["batch_max"] = np.maximum(1, np.rint(self._batch_max * (1.0 - starved)))
+        engines["overhead_us"] = np.where(starved > 0, STARVED_STEP_US, STEP_OVERHEAD_US)
         engines["cache_limit"] = engines["cache_tokens_max"] * (1.0 - positions.engine["cache_lost"])
 
     def _output(self, arrivals: int) -> Output:
@@ -172,7 +185,7 @@ class Fleet:
     def _dispatch(self, arrivals: Arrivals, positions: Positions) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
         """Requests sorted by engine, and where each engine's end."""
         engines = self._state.engines
-        crowding = (engines["active"] + 4.0 * engines["queued"]) / engines["batch_max"]
+        crowding = (engines["active"] + 4.0 * engines["queued"]) / self._batch_max
         ready = np.where(engines["lost"] > 0, 0, np.where(engines["loaded_us"] > engines["now_us"], 1, 2))
         engine = self._router.route(arrivals.model, crowding, ready)
         error_share = positions.engine["error_share"]
@@ -193,7 +206,10 @@ class Fleet:
         if (processes := process_wide(self._directory, reading)) is not None:
             wides.append(processes)
         if self._plan.host_samples:
-            wides.append(host_wide(self._directory, reading, self._streams.host))
+            wides += [
+                host_wide(self._directory, reading, self._streams.host),
+                host_process_wide(self._directory, reading),
+            ]
         for name in SINCE_LAST_SAMPLE:
             engines[name] = 0
         return [wide for wide in wides if wide.rows]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetpulse.equipment import GPU_TYPES, MODELS, RUNTIME_BYTES, GpuType
-from lab.simulator.plan import FleetPlan, Rates, engine_rates
+from lab.simulator.plan import DECODE_EFFICIENCY, FleetPlan, Rates, engine_rates
 from producers.engines.registry import placement_groups
 
 PREFILL_DRAW, MEMORY_DRAW, OTHER_DRAW = 0.95, 0.55, 0.30
@@ -26,6 +26,7 @@ DEGREES_PER_MW = 0.0375 / 1_000.0
 """Between the idle and the burning H100 of the nvidia-smi capture: 41 to 65 C for 70 to 636 W, with the inlet."""
 SETTLING_S = 30.0
 MEMORY_COOLER_C = 6.0
+PCIE_LANES = 16
 REASON_IDLE, REASON_THERMAL, REASON_BRAKE = 0x1, 0x40, 0x80
 PREFILL_SM, MEMORY_SM = 0.95, 0.60
 TENSOR_SHARE = 0.5
@@ -142,6 +143,10 @@ class Work:
     heat: Floats
     brake: Floats
     leak: Floats
+    no_tensor: npt.NDArray[np.bool_]
+    lanes_lost: Floats
+    link_errors: Floats
+    """A second."""
     beside_bytes: Ints
     """Memory of the engines that share the GPU, but the first."""
 
@@ -176,12 +181,17 @@ class GpuMeters:
             "clock_sm_mhz": np.where(busy, np.rint(gpus.clock_max * clock), gpus.clock_idle),
             "clock_memory_mhz": gpus.clock_memory,
             "sm_active_ppm": 1e6 * (PREFILL_SM * prompts + MEMORY_SM * reads),
-            "tensor_active_ppm": 1e6 * TENSOR_SHARE * prompts,
+            "tensor_active_ppm": 1e6 * TENSOR_SHARE * np.where(work.no_tensor, 0.0, prompts),
+            "dram_active_ppm": 1e6 * DECODE_EFFICIENCY * reads,
             "memory_used_bytes": self._memory(work),
             "memory_total_bytes": gpus.memory_total,
             "interval_ms": np.full(len(power), work.interval_ms),
             "energy_mj": self._energy_uj // 1_000 - before,
             "throttled_us": np.where(clock < 1.0, interval_us, 0),
+            "pcie_width": np.maximum(1, np.rint(PCIE_LANES * (1.0 - work.lanes_lost))),
+            "pcie_width_max": np.full(len(power), PCIE_LANES),
+            "pcie_replays": np.zeros(len(power)),
+            "nvlink_errors": work.link_errors * work.interval_ms / 1_000.0,
             "pcie_tx_bytes": work.moved_tokens * 64.0,
             "pcie_rx_bytes": work.moved_tokens * 16.0,
             "nvlink_tx_bytes": sent,

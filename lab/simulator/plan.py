@@ -126,6 +126,8 @@ DECODE_EFFICIENCY = 0.6
 """Share of peak bandwidth that a decode step reaches; assumed likewise."""
 STEP_OVERHEAD_US = 1_500.0
 """Scheduling and launching of one step, host side."""
+STARVED_STEP_US = 60_000.0
+"""What a step waits for a core that is saturated by the process that feeds the engine."""
 LOAD_BYTES_PER_S = 2e9
 """Weights from disk to GPU while an engine starts cold."""
 START_S = 15.0

@@ -11,12 +11,24 @@ import numpy.typing as npt
 from lab.simulator.entities import Directory, Workloads
 from lab.simulator.gpus import PROCESSES_EVERY_MS, GpuMeters, Gpus, Work
 from lab.simulator.knobs import Positions
+from lab.simulator.plan import STEP_OVERHEAD_US
 from lab.simulator.wide import EntityLabel, Of, Wide, WideColumn, completed, constant_label
 from schemas.codec.block import Labels, Numbers, Texts
-from schemas.events.event_types import ENGINE_SAMPLES, GPU_EVENTS, GPU_PROCESSES, GPU_SAMPLES, HOST_SAMPLES
+from schemas.events.event_types import (
+    ENGINE_SAMPLES,
+    GPU_EVENTS,
+    GPU_PROCESSES,
+    GPU_SAMPLES,
+    HOST_PROCESSES,
+    HOST_SAMPLES,
+)
 from schemas.fields import Event
 
 HOST_PROCESSORS = 192
+IDLE_THREAD, BUSY_THREAD, OTHER_THREADS = 0.05, 0.45, 0.3
+"""Cores: what the busiest thread of an engine takes idle and, beside that, at full load; its other threads. Assumed."""
+PROCESS_BYTES = 6 * 1024**3
+SEGMENT_BYTES = 1_448
 HOST_MEMORY_BYTES = 2 * 1024**4
 WIRE_BYTES_PER_TOKEN = 180
 """A streamed chunk of one token as server-sent event."""
@@ -63,6 +75,8 @@ def gpu_wide(directory: Directory, workloads: Workloads, reading: Reading, meter
         "temperature_memory_c": gpus.has_memory_sensor,
         "sm_active_ppm": gpus.has_gpm,
         "tensor_active_ppm": gpus.has_gpm,
+        "dram_active_ppm": gpus.has_gpm,
+        "nvlink_errors": gpus.has_link,
         "nvlink_tx_bytes": gpus.has_link,
         "nvlink_rx_bytes": gpus.has_link,
     }
@@ -88,7 +102,7 @@ def _work(reading: Reading) -> Work:
         return found
 
     beside = ~gpus.sharing.first
-    busy_us = summed("busy_us")
+    busy_us = summed("busy_us") - spread(_waited_us(engines)).astype(np.int64)
     fits = np.minimum(1.0, reading.interval_ms * 1_000 / np.maximum(busy_us, 1))
     return Work(
         interval_ms=reading.interval_ms,
@@ -102,8 +116,17 @@ def _work(reading: Reading) -> Work:
         heat=reading.positions.gpu["heat"],
         brake=reading.positions.gpu["brake"],
         leak=reading.positions.gpu["leak"],
+        no_tensor=spread(reading.positions.engine["slow_kernels"] > 0).astype(np.bool_),
+        lanes_lost=reading.positions.gpu["lanes_lost"],
+        link_errors=reading.positions.gpu["link_errors"],
         beside_bytes=_beside_bytes(reading, loaded),
     )
+
+
+def _waited_us(engines: npt.NDArray[np.void]) -> npt.NDArray[np.float64]:
+    """Of an engine's steps what its GPUs waited for a saturated core."""
+    host_us = engines["busy_us"] - engines["prefill_us"] - engines["memory_us"]
+    return np.asarray(host_us * (1.0 - STEP_OVERHEAD_US / engines["overhead_us"]))
 
 
 def _beside_bytes(reading: Reading, loaded: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -160,7 +183,12 @@ def host_wide(directory: Directory, reading: Reading, random: np.random.Generato
     busy = total(engines["busy_us"]) / (reading.interval_ms * 1_000)
     used = (1.0 + 1.5 * busy) / HOST_PROCESSORS * random.uniform(0.9, 1.1, hosts)
     rows = np.full(hosts, 1)
+    sent, core = total(engines["made_tokens"]) * WIRE_BYTES_PER_TOKEN, np.full(hosts, IDLE_THREAD)
+    np.maximum.at(core, directory.engine_host, core_busy(reading))
     values = {
+        "cpu_core_busy_max_ppm": 1e6 * core,
+        "tcp_retransmits": rows * 0,
+        "tcp_segments_out": sent / SEGMENT_BYTES,
         "cpu_busy_ppm": np.minimum(used, 1.0) * 1e6,
         "cpu_iowait_ppm": random.uniform(0.0, 500.0, hosts),
         "load_1m_milli": used * HOST_PROCESSORS * 1_000,
@@ -170,7 +198,7 @@ def host_wide(directory: Directory, reading: Reading, random: np.random.Generato
         "swap_used_bytes": rows * 0,
         "disk_queue_milli": random.uniform(0.0, 50.0, hosts),
         "interval_ms": rows * reading.interval_ms,
-        "network_tx_bytes": total(engines["made_tokens"]) * WIRE_BYTES_PER_TOKEN,
+        "network_tx_bytes": sent,
         "network_rx_bytes": total(engines["prompt_tokens"]) * PROMPT_BYTES_PER_TOKEN,
         "network_errors": rows * 0,
         "disk_read_bytes": rows * 0,
@@ -180,6 +208,30 @@ def host_wide(directory: Directory, reading: Reading, random: np.random.Generato
     }
     entity = np.arange(hosts)
     return _wide(HOST_SAMPLES, reading.to_ms, directory.host, entity, entity, values, {}, directory)
+
+
+def core_busy(reading: Reading) -> npt.NDArray[np.float64]:
+    """How busy the thread that feeds each engine is, as a share of one core: all of it while the engine is starved."""
+    steps_us = reading.engines["busy_us"] / (reading.interval_ms * 1_000)
+    starved = (reading.positions.engine["starved"] > 0) & (reading.engines["active"] > 0)
+    return np.where(starved, 1.0, IDLE_THREAD + BUSY_THREAD * np.minimum(steps_us, 1.0))
+
+
+def host_process_wide(directory: Directory, reading: Reading) -> Wide:
+    """The process that feeds each engine, on its host."""
+    core, engines = core_busy(reading), reading.engines
+    rows = np.full(len(engines), 1)
+    values = {
+        "cpu_ppm": 1e6 * (core + OTHER_THREADS),
+        "cpu_thread_max_ppm": 1e6 * core,
+        "memory_rss_bytes": rows * PROCESS_BYTES + engines["queued"] * 2**20,
+        "interval_ms": rows * reading.interval_ms,
+        "read_bytes": rows * 0,
+        "write_bytes": rows * 0,
+    }
+    entity = np.flatnonzero(engines["lost"] == 0)
+    labels = directory.host_process
+    return _wide(HOST_PROCESSES, reading.to_ms, labels, directory.engine_host, entity, values, {}, directory)
 
 
 def _wide(

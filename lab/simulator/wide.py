@@ -143,6 +143,8 @@ def completed(event: Event, columns: dict[str, WideColumn], rows: int) -> dict[s
 def _unknown(field: Field, rows: int) -> WideColumn:
     if field.kind is Kind.LABEL:
         return Labels(np.zeros(rows, np.uint8), [None])
+    if field.kind is Kind.OPTIONAL_TEXT:
+        return Texts(b"", np.zeros(rows, np.int64), np.zeros(rows, np.bool_))
     assert field.kind.numpy, field.name
     return Numbers(np.zeros(rows, field.kind.numpy), np.zeros(rows, np.bool_))
 

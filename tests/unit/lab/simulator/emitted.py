@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from lab.simulator.fleet import RECORD_ROWS_MAX, Step
 from schemas.codec.block import Block
 
+NOT_SIMULATED = frozenset({"training.steps", "custom.metrics"})
+"""What applications report of themselves; the simulated fleet has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Emission:

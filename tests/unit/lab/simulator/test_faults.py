@@ -416,3 +416,49 @@ def test_a_schedule_with_other_keys_is_refused(row: dict[str, Any]) -> None:
     """Missing and unknown keys are named."""
     with pytest.raises(ConfigError, match="keys are"):
         faults_of([row], 0)
+
+
+def test_a_saturated_core_starves_the_gpu(run: Callable[..., Rows]) -> None:
+    """Requests wait while the GPU idles: a thread and one core of the host are saturated, the mean is not."""
+    rows = run(Fault("starved", "engine_id", CODE_ENGINE, ON_MS, OFF_MS, 0.95))
+
+    def least(topic: str, name: str, *, during: bool) -> int:
+        return min(int(row[name]) for row in of(rows, topic, CODE_ENGINE, during=during))
+
+    hosts = [row for row in rows["host.samples"] if row["host"] == "h-1" and ON_MS + 2_000 <= row["at_ms"] <= OFF_MS]
+    assert max(row["waiting"] for row in of(rows, "engine.samples", CODE_ENGINE, during=True)) > 4
+    assert max(row["util_gpu_pct"] for row in of(rows, "gpu.samples", CODE_ENGINE, during=True)) < 50
+    assert least("host.processes", "cpu_thread_max_ppm", during=True) == 1_000_000
+    assert least("host.processes", "cpu_thread_max_ppm", during=False) < 600_000
+    assert {row["cpu_core_busy_max_ppm"] for row in hosts} == {1_000_000}
+    assert max(row["cpu_busy_ppm"] for row in hosts) < 50_000
+
+
+def test_slow_kernels_leave_tensor_cores_idle(run: Callable[..., Rows]) -> None:
+    """Steps are slower and prompts are computed all the same, without tensor cores."""
+    engine = "h-0/0"
+    rows = run(Fault("slow_kernels", "engine_id", engine, ON_MS, OFF_MS, 0.5))
+
+    def tensor(*, during: bool) -> list[int]:
+        return [row["tensor_active_ppm"] for row in of(rows, "gpu.samples", engine, during=during)]
+
+    assert set(tensor(during=True)) == {0}
+    assert max(tensor(during=False)) > 1_000
+    assert sum(row["prompt_tokens"] for row in of(rows, "engine.samples", engine, during=True)) > 1_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "strength", "column", "ill", "well"),
+    [("pcie_width", 0.5, "pcie_width", 8, 16), ("nvlink_errors", 300.0, "nvlink_errors", 300, 0)],
+)
+def test_a_link_of_one_gpu_is_narrow_or_errs(
+    run: Callable[..., Rows], kind: str, strength: float, column: str, ill: int, well: int
+) -> None:
+    """While it lasts, and of that GPU alone; the most lanes stay known."""
+    rows = run(Fault(kind, "gpu", "h-0:1", ON_MS, OFF_MS, strength))["gpu.samples"]
+
+    hit = {row["gpu_uuid"] for row in rows if row[column] == ill}
+    assert len(hit) == 1
+    assert {row[column] for row in rows if row["gpu_uuid"] in hit and ON_MS < row["at_ms"] <= OFF_MS} == {ill}
+    assert {row[column] for row in rows if row["gpu_uuid"] not in hit} - {None} == {well}
+    assert {row["pcie_width_max"] for row in rows} == {16}

@@ -76,7 +76,7 @@ def test_memory_that_engines_reserve_is_no_alarm() -> None:
     assert RULES["vram_full"].options["leave"] > MEMORY_SHARE
     assert [(where.dimension, where.negated) for where in RULES["vram_high"].value.where] == [("workload", True)]
     assert (reserved.options["only_above"], reserved.options["percent"]) == (0.85, 3.0)
-    assert MEMORY_SHARE * 1.03 < RULES["vram_full"].options["above"]
+    assert RULES["vram_full"].options["above"] > MEMORY_SHARE * 1.03
 
 
 def test_no_engine_that_uses_its_tensor_cores_lies_below_their_floor() -> None:
