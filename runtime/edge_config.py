@@ -33,6 +33,9 @@ class ReceiverConfig(Section):
     """Datagrams that gather, twice. Full: they stay in the socket, then in the clients, which count what they drop."""
     clients_max: int = Field(default=4_096, ge=16, le=1_048_576)
     """Processes whose sequences are followed; the one silent longest is forgotten for a new one."""
+    metric_series_max: int = Field(default=1_000, ge=0, le=1_000_000)
+    """Series of custom metrics that this process takes; values of more are dropped, counted (``receiver_datagrams``,
+    ``series``) and declared as shed."""
     http_port: int | None = Field(default=None, ge=0, le=65_535)
     """POST /v1/requests on loopback, one JSON object a line. None: off; 0 takes a free port."""
     http_body_bytes_max: int = Field(default=1024 * 1024, ge=1_024, le=8 * 1024 * 1024)

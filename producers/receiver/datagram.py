@@ -4,7 +4,8 @@ Layout, little-endian: ``HEADER`` (72 bytes), then ``times`` moments (UInt64, ns
 flag ``MARKED`` is set, as many marks (UInt32: tokens in bits 0-19, 0 where not reported; choice in bits 20-29; bit 30:
 reasoning alone), then ``json_bytes`` of a JSON object with fields of ``llm.requests``. Flag ``MERGED``: neighbouring
 chunks of a long stream were merged, ``chunks`` is how many there were. A ``FAREWELL`` is a header alone: the client
-ends. The last byte of the magic is the version of the format.
+ends. A ``STEP`` of training or a ``METRIC`` is a header and the JSON of its fields, in sequences of their own. The
+last byte of the magic is the version of the format.
 
 Many datagrams are read at once: they stand one behind the other in one buffer, ``ends`` says where each one ends.
 """
@@ -44,7 +45,8 @@ HEADER = np.dtype(
 HEADER_BYTES = HEADER.itemsize
 DATAGRAM_BYTES_MAX = 65_536
 MAGIC, VERSION = b"FPD", ord("1")
-REQUEST, FAREWELL = 1, 2
+REQUEST, FAREWELL, STEP, METRIC = 1, 2, 3, 4
+KINDS = (REQUEST, FAREWELL, STEP, METRIC)
 MARKED, MERGED = 1, 2
 TOKENS_MASK, CHOICE_SHIFT, CHOICE_MASK, REASONING_BIT = 2**20 - 1, 20, 2**10 - 1, 1 << 30
 _CLOCK_MAX = 2**62
@@ -62,6 +64,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "contents": "an unknown kind or flag, or a clock or number beyond all bounds",
         "broken_json": "its fields are no JSON object; declared as shed",
         "duplicate": "its number in the client's sequence was seen before",
+        "series": "a metric of a series beyond ``metric_series_max``; declared as shed",
         "internal": "a defect of fleetpulse, logged; declared as shed",
     }
 )
@@ -131,9 +134,9 @@ def _faults(heads: npt.NDArray[Any], sizes: Ints) -> Ints:
 
 
 def _strange(heads: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    kinds = (heads["kind"] != REQUEST) & (heads["kind"] != FAREWELL)
+    kinds = ~np.isin(heads["kind"], KINDS)
     flags = heads["flags"] & ~np.uint8(MARKED | MERGED) != 0
-    empty = (heads["kind"] == FAREWELL) & ((heads["times"] > 0) | (heads["json_bytes"] > 0))
+    empty = (heads["kind"] != REQUEST) & (heads["times"] > 0) | (heads["kind"] == FAREWELL) & (heads["json_bytes"] > 0)
     counts = (heads["lost"] > heads["seq"]) | (heads["lost_run"] > heads["lost"]) | (heads["chunks"] < heads["times"])
     beyond = heads["seq"] > SEQ_MAX  # and so ``lost``, which is at most ``seq``
     for name in ("start_ns", "at_ms", "begin_ns", "end_ns"):

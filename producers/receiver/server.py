@@ -16,7 +16,8 @@ import grp
 import logging
 import os
 import socket
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,16 @@ import numpy.typing as npt
 from producers.batch import BatchBuilder
 from producers.identity.host_file import default_socket
 from producers.publish.publisher import Publisher
+from producers.receiver.client_fields import Row
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read
+from producers.receiver.events import EVENTS, SeriesBound, rows_of
 from producers.receiver.fold import Folded, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
 from runtime.counters import Counters
 from runtime.edge_config import ReceiverConfig
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
+from schemas.fields import Event
 from schemas.limits import DEFAULT_LIMITS
 
 _log = logging.getLogger(__name__)
@@ -90,6 +94,8 @@ class Receiver:
         self._gaps = Gaps(settings.clients_max)
         self._lost = 0
         self._duplicates = 0
+        self._events_gaps = {kind: Gaps(settings.clients_max) for kind in EVENTS}
+        self._series = SeriesBound(settings.metric_series_max)
         self._arrived = asyncio.Event()
         self._enough = asyncio.Event()
         self._reading = False
@@ -144,6 +150,10 @@ class Receiver:
 
     async def _slice(self, buffer: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], *, reading: bool) -> None:
         found = read(buffer, ends)
+        of_events = np.isin(found.heads["kind"], list(EVENTS))
+        if of_events.any():
+            await self._events(buffer, found.where(of_events))
+            found = replace(found.where(~of_events), rejected=found.rejected)
         keep = self._follow(found)
         folded = self._fold(buffer, found.where(keep) if not keep.all() else found)
         duplicates = self._gaps.duplicates - self._duplicates
@@ -158,6 +168,17 @@ class Receiver:
             self._ready()
         self._counters.set("receiver_clients", self._gaps.clients)
         self._counters.set("receiver_missing", self._gaps.missing)
+
+    async def _events(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> None:
+        """Steps of training and metrics: few, and so as rows."""
+        for kind, gaps in self._events_gaps.items():
+            datagrams = found.where(found.heads["kind"] == kind)
+            lost, duplicates = gaps.lost, gaps.duplicates
+            sent = rows_of(kind, buffer, datagrams.where(follow(datagrams, gaps)), self._where, self._series.takes)
+            self._count({"duplicate": gaps.duplicates - duplicates, "broken_json": sent.broken, "series": sent.beyond})
+            self._shed(gaps.lost - lost + sent.broken + sent.beyond, sent.event.topic)
+            await self._put_rows(sent.event, sent.rows)
+            self._counters.add("receiver_datagrams", len(sent.rows), outcome="taken")
 
     def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> Folded:
         try:
@@ -179,17 +200,21 @@ class Receiver:
     async def _put(self, folded: Folded) -> None:
         for key, block in folded.blocks:
             await self._publisher.put(TOPIC, key, block)
-        if folded.unfit:
-            builder = BatchBuilder(LLM_REQUESTS)
-            batches = [batch for row in folded.unfit for batch in builder.add(row, 0.0)]
-            for batch in batches + builder.flush():
-                await self._publisher.put(TOPIC, batch.key, batch)
-            self._shed(builder.oversized_events)
+        await self._put_rows(LLM_REQUESTS, folded.unfit)
         self._counters.add("receiver_datagrams", folded.events + len(folded.unfit), outcome="taken")
 
-    def _shed(self, requests: int) -> None:
-        if requests:
-            self._publisher.shed(TOPIC, requests)
+    async def _put_rows(self, event: Event, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        builder = BatchBuilder(event)
+        batches = [batch for row in rows for batch in builder.add(row, 0.0)]
+        for batch in batches + builder.flush():
+            await self._publisher.put(event.topic, batch.key, batch)
+        self._shed(builder.oversized_events, event.topic)
+
+    def _shed(self, events: int, topic: str = TOPIC) -> None:
+        if events:
+            self._publisher.shed(topic, events)
 
     def _count(self, rejected: dict[str, int]) -> None:
         for reason, count in rejected.items():

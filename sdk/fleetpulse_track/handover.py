@@ -28,7 +28,8 @@ HEADER = struct.Struct("<4sBBHIIIIQQQQQQ")
 """magic, kind, flags, JSON bytes, times, chunks, pid, lost since the one before, start of the client (ns), number in
 its sequence, lost since its start, end (ms since the epoch), begin and end (ns of the clock of the times)."""
 MAGIC = b"FPD1"
-REQUEST, FAREWELL = 1, 2
+REQUEST, FAREWELL, STEP, METRIC = 1, 2, 3, 4
+"""What a datagram holds. Steps of training and metrics have sequences, and so clients, of their own."""
 MARKED, MERGED = 1, 2
 WAITING_MAX = 256
 WAITING_BYTES_MAX = 1024 * 1024
@@ -67,8 +68,9 @@ def default_path() -> str:
 class Client:
     """One sequence to one agent. Any thread may use it; ``path`` None follows ``default_path`` at each connection."""
 
-    def __init__(self, path: str | None = None, *, waiting_max: int = WAITING_MAX) -> None:
+    def __init__(self, path: str | None = None, *, waiting_max: int = WAITING_MAX, kind: int = REQUEST) -> None:
         self._path = path
+        self._kind = kind
         self._waiting_max = waiting_max
         self.generation = 0
         """Grows with every fork that this object lives through."""
@@ -127,7 +129,7 @@ class Client:
                 self._drop(len(self._waiting))
                 self._waiting.clear()
                 self._waiting_bytes = 0
-                if self._sent_in_time(self._head(FAREWELL, _NOTHING), until_s):
+                if self._kind == REQUEST and self._sent_in_time(self._head(FAREWELL, _NOTHING), until_s):
                     self._lost_run, self._farewell = 0, self.finished
             self._hang_up()
         finally:
@@ -145,7 +147,7 @@ class Client:
         return HEADER.pack(*sizes, start_ns, self.finished, self.lost, it.at_ms, it.begin_ns, it.end_ns)
 
     def _deliver(self, it: Finished) -> None:
-        datagram = self._head(REQUEST, it) + it.body
+        datagram = self._head(self._kind, it) + it.body
         self.finished += 1
         if self._waiting:
             self._flush()
@@ -208,6 +210,7 @@ class Client:
 _NOTHING = Finished(0, 0, 0, 0, 0, 0, b"", 0)
 _CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
 _default: Client | None = None
+_others: dict[int, Client] = {}
 
 
 def client() -> Client:
@@ -216,6 +219,14 @@ def client() -> Client:
     if _default is None:
         _default = Client()
     return _default
+
+
+def hand_over_json(kind: int, text: bytes, at_ms: int | None = None, client: Client | None = None) -> None:
+    """Hand over what is a JSON object alone, by its kind's own client where none is given. ``at_ms`` None: now."""
+    if client is None:
+        client = _others.get(kind) or _others.setdefault(kind, Client(kind=kind))
+    ended_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
+    client.hand_over(Finished(0, 0, 0, ended_ms, 0, 0, text, len(text)))
 
 
 def _connected(path: str) -> socket.socket:

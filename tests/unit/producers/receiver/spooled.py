@@ -15,6 +15,7 @@ from runtime.counters import Counters
 from schemas.codec import wire
 from schemas.codec.build import rows_of
 from schemas.events.event_types import LLM_REQUESTS
+from schemas.fields import Event
 
 PATIENCE_S = 20.0
 
@@ -54,6 +55,20 @@ def rows(publishes: Publisher) -> list[dict[str, Any]]:
         for record in taken:
             block = wire.parse(record.content_type, record.value, LLM_REQUESTS.fields).block
             found += rows_of(LLM_REQUESTS.fields, block)
+        publishes.spool.acknowledge(taken)
+    return found
+
+
+def rows_by_topic(publishes: Publisher, *events: Event) -> dict[str, list[dict[str, Any]]]:
+    """The same of these events, by topic; others are left out."""
+    publishes.spool.sync()
+    found: dict[str, list[dict[str, Any]]] = {event.topic: [] for event in events}
+    fields = {event.topic: event.fields for event in events}
+    while taken := publishes.spool.take():
+        for record in taken:
+            if record.topic in fields:
+                block = wire.parse(record.content_type, record.value, fields[record.topic]).block
+                found[record.topic] += rows_of(fields[record.topic], block)
         publishes.spool.acknowledge(taken)
     return found
 

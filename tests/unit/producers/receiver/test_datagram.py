@@ -162,7 +162,7 @@ def test_the_greatest_number_is_taken() -> None:
 
 def test_every_reason_is_explained() -> None:
     """A reason that can be counted is in the table."""
-    counted = set(datagram._STRUCTURAL) | {"too_long", "broken_json", "duplicate", "internal"}
+    counted = set(datagram._STRUCTURAL) | {"too_long", "broken_json", "duplicate", "series", "internal"}
 
     assert counted == set(REASONS)
 
