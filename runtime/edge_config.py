@@ -148,6 +148,9 @@ class OtlpConfig(Section):
     """OTLP/gRPC (usually 4317). None: off."""
     tenant_attributes: tuple[Label, ...] = Field(default=("tenant.id", "tenant"), max_length=16)
     """Attributes that name the tenant, best first; looked for in a span, then in its resource."""
+    metric_series_max: int = Field(default=1_000, ge=0, le=1_000_000)
+    """Series of metrics outside ``gen_ai.`` that become ``custom.metrics``; points of more are counted (``/unmapped``).
+    0: none do."""
     body_bytes_max: int = Field(default=4 * 1024 * 1024, ge=1_024, le=64 * 1024 * 1024)
     """Of one request, before and after it is unpacked; larger ones are refused with 413."""
 

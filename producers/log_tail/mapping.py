@@ -111,7 +111,7 @@ def _row(mapped: FieldMap, line: Line, labels: Mapping[str, str | None], left_ou
         raise BrokenLineError("no JSON") from None
     if not isinstance(document, dict):
         raise BrokenLineError("no object")
-    row: Row = {"origin": "measured"} | dict(labels)
+    row: Row = {"origin": "measured", "reported_by": "log"} | dict(labels)
     for field in mapped:
         try:
             row[field.name] = field.read(field.get(document))

@@ -146,7 +146,13 @@ async def serve_otlp(
     config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event, joiner: Joiner | None = None
 ) -> None:
     """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
-    intake = Intake(labels, offer, joiner=joiner, tenant_attributes=config.tenant_attributes)
+    intake = Intake(
+        labels,
+        offer,
+        joiner=joiner,
+        tenant_attributes=config.tenant_attributes,
+        metric_series_max=config.metric_series_max,
+    )
     with contextlib.ExitStack() as running:
         await asyncio.to_thread(_open, config, intake, running)
         await stop.wait()

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from producers.agent.publishing import Parcel, packed
 from producers.collector import Collected, Row
 from producers.identity.joiner import Joiner
+from producers.otlp.custom_points import CustomPoints
 from producers.otlp.json_signals import Attributes, Point, Span
-from producers.otlp.points import Points, address_of
+from producers.otlp.points import SAMPLED, Points, address_of
 from producers.otlp.semconv import Unmapped, is_of_engine, request_of, text_of, unmapped_names
 from runtime.counters import COUNTERS, Counters
-from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
+from schemas.events.event_types import CUSTOM_METRICS, ENGINE_SAMPLES, LLM_REQUESTS
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class Intake:
         counters: Counters = COUNTERS,
         joiner: Joiner | None = None,
         tenant_attributes: Sequence[str] = (),
+        metric_series_max: int = 0,
     ) -> None:
         self.unkept = Unkept()
         self._tenant_attributes = tenant_attributes
@@ -94,6 +96,7 @@ class Intake:
         self._labels = labels
         self._offer = offer
         self._points = Points(labels)
+        self._custom = CustomPoints(labels, self._points, metric_series_max)
         self._lock = threading.Lock()
 
     def traces(self, spans: Iterable[Span]) -> Answer:
@@ -117,17 +120,18 @@ class Intake:
     def metrics(self, points: Iterable[Point]) -> Answer:
         """Take points. Raises ``Full``, and what reading them raises."""
         listed = list(points)
-        rows, rejected = list[Row](), list[str]()
+        rows, custom, rejected = list[Row](), list[Row](), list[str]()
         with self._lock:
             for point in listed:
                 try:
-                    row = self._points.sample_of(point)
+                    row = self._points.sample_of(point) if point.metric in SAMPLED else None
+                    custom += [] if point.metric in SAMPLED else self._custom.rows_of(point)
                 except Unmapped as why:
                     self._reject(why, "metric", point.metric, rejected)
                     continue
                 if row is not None:
                     rows.append(row | self._joiner.engine_labels(address_of(point.attributes)))
-        self._hand_over(Collected(ENGINE_SAMPLES, rows))
+        self._hand_over(Collected(ENGINE_SAMPLES, rows), Collected(CUSTOM_METRICS, custom))
         return _answer(rejected)
 
     def _reject(self, why: Unmapped, kind: str, name: str, rejected: list[str]) -> None:
@@ -135,9 +139,9 @@ class Intake:
         if why.broken:
             rejected.append(f"{name}: {why}")
 
-    def _hand_over(self, collected: Collected) -> None:
+    def _hand_over(self, *collected: Collected) -> None:
         self.unkept.count_into(self._counters)
-        if collected.rows and not self._offer(packed([collected])):
+        if any(part.rows for part in collected) and not self._offer(packed([part for part in collected if part.rows])):
             raise Full
 
 

@@ -46,13 +46,23 @@ def points_of_json(body: bytes) -> Iterator[Point]:
     """The sums and histograms of an ``ExportMetricsServiceRequest``; others with no amount. Raises ``Unreadable``."""
     for resource, scope in _scopes(body, "resourceMetrics", "scopeMetrics"):
         for metric in _list(scope, "metrics"):
-            for kind in ("histogram", "exponentialHistogram", "sum", "gauge", "summary"):
-                data = metric.get(kind)
+            for name, kind in _KINDS.items():
+                data = metric.get(name)
                 if data is not None:
-                    yield from _points(str(metric.get("name", "")), data, resource)
+                    yield from _points(metric, kind, data, resource)
 
 
-def _points(name: str, data: Any, resource: dict[str, Value]) -> Iterator[Point]:
+_KINDS = {
+    "histogram": "histogram",
+    "exponentialHistogram": "exponential_histogram",
+    "sum": "sum",
+    "gauge": "gauge",
+    "summary": "summary",
+}
+
+
+def _points(metric: Any, kind: str, data: Any, resource: dict[str, Value]) -> Iterator[Point]:
+    name = str(metric.get("name", ""))
     for point in _list(data, "dataPoints"):
         try:
             amount = point.get("sum", point.get("asDouble", point.get("asInt")))
@@ -65,6 +75,9 @@ def _points(name: str, data: Any, resource: dict[str, Value]) -> Iterator[Point]
                 total=None if amount is None else float(amount),
                 attributes=_attributes(point),
                 resource=resource,
+                kind=kind,
+                unit=str(metric.get("unit", "")),
+                monotonic=data.get("isMonotonic") is True,
             )
         except _MALFORMED as error:
             raise Unreadable(f"a point of {name!r}: {error}") from error
@@ -139,7 +152,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A histogram's or a sum's point: ``count`` observations that add up to ``total`` since ``start_ns``."""
+    """A metric's point: ``count`` observations that add up to ``total`` since ``start_ns``."""
 
     metric: str
     start_ns: int
@@ -149,3 +162,7 @@ class Point:
     total: float | None
     attributes: Attributes
     resource: Attributes = field(default_factory=dict)
+    kind: str = ""
+    """What holds it, by protobuf's name: gauge, sum, histogram, exponential_histogram, summary."""
+    unit: str = ""
+    monotonic: bool = False

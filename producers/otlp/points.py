@@ -18,6 +18,8 @@ from producers.otlp.semconv import Unmapped
 SERIES_MAX = 4_096
 """Cumulative series remembered; the one not seen for longest is forgotten and restarts with its next point."""
 INTERVAL_MS_MAX = 3_600_000
+SAMPLED = frozenset({"gen_ai.server.request.duration", "gen_ai.client.token.usage"})
+"""Metrics that become samples of engines."""
 
 Key = tuple[str, ...]
 
@@ -54,6 +56,15 @@ class Points:
     def sample_of(self, point: Point) -> Row | None:
         """The sample of a point; None for the first of a cumulative series. Raises ``Unmapped``."""
         field, amount = _amount(point)
+        found = self.increase(point, field, amount)
+        if found is None:
+            return None
+        amount, since_ns = found
+        return self._row(point) | {field: amount, "interval_ms": (point.at_ns - since_ns) // 1_000_000}
+
+    def increase(self, point: Point, field: str, amount: int) -> tuple[int, int] | None:
+        """By how much a point's amount grew, and since when; None for the first of a cumulative series. Raises
+        ``Unmapped``."""
         if not 0 < point.start_ns <= point.at_ns or point.temporality not in (DELTA, CUMULATIVE):
             raise Unmapped("times or temporality that make no difference", broken=True)
         since_ns = point.start_ns
@@ -63,10 +74,9 @@ class Points:
                 return None
             if before.start_ns == point.start_ns and amount >= before.amount:
                 since_ns, amount = before.at_ns, amount - before.amount
-        interval_ms = (point.at_ns - since_ns) // 1_000_000
-        if interval_ms > INTERVAL_MS_MAX:
+        if (point.at_ns - since_ns) // 1_000_000 > INTERVAL_MS_MAX:
             raise Unmapped("an interval above an hour", broken=True)
-        return self._row(point) | {field: amount, "interval_ms": interval_ms}
+        return amount, since_ns
 
     def _row(self, point: Point) -> Row:
         attributes = point.attributes

@@ -54,23 +54,28 @@ def points_of_message(request: Any) -> Iterator[Point]:
                 kind = metric.WhichOneof("data")
                 if kind is not None:
                     data = getattr(metric, kind)
-                    temporality = getattr(data, "aggregation_temporality", 0)
+                    about = {
+                        "metric": metric.name,
+                        "temporality": getattr(data, "aggregation_temporality", 0),
+                        "kind": kind,
+                        "unit": metric.unit,
+                        "monotonic": getattr(data, "is_monotonic", False),
+                        "resource": attributes,
+                    }
                     for point in data.data_points:
-                        yield _point(metric.name, temporality, point, attributes)
+                        yield _point(about, point)
 
 
-def _point(name: str, temporality: int, point: Any, resource: dict[str, Value]) -> Point:
+def _point(about: dict[str, Any], point: Any) -> Point:
     fields = {field.name for field, _ in point.ListFields()}
     amount = next((getattr(point, each) for each in ("sum", "as_double", "as_int") if each in fields), None)
     return Point(
-        metric=name,
+        **about,
         start_ns=point.start_time_unix_nano,
         at_ns=point.time_unix_nano,
-        temporality=temporality,
         count=getattr(point, "count", 0),
         total=None if amount is None else float(amount),
         attributes=_attributes(point),
-        resource=resource,
     )
 
 

@@ -90,6 +90,7 @@ class ProxyServer:
             "cluster": config.cluster,
             "region": config.region,
             "origin": "measured",
+            "reported_by": "proxy",
         }
         self._models = ConfirmedModels()
         self._open: set[Exchange] = set()

@@ -74,7 +74,8 @@ def completed(lists: Lists, datagrams: Datagrams, where: Where) -> Lists:
     models = lists.get("model", nothing)
     if None in models:
         models = [MODEL_UNKNOWN if model is None else model for model in models]
-    out = lists | {"request_id": ids, "model": models} | _tokens(lists, heads["times"] > 0)
+    reporters = [reporter or "sdk" for reporter in lists.get("reported_by", nothing)]
+    out = lists | {"request_id": ids, "model": models, "reported_by": reporters} | _tokens(lists, heads["times"] > 0)
     return out | where.joiner.join_lists(out, rows, lambda: _times_ms(out, heads))
 
 

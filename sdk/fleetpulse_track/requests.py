@@ -31,6 +31,7 @@ TEXT_CHARS_MAX = 32
 TEXTS = (
     *("model", "model_version", "precision", "tenant", "slo_class", "engine_id", "placement_group"),
     *("status", "error_kind", "finish_reason", "start", "api", "tokens_from", "request_id", "trace_id"),
+    "reported_by",
 )
 NUMBERS = (
     *("ttft_us", "ttfo_us", "tpot_us", "e2e_us", "queue_us", "prefill_us", "decode_us", "icl_max_us"),

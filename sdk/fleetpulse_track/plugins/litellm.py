@@ -132,7 +132,7 @@ class Reporting:
             if not self._is_new((details.get("litellm_call_id") or fields["request_id"], fields["status"], ended_s)):
                 return
             at_ms = int(ended_s * 1_000) if isinstance(ended_s, (int, float)) and ended_s > 0 else None
-            report(at_ms=at_ms, **fields)
+            report(at_ms=at_ms, reported_by="plugin", **fields)
 
     def _is_new(self, call: tuple[Any, ...]) -> bool:
         """False for a call that was reported before; one without an id is always new."""

@@ -143,7 +143,8 @@ class Recording:
         finished: Iterable[Any] = getattr(iteration_stats, "finished_requests", None) or ()
         for each in finished:
             fields = fields_of(each)
-            report(**{**self._labels_of(engine_idx), **fields, "request_id": self._own_id(fields["request_id"])})
+            own = {"request_id": self._own_id(fields["request_id"]), "reported_by": "plugin"}
+            report(**{**self._labels_of(engine_idx), **fields, **own})
 
     def log_engine_initialized(self) -> None:
         """Nothing: the agent learns of the engine from its metrics page."""

@@ -64,6 +64,7 @@ def test_a_line_becomes_a_row() -> None:
             "at_ms": 1_795_258_803_400,
             "host": "h",
             "origin": "measured",
+            "reported_by": "log",
             "model": "llama",
             "engine_id": "engine-1",
             "ttft_us": 250_000,
@@ -183,7 +184,7 @@ def test_values_that_a_field_may_not_have_are_unknown_and_counted() -> None:
     row, left_out = one(fields, document)
 
     assert row is not None
-    assert set(row) == {"at_ms", "model", "host", "origin", "request_id", "status"}
+    assert set(row) == {"at_ms", "model", "host", "origin", "reported_by", "request_id", "status"}
     assert left_out == dict.fromkeys(
         ["ttft_us", "input_tokens", "tenant", "start", "http_status", "status", "output_tokens"], 1
     )

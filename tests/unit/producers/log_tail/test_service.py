@@ -130,6 +130,7 @@ async def test_lines_become_requests_and_the_place_is_kept(rig: Rig) -> None:
         "model": "m",
         "host": "h",
         "origin": "measured",
+        "reported_by": "log",
         "engine_id": "e",
         "placement_group": "e",
         "request_id": "1",

@@ -112,20 +112,31 @@ def test_both_encodings_tell_the_same_points() -> None:
     """Histograms and sums; a summary has a sum but no temporality."""
     request = ExportMetricsServiceRequest()
     scope = request.resource_metrics.add().scope_metrics.add()
-    histogram = scope.metrics.add(name="h").histogram
+    histogram = scope.metrics.add(name="h", unit="ms").histogram
     histogram.aggregation_temporality = 1  # type: ignore[assignment]
     histogram.data_points.add(start_time_unix_nano=1, time_unix_nano=2, count=3, sum=4.5)
     total = scope.metrics.add(name="s").sum
     total.aggregation_temporality = 2  # type: ignore[assignment]
+    total.is_monotonic = True
     total.data_points.add(start_time_unix_nano=1, time_unix_nano=2, as_int=7)
     times = {"startTimeUnixNano": "1", "timeUnixNano": "2"}
     metrics = [
-        {"name": "h", "histogram": {"aggregationTemporality": 1, "dataPoints": [times | {"count": "3", "sum": 4.5}]}},
-        {"name": "s", "sum": {"aggregationTemporality": 2, "dataPoints": [times | {"asInt": "7"}]}},
+        {
+            "name": "h",
+            "unit": "ms",
+            "histogram": {"aggregationTemporality": 1, "dataPoints": [times | {"count": "3", "sum": 4.5}]},
+        },
+        {
+            "name": "s",
+            "sum": {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": [times | {"asInt": "7"}]},
+        },
     ]
     body = orjson.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]})
 
-    points = [Point("h", 1, 2, 1, 3, 4.5, {}), Point("s", 1, 2, 2, 0, 7.0, {})]
+    points = [
+        Point("h", 1, 2, 1, 3, 4.5, {}, kind="histogram", unit="ms"),
+        Point("s", 1, 2, 2, 0, 7.0, {}, kind="sum", monotonic=True),
+    ]
     assert list(points_of_json(body)) == list(points_of_proto(request.SerializeToString())) == points
 
 

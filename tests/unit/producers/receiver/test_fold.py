@@ -68,6 +68,7 @@ def test_a_stream_becomes_a_whole_row() -> None:
         "host": "h-1",
         "cluster": "c-1",
         "origin": "measured",
+        "reported_by": "sdk",
         "request_id": f"{sent.PID:x}-{sent.START_NS:x}-0",
         "trace_id": "ab" * 16,
     }
@@ -87,6 +88,7 @@ def test_a_request_without_chunks_has_an_end_only() -> None:
         "host": "h-1",
         "cluster": "c-1",
         "origin": "measured",
+        "reported_by": "sdk",
         "request_id": "r",
     }
 
@@ -205,6 +207,7 @@ def test_values_of_another_kind_are_put_apart() -> None:
             "cluster": "c-1",
             "region": None,
             "origin": "measured",
+            "reported_by": "sdk",
         }
     ]
 

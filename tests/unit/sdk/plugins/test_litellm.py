@@ -53,6 +53,7 @@ async def test_a_call_of_litellm_is_reported_once(reported: sent.Recorded) -> No
         "tenant": "alias",
         "engine_id": "deployment-1",
         "request_id": "chatcmpl-9",
+        "reported_by": "plugin",
         "e2e_us": 2_000_000,
         "ttft_us": 250_000,
         "input_tokens": 9,

@@ -111,6 +111,7 @@ def test_a_finished_request_of_vllm_is_reported_whole(reported: sent.Recorded, m
             "precision": "bf16",
             "engine_id": "e-1-2",
             "request_id": "cmpl-7",
+            "reported_by": "plugin",
             "e2e_us": 1_250_000,
             "ttft_us": 250_000,
             "tpot_us": 10_000,

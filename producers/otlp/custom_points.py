@@ -1,0 +1,95 @@
+"""Metrics that no convention of ours knows, as rows of ``custom.metrics``. Pure but for the series that it remembers.
+
+A gauge, and a sum that may fall, is a level; a sum that only grows is an increase. Of a histogram its count and its sum
+are increases of ``NAME.count`` and ``NAME.sum``: rate and mean, not its buckets. At most ``series_max`` series are
+taken; points of more, and those whose attributes are longer than a label, are counted as not mapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from producers.collector import Row
+from producers.otlp.json_signals import CUMULATIVE, Attributes, Point
+from producers.otlp.points import Points
+from producers.otlp.semconv import Unmapped
+
+ATTRIBUTES_CHARS_MAX = 256
+VALUE_MAX = 9e12
+"""Its millionths fit 64 bits."""
+CONVENTIONS = "gen_ai."
+"""Names that are ours to map or to leave."""
+
+
+class CustomPoints:
+    """``points`` makes differences of cumulative series."""
+
+    def __init__(self, labels: Attributes, points: Points, series_max: int) -> None:
+        self._labels = labels
+        self._points = points
+        self._series_max = series_max
+        self._known: set[tuple[str, ...]] = set()
+
+    def rows_of(self, point: Point) -> list[Row]:
+        """The rows of a point: none of the first of a cumulative series. Raises ``Unmapped``."""
+        if point.metric.startswith(CONVENTIONS) or not self._series_max:
+            raise Unmapped("no field for this metric", broken=False)
+        attributes = _attributes_text(point.attributes)
+        if len(attributes) > ATTRIBUTES_CHARS_MAX:
+            raise Unmapped("attributes longer than a label", broken=False)
+        rows = [
+            self._row(point, name, attributes) | amounts
+            for name, amounts in self._amounts(point)
+            if amounts is not None
+        ]
+        for row in rows:
+            self._bound(row)
+        return rows
+
+    def _amounts(self, point: Point) -> Iterable[tuple[str, Row | None]]:
+        name = point.metric
+        if point.kind == "gauge" or (point.kind == "sum" and not point.monotonic and point.temporality == CUMULATIVE):
+            return [(name, {"value_micro": _micro(point.total)})]
+        if point.kind == "sum" and point.monotonic:
+            return [(name, self._increase(point, "sum", _micro(point.total)))]
+        if point.kind in ("histogram", "exponential_histogram"):
+            count = (f"{name}.count", self._increase(point, "count", point.count * 1_000_000))
+            if point.total is None:
+                return [count]
+            return [count, (f"{name}.sum", self._increase(point, "sum", _micro(point.total)))]
+        raise Unmapped("neither a level nor an increase", broken=False)
+
+    def _increase(self, point: Point, field: str, amount: int) -> Row | None:
+        if amount < 0:
+            raise Unmapped("an increase below 0", broken=True)
+        found = self._points.increase(point, field, amount)
+        return None if found is None else {"increase_micro": found[0]}
+
+    def _row(self, point: Point, name: str, attributes: str) -> Row:
+        service = point.resource.get("service.name")
+        return dict(self._labels) | {
+            "at_ms": point.at_ns // 1_000_000,
+            "metric": name,
+            "service": service if isinstance(service, str) and service else None,
+            "unit": point.unit or None,
+            "attributes": attributes or None,
+            "origin": "measured",
+        }
+
+    def _bound(self, row: Row) -> None:
+        series = tuple(str(row[name]) for name in ("service", "metric", "unit", "attributes"))
+        if series not in self._known:
+            if len(self._known) >= self._series_max:
+                raise Unmapped("more series than metric_series_max", broken=False)
+            self._known.add(series)
+
+
+def _micro(total: float | None) -> int:
+    if total is None or not math.isfinite(total) or abs(total) > VALUE_MAX:
+        raise Unmapped("no value, or one beyond bounds", broken=True)
+    return round(total * 1_000_000)
+
+
+def _attributes_text(attributes: Attributes) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(attributes.items()) if value is not None)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from producers.agent.publishing import Parcel
+from producers.otlp.custom_points import CustomPoints
+from producers.otlp.intake import Intake
+from producers.otlp.json_signals import CUMULATIVE, DELTA, Point
+from producers.otlp.points import Points
+from producers.otlp.semconv import Unmapped
+from schemas.codec.build import block_from_rows
+from schemas.events.event_types import CUSTOM_METRICS
+from tests.unit.producers.otlp.test_semconv import AT_NS, LABELS, tokens
+
+GAUGE = Point(
+    "pool.size", 0, AT_NS, 0, 0, 2.5, {"pool": "b", "a": 1}, {"service.name": "app"}, kind="gauge", unit="{slot}"
+)
+SUM = replace(GAUGE, metric="retries", kind="sum", monotonic=True, temporality=CUMULATIVE, start_ns=AT_NS - 10**9)
+
+
+def custom(series_max: int = 10) -> CustomPoints:
+    return CustomPoints(LABELS, Points(LABELS), series_max)
+
+
+def row(metric: str = "pool.size", **amounts: Any) -> dict[str, Any]:
+    about = {"at_ms": AT_NS // 10**6, "metric": metric, "service": "app", "unit": "{slot}", "attributes": "a=1,pool=b"}
+    return LABELS | about | {"origin": "measured"} | amounts
+
+
+def test_a_gauge_is_a_level() -> None:
+    """Under its service, its unit and its sorted attributes; so is a sum that may fall."""
+    falls = replace(GAUGE, kind="sum", temporality=CUMULATIVE, total=-1.0)
+
+    assert custom().rows_of(GAUGE) == [row(value_micro=2_500_000)]
+    assert custom().rows_of(falls) == [row(value_micro=-1_000_000)]
+    assert block_from_rows(CUSTOM_METRICS.fields, [row(value_micro=1)]).rows == 1
+
+
+def test_a_sum_that_grows_is_an_increase() -> None:
+    """Delta as it is; cumulative by the point before, the first tells nothing."""
+    points = custom()
+    later = replace(SUM, at_ns=AT_NS + 10**9, total=4.0)
+
+    assert custom().rows_of(replace(SUM, temporality=DELTA)) == [row("retries", increase_micro=2_500_000)]
+    assert points.rows_of(SUM) == []
+    assert [each["increase_micro"] for each in points.rows_of(later)] == [1_500_000]
+
+
+def test_a_histogram_is_its_count_and_its_sum() -> None:
+    """Each a series; a sum that is not told is none."""
+    histogram = replace(SUM, kind="histogram", temporality=DELTA, count=3)
+
+    found = custom().rows_of(histogram)
+
+    assert found == [row("retries.count", increase_micro=3_000_000), row("retries.sum", increase_micro=2_500_000)]
+    assert custom().rows_of(replace(histogram, total=None)) == found[:1]
+
+
+@pytest.mark.parametrize(
+    ("point", "broken"),
+    [
+        (replace(GAUGE, metric="gen_ai.server.time_to_first_token"), False),
+        (replace(GAUGE, attributes={"a": "x" * 255}), False),
+        (replace(GAUGE, kind="summary"), False),
+        (replace(SUM, monotonic=False, temporality=DELTA), False),
+        (replace(GAUGE, total=None), True),
+        (replace(GAUGE, total=float("nan")), True),
+        (replace(GAUGE, total=1e13), True),
+        (replace(SUM, total=-1.0), True),
+        (replace(SUM, start_ns=AT_NS + 1), True),
+    ],
+    ids=["ours", "long", "summary", "falls by deltas", "no value", "NaN", "too large", "negative", "backwards"],
+)
+def test_points_that_become_no_row(point: Point, broken: bool) -> None:
+    """Either not mapped, or broken."""
+    with pytest.raises(Unmapped) as raised:
+        custom().rows_of(point)
+
+    assert raised.value.broken is broken
+
+
+def test_series_are_bounded() -> None:
+    """Those that are known go on; 0 takes none."""
+    points = custom(1)
+    points.rows_of(GAUGE)
+
+    with pytest.raises(Unmapped, match="metric_series_max"):
+        points.rows_of(replace(GAUGE, attributes={}))
+    assert len(points.rows_of(GAUGE)) == 1
+    with pytest.raises(Unmapped):
+        custom(0).rows_of(GAUGE)
+
+
+def test_a_batch_holds_both() -> None:
+    """Samples of engines and custom metrics, handed on together; what is neither is counted by name."""
+    taken: list[Parcel] = []
+    intake = Intake(LABELS, lambda parcel: taken.append(parcel) is None, metric_series_max=10)
+
+    intake.metrics([tokens(1, 70.0), GAUGE, replace(GAUGE, metric="gen_ai.x")])
+
+    assert [parcel.events() for parcel in taken] == [[("engine.samples", 1), ("custom.metrics", 1)]]
+    assert intake.unkept.counts() == {"metric:gen_ai.x": 1}
