@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,23 @@ def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: A
 
     for name in (name for name in queries.names() if not name.startswith("cost_")):
         assert clickhouse.query(queries.text(name), parameters=bounds).result_rows, name
+
+
+def test_every_query_of_the_sdk_s_page_runs(database: SinkDatabase, clickhouse: Any) -> None:
+    """As it stands there, on steps of two ranks and on a metric."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))")) // 10_000 * 10_000
+    row = {"window_ms": now_ms, "last_at_ms": now_ms, "event_count": 2, "host": "h", "origin": "measured"}
+    steps = [{**row, "grouping": "training", "job": "sft", "rank": rank} for rank in ("0", "1")]
+    store(database, [partials(steps, 1, "training.steps")], now_ms)
+    store(
+        database,
+        [partials([{**row, "grouping": "custom", "metric": "batcher_queue_depth"}], 1, "custom.metrics")],
+        now_ms,
+    )
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "sdk.md").read_text()
+    found = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+
+    assert [len(clickhouse.query(text).result_rows) for text in found] == [2, 1]
 
 
 def store_evidence(database: SinkDatabase, now_ms: int, row: dict[str, Any]) -> None:
