@@ -38,6 +38,8 @@ FAMILIES: dict[str, dict[str, float]] = {
     "MHz": {"MHz": 1.0, "GHz": 1e3},
     "bytes": BYTES,
     "1/1000": {"": 1e3, "milli": 1.0},
+    "1e-6": {"": 1e6, "micro": 1.0},
+    "lanes": {"": 1.0, "lanes": 1.0},
     "": {"": 1.0},
     "tokens": {"": 1.0, "tokens": 1.0},
     "requests": {"": 1.0, "requests": 1.0},
