@@ -73,10 +73,6 @@ def _word(value: str | None) -> str:
     return value or NOBODY
 
 
-def _joules(value: float | None) -> str:
-    return a.decimal(value, "J")
-
-
 def _part(row: Row) -> str:
     return f"{row['part']} {row['what']}".strip()
 

@@ -29,7 +29,6 @@ EVENTS = "event_count"
 LATEST_AT = "last_at_ms"
 
 _LEAST = np.iinfo(np.int64).min
-_OTHER = OTHER.encode()
 
 
 def match_name(match: Where) -> str:

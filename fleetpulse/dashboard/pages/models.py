@@ -200,10 +200,6 @@ class _Models:
         self._table.rows(rows, "No model in this range", "Choose a longer range, fewer filters or another search.")
 
 
-def _failed_mood(row: Mapping[str, Any]) -> str:
-    return share_mood(row["failed_share"], 0.01, 0.05)
-
-
 PAGE = PageSpec(
     path="/models",
     title="Models",
