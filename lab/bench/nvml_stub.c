@@ -16,6 +16,8 @@
     X(nvmlDeviceGetMigMode) X(nvmlDeviceGetMemoryInfo_v2) X(nvmlDeviceGetUtilizationRates) \
     X(nvmlDeviceGetEncoderUtilization) X(nvmlDeviceGetDecoderUtilization) X(nvmlDeviceGetTemperatureV) \
     X(nvmlDeviceGetMarginTemperature) X(nvmlDeviceGetEnforcedPowerLimit) X(nvmlDeviceGetPerformanceState) \
+    X(nvmlDeviceGetCurrPcieLinkGeneration) X(nvmlDeviceGetMaxPcieLinkGeneration) \
+    X(nvmlDeviceGetCurrPcieLinkWidth) X(nvmlDeviceGetMaxPcieLinkWidth) \
     X(nvmlDeviceGetClockInfo) X(nvmlDeviceGetCurrentClocksEventReasons) X(nvmlDeviceGetSupportedEventTypes) \
     X(nvmlDeviceGetFieldValues) X(nvmlGpmQueryDeviceSupport) X(nvmlGpmSampleAlloc) X(nvmlGpmSampleFree) \
     X(nvmlGpmSampleGet) X(nvmlGpmMetricsGet) X(nvmlEventSetCreate) X(nvmlEventSetFree) X(nvmlDeviceRegisterEvents) \
@@ -145,6 +147,10 @@ int nvmlDeviceGetClockInfo(gpu *of, unsigned kind, unsigned *out) {
 
 ANSWERS(nvmlDeviceGetEnforcedPowerLimit, unsigned, 700000)
 ANSWERS(nvmlDeviceGetPerformanceState, unsigned, 0)
+ANSWERS(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, 5)
+ANSWERS(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, 5)
+ANSWERS(nvmlDeviceGetCurrPcieLinkWidth, unsigned, 16)
+ANSWERS(nvmlDeviceGetMaxPcieLinkWidth, unsigned, 16)
 ANSWERS(nvmlDeviceGetCurrentClocksEventReasons, uint64_t, 4)
 ANSWERS(nvmlDeviceGetSupportedEventTypes, uint64_t, 0xB)
 ANSWERS_TWO(nvmlDeviceGetMigMode, 0, 0)

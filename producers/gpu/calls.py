@@ -197,6 +197,11 @@ def _clock(key: str, name: str, pace: Pace) -> NvmlCall:
     return _call(key, "nvmlDeviceGetClockInfo", kind, pace=pace, raw=raw, note=f"({name})")
 
 
+def _link(key: str, name: str) -> NvmlCall:
+    """Of the PCIe link, whose width changes once in a month, and its generation with every rest of the GPU."""
+    return _call(key, name, pace="slow", raw=_number(name))
+
+
 def _video(key: str, name: str) -> NvmlCall:
     """Its second output, the sampling period, is not used."""
     function = getattr(pynvml, name)
@@ -252,6 +257,10 @@ CALLS: tuple[NvmlCall, ...] = (
     ),
     _video("util_encoder", "nvmlDeviceGetEncoderUtilization"),
     _video("util_decoder", "nvmlDeviceGetDecoderUtilization"),
+    _link("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration"),
+    _link("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth"),
+    _link("pcie_generation_max", "nvmlDeviceGetMaxPcieLinkGeneration"),
+    _link("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth"),
     _call("pcie_replays", "nvmlDeviceGetPcieReplayCounter", pace="slow"),
     _ecc("ecc_corrected", "CORRECTED", "slow"),
     _ecc("ecc_uncorrected", "UNCORRECTED", "every"),

@@ -149,6 +149,10 @@ FIELDS: tuple[GpuField, ...] = (
     _field("pcie_tx_bytes", Value(197), most_per_s=_BYTES_PER_S),
     _field("pcie_rx_bytes", Value(198), most_per_s=_BYTES_PER_S),
     _field("pcie_replays", Value(94), Call("pcie_replays"), most_per_s=ERRORS_PER_S),
+    _field("pcie_generation", Call("pcie_generation")),  # lower while the GPU rests, to save power
+    _field("pcie_generation_max", Call("pcie_generation_max")),  # of GPU and slot
+    _field("pcie_width", Call("pcie_width")),
+    _field("pcie_width_max", Call("pcie_width_max")),
     GpuField("nvlink_tx_bytes", (_NVLINK_TX,), _BYTES_PER_S),
     GpuField("nvlink_rx_bytes", (_NVLINK_RX,), _BYTES_PER_S),
     GpuField("nvlink_errors", (_NVLINK_ERRORS,), ERRORS_PER_S),

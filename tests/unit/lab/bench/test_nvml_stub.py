@@ -30,6 +30,10 @@ def test_eight_gpus_have_everything_a_hopper_has() -> None:
         "util_decoder_pct",
         "temperature_margin_c",
         "clock_memory_mhz",
+        "pcie_generation",
+        "pcie_generation_max",
+        "pcie_width",
+        "pcie_width_max",
         "performance_state",
     ]
     assert samples[7]["energy_mj"] > 0

@@ -29,6 +29,7 @@ FIRST = {
         "clock_sm_mhz": 210,
         "clock_memory_mhz": 210,
         "memory_total_bytes": 42_949_672_960,
+        "pcie_generation": 4,
     },
     "mock_h100": {
         "gpu_model": "NVIDIA H100 80GB HBM3",
@@ -39,6 +40,7 @@ FIRST = {
         "clock_sm_mhz": 345,
         "clock_memory_mhz": 345,
         "memory_total_bytes": 85_899_345_920,
+        "pcie_generation": 5,
     },
     "mock_b200": {
         "gpu_model": "NVIDIA B200",
@@ -49,6 +51,7 @@ FIRST = {
         "clock_sm_mhz": 345,
         "clock_memory_mhz": 345,
         "memory_total_bytes": 206_158_430_208,
+        "pcie_generation": 6,
     },
 }
 """What differs between the recorded models."""
@@ -62,6 +65,7 @@ IDLE = {
     "util_decoder_pct": 0,
     "memory_used_bytes": 0,
     "memory_reserved_bytes": 0,
+    "pcie_width": 16,
     "performance_state": 0,
     "remapped_rows": 0,
     "remapped_rows_pending": 0,
@@ -72,6 +76,8 @@ SLOW = (
     "util_decoder_pct",
     "temperature_margin_c",
     "clock_memory_mhz",
+    "pcie_generation",
+    "pcie_width",
     "performance_state",
     "remapped_rows",
     "remapped_rows_pending",
@@ -127,6 +133,21 @@ def test_slow_counters_are_emitted_whole_when_they_are_read(open_on: Open) -> No
     counts = [host.sample()[0][0]["pcie_replays"] for _ in range(20)]
 
     assert [replays for replays in counts if replays is not None] == [7, 0]
+
+
+def test_a_link_that_lost_lanes_is_seen_beside_what_it_could_have(open_on: Open) -> None:
+    """Width and generation now, and the most that GPU and slot allow."""
+    (gpu,) = gpus_of("mock_h100")
+    gpu.calls |= {
+        "nvmlDeviceGetCurrPcieLinkWidth": 8,
+        "nvmlDeviceGetMaxPcieLinkWidth": 16,
+        "nvmlDeviceGetMaxPcieLinkGeneration": 5,
+    }
+
+    ((row,), _) = open_on([gpu]).sample()
+
+    assert (row["pcie_width"], row["pcie_width_max"]) == (8, 16)
+    assert (row["pcie_generation"], row["pcie_generation_max"]) == (5, 5)
 
 
 def test_energy_is_the_difference_of_two_readings(open_on: Open) -> None:
