@@ -1,4 +1,4 @@
-"""Rows of ``host.devices``: each network interface, disk and NUMA node of this host, at the slow interval.
+"""Rows of ``host.devices``: each network interface, disk, NUMA node and RDMA port of this host, at the slow interval.
 
 Amounts are what a device's counters grew by since the reading before; a device that is new, or comes back, has none
 until its second reading. One that went has no row. Interfaces without hardware (bridges, containers' pairs) are left
@@ -18,6 +18,7 @@ import psutil
 from producers.collector import Collected, FieldErrors, Identity, Row
 from producers.differences import INTERVAL_MS_MAX, since
 from producers.host.files import LOOPBACK, STACKED_DISKS
+from producers.host.rdma import read_ports
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import HOST_DEVICES
@@ -115,7 +116,8 @@ class HostDevices:
         """Nothing is held open."""
 
     def _devices(self) -> Iterator[tuple[Key, Device]]:
-        for kind, read in (("interface", read_interfaces), ("disk", read_disks), ("numa_node", read_nodes)):
+        readers = (("interface", read_interfaces), ("disk", read_disks), ("numa_node", read_nodes), ("rdma", read_rdma))
+        for kind, read in readers:
             found = self._try(kind, read) or {}
             for name in sorted(found)[:DEVICES_MAX]:
                 yield (kind, name), found[name]
@@ -172,6 +174,14 @@ def read_nodes(sys: Path = SYS) -> dict[str, Device]:
     files = (sys / "devices" / "system" / "node").glob("node[0-9]*/meminfo")
     found = {path.parent.name: node_levels(path.read_text()) for path in files}
     return {name: Device(levels=levels) for name, levels in found.items() if levels}
+
+
+def read_rdma(sys: Path = SYS) -> dict[str, Device]:
+    """Ports of RDMA adapters."""
+    ports = read_ports(sys / "class" / "infiniband")
+    names = ("tx_bytes", "rx_bytes", "errors")
+    counted = {port: {name: getattr(each, name) for name in names} for port, each in ports.items()}
+    return {port: Device({name: n for name, n in counts.items() if n is not None}) for port, counts in counted.items()}
 
 
 def _used_by_disk(sys: Path) -> dict[str, int]:

@@ -8,10 +8,13 @@ Formats: Linux, Documentation/filesystems/proc.rst, admin-guide/iostats.rst, acc
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+
+from producers.host.rdma import Port, read_ports
 
 ByDevice = Mapping[str, int]
 
@@ -42,6 +45,8 @@ class CpuTimes:
     busy_s: float
     iowait_s: float
     total_s: float
+    idle_s: Mapping[bytes, float] = field(default_factory=dict)
+    """By logical processor: with nothing to do, or only waiting for a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,14 @@ class NetworkCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class TcpCounters:
+    """Segments since start of the network namespace, loopback included."""
+
+    retransmits: int
+    segments_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class DiskCounters:
     """By disk. ``busy_ms`` is empty where the system has none; ``waited_ms`` sums the time of all requests."""
 
@@ -81,14 +94,22 @@ class DiskCounters:
 
 
 def cpu_times(stat: bytes) -> CpuTimes:
-    """From the first line of ``/proc/stat``. ValueError when it is another."""
+    """From the first lines of ``/proc/stat``. ValueError when they are others."""
     name, *ticks = stat[: stat.index(b"\n")].split()
     if name != b"cpu" or len(ticks) < 5:
         raise ValueError("no line of all processors")
     times = [int(tick) for tick in ticks]
     # Linux counts the time of guests (the ninth and tenth number) in user and nice as well.
     total, idle, iowait = sum(times[:8]), times[3], times[4]
-    return CpuTimes((total - idle - iowait) / _TICKS_PER_S, iowait / _TICKS_PER_S, total / _TICKS_PER_S)
+    return CpuTimes((total - idle - iowait) / _TICKS_PER_S, iowait / _TICKS_PER_S, total / _TICKS_PER_S, _idle_s(stat))
+
+
+_PROCESSOR = re.compile(rb"^(cpu\d+) \d+ \d+ \d+ (\d+) (\d+) .*\n", re.MULTILINE)
+
+
+def _idle_s(stat: bytes) -> dict[bytes, float]:
+    """From the lines of single processors: a machine may have hundreds of them. A line that is cut is none."""
+    return {name: (int(idle) + int(iowait)) / _TICKS_PER_S for name, idle, iowait in _PROCESSOR.findall(stat)}
 
 
 def processors(online: bytes) -> int:
@@ -133,6 +154,13 @@ def network(dev: bytes) -> NetworkCounters:
             received[name], sent[name] = int(columns[0]), int(columns[8])
             errors[name] = int(columns[2]) + int(columns[3]) + int(columns[10]) + int(columns[11])
     return NetworkCounters(sent, received, errors)
+
+
+def tcp(snmp: bytes) -> TcpCounters:
+    """From ``/proc/net/snmp``: a line of names, and one of numbers. ValueError without them."""
+    names, numbers = (line.split() for line in snmp.splitlines() if line.startswith(b"Tcp: "))
+    counts = dict(zip(names, numbers, strict=True))
+    return TcpCounters(int(counts[b"RetransSegs"]), int(counts[b"OutSegs"]))
 
 
 def disks(diskstats: bytes, wanted: Mapping[bytes, str | None]) -> DiskCounters:
@@ -210,14 +238,17 @@ class HostFiles:
         proc: Path = Path("/proc"),
         blocks: Path = Path("/sys/block"),
         online: Path = Path("/sys/devices/system/cpu/online"),
+        infiniband: Path = Path("/sys/class/infiniband"),
     ) -> None:
         self._online = KernelFile(online)
         self._processors: tuple[bytes, int] = (b"", 0)
-        self._stat = KernelFile(proc / "stat", first_bytes=512)
+        self._stat = KernelFile(proc / "stat", first_bytes=_BLOCK_BYTES)
         self._meminfo = KernelFile(proc / "meminfo")
         self._vmstat = KernelFile(proc / "vmstat")
         self._dev = KernelFile(proc / "net" / "dev")
+        self._snmp = KernelFile(proc / "net" / "snmp")
         self._diskstats = KernelFile(proc / "diskstats")
+        self._infiniband = infiniband
         resources = dict.fromkeys(resource for resource, _ in STALLED.values())
         self._pressure = {resource: KernelFile(proc / "pressure" / resource) for resource in resources}
         self._blocks = blocks
@@ -258,6 +289,14 @@ class HostFiles:
         """Traffic by interface."""
         return network(self._dev.read())
 
+    def tcp(self) -> TcpCounters:
+        """Segments sent, and sent again."""
+        return tcp(self._snmp.read())
+
+    def rdma(self) -> dict[str, Port]:
+        """Traffic by port."""
+        return read_ports(self._infiniband)
+
     def disks(self) -> DiskCounters:
         """Traffic by disk. Which devices are disks is looked up when there is one more."""
         text = self._diskstats.read()
@@ -280,6 +319,6 @@ class HostFiles:
 
     def close(self) -> None:
         """Let go of all files."""
-        files = (self._online, self._stat, self._meminfo, self._vmstat, self._dev, self._diskstats)
+        files = (self._online, self._stat, self._meminfo, self._vmstat, self._dev, self._snmp, self._diskstats)
         for file in (*files, *self._pressure.values()):
             file.close()

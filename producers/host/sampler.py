@@ -10,13 +10,24 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import psutil
 
 from producers.differences import INTERVAL_MS_MAX, bounds, share_ppm, since, summed, within
-from producers.host.files import LOOPBACK, STALLED, CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped
+from producers.host.files import (
+    LOOPBACK,
+    STALLED,
+    CpuTimes,
+    DiskCounters,
+    HostFiles,
+    Memory,
+    NetworkCounters,
+    Swapped,
+    TcpCounters,
+)
+from producers.host.rdma import Port
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import HOST_SAMPLES
@@ -41,6 +52,10 @@ class System(Protocol):
 
     def network(self) -> NetworkCounters: ...
 
+    def tcp(self) -> TcpCounters | None: ...
+
+    def rdma(self) -> Mapping[str, Port]: ...
+
     def disks(self) -> DiskCounters: ...
 
     def stalled_us(self) -> dict[str, int]: ...
@@ -59,6 +74,9 @@ class HostReading:
     stalled_us: Mapping[str, int] = field(default_factory=dict)
     """By field, since start of the machine."""
     network: NetworkCounters | None = None
+    tcp: TcpCounters | None = None
+    rdma: Mapping[str, Port] | None = None
+    """None too where it was not its turn."""
     disks: DiskCounters | None = None
 
 
@@ -92,10 +110,18 @@ def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str
         total_s = now.cpu.total_s - before.cpu.total_s
         row["cpu_busy_ppm"] = share_ppm(now.cpu.busy_s - before.cpu.busy_s, total_s)
         row["cpu_iowait_ppm"] = share_ppm(now.cpu.iowait_s - before.cpu.iowait_s, total_s)
+        row["cpu_core_busy_max_ppm"] = _busiest_ppm(before.cpu.idle_s, now.cpu.idle_s, interval_ms / 1_000)
     if before.network and now.network:
         row["network_tx_bytes"] = summed(before.network.tx_bytes, now.network.tx_bytes)
         row["network_rx_bytes"] = summed(before.network.rx_bytes, now.network.rx_bytes)
         row["network_errors"] = summed(before.network.errors, now.network.errors)
+    if before.tcp and now.tcp:
+        row["tcp_retransmits"] = since(before.tcp.retransmits, now.tcp.retransmits)
+        row["tcp_segments_out"] = since(before.tcp.segments_out, now.tcp.segments_out)
+    if before.rdma and now.rdma:
+        row["rdma_tx_bytes"] = _over_ports(before.rdma, now.rdma, lambda port: port.tx_bytes)
+        row["rdma_rx_bytes"] = _over_ports(before.rdma, now.rdma, lambda port: port.rx_bytes)
+        row["rdma_errors"] = _over_ports(before.rdma, now.rdma, lambda port: port.errors)
     if before.disks and now.disks:
         row["disk_read_bytes"] = summed(before.disks.read_bytes, now.disks.read_bytes)
         row["disk_write_bytes"] = summed(before.disks.write_bytes, now.disks.write_bytes)
@@ -104,6 +130,22 @@ def _growth(before: HostReading, now: HostReading, interval_ms: int) -> dict[str
         # Little's law: time spent in requests per time passed is the mean number in flight.
         row["disk_queue_milli"] = None if waited_ms is None else round(waited_ms * 1_000 / interval_ms)
     return row
+
+
+def _busiest_ppm(before: Mapping[bytes, float], now: Mapping[bytes, float], interval_s: float) -> int | None:
+    """Of the logical processors in both readings; the kernel counts in hundredths of a second."""
+    idle_s = [now[name] - before[name] for name in now if name in before]
+    return share_ppm(interval_s - min(idle_s), interval_s) if idle_s else None
+
+
+def _over_ports(before: Mapping[str, Port], now: Mapping[str, Port], count: Callable[[Port], int | None]) -> int | None:
+    was, is_now = ({name: n for name, port in some.items() if (n := count(port)) is not None} for some in (before, now))
+    return summed(was, is_now)
+
+
+RDMA_MS = 10_000
+"""Between two readings of RDMA ports, each of which may ask an adapter's firmware: one in every window. What grew since
+the reading before stands in one sample."""
 
 
 class HostSampler:
@@ -122,19 +164,22 @@ class HostSampler:
         self._counters = counters
         self._system = system or (HostFiles() if sys.platform == "linux" else ByPsutil())
         self._before: HostReading | None = None
+        self._rdma_slot: int | None = None
         self._logged: set[str] = set()
 
     def sample(self, at_ms: int) -> dict[str, Any]:
         """One row of ``host.samples``; takes a fifth of a millisecond."""
-        now = self._read()
+        now = self._read(at_ms)
         row, wrong = within(_BOUNDS, host_row(self._before, now))
-        self._before = now
+        kept = now.rdma if now.rdma is not None or self._before is None else self._before.rdma
+        self._before = replace(now, rdma=kept)
         for name in wrong:
             self._note(name, "it lies outside its bounds")
         return {"at_ms": at_ms, **self._labels, **row}
 
-    def _read(self) -> HostReading:
+    def _read(self, at_ms: int) -> HostReading:
         system = self._system
+        of_slot, self._rdma_slot = self._rdma_slot, at_ms // RDMA_MS
         load = self._try("load_1m_milli", os.getloadavg)
         return HostReading(
             moment_ms=round(self._clock.monotonic_s() * 1_000),
@@ -145,6 +190,8 @@ class HostSampler:
             swapped=self._try("swap", system.swapped),
             stalled_us=self._try("pressure", system.stalled_us) or {},
             network=self._try("network", system.network),
+            tcp=self._try("tcp", system.tcp),
+            rdma=self._try("rdma", system.rdma) if of_slot != self._rdma_slot else None,
             disks=self._try("disks", system.disks),
         )
 
@@ -181,7 +228,11 @@ class ByPsutil:
         """Time of all processors."""
         times = psutil.cpu_times()._asdict()
         total_s, iowait_s = sum(times.values()), times.get("iowait", 0.0)
-        return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s)
+        idle_s = {
+            b"%d" % number: each.idle + getattr(each, "iowait", 0.0)
+            for number, each in enumerate(psutil.cpu_times(percpu=True))
+        }
+        return CpuTimes(total_s - times["idle"] - iowait_s, iowait_s, total_s, idle_s)
 
     def processors(self) -> int | None:
         """Logical ones; None where the system does not report it."""
@@ -206,6 +257,14 @@ class ByPsutil:
             {name: each.bytes_recv for name, each in interfaces.items()},
             {name: each.errin + each.errout + each.dropin + each.dropout for name, each in interfaces.items()},
         )
+
+    def tcp(self) -> TcpCounters | None:
+        """Not by psutil."""
+        return None
+
+    def rdma(self) -> Mapping[str, Port]:
+        """None: they are Linux' own."""
+        return {}
 
     def disks(self) -> DiskCounters:
         """Traffic by disk."""

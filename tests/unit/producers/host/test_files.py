@@ -15,6 +15,7 @@ from producers.host.files import (
     Memory,
     NetworkCounters,
     Swapped,
+    TcpCounters,
     cpu_times,
     disk_names,
     disks,
@@ -23,6 +24,7 @@ from producers.host.files import (
     processors,
     stalled_us,
     swapped,
+    tcp,
 )
 
 DISKSTATS = b"""   7       0 loop0 9 0 9 9 9 0 9 9 0 9 9 0 0 0 0 0 0
@@ -44,7 +46,33 @@ def test_processor_time_is_that_of_all_processors_and_counts_guests_once() -> No
     """User and nice hold theirs already; waiting for a disk is not busy."""
     line = b"cpu  1000 200 300 4000 500 60 70 80 900 100\ncpu0 1 1 1 1 1 1 1 1 1 1\n"
 
-    assert cpu_times(line) == CpuTimes(busy_s=17.1, iowait_s=5.0, total_s=62.1)
+    assert cpu_times(line) == CpuTimes(busy_s=17.1, iowait_s=5.0, total_s=62.1, idle_s={b"cpu0": 0.02})
+
+
+def test_a_single_processor_is_idle_while_it_waits_for_a_disk() -> None:
+    """Processors that are off line have no line; what follows is of other things, and a line that is cut is none."""
+    stat = b"cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 400 50 6 7 8 9 9\ncpu12 1 2 3 7 0 6 7 8 9 9\n"
+
+    assert cpu_times(stat + b"intr 1 2\nctxt 3\n").idle_s == {b"cpu0": 4.5, b"cpu12": 0.07}
+    assert cpu_times(stat + b"cpu13 1 2 3 7 0 6").idle_s == {b"cpu0": 4.5, b"cpu12": 0.07}
+
+
+SNMP = b"""Ip: Forwarding DefaultTTL
+Ip: 1 64
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs\
+ RetransSegs InErrs OutRsts InCsumErrors
+Tcp: 1 200 120000 -1 962 85 559 9 14 324620 80103 22 0 1190 0
+UdpLite: InDatagrams
+UdpLite: 0
+"""
+"""Cut from a file of Linux 6.18."""
+
+
+def test_segments_are_read_by_name() -> None:
+    """Kernels add columns. Without the lines there is nothing to guess from."""
+    assert tcp(SNMP) == TcpCounters(retransmits=22, segments_out=80_103)
+    with pytest.raises(ValueError, match="unpack"):
+        tcp(b"Ip: Forwarding\nIp: 1\n")
 
 
 @pytest.mark.parametrize("stat", [b"", b"cpu  1 2 3 4", b"cpu  1 2 3 4\n", b"intr 1 2 3 4 5\n"])
@@ -197,7 +225,8 @@ def test_this_host_s_files_agree_with_psutil() -> None:
         known = set(psutil.disk_io_counters(perdisk=True, nowrap=False) or {})
 
         assert sum(before[:8]) - 0.1 <= cpu.total_s <= sum(after[:8]) + 0.1
-        assert files.processors() == psutil.cpu_count()
+        assert files.processors() == len(cpu.idle_s) == psutil.cpu_count()
+        assert files.tcp().segments_out >= files.tcp().retransmits >= 0
         assert files.memory().total_bytes == virtual.total
         assert abs(files.memory().used_bytes - (virtual.total - virtual.available)) < virtual.total * 0.05
         assert files.memory().swap_used_bytes == psutil.swap_memory().used

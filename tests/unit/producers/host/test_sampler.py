@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.differences import bounds, share_ppm, since, summed, within
-from producers.host.files import CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped
+from producers.host.files import CpuTimes, DiskCounters, HostFiles, Memory, NetworkCounters, Swapped, TcpCounters
+from producers.host.rdma import Port
 from producers.host.sampler import ByPsutil, HostReading, HostSampler, System, host_row
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
@@ -17,13 +18,15 @@ from tests.virtual_clock import VirtualClock
 
 FIRST = HostReading(
     moment_ms=10_000,
-    cpu=CpuTimes(100.0, 5.0, 400.0),
+    cpu=CpuTimes(100.0, 5.0, 400.0, {b"cpu0": 80.0, b"cpu1": 90.0, b"cpu3": 10.0}),
     load_1m=1.25,
     processors=4,
     memory=Memory(used_bytes=10, total_bytes=40, swap_used_bytes=0),
     swapped=Swapped(in_bytes=7, out_bytes=9),
     stalled_us={"cpu_pressure_ppm": 5, "memory_pressure_ppm": 0, "memory_full_pressure_ppm": 900, "io_pressure_ppm": 0},
     network=NetworkCounters({"eth0": 100}, {"eth0": 200}, {"eth0": 1}),
+    tcp=TcpCounters(retransmits=5, segments_out=1_000),
+    rdma={"mlx5_0/1": Port(1_000, 2_000, 3), "efa_0/1": Port(7, 7, None)},
     disks=DiskCounters({"sda": 10}, {"sda": 20}, {"sda": 30}, {"sda": 40}),
 )
 LEVELS = {
@@ -45,10 +48,12 @@ def test_a_second_reading_has_differences_and_shares() -> None:
     now = replace(
         FIRST,
         moment_ms=12_000,
-        cpu=CpuTimes(102.0, 6.0, 408.0),
+        cpu=CpuTimes(102.0, 6.0, 408.0, {b"cpu0": 82.0, b"cpu1": 90.5, b"cpu2": 7.0}),
         swapped=Swapped(in_bytes=4_103, out_bytes=10),
         stalled_us={"cpu_pressure_ppm": 500_005, "memory_pressure_ppm": 1, "memory_full_pressure_ppm": 400},
         network=NetworkCounters({"eth0": 1_100}, {"eth0": 2_200}, {"eth0": 4}),
+        tcp=TcpCounters(retransmits=9, segments_out=1_500),
+        rdma={"mlx5_0/1": Port(1_100, 2_200, 5), "efa_0/1": Port(8, 9, None), "mlx5_1/1": Port(9, 9, 9)},
         disks=DiskCounters({"sda": 110}, {"sda": 220}, {"sda": 1_030}, {"sda": 3_040}),
     )
 
@@ -56,6 +61,7 @@ def test_a_second_reading_has_differences_and_shares() -> None:
         "interval_ms": 2_000,
         "cpu_busy_ppm": 250_000,
         "cpu_iowait_ppm": 125_000,
+        "cpu_core_busy_max_ppm": 750_000,
         "swap_in_bytes": 4_096,
         "swap_out_bytes": 1,
         "cpu_pressure_ppm": 250_000,
@@ -65,6 +71,11 @@ def test_a_second_reading_has_differences_and_shares() -> None:
         "network_tx_bytes": 1_000,
         "network_rx_bytes": 2_000,
         "network_errors": 3,
+        "tcp_retransmits": 4,
+        "tcp_segments_out": 500,
+        "rdma_tx_bytes": 101,
+        "rdma_rx_bytes": 202,
+        "rdma_errors": 2,
         "disk_read_bytes": 100,
         "disk_write_bytes": 200,
         "disk_busy_ms": 1_000,
@@ -154,6 +165,31 @@ def test_this_host_can_be_sampled(system: System) -> None:
     assert second["interval_ms"] == 1_000
     assert 0 < second["memory_used_bytes"] < second["memory_total_bytes"]
     assert block_from_rows(HOST_SAMPLES.fields, [first, second]).rows == 2
+
+
+class WithRdma(HostFiles):
+    """An adapter that sends a thousand bytes between any two looks, which are counted."""
+
+    looks = 0
+
+    def rdma(self) -> dict[str, Port]:
+        """The next reading."""
+        self.looks += 1
+        return {"mlx5_0/1": Port(1_000 * self.looks, 0, None)}
+
+
+def test_rdma_ports_are_read_once_in_every_window() -> None:
+    """A reading may ask the adapter; what grew since the one before stands in one sample, the others know nothing."""
+    system, clock = WithRdma(), VirtualClock()
+    sampler = HostSampler({"host": "here"}, clock=clock, counters=Counters(), system=system)
+
+    rows = []
+    for at_ms in range(5_000, 35_000, 1_000):
+        rows.append(sampler.sample(at_ms))
+        clock.advance(1_000)
+
+    known = {row["at_ms"]: row["rdma_tx_bytes"] for row in rows if row.get("rdma_tx_bytes") is not None}
+    assert (known, system.looks) == ({10_000: 1_000, 20_000: 1_000, 30_000: 1_000}, 4)
 
 
 class WithoutNetwork(HostFiles):
