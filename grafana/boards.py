@@ -87,15 +87,19 @@ BOARDS = (
             _table(
                 "GPUs by type",
                 "gpu_summary",
-                "gpu_model, gpus, util_pct, power_w, temperature_max_c, memory_pct",
+                "gpu_model, gpus, util_pct, power_w, temperature_max_c, memory_pct, bandwidth_pct, narrow_links,"
+                " link_errors",
                 units={
                     "util_pct": "percent",
+                    "bandwidth_pct": "percent",
                     "power_w": "watt",
                     "temperature_max_c": "celsius",
                     "memory_pct": "percent",
                 },
             ),
             _table("Hosts with the slowest first tokens", "slowest_hosts", "*", units={"ttft_p99_ms": "ms"}),
+            _table("Hosts", "host_summary", "*", width=24),
+            _table("Processes of engines and jobs", "engine_processes", "*", width=24),
         ),
     ),
     Board(
@@ -149,6 +153,7 @@ BOARDS = (
                 params={"gpu_uuid": "''"},
                 width=24,
             ),
+            _table("Links with errors or fewer lanes than possible", "gpu_links", "*", width=24),
             _table("Requests that faults touched", "requests_of_gpu_fault", "*", width=24),
         ),
     ),

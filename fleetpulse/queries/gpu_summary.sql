@@ -1,4 +1,4 @@
--- The fleet's GPUs by type over a range: how busy, how hot, how much energy.
+-- The fleet's GPUs by type over a range: how busy, how hot, how much energy, which links have errors or lost lanes.
 SELECT
     gpu_model,
     uniqExact(gpu_uuid) AS gpus,
@@ -6,7 +6,11 @@ SELECT
     round(sum(toInt128(power_mw_sum)) / sum(power_mw_count) / 1000) AS power_w,
     max(temperature_c_max) AS temperature_max_c,
     round(100 * sum(toInt128(memory_used_bytes_sum)) / sum(toInt128(memory_total_bytes_sum)), 1) AS memory_pct,
-    round(sum(toInt128(energy_mj_sum)) / 1000) AS energy_j
+    round(sum(toInt128(energy_mj_sum)) / 1000) AS energy_j,
+    round(sum(toInt128(dram_active_ppm_sum)) / sum(dram_active_ppm_count) / 10000, 1) AS bandwidth_pct,
+    uniqExactIf(gpu_uuid, pcie_width_min < pcie_width_max_max) AS narrow_links,
+    sum(toInt128(pcie_replays_sum)) AS replays,
+    sum(toInt128(nvlink_errors_sum)) AS link_errors
 FROM gpu_windows
 WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY gpu_model

@@ -9,6 +9,8 @@ SELECT
     sum(util_memory_pct_sum) / nullIf(sum(util_memory_pct_count), 0) / 100 AS memory_busy,
     sum(toInt128(sm_active_ppm_sum)) / nullIf(sum(sm_active_ppm_count), 0) / 1000000 AS sm_active,
     sum(toInt128(tensor_active_ppm_sum)) / nullIf(sum(tensor_active_ppm_count), 0) / 1000000 AS tensor_active,
+    sum(toInt128(dram_active_ppm_sum)) / nullIf(sum(dram_active_ppm_count), 0) / 1000000 AS dram_active,
+    sum(toInt128(sm_occupancy_ppm_sum)) / nullIf(sum(sm_occupancy_ppm_count), 0) / 1000000 AS sm_occupancy,
     sum(toInt128(memory_used_bytes_sum)) / nullIf(sum(memory_used_bytes_count), 0) AS memory_used_bytes,
     max(memory_total_bytes_max) AS memory_total_bytes,
     sum(toInt128(power_mw_sum)) / nullIf(sum(power_mw_count), 0) / 1000 AS power_w,
@@ -22,6 +24,11 @@ SELECT
     1000 * sum(toInt128(pcie_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS pcie_rx,
     1000 * sum(toInt128(nvlink_tx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_tx,
     1000 * sum(toInt128(nvlink_rx_bytes_sum)) / nullIf(sum(toInt128(interval_ms_sum)), 0) AS nvlink_rx,
+    sum(toInt128(pcie_width_sum)) / nullIf(sum(pcie_width_count), 0) AS pcie_lanes,
+    sum(toInt128(pcie_width_max_sum)) / nullIf(sum(pcie_width_max_count), 0) AS pcie_lanes_possible,
+    sum(toInt128(pcie_generation_sum)) / nullIf(sum(pcie_generation_count), 0) AS pcie_gen,
+    sum(toInt128(pcie_replays_sum)) AS replays,
+    sum(toInt128(nvlink_errors_sum)) AS link_errors,
     sum(toInt128(energy_mj_sum)) / 1000 AS energy_j
 FROM {gpu:Identifier} FINAL
 WHERE grouping = 'gpu' AND gpu_uuid = {gpu_uuid:String}

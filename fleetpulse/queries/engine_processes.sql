@@ -1,0 +1,16 @@
+-- Processes of engines and jobs over a range: which use processors most, and whether one thread bounds them.
+SELECT
+    host,
+    engine_id,
+    process_name,
+    workload,
+    round(sum(toInt128(cpu_ppm_sum)) / sum(cpu_ppm_count) / 1e6, 2) AS processors_used,
+    round(max(cpu_thread_max_ppm_max) / 10000, 1) AS busiest_thread_pct,
+    round(max(memory_rss_bytes_max) / 1e9, 2) AS memory_max_gb,
+    round(sum(toInt128(read_bytes_sum)) / 1e6, 2) AS read_mb,
+    round(sum(toInt128(write_bytes_sum)) / 1e6, 2) AS write_mb
+FROM process_windows
+WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+GROUP BY host, engine_id, process_name, workload
+ORDER BY processors_used DESC
+LIMIT 100
