@@ -29,6 +29,8 @@ class Identity:
     placement: Mapping[str, Mapping[str, str | None]]
     engine_of: Callable[[int], str | None] = lambda _pid: None
     """The engine of a process on a GPU, by pid: on a shared GPU the placement names none."""
+    pod_of: Callable[[str | None], Row] = lambda _uid: {}
+    """``pod_name`` and ``pod_namespace`` by the pod's UID, where Kubernetes tells them."""
 
 
 @dataclass(frozen=True, slots=True)

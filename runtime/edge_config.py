@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, SecretStr, field_validator, model_va
 
 from runtime.addresses import http_address, is_loopback
 from runtime.config_keys import Section
+from runtime.pod_config import KubernetesConfig
 
 
 class ReceiverConfig(Section):
@@ -64,15 +65,21 @@ class CollectorSwitches(Section):
     host: Switch = "auto"
     """Processors, memory, disks and network of this host. ``auto`` is on."""
     host_devices: Switch = "auto"
-    """Each interface, disk and NUMA node, at the slow interval. ``auto`` is on."""
+    """Each interface, disk, NUMA node and RDMA port, at the slow interval. ``auto`` is on."""
     nvml: Switch = "auto"
     """GPUs by the driver's library."""
     dcgm: Switch = "auto"
     """GPUs by dcgm-exporter's page (``dcgm_url``)."""
     nvidia_smi: Switch = "auto"
     """GPUs by the program nvidia-smi, the last resort."""
+    rocm_smi: Switch = "auto"
+    """AMD GPUs by the program rocm-smi."""
     gpu_processes: Switch = "auto"
     """Processes on the GPUs, at the slow interval. ``auto`` follows NVML."""
+    host_processes: Switch = "auto"
+    """Processes of engines and jobs. ``auto`` is on where there is ``/proc``."""
+    kubernetes: Switch = "auto"
+    """Names of the pods of this node, and engines among them. ``auto`` is on in a pod whose account may list pods."""
     engines: Switch = "auto"
     """Serving engines: those configured, and with ``engine_ports`` those found on this host."""
 
@@ -200,6 +207,12 @@ class AgentConfig(Section):
     """Interval of engine scrapes."""
     slow_period_ms: int = Field(default=30_000, ge=1_000, le=600_000)
     """Interval of devices and of processes on GPUs."""
+    process_period_ms: int = Field(default=5_000, ge=1_000, le=600_000)
+    """Interval of processes of engines and jobs."""
+    processes_max: int = Field(default=256, ge=1, le=65_536)
+    """Processes of engines and jobs of this host; of more, those with the lowest ids are reported, the rest counted."""
+    threads_max: int = Field(default=512, ge=1, le=65_536)
+    """Threads of one such process that are looked at; with more, its busiest is unknown, which is counted."""
     interval_ms_max: int = Field(default=60_000, ge=1_000, le=600_000)
     """No interval is lengthened beyond this for its cost."""
     cost_share_max_ppm: int = Field(default=20_000, ge=100, le=1_000_000)
@@ -217,7 +230,10 @@ class AgentConfig(Section):
     dcgm_url: HttpUrl = "http://127.0.0.1:9400/metrics"
     nvidia_smi_path: str = "nvidia-smi"
     """Program to run; a bare name is looked up on PATH."""
+    rocm_smi_path: str = "rocm-smi"
+    """The same for AMD GPUs."""
     engines: tuple[EngineConfig, ...] = Field(default=(), max_length=64)
+    kubernetes: KubernetesConfig = KubernetesConfig()
     engine_ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = Field(
         default=(8000, 30000, 8080, 8002, 3000), max_length=32
     )

@@ -22,6 +22,7 @@ from producers.collector import Identity
 from producers.engines.placement import HostPlacement
 from producers.identity.host_engines import HostEngines
 from producers.identity.this_machine import names_of_this_machine
+from producers.kubernetes.listing import Pods
 from producers.publish.reconnect import comes
 from runtime.edge_config import AgentConfig
 
@@ -90,7 +91,9 @@ def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
     engines = HostEngines(host, names_of_this_machine(), region=config.region, cluster=config.cluster)
     registry = HostPlacement(host, config.jobs, configured, engines)
-    return Setting(config, Identity(labels, registry.placement, registry.engine_of), registry, CostMeter(), state)
+    pods = Pods()
+    identity = Identity(labels, registry.placement, registry.engine_of, pods.labels_of)
+    return Setting(config, identity, registry, CostMeter(), pods, state)
 
 
 def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:

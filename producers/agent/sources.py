@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from producers.agent.choice import Probed
@@ -22,6 +22,7 @@ from producers.engines.placement import HostPlacement
 from producers.engines.target import EngineTarget, targets_of
 from producers.host.sampler import HostSampler
 from producers.identity.joiner import Joiner
+from producers.kubernetes.listing import Pods
 from runtime.edge_config import AgentConfig
 from schemas.events.event_types import HOST_SAMPLES
 
@@ -80,6 +81,8 @@ class Setting:
     identity: Identity
     registry: HostPlacement
     meter: CostMeter
+    pods: Pods = field(default_factory=Pods)
+    """Of this node, where Kubernetes tells them; ``identity`` asks it for names."""
     state: Path | None = None
     """Folder for what is kept over a restart (counters, positions in files). None: nothing is kept."""
 
@@ -223,17 +226,100 @@ def _nvidia_smi(setting: Setting) -> dict[str, Make]:
     return {"nvidia_smi": lambda: SmiCollector(program, setting.identity, config.period_ms)}
 
 
+def _probe_rocm_smi(setting: Setting) -> str:
+    path = shutil.which(setting.config.rocm_smi_path)
+    if path is None:
+        raise Missing(f"no program {setting.config.rocm_smi_path}")
+    return path
+
+
+def _rocm_smi(setting: Setting) -> dict[str, Make]:
+    from producers.rocm_smi.collector import RocmCollector
+
+    config = setting.config
+    program = shutil.which(config.rocm_smi_path) or config.rocm_smi_path
+    return {"rocm_smi": lambda: RocmCollector(program, setting.identity, config.period_ms)}
+
+
 def _host_devices(setting: Setting) -> dict[str, Make]:
     from producers.host.devices import HostDevices
 
     return {"host_devices": lambda: HostDevices(setting.identity, setting.config.slow_period_ms)}
 
 
+def _probe_processes(_setting: Setting) -> str:
+    from producers.engines.processes import RIGHTS, sees_all
+    from producers.host.processes import PROC
+
+    if not Path(PROC, "self", "stat").exists():
+        raise Missing(f"no {PROC} here")
+    found = "once an engine or a job is known"
+    return found if sees_all() else f"{found}; what other users' processes read and write is hidden without {RIGHTS}"
+
+
+def _host_processes(setting: Setting) -> dict[str, Make]:
+    from producers.host.processes import HostProcesses, ProcessLimits
+
+    config, owners = setting.config, setting.registry.owners
+    limits = ProcessLimits(config.processes_max, config.threads_max)
+    return {"host_processes": lambda: HostProcesses(setting.identity, config.process_period_ms, owners, limits)}
+
+
+def _probe_kubernetes(setting: Setting) -> str:
+    from producers.engines.fetch import FetchError
+    from producers.kubernetes.engines import engines_among
+    from producers.kubernetes.listing import RIGHT, list_pods, url_of
+
+    config = setting.config.kubernetes
+    url = url_of(config, setting.host)
+    if url is None:
+        raise Missing("not in a cluster, and no agent.kubernetes.pods_url")
+    try:
+        pods, _ = list_pods(url, config)
+    except FetchError as error:
+        refused = error.status in (401, 403)
+        raise Missing(f"{error}: grant {RIGHT}" if refused else str(error)) from error
+    engines = engines_among(pods, marked_only=config.engines == "marked") if config.engines != "off" else []
+    return f"{len(pods)} pods of this node, {len(engines)} of them engines"
+
+
+def _kubernetes(setting: Setting) -> dict[str, Make]:
+    from producers.kubernetes.listing import lister_of, url_of
+    from producers.kubernetes.pod_engines import PodEngines
+
+    config, listing = setting.config, setting.config.kubernetes
+    url = url_of(listing, setting.host)
+    if url is None:
+        return {}
+
+    def pod_engines() -> PodEngines:
+        return PodEngines(
+            setting.pods,
+            setting.registry,
+            lambda target: _engine(setting, target)(),
+            config.engine_period_ms,
+            engines_max=listing.engines_max,
+            marked_only=listing.engines == "marked",
+        )
+
+    lister: dict[str, Make] = {"pods": lambda: lister_of(setting.pods, listing, url)}
+    return lister if listing.engines == "off" else lister | {"pod engines": pod_engines}
+
+
+def _probe_gpu_processes(setting: Setting) -> str:
+    from producers.engines.processes import HOST_PID, sees_host_pids
+
+    found = _probe_nvml(setting)
+    return found if sees_host_pids() else f"{found}; which processes they are is hidden without {HOST_PID}"
+
+
 def _probe_engines(setting: Setting) -> str:
     """Configured engines count whether they answer or not; on the well-known ports one may come up later."""
-    from producers.engines.processes import RIGHTS, read_listeners
+    from producers.engines.processes import HOST_PID, RIGHTS, read_listeners, sees_host_pids
 
     watched = _watched(setting)
+    if not sees_host_pids():
+        return f"{watched}; engines outside this container match no GPU without {HOST_PID}"
     _, hidden_sockets = read_listeners()
     if not hidden_sockets:
         return watched
@@ -284,10 +370,13 @@ def _engine(setting: Setting, target: EngineTarget) -> Callable[[], Collector]:
 
 SOURCES: tuple[Source, ...] = (
     Source("host", "processors, memory, disks, network", _always("this host"), _host),
-    Source("host_devices", "each interface, disk and NUMA node", _always("this host"), _host_devices),
+    Source("host_devices", "each interface, disk, NUMA node and RDMA port", _always("this host"), _host_devices),
     Source("nvml", "GPUs by the driver's library", _probe_nvml, _nvml, "gpu", GPU_LIMIT_MS),
     Source("dcgm", "GPUs by dcgm-exporter", _probe_dcgm, _dcgm, "gpu"),
     Source("nvidia_smi", "GPUs by nvidia-smi", _probe_nvidia_smi, _nvidia_smi, "gpu"),
-    Source("gpu_processes", "processes on GPUs", _probe_nvml, _gpu_processes),
+    Source("rocm_smi", "AMD GPUs by rocm-smi", _probe_rocm_smi, _rocm_smi, "gpu"),
+    Source("gpu_processes", "processes on GPUs", _probe_gpu_processes, _gpu_processes),
+    Source("host_processes", "processes of engines and jobs", _probe_processes, _host_processes),
+    Source("kubernetes", "names of pods, and engines in them", _probe_kubernetes, _kubernetes),
     Source("engines", "serving engines by their metrics", _probe_engines, _engines),
 )

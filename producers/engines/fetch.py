@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -45,12 +46,15 @@ class Fetch(Protocol):
     def __call__(self, url: str, limits: FetchLimits, api_key: str | None = None) -> bytes: ...
 
 
-def fetch(url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
-    """The body of a 200 answer. Raises ``FetchError``, and nothing else, whatever the other side does."""
+def fetch(url: str, limits: FetchLimits, api_key: str | None = None, *, ca_file: Path | None = None) -> bytes:
+    """The body of a 200 answer. Raises ``FetchError``, and nothing else, whatever the other side does.
+
+    ``ca_file``: the authorities that may vouch for the server. None: those of the system.
+    """
     until_s = time.monotonic() + limits.time_ms / 1_000
     try:
-        connection = _connection(url, limits.time_ms / 1_000)
-    except ValueError as error:
+        connection = _connection(url, limits.time_ms / 1_000, ca_file)
+    except (ValueError, OSError) as error:
         raise FetchError("address", url, str(error)) from error
     try:
         connection.request("GET", _target(url), headers=_headers(api_key))
@@ -69,13 +73,13 @@ def fetch(url: str, limits: FetchLimits, api_key: str | None = None) -> bytes:
         connection.close()
 
 
-def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
+def _connection(url: str, timeout_s: float, ca_file: Path | None = None) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be http://host:port/path or https://host:port/path")
     if parts.scheme == "http":
         return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    context = ssl.create_default_context()
+    context = ssl.create_default_context(cafile=ca_file)
     return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
 
 

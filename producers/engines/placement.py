@@ -13,10 +13,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from producers.collector import Collected
-from producers.engines.processes import RIGHTS, ProcessTable, read_processes
-from producers.engines.registry import Registration, computing, engines_by_pid, gpus_of, placement_groups, placement_of
+from producers.engines.processes import HOST_PID, RIGHTS, ProcessTable, read_processes, sees_host_pids
+from producers.engines.registry import (
+    Registration,
+    computing,
+    engines_by_pid,
+    gpus_of,
+    owned_processes,
+    placement_groups,
+    placement_of,
+)
 from producers.engines.target import EngineTarget
 from producers.identity.host_engines import HostEngines
 from runtime.edge_config import JobConfig
@@ -76,6 +85,7 @@ class HostPlacement:
         self._gpus: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, str] = {}
         self._by_pid: Mapping[int, str] = {}
+        self._owners: Mapping[int, GpuPlacement] = {}
 
     def saw_processes(self, processes: ProcessTable) -> None:
         """A new process table: match engines to GPUs again."""
@@ -131,11 +141,26 @@ class HostPlacement:
         """The engine that a process on a GPU is of; None where that is not known. Read without a lock."""
         return self._by_pid.get(pid)
 
+    def owners(self) -> Mapping[int, GpuPlacement]:
+        """Whose every process of an engine or a job is, by pid; replaced as a whole. Read without a lock."""
+        return self._owners
+
+    @property
+    def in_containers(self) -> bool:
+        """Whether an engine is known by its container alone. Read without a lock."""
+        return any(target.container_id for target in tuple(self._targets.values()))
+
+    @property
+    def has_engines(self) -> bool:
+        """Whether any engine was seen: its processes are to be found, on a GPU or not. Read without a lock."""
+        return bool(self._targets)
+
     def _match(self) -> None:
         table = self._processes
-        self._by_pid = engines_by_pid(self._targets, table.listeners, table.parents, table.gpus)
+        known = {name: self._with_process(target) for name, target in self._targets.items()}
+        self._by_pid = engines_by_pid(known, table.listeners, table.parents, table.gpus)
         begins = self._starting()
-        targets = {**self._targets, **begins}
+        targets = {**known, **begins}
         self._gpus = {
             name: gpus_of(target, table.listeners, table.parents, table.gpus) for name, target in targets.items()
         }
@@ -145,6 +170,20 @@ class HostPlacement:
         registrations = [Registration(name, self._groups[name], gpu_uuids=gpus) for name, gpus in self._gpus.items()]
         found = placement_of(registrations, self._jobs, table.gpus, self._host, table.gpu_of, frozenset(begins))
         self.placement.replace(found)
+        owned = owned_processes(known, table.listeners, table.parents, table.gpus, self._jobs)
+        self._owners = {
+            pid: {
+                "engine_id": engine_id,
+                "placement_group": self._groups.get(engine_id or "", self._host),
+                "workload": workload,
+            }
+            for pid, (engine_id, workload) in owned.items()
+        }
+
+    def _with_process(self, target: EngineTarget) -> EngineTarget:
+        """The server in a container is its first process, all others there descend from that."""
+        pid = self._processes.containers.get(target.container_id or "")
+        return target if pid is None else replace(target, pid=pid)
 
     def _starting(self) -> dict[str, EngineTarget]:
         """Silent engines on whose GPUs a process works that is nobody else's, and none that has served."""
@@ -168,12 +207,18 @@ class ProcessMatcher:
     name = "placement"
 
     def __init__(
-        self, registry: HostPlacement, every_ms: int, *, read_processes: Callable[[], ProcessTable] = read_processes
+        self,
+        registry: HostPlacement,
+        every_ms: int,
+        *,
+        read_processes: Callable[[bool, bool], ProcessTable] = read_processes,
+        sees_host_pids: Callable[[], bool] = sees_host_pids,
     ) -> None:
         self.period_ms = min(every_ms, WAITING_MS)
         self._every_ms = every_ms
         self._registry = registry
         self._read = read_processes
+        self._sees_host_pids = sees_host_pids
         self._read_at_ms: int | None = None
         self._warned = False
 
@@ -186,15 +231,21 @@ class ProcessMatcher:
             or self._registry.awaited
         ):
             self._read_at_ms = at_ms
-            table = self._read()
-            self._warn_once(table.hidden_sockets)
+            table = self._read(self._registry.has_engines, self._registry.in_containers)
+            self._warn_once(table)
             self._registry.saw_processes(table)
         return []
 
-    def _warn_once(self, hidden_sockets: int) -> None:
-        if hidden_sockets and not self._warned:
+    def _warn_once(self, table: ProcessTable) -> None:
+        if self._warned:
+            return
+        if not self._sees_host_pids() and (table.gpus or self._registry.has_engines):
             self._warned = True
-            facts = {"hidden_sockets": hidden_sockets, "grant": RIGHTS}
+            facts: dict[str, object] = {"grant": HOST_PID}
+            _log.warning("the host's processes are not visible in this container; engines match no GPU", extra=facts)
+        elif table.hidden_sockets:
+            self._warned = True
+            facts = {"hidden_sockets": table.hidden_sockets, "grant": RIGHTS}
             _log.warning("processes behind sockets of other users are hidden; their engines match no GPU", extra=facts)
 
     def close(self) -> None:

@@ -8,15 +8,19 @@ them engines of other users are matched by configuration alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from producers.gpu.cgroup import container_of
+
 COMMAND_CHARS_MAX = 4_096
 RIGHTS = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
 """What shows the processes behind other users' sockets."""
+HOST_PID = "the host's PID namespace (hostPID in Kubernetes, --pid=host with Docker)"
 _PTRACE, _READ = 1 << 19, 1 << 1 | 1 << 2
 """Bits of capabilities(7): SYS_PTRACE; DAC_OVERRIDE or DAC_READ_SEARCH."""
 _STATUS = Path("/proc/self/status")
@@ -35,15 +39,23 @@ class ProcessTable:
     gpus: dict[str, dict[int, str]] = field(default_factory=dict)
     gpu_of: dict[str, str] = field(default_factory=dict)
     hidden_sockets: int = 0
+    containers: dict[str, int] = field(default_factory=dict)
+    """The first process of each container, by its id."""
 
 
-def read_processes() -> ProcessTable:
-    """The table of this moment; what the system or the driver hides is missing. Milliseconds to a second."""
+def read_processes(has_engines: bool = False, in_containers: bool = False) -> ProcessTable:
+    """The table of this moment; what the system or the driver hides is missing. Milliseconds to a second.
+
+    ``has_engines``: their processes are looked for even where none computes on a GPU; ``in_containers``: some are known
+    by their container alone.
+    """
     gpus, gpu_of = read_gpu_processes()
-    if not any(gpus.values()):
+    if not has_engines and not any(gpus.values()):
         return ProcessTable(gpus=gpus, gpu_of=gpu_of)  # nothing to match
     listeners, hidden_sockets = read_listeners()
-    return ProcessTable(listeners, read_parents(), gpus, gpu_of, hidden_sockets)
+    parents = read_parents()
+    containers = first_processes(parents) if in_containers else {}
+    return ProcessTable(listeners, parents, gpus, gpu_of, hidden_sockets, containers)
 
 
 def read_listeners() -> tuple[dict[int, set[int]], int]:
@@ -61,7 +73,12 @@ def read_listeners() -> tuple[dict[int, set[int]], int]:
             else:
                 found.setdefault(each.laddr.port, set()).add(each.pid)
     # With the rights, sockets of the kernel and of other pid namespaces are left: nothing could be granted for those.
-    return found, 0 if unknown and _sees_all(_status()) else unknown
+    return found, 0 if unknown and sees_all() else unknown
+
+
+def sees_all() -> bool:
+    """Whether this process has ``RIGHTS``, or is root with all of root's."""
+    return _sees_all(_status())
 
 
 def _status() -> str:
@@ -84,6 +101,35 @@ def read_parents() -> dict[int, int]:
         return {process.pid: process.info["ppid"] or 0 for process in psutil.process_iter(["ppid"])}
     except (psutil.Error, OSError):
         return {}
+
+
+def first_processes(parents: Mapping[int, int], proc: Path = Path("/proc")) -> dict[str, int]:
+    """By container id the process whose parent is not in it; the one with the lowest id where there are several."""
+    of = {pid: id for pid in sorted(parents) if (id := _container_id(proc / str(pid) / "cgroup")) is not None}
+    first: dict[str, int] = {}
+    for pid, id in of.items():
+        if of.get(parents[pid]) != id:
+            first.setdefault(id, pid)
+    return first
+
+
+def _container_id(cgroup: Path) -> str | None:
+    try:
+        return container_of(cgroup.read_text(errors="replace")).container_id
+    except OSError:
+        return None
+
+
+HOST_PIDS = 0xEFFF_FFFC
+"""Inode of the PID namespace that every other one descends from (Linux, include/linux/proc_ns.h)."""
+
+
+def sees_host_pids(namespace: Path = Path("/proc/self/ns/pid")) -> bool:
+    """False in a container without the host's PID namespace: ids of processes on GPUs mean nothing here."""
+    try:
+        return namespace.stat().st_ino == HOST_PIDS
+    except OSError:
+        return True  # no Linux: there are no namespaces
 
 
 def read_gpu_processes() -> tuple[dict[str, dict[int, str]], dict[str, str]]:

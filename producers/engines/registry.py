@@ -9,7 +9,7 @@ GPUs are not known stands in the group of its host.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -91,6 +91,49 @@ def engines_by_pid(
     pids = {pid for processes in gpus.values() for pid in processes}
     of = {pid: [name for name, each in roots.items() if _below(pid, each, parents)] for pid in sorted(pids)}
     return {pid: names[0] for pid, names in of.items() if len(names) == 1}
+
+
+def owned_processes(
+    targets: Mapping[str, EngineTarget],
+    listeners: Mapping[int, Iterable[int]],
+    parents: Mapping[int, int],
+    gpus: GpuProcesses,
+    jobs: Sequence[JobConfig] = (),
+) -> dict[int, tuple[str | None, str]]:
+    """Engine and workload of every process that is an engine's or a job's, by pid. They are those that listen on an
+    engine's port or compute for a job on a GPU, and all that descend from them. A process of two engines is nobody's.
+    """
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    of: dict[int, set[tuple[str | None, str]]] = {}
+    for name, target in targets.items():
+        for pid in _with_descendants(_roots(target, listeners), children):
+            of.setdefault(pid, set()).add((name, "inference"))
+    for pid, workload in _of_jobs(gpus, jobs):
+        for each in _with_descendants({pid}, children):
+            of.setdefault(each, {(None, workload)})
+    return {pid: next(iter(owners)) for pid, owners in of.items() if len(owners) == 1}
+
+
+def _of_jobs(gpus: GpuProcesses, jobs: Sequence[JobConfig]) -> Iterator[tuple[int, str]]:
+    for processes in gpus.values():
+        for pid, process in processes.items():
+            workload = _only({job.workload for job in jobs if job.matches(process)})
+            if workload is not None:
+                yield pid, workload
+
+
+def _with_descendants(roots: Iterable[int], children: Mapping[int, Sequence[int]]) -> set[int]:
+    """Ends on any table of children."""
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, ())
+    return found
 
 
 def computing(target: EngineTarget, gpus: GpuProcesses, jobs: Sequence[JobConfig] = ()) -> frozenset[int]:

@@ -35,6 +35,8 @@ class EngineTarget:
     addresses: tuple[str, ...] = ()
     pid: int | None = None
     """Of the server's process; None: whoever listens on the address' port."""
+    container_id: str | None = None
+    """Of the server's container, whose first process is the server's."""
     api_key: str | None = field(default=None, repr=False)
     sought: bool = False
 

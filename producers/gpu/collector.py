@@ -141,7 +141,7 @@ class GpuProcessCollector:
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """A row per process and GPU."""
         identity = self._identity
-        rows = self._reader.rows(at_ms, identity.labels, identity.placement, identity.engine_of)
+        rows = self._reader.rows(at_ms, identity.labels, identity.placement, identity.engine_of, identity.pod_of)
         return [Collected(GPU_PROCESSES, rows)]
 
     def close(self) -> None:

@@ -55,6 +55,7 @@ class ProcessReader:
         labels: Mapping[str, str | None],
         placement: Mapping[str, Any],
         engine_of: Callable[[int], str | None] = lambda _pid: None,
+        pod_of: Callable[[str | None], Row] = lambda _uid: {},
     ) -> list[Row]:
         """A row for each process on each device, under its own engine where that is known, else the device's."""
         rows = []
@@ -73,7 +74,8 @@ class ProcessReader:
             for each in processes:
                 engine = engine_of(each.pid)
                 of_its_own = {"engine_id": engine} if engine is not None else {}
-                rows.append({"at_ms": at_ms, **self._row(each), **about, **of_its_own})
+                row = self._row(each)
+                rows.append({"at_ms": at_ms, **row, **pod_of(row["pod_uid"]), **about, **of_its_own})
         return rows
 
     def _processes(self, device: Found) -> list[Process]:

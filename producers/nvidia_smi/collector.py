@@ -1,7 +1,7 @@
 """nvidia-smi collector: runs one process per tick, never a shell, and emits rows of ``gpu.samples``.
 
-It is slow (each run opens the driver) and reports no energy, PCIe or NVLink. With MIG it prints one line for the whole
-GPU, whose utilization is unknown.
+It is slow (each run opens the driver) and reports no energy, and no traffic over PCIe or NVLink. With MIG it prints one
+line for the whole GPU, whose utilization is unknown.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from producers.collector import Collected, FieldErrors, Identity, Row
-from producers.gpu.scraped_rows import Reading, counters, sample_rows
-from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS, GpuLine, query, read_table, refused_column
+from producers.gpu.scraped_rows import Reading, SampleField, counters, sample_rows
+from producers.nvidia_smi.fields import QUERY_COLUMNS, SAMPLE_FIELDS, GpuLine, Table, query, read_table, refused_column
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
 from schemas.errors import FleetpulseError
@@ -66,6 +66,7 @@ class SmiCollector:
     """Raises ``SmiError`` after ``FAILURES_MAX`` failures in a row; else they are counted."""
 
     name = "nvidia_smi"
+    fields: Sequence[SampleField] = SAMPLE_FIELDS
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class SmiCollector:
         self._identity = identity
         self._run = run
         self._clock = clock or SystemClock()
-        self._errors = FieldErrors("nvidia_smi", GPU_SAMPLES, counters)
+        self._errors = FieldErrors(self.name, GPU_SAMPLES, counters)
         self._refused: frozenset[str] = frozenset()
         self._before: dict[str, Reading] = {}
         self._failures = 0
@@ -91,7 +92,7 @@ class SmiCollector:
         """A sample for each GPU."""
         moment_ms = round(self._clock.monotonic_s() * 1_000)
         try:
-            output = self._query()
+            table = self._table()
         except SmiError:
             self._failures += 1
             self._errors.count("program")
@@ -99,7 +100,6 @@ class SmiCollector:
                 raise
             return []
         self._failures = 0
-        table = read_table(output)
         for reason, times in table.left_out.items():
             self._errors.count(reason, times)
         rows = [row for gpu in table.gpus for row in self._rows(gpu, Reading(at_ms, moment_ms, gpu.values))]
@@ -107,6 +107,9 @@ class SmiCollector:
 
     def close(self) -> None:
         """Nothing runs between two ticks."""
+
+    def _table(self) -> Table:
+        return read_table(self._query())
 
     def _query(self) -> str:
         """The table; columns that this driver does not know are left out of later queries."""
@@ -126,4 +129,4 @@ class SmiCollector:
         self._before[gpu.uuid] = counters(before, now)
         labels = {"origin": "measured", "gpu_uuid": gpu.uuid, "gpu_model": gpu.model}
         identity = labels | dict(self._identity.labels) | dict(self._identity.placement.get(gpu.uuid, {}))
-        return [identity | self._errors.checked(row) for row in sample_rows(SAMPLE_FIELDS, before, now)]
+        return [identity | self._errors.checked(row) for row in sample_rows(self.fields, before, now)]

@@ -14,8 +14,10 @@ import yaml
 from fleetpulse.commands.config_view import NOT_SETTINGS, unknown_keys
 from fleetpulse.stack import clickhouse
 from producers.engines.processes import RIGHTS
+from producers.kubernetes.listing import RIGHT
 from runtime.config import load
 from runtime.edge_config import AgentConfig
+from runtime.pod_config import KubernetesConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 PASSWORDS = ("clickhouse-writer", "clickhouse-reader", "dashboard-token", "grafana-admin")
@@ -160,6 +162,27 @@ def test_the_agent_steps_down_from_root_and_keeps_two_rights() -> None:
         (value,) = re.findall(rf"^{key}=(.*)$", unit, re.M)
         assert set(value.split()) == kept
     assert (pod["hostPID"], pod["hostNetwork"]) == (True, True)
+
+
+def test_the_agent_s_account_may_list_pods_and_nothing_else() -> None:
+    """Its token is in the agent's container alone, where the agent looks for it."""
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    account, role, binding = (next(each for each in manifests() if each["kind"] == kind) for kind in kinds)
+    pod = WORKLOADS["agent"]["spec"]["template"]["spec"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    sources = next(each for each in pod["volumes"] if each["name"] == "account")["projected"]["sources"]
+
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    assert (binding["roleRef"]["name"], pod["serviceAccountName"]) == (role["metadata"]["name"], "agent")
+    assert [each["name"] for each in binding["subjects"]] == [account["metadata"]["name"]]
+    assert role["metadata"]["name"] in RIGHT
+    config = KubernetesConfig()
+    assert {f"{mounts['account']}/{name}" for name in ("token", "ca.crt")} == {
+        str(config.token_file),
+        str(config.ca_file),
+    }
+    assert [next(iter(each)) for each in sources] == ["serviceAccountToken", "configMap"]
+    assert "account" not in {mount["name"] for mount in pod["initContainers"][0]["volumeMounts"]}
 
 
 def test_a_long_running_container_is_watched() -> None:

@@ -11,6 +11,7 @@ from producers.agent.search import find, plans_of, setting_of
 from producers.agent.sources import GPU_LIMIT_MS, SOURCES
 from producers.engines import processes
 from producers.engines.target import EngineTarget, target_of
+from producers.host.processes import HostProcesses
 from runtime.edge_config import AgentConfig, CollectorSwitches, EngineConfig
 from tests.nvml_stub import NvmlStub, gpus, installed
 
@@ -20,6 +21,12 @@ OFF = dict.fromkeys(CollectorSwitches.model_fields, "off")
 def config_of(*on: str, **settings: object) -> AgentConfig:
     switches = OFF | dict.fromkeys(on, "auto")
     return AgentConfig.model_validate({"host": "h", "collectors": switches, **settings})
+
+
+@pytest.fixture(autouse=True)
+def on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if these tests ran outside any container."""
+    monkeypatch.setattr(processes, "sees_host_pids", lambda: True)
 
 
 def test_gpus_by_the_driver_come_with_their_events() -> None:
@@ -149,3 +156,59 @@ def test_the_probe_of_engines_says_what_hides_their_processes(monkeypatch: pytes
         "http://a:1; whose 3 listening sockets are is hidden: engines of other users match no GPU"
         " without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or gpu_uuids in agent.engines"
     )
+
+
+def test_a_container_without_the_host_s_processes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where GPUs and engines are probed, with what to give it."""
+    monkeypatch.setattr(processes, "sees_host_pids", lambda: False)
+    setting = setting_of(config_of("gpu_processes", "engines", engines=[{"url": "http://e:1"}]))
+
+    with installed(NvmlStub(gpus(1))):
+        reasons = {each.name: each.reason for each in find(setting) if each.chosen}
+
+    without = "without the host's PID namespace (hostPID in Kubernetes, --pid=host with Docker)"
+    assert reasons == {
+        "gpu_processes": "1 GPUs by the driver's library, driver 580.65.06; which processes they are is hidden "
+        + without,
+        "engines": "http://e:1; engines outside this container match no GPU " + without,
+    }
+
+
+@pytest.mark.parametrize("rights", [True, False])
+def test_processes_of_engines_are_collected_where_the_kernel_shows_them(
+    monkeypatch: pytest.MonkeyPatch, rights: bool
+) -> None:
+    """What other users' read and write takes a right, which the probe names."""
+    monkeypatch.setattr(processes, "sees_all", lambda: rights)
+    setting = setting_of(config_of("host_processes", process_period_ms=7_000))
+
+    (finding,) = [each for each in find(setting) if each.chosen]
+    (plan,) = plans_of(setting, [finding])
+    collector = plan.make()
+
+    hidden = "; what other users' processes read and write is hidden without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
+    assert finding.reason == "once an engine or a job is known" + ("" if rights else hidden)
+    assert isinstance(collector, HostProcesses)
+    assert (collector.name, collector.period_ms) == ("host_processes", 7_000)
+
+
+def test_outside_a_cluster_there_are_no_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe says where it looked."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    setting = setting_of(config_of("kubernetes"))
+
+    assert [each.reason for each in find(setting) if each.name == "kubernetes"] == [
+        "not in a cluster, and no agent.kubernetes.pods_url"
+    ]
+    assert plans_of(setting, [Finding("kubernetes", "on", True, "")]) == []
+
+
+def test_in_a_cluster_pods_are_listed_and_their_engines_scraped() -> None:
+    """Names alone where engines in pods are not wanted."""
+    url = {"pods_url": "http://127.0.0.1:9/pods"}
+    both = setting_of(config_of("kubernetes", kubernetes=url))
+    names = setting_of(config_of("kubernetes", kubernetes={**url, "engines": "off"}))
+    chosen = [Finding("kubernetes", "on", True, "")]
+
+    assert [plan.make().name for plan in plans_of(both, chosen)] == ["pods", "pod engines"]
+    assert [plan.make().name for plan in plans_of(names, chosen)] == ["pods"]

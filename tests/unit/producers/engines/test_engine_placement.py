@@ -175,3 +175,36 @@ def test_work_of_others_on_an_engines_gpus_is_not_its_start() -> None:
     assert workloads(beside) == [("two", "inference")] * 2
     assert workloads(trains) == [(None, "training")] * 2
     assert workloads(placeless) == NOBODY
+
+
+def test_processes_of_engines_and_jobs_are_known_with_all_they_started() -> None:
+    """On a GPU or not: API server, tokenizer and workers of an engine, loaders of a job. Others are nobody's."""
+    registry = HostPlacement("h", [JobConfig(workload="training", pattern="train")])
+    registry.saw_processes(
+        ProcessTable(
+            listeners={8000: {10}, 9000: {50}},
+            parents={10: 1, 11: 10, 12: 11, 20: 1, 21: 20, 30: 1, 50: 1},
+            gpus={"G0": {12: "worker"}, "G1": {20: "python train.py", 30: "other"}},
+        )
+    )
+    assert registry.owners() == {
+        pid: {"engine_id": None, "placement_group": "h", "workload": "training"} for pid in (20, 21)
+    }
+
+    registry.saw_engine(EngineTarget("e", "http://127.0.0.1:8000"))
+
+    engine = {"engine_id": "e", "placement_group": "e", "workload": "inference"}
+    job = {"engine_id": None, "placement_group": "h", "workload": "training"}
+    assert registry.owners() == {**dict.fromkeys((10, 11, 12), engine), **dict.fromkeys((20, 21), job)}
+    registry.lost_engine("e")
+    assert set(registry.owners()) == {20, 21}
+
+
+def test_a_process_of_two_engines_is_nobody_s() -> None:
+    """And a table of parents that goes round has an end."""
+    registry = HostPlacement("h")
+    registry.saw_processes(ProcessTable(listeners={1: {10}, 2: {11}}, parents={10: 12, 11: 10, 12: 11}))
+    registry.saw_engine(EngineTarget("a", "http://127.0.0.1:1"))
+    registry.saw_engine(EngineTarget("b", "http://127.0.0.1:2"))
+
+    assert registry.owners() == {}

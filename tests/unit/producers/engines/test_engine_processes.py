@@ -14,10 +14,12 @@ from producers.engines.processes import (
     COMMAND_CHARS_MAX,
     ProcessTable,
     command_of,
+    first_processes,
     read_gpu_processes,
     read_listeners,
     read_parents,
     read_processes,
+    sees_host_pids,
 )
 from tests import nvml_stub
 
@@ -185,7 +187,28 @@ def test_with_processes_on_a_gpu_all_tables_are_read(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(processes, "read_listeners", lambda: ({80: {1}}, 2))
 
     assert read_processes() == ProcessTable(gpus={"G0": {}})
+    assert read_processes(True).listeners == {80: {1}}, "an engine's processes are wanted on any hardware"
     nvml.processes = [SimpleNamespace(pid=os.getpid())]
     table = read_processes()
     assert (table.listeners, table.parents[os.getpid()]) == ({80: {1}}, os.getppid())
     assert table.hidden_sockets == 2
+
+
+def test_the_first_process_of_a_container_is_the_one_that_was_started_in_it(tmp_path: Path) -> None:
+    """Its parent is outside. What was started beside it later (``kubectl exec``) has a higher id."""
+    a, b = "a" * 64, "b" * 64
+    cgroups = {1: "/init.scope", 10: f"/docker/{a}", 11: f"/docker/{a}", 20: f"/docker/{b}", 30: f"/docker/{a}"}
+    for pid, path in cgroups.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cgroup").write_text(f"0::{path}\n")
+    parents = {30: 1, 11: 10, 10: 1, 20: 1, 1: 0, 99: 1}
+
+    assert first_processes(parents, tmp_path) == {a: 10, b: 20}
+
+
+def test_the_host_s_namespace_has_a_number_of_its_own(tmp_path: Path) -> None:
+    """Every other is a container's; where there is no such file there are no namespaces."""
+    (tmp_path / "pid").touch()
+
+    assert not sees_host_pids(tmp_path / "pid")
+    assert sees_host_pids(tmp_path / "absent")

@@ -1,0 +1,105 @@
+"""Collects the serving engines of this node's pods: one thread for all, a collector of its own for each.
+
+Pods come and go. A pod whose engine does not answer costs a time limit at each round, so a round that took too long
+ends, and the next one begins with those that were left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from producers.collector import Collected, Collector
+from producers.engines.placement import HostPlacement
+from producers.engines.reading import UnknownEngineError
+from producers.engines.target import EngineTarget
+from producers.kubernetes.engines import engines_among
+from producers.kubernetes.listing import Pods
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+
+_log = logging.getLogger(__name__)
+
+ROUND_MS_MAX = 5_000
+"""With one more time limit of an engine still below that of a collector's call."""
+
+
+class PodEngines:
+    """The collector. ``make`` gives the collector of a target."""
+
+    name = "pod engines"
+
+    def __init__(
+        self,
+        pods: Pods,
+        registry: HostPlacement,
+        make: Callable[[EngineTarget], Collector],
+        period_ms: int,
+        *,
+        engines_max: int = 64,
+        marked_only: bool = False,
+        clock: Clock | None = None,
+        counters: Counters = COUNTERS,
+    ) -> None:
+        self.period_ms = period_ms
+        self._pods = pods
+        self._registry = registry
+        self._make = make
+        self._engines_max = engines_max
+        self._marked_only = marked_only
+        self._clock = clock or SystemClock()
+        self._seen: object = None
+        self._collectors: dict[EngineTarget, Collector] = {}
+        self._warned = False
+        self._strange: set[EngineTarget] = set()
+        self._counters = counters
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        """Rows of the engines that answer."""
+        self._follow()
+        until_s = self._clock.monotonic_s() + ROUND_MS_MAX / 1_000
+        collected = list[Collected]()
+        for target in list(self._collectors):
+            if self._clock.monotonic_s() >= until_s:
+                break
+            collector = self._collectors.pop(target)
+            self._collectors[target] = collector  # behind those that were not asked yet
+            try:
+                collected += collector.collect(at_ms)
+            except UnknownEngineError as error:
+                self._note(target, error)
+        return collected
+
+    def close(self) -> None:
+        """Close each."""
+        for collector in self._collectors.values():
+            collector.close()
+
+    def _note(self, target: EngineTarget, error: UnknownEngineError) -> None:
+        """A pod that says that it is an engine, and is none that is known here: warned of once, asked on."""
+        self._counters.add("errors", where="collector-pod engines", error=type(error).__name__)
+        if target not in self._strange:
+            self._strange.add(target)
+            _log.warning("pod is no engine that is known", extra={"engine_id": target.engine_id, "why": str(error)})
+
+    def _follow(self) -> None:
+        """Begin what is new among the pods, end what went."""
+        if self._pods.all is self._seen:
+            return
+        self._seen = self._pods.all
+        wanted = engines_among(self._pods.all, marked_only=self._marked_only)
+        if len(wanted) > self._engines_max and not self._warned:
+            self._warned = True
+            facts = {"engines": len(wanted), "kept": self._engines_max, "setting": "agent.kubernetes.engines_max"}
+            _log.warning("too many engines among the pods of this node; the rest is not scraped", extra=facts)
+        kept = dict.fromkeys(wanted[: self._engines_max])
+        names = {target.engine_id for target in kept}
+        for target in [each for each in self._collectors if each not in kept]:
+            self._collectors.pop(target).close()
+            self._strange.discard(target)
+            if target.engine_id not in names:
+                self._registry.lost_engine(target.engine_id)
+                self._registry.engines.silent(target.engine_id)
+        for target in kept:
+            if target not in self._collectors:
+                self._collectors[target] = self._make(target)

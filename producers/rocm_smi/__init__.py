@@ -1,0 +1,1 @@
+"""GPU samples from rocm-smi, for AMD GPUs."""

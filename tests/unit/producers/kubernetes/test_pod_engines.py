@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from producers.collector import Collected
+from producers.engines.placement import HostPlacement
+from producers.engines.reading import UnknownEngineError
+from producers.engines.target import EngineTarget
+from producers.kubernetes.listing import Pods
+from producers.kubernetes.pod_engines import PodEngines
+from producers.kubernetes.pods import Container, Pod
+from runtime.counters import Counters
+from schemas.events.event_types import ENGINE_SAMPLES
+from tests.virtual_clock import VirtualClock
+
+
+def engine_pod(name: str, container_id: str = "a" * 64) -> Pod:
+    image = Container("server", "vllm/vllm-openai", container_id)
+    return Pod(f"u-{name}", name, "n", "10.0.0.1", running=True, containers=(image,))
+
+
+class Node:
+    """A node's pods, and the collectors that were made for its engines."""
+
+    def __init__(self, engines_max: int = 64) -> None:
+        self.pods, self.registry, self.clock, self.counters = Pods(), HostPlacement("h"), VirtualClock(), Counters()
+        self.log: list[str] = []
+        self.takes_ms, self.strange = 0, False
+        self.engines = PodEngines(
+            self.pods,
+            self.registry,
+            lambda target: Recording(self, target),
+            1_000,
+            engines_max=engines_max,
+            clock=self.clock,
+            counters=self.counters,
+        )
+
+    def round(self) -> list[str]:
+        """What was done in it."""
+        self.log.clear()
+        self.engines.collect(5)
+        return [*self.log]
+
+
+class Recording:
+    name, period_ms = "engine", 1_000
+
+    def __init__(self, node: Node, target: EngineTarget) -> None:
+        self.node, self.target = node, target
+        node.log.append(f"made {target.engine_id}")
+
+    def collect(self, at_ms: int) -> Sequence[Collected]:
+        self.node.log.append(f"asked {self.target.engine_id}")
+        self.node.clock.advance(self.node.takes_ms)
+        if self.node.strange:
+            raise UnknownEngineError("a page of something else")
+        self.node.registry.saw_engine(self.target)
+        return [Collected(ENGINE_SAMPLES, [{"at_ms": at_ms}])]
+
+    def close(self) -> None:
+        self.node.log.append(f"closed {self.target.engine_id}")
+
+
+def test_engines_come_and_go_with_their_pods() -> None:
+    """A container that was started again is another server under the same name."""
+    node = Node()
+    assert node.round() == []
+    node.pods.replace([engine_pod("a"), engine_pod("b")])
+    assert node.round() == ["made n/a:8000", "made n/b:8000", "asked n/a:8000", "asked n/b:8000"]
+    assert node.round() == ["asked n/a:8000", "asked n/b:8000"]
+    node.pods.replace([engine_pod("a", "b" * 64)])
+
+    assert node.round() == ["closed n/a:8000", "closed n/b:8000", "made n/a:8000", "asked n/a:8000"]
+    assert node.registry.in_containers
+    node.pods.replace([])
+    assert node.round() == ["closed n/a:8000"]
+    assert not node.registry.has_engines
+
+
+def test_a_round_that_takes_too_long_goes_on_in_the_next() -> None:
+    """Engines that do not answer cost a time limit each: none is asked never."""
+    node = Node()
+    node.pods.replace([engine_pod(name) for name in "abc"])
+    node.round()
+    node.takes_ms = 3_000
+
+    assert [node.round() for _ in range(3)] == [
+        ["asked n/a:8000", "asked n/b:8000"],
+        ["asked n/c:8000", "asked n/a:8000"],
+        ["asked n/b:8000", "asked n/c:8000"],
+    ]
+
+
+def test_too_many_engines_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The first by name are scraped."""
+    node = Node(engines_max=1)
+    with caplog.at_level(logging.WARNING):
+        for pods in ("ab", "abc"):
+            node.pods.replace([engine_pod(name) for name in pods])
+            node.round()
+
+    assert node.log == ["asked n/a:8000"]
+    assert [vars(record)["setting"] for record in caplog.records] == ["agent.kubernetes.engines_max"]
+
+
+def test_a_page_of_no_engine_is_warned_of_once_and_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Counted at every round."""
+    node = Node()
+    node.strange = True
+    node.pods.replace([engine_pod("a"), engine_pod("b")])
+    with caplog.at_level(logging.WARNING):
+        node.round()
+        asked = node.round()
+    node.engines.close()
+
+    assert asked == ["asked n/a:8000", "asked n/b:8000"]
+    assert [vars(record)["engine_id"] for record in caplog.records] == ["n/a:8000", "n/b:8000"]
+    assert node.counters.value("errors", where="collector-pod engines", error="UnknownEngineError") == 4

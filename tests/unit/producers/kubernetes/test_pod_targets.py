@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producers.engines.mappings import BY_KIND
+from producers.engines.target import EngineTarget
+from producers.kubernetes.engines import IMAGES, engines_among, image_of
+from producers.kubernetes.pods import Container, pods_of
+from tests.unit.producers.kubernetes.pod_lists import ID, list_of, pod_of
+
+
+def targets(*pods: Any, marked_only: bool = False) -> list[EngineTarget]:
+    return engines_among(pods_of(list_of(*pods), 100)[0], marked_only=marked_only)
+
+
+@pytest.mark.parametrize(
+    ("image", "kind"),
+    [
+        ("vllm/vllm-openai:v0.32.0", "vllm"),
+        ("registry:5000/team/vllm-openai@sha256:abc", "vllm"),
+        ("docker.io/lmsysorg/sglang:latest", "sglang"),
+        ("ghcr.io/huggingface/text-generation-inference:3.3", "tgi"),
+        ("nvcr.io/nvidia/tensorrt-llm/release:1.2", "trtllm"),
+        ("nvcr.io/nvidia/tritonserver:26.10-trtllm-python-py3", "triton"),
+        ("ghcr.io/ggml-org/llama.cpp:server-cuda", "llamacpp"),
+        ("vllm/production-stack-router:v0.1", None),
+        ("lmsysorg/sglang-router", None),
+        ("nginx:1.29-vllm", None),
+        ("busybox", None),
+    ],
+)
+def test_an_engine_is_known_by_the_name_of_its_image(image: str, kind: str | None) -> None:
+    """Wherever it is kept and however it is tagged; what stands beside engines is none."""
+    found = image_of(Container("server", image))
+
+    assert (found.kind if found else None) == kind
+
+
+def test_every_known_image_is_of_an_engine_that_can_be_scraped() -> None:
+    """Its kind has a mapping."""
+    assert {image.kind for image in IMAGES} == set(BY_KIND) - {"simulated"}
+
+
+def test_a_pod_with_a_known_image_is_an_engine() -> None:
+    """At the pod's address and the port it declares, found in its container; one that does not answer is no error."""
+    ports = [{"name": "metrics", "containerPort": 9000}, {"name": "http", "containerPort": 8001}]
+
+    assert targets(pod_of("llama-0", "vllm/vllm-openai", ports=ports)) == [
+        EngineTarget("serving/llama-0:8001", "http://10.0.0.7:8001", kind="vllm", container_id=ID, sought=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ports", "port"),
+    [((), 30_000), ([{"containerPort": 9}], 9), ([{"containerPort": 9}, {"containerPort": 10}], 30_000)],
+    ids=["none declared", "one", "several without a name of HTTP"],
+)
+def test_a_port_that_is_not_declared_is_the_server_s_own(ports: Any, port: int) -> None:
+    """As it listens when nobody tells it otherwise."""
+    (target,) = targets(pod_of("p", "lmsysorg/sglang", ports=ports))
+
+    assert target.port == port
+
+
+def test_triton_has_its_metrics_at_another_port() -> None:
+    """Its API is asked for what it serves. An address of IPv6 stands in brackets."""
+    (target,) = targets(pod_of("p", "nvcr.io/nvidia/tritonserver", ip="fd00::7"))
+
+    assert (target.url, target.facts_url) == ("http://[fd00::7]:8002/metrics", "http://[fd00::7]:8000")
+
+
+def test_a_pod_can_say_that_it_is_an_engine_and_where() -> None:
+    """Whatever its image, on the host's network too; under which names clients reach it; then it has to answer."""
+    marks = {
+        "fleetpulse-engine": "vllm",
+        "fleetpulse-port": "9000",
+        "fleetpulse-metrics-port": "9001",
+        "fleetpulse-addresses": "llama.serving.svc:80, llama:80 nonsense",
+    }
+
+    assert targets(pod_of("p", "own/server", annotations=marks, host_network=True), marked_only=True) == [
+        EngineTarget(
+            "serving/p:9000",
+            "http://10.0.0.7:9001/metrics",
+            "http://10.0.0.7:9000",
+            kind="vllm",
+            addresses=("llama.serving.svc:80", "llama:80"),
+            container_id=ID,
+        )
+    ]
+
+
+def test_an_engine_that_is_only_marked_is_known_by_its_page() -> None:
+    """A kind that is not known here is no kind; the port is the first that the container has."""
+    (target,) = targets(pod_of("p", "own", labels={"fleetpulse-engine": "mine"}, ports=[{"containerPort": 7}]))
+
+    assert (target.kind, target.port, target.sought) == (None, 7, False)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pod_of("p", "vllm/vllm-openai", annotations={"fleetpulse-engine": "none"}),
+        pod_of("p", "vllm/vllm-openai", phase="Pending"),
+        pod_of("p", "vllm/vllm-openai", ip=""),
+        pod_of("p", "vllm/vllm-openai", host_network=True),
+        pod_of("p", "postgres"),
+        pod_of("p", "own", annotations={"fleetpulse-container": "server"}),
+    ],
+    ids=[
+        "says no",
+        "does not run",
+        "has no address",
+        "on the host's ports, which are looked at",
+        "unknown",
+        "unmarked",
+    ],
+)
+def test_other_pods_are_no_engines(pod: Any) -> None:
+    """None is asked for a page."""
+    assert targets(pod) == []
+
+
+def test_known_images_can_be_left_aside() -> None:
+    """Where only marked pods are to be scraped."""
+    assert targets(pod_of("p", "vllm/vllm-openai"), marked_only=True) == []
