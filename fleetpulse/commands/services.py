@@ -53,7 +53,10 @@ def jobs(
     name: Annotated[
         str, typer.Option(help="Name of this worker; keep it over restarts (static membership).")
     ] = "worker-0",
-    rules: Annotated[Path | None, file_option("alerts: a file of rules instead of the shipped ones.")] = None,
+    rules: Annotated[
+        Path | None,
+        file_option("alerts: a file of rules instead of the shipped ones; windows: judge goodput by its SLO classes."),
+    ] = None,
     prices: Annotated[Path | None, file_option("costs: a file of prices instead of the shipped example.")] = None,
     budgets: Annotated[
         Path | None, file_option("alerts: a file of budgets to watch; without it that of the configuration, if any.")

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 JOBS = ("windows", "finals", "alerts", "costs")
 """In the order in which events pass through them."""
-OPTIONS = {"alerts": ("rules", "budgets"), "costs": ("prices",)}
+OPTIONS = {"windows": ("rules",), "alerts": ("rules", "budgets"), "costs": ("prices",)}
 """The options of each job that is given files."""
 Files = Mapping[str, Path]
 """Files by option; without rules or prices a job takes what is shipped, without budgets it watches none."""
@@ -80,15 +80,16 @@ class JobSetup:
     warm: Callable[[], None]
 
 
-def _windows(config: Config, _files: Files = NO_FILES) -> JobSetup:
+def _windows(config: Config, files: Files = NO_FILES) -> JobSetup:
+    from stream_jobs.rules.load import load_set
     from stream_jobs.runner.policy import DEFAULT_POLICY
     from stream_jobs.windows.step import WindowsStep
     from stream_jobs.windows.warm import warm
 
     partitions = partitions_of(config)
-    steps: dict[str, AnyStep] = dict.fromkeys(
-        (topic.name for topic in SOURCE_TOPICS), WindowsStep(config.limits, partitions)
-    )
+    classes = load_set(files["rules"]).slo_classes if "rules" in files else ()  # those shipped define none
+    step = WindowsStep(config.limits, partitions, classes=classes)
+    steps: dict[str, AnyStep] = dict.fromkeys((topic.name for topic in SOURCE_TOPICS), step)
     outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
     return JobSetup(steps, (), outputs, DEFAULT_POLICY, warm)
 

@@ -39,8 +39,9 @@ class Scenario:
         )
 
     def services(self) -> tuple[Command, ...]:
-        """The jobs and the sink; alerts are judged by the demo's objectives and its budgets."""
-        own = {"alerts": ("--rules", str(RULES), "--budgets", str(BUDGETS))}
+        """The jobs and the sink; requests and alerts are judged by the demo's objectives, spend by its budgets."""
+        rules = ("--rules", str(RULES))
+        own = {"windows": rules, "alerts": (*rules, "--budgets", str(BUDGETS))}
         jobs = (("jobs", job, "--name", f"demo-{job}", *own.get(job, ())) for job in JOBS)
         return (
             *(Command(words[1], words, self._environment) for words in jobs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -11,7 +12,9 @@ import numpy.typing as npt
 from schemas.codec.block import Bins, Block, Labels, Numbers
 from schemas.contract.admission import Admitted
 from schemas.events.grouping import Derived
+from stream_jobs.rules.model import SloClass
 from stream_jobs.windows import bin_kernels, kernels
+from stream_jobs.windows.goodput import goodput_of
 from stream_jobs.windows.kernels import UNKNOWN
 from stream_jobs.windows.plan import Plan
 from stream_jobs.windows.series import Codes, Series
@@ -37,11 +40,13 @@ class Columns:
     verdicts: npt.NDArray[np.uint8]
 
 
-def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int) -> Columns:
-    """The columns of all rows, rejected ones included (their values are never read)."""
+def columns_of(
+    plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int, classes: Sequence[SloClass] = ()
+) -> Columns:
+    """The columns of all rows, rejected ones included (their values are never read); judged by ``classes``."""
     block = admitted.block
     at = np.array(block.numbers(plan.event.fields[0].name).values, dtype=np.int64)
-    values = _values(plan, block)
+    values = _values(plan, block, classes)
     value_bins = np.empty((len(plan.binned), block.rows), np.int16)
     bin_kernels.bins_of(values[: len(plan.binned)], value_bins)
     return Columns(
@@ -56,12 +61,16 @@ def columns_of(plan: Plan, admitted: Admitted, record_of: Whole, window_ms: int)
     )
 
 
-def _values(plan: Plan, block: Block) -> Whole:
+def _values(plan: Plan, block: Block, classes: Sequence[SloClass]) -> Whole:
     measures = plan.measures
     values = np.full((len(measures), block.rows), UNKNOWN, np.int64)
     for out, field in zip(values, measures, strict=True):
         if field not in plan.computed:
             _fill(block.numbers(field.name), out)
+    if plan.computed and classes:
+        named = {field.name: line for field, line in zip(measures, values, strict=True)}
+        for field, found in zip(plan.computed, goodput_of(block, named, classes), strict=True):
+            named[field.name][:] = found
     return values
 
 

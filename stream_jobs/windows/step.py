@@ -17,6 +17,7 @@ from schemas.contract.record import Output, Record
 from schemas.contract.verdicts import Verdict
 from schemas.limits import WINDOW_MS, Limits
 from stream_jobs.costs.usage import NO_ASSUMPTIONS, Requests
+from stream_jobs.rules.model import SloClass
 from stream_jobs.step import Commit, Stat, Step
 from stream_jobs.windows import kernels, messages, snapshot
 from stream_jobs.windows.changes import Changes, State
@@ -49,12 +50,20 @@ class Beside:
 
 
 class WindowsStep(Step[State, Changes]):
-    """Additive rows per window, grouping set and series, and the books. ``partitions`` are the counts of each topic."""
+    """Additive rows per window, grouping set and series, and the books. ``partitions`` are the counts of each topic;
+    requests are judged by ``classes``."""
 
     name = "windows"
 
-    def __init__(self, limits: Limits, partitions: Mapping[str, int], window_ms: int = WINDOW_MS) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        partitions: Mapping[str, int],
+        window_ms: int = WINDOW_MS,
+        classes: Sequence[SloClass] = (),
+    ) -> None:
         self.limits = limits
+        self.classes = classes
         self.window_ms = window_ms
         self._partials, self._books, self._rejected = messages.topics(partitions)
 
@@ -73,7 +82,7 @@ class WindowsStep(Step[State, Changes]):
 
     def fold_judged(self, state: State, judged: Judged, changes: Changes) -> None:
         """The second half of ``fold``: from here on state and changes move."""
-        columns = columns_of(state.plan, judged.admitted, judged.record_of, self.window_ms)
+        columns = columns_of(state.plan, judged.admitted, judged.record_of, self.window_ms, self.classes)
 
         fresh = take_new(state.dedup, judged)
         book(judged, fresh, changes.books)
