@@ -106,6 +106,23 @@ def test_a_deployment_that_slows_is_told_by_version_and_hosts(tmp_path: Path) ->
     assert end_ms < (told[1].resolved_ms or 0) <= end_ms + 3 * MINUTE_MS
 
 
+@pytest.mark.parametrize(
+    ("kind", "precision", "rule"),
+    [("starved", "bf16", "gpu_starved_by_core"), ("slow_kernels", "fp8", "tensor_cores_idle")],
+)
+def test_what_slows_an_engine_from_within_is_named(kind: str, precision: str, rule: str) -> None:
+    """The alert holds the rule that tells why, whatever else shows it."""
+    begin_ms, end_ms = BEGIN_MS + 2 * MINUTE_MS, BEGIN_MS + 8 * MINUTE_MS
+    fault = Fault(kind, "engine_id", "h/0", begin_ms, end_ms, 0.95)
+    host, engine = HostPlan("h", "c", "r", "H100", 1), EnginePlan("h/0", "h", CHAT, "chat@1", precision, 0)
+    load = PoissonLoad(4.0, (Share(CHAT, 1.0),))
+    plan = FleetPlan((host,), (engine,), load, faults=(fault,), host_samples=True)
+
+    told = [one.alert for one in short_path(Scenario(5, BEGIN_MS, end_ms, plan, ()), None, Spent())]
+
+    assert rule in {alert.rule for alert in told} | {one.rule for alert in told for one in alert.members}
+
+
 def test_a_quiet_seed_holds() -> None:
     """No fault, no alert; times are those that were asked for."""
     ran = run(a_day(2))
