@@ -136,7 +136,7 @@ def test_an_event_that_does_not_fit_its_table_travels_apart() -> None:
 
 def test_an_event_no_record_can_hold_is_counted() -> None:
     """Others of its batch are not lost with it."""
-    builder = BatchBuilder(LLM_REQUESTS, limits=BatchLimits(5, 2_000, 0))
+    builder = BatchBuilder(LLM_REQUESTS, limits=BatchLimits(5, 2_500, 0))
     builder.add(request(0), now_ms=0)
     builder.add(request(1, request_id="x" * 5_000), now_ms=0)
     builder.add(request(2, request_id={"text": "x" * 5_000}), now_ms=0)
