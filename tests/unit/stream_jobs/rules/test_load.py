@@ -365,12 +365,13 @@ def test_another_kind_inherits_no_options() -> None:
 
 
 def test_single_rules_are_switched_off_and_on() -> None:
-    """``disable`` takes names, ``enabled`` switches one; all that is shipped judges; what is off was still checked."""
-    found = read("include: defaults\ndisable: [gpu_hot]\nrules: [{name: ttft_moving_average, enabled: false}]")
+    """``disable`` takes names; ``enabled`` switches a shipped one on; what is off was still checked."""
+    shipped_off = [rule.name for rule in load_set().disabled]
+    found = read("include: defaults\ndisable: [gpu_hot]\nrules: [{name: ttft_moving_average, enabled: true}]")
 
-    assert load_set().disabled == ()
-    assert [rule.name for rule in found.disabled] == ["gpu_hot", "ttft_moving_average"]
-    assert "gpu_hot" not in [rule.name for rule in found.rules]
+    assert shipped_off == ["ttft_moving_average"]
+    assert [rule.name for rule in found.disabled] == ["gpu_hot"]
+    assert "ttft_moving_average" in [rule.name for rule in found.rules]
 
 
 def test_an_unknown_name_cannot_be_switched_off() -> None:
