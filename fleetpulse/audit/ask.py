@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ from fleetpulse.sql.database import Database, Reader
 from runtime.clock import SystemClock
 from runtime.config import load
 from schemas.limits import MINUTE_MS
-from stream_jobs.costs.account import Prices as Rates
 from stream_jobs.costs.account import Pricing
 from stream_jobs.prices.load import load as load_prices
 from stream_jobs.prices.model import Prices
 
-Run = tuple[str, str, int, int, int | None, int | None, int | None, int | None]
-"""GPU, region, [from, until) in ms, then prices: GPU-hour, host for a GPU-hour, kWh, PUE."""
+Run = tuple[str | int | None, ...]
+"""GPU, region, [from, until) in ms, then prices: GPU-hour, host for a GPU-hour, kWh, PUE, grid."""
 SETTLE_MS = 2 * MINUTE_MS
 """Bills and what they are made of land by different ways: what is younger is left alone."""
 _SETTINGS = " SETTINGS join_use_nulls = 0"
@@ -54,6 +54,7 @@ def audit(database: Reader, from_ms: int, to_ms: int, prices: Prices) -> Audit:
     if not unpriced:
         priced = {**bounds, "prices": runs(database, bounds, prices)}
         found.append(_check(database, "priced again", checks.PRICED, priced))
+        found.append(_check(database, "emissions again", checks.EMITTED, priced))
     for level, bucket_ms in checks.BUCKETS_MS.items():
         found.append(_check(database, f"rollup by {level}", checks.rollups(level), _whole(bounds, bucket_ms)))
     ((*counts, listed),) = database.sql(checks.LATE + _SETTINGS, bounds).rows
@@ -101,10 +102,6 @@ def _runs(gpu: str, region: str, bounds: Mapping[str, int], pricing: Pricing) ->
     for minute_ms in range(first_ms + MINUTE_MS, bounds["to_ms"], MINUTE_MS):
         now = pricing(gpu or None, region or None, minute_ms)
         if now != held:
-            yield (gpu, region, first_ms, minute_ms, *_amounts(held))
+            yield (gpu, region, first_ms, minute_ms, *astuple(held))
             first_ms, held = minute_ms, now
-    yield (gpu, region, first_ms, bounds["to_ms"], *_amounts(held))
-
-
-def _amounts(rates: Rates) -> tuple[int | None, int | None, int | None, int | None]:
-    return rates.gpu_nusd_per_hour, rates.host_nusd_per_hour, rates.energy_nusd_per_kwh, rates.pue_micro
+    yield (gpu, region, first_ms, bounds["to_ms"], *astuple(held))

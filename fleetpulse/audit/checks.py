@@ -46,7 +46,8 @@ _RANGE = "minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}"
 _BILLED = f"""
     SELECT placement_group AS grp, minute_ms, max(c.revision) AS revision,
         sum(c.gpu_ms) - sum(c.estimated_gpu_ms) AS ms,
-        ifNull(sum(c.energy_mj), 0) AS mj, ifNull(sum(c.total_nusd), 0) AS nusd, sum(c.estimated_gpu_ms) AS estimated
+        ifNull(sum(c.energy_mj), 0) AS mj, ifNull(sum(c.total_nusd), 0) AS nusd, sum(c.estimated_gpu_ms) AS estimated,
+        ifNull(sum(c.carbon_ug), 0) AS ug, countIf(c.energy_mj IS NOT NULL AND c.carbon_ug IS NULL) AS uncounted
     FROM costs AS c WHERE {_RANGE} GROUP BY grp, minute_ms
 """
 _GROUP = "coalesce(p.placement_group, nullIf(toString(p.host), ''), '')"
@@ -85,9 +86,11 @@ FROM (
     SELECT use, owner, minute_ms,
         abs(arraySum(arrayMap(n -> ifNull(n, 0), part_cost_nusd)) - ifNull(total_nusd, 0))
         + abs(arraySum(arrayMap(n -> ifNull(n, 0), part_energy_mj)) - ifNull(energy_mj, 0))
+        + abs(arraySum(arrayMap(n -> ifNull(n, 0), part_carbon_ug)) - ifNull(carbon_ug, 0))
         + abs(arraySum(arrayMap(n -> ifNull(n, 0), part_gpu_ms)) - gpu_ms)
         + abs(ifNull(gpu_nusd, 0) + ifNull(host_nusd, 0) + ifNull(energy_nusd, 0) - ifNull(total_nusd, 0))
-        + ((total_nusd IS NULL) != arrayAll(n -> n IS NULL, part_cost_nusd)) AS off
+        + ((total_nusd IS NULL) != arrayAll(n -> n IS NULL, part_cost_nusd))
+        + ((carbon_ug IS NULL) != arrayAll(n -> n IS NULL, part_carbon_ug)) AS off
     FROM costs WHERE {_RANGE}
 )
 """
@@ -193,11 +196,12 @@ _TERMS = " + ".join(
         f"ifNull({_half_even('toInt256(mj) * energy_price * pue', _ENERGY)}, 0)",
     ]
 )
+_EMITTED = f"ifNull({_half_even('toInt256(mj) * grid * pue', _ENERGY)}, 0)"
 _SIZE = "match(ifNull(profile, ''), '^0*[1-9][0-9]*[cg](\\\\.|$)')"
 
-_RUN = f"Tuple(String, String, Int64, Int64, {', '.join(['Nullable(Int64)'] * 4)})"
+_RUN = f"Tuple(String, String, Int64, Int64, {', '.join(['Nullable(Int64)'] * 5)})"
 
-PRICED = f"""
+_RATED = f"""
 WITH billed AS ({_BILLED}), rows AS ({_GPU}),
 kept AS (SELECT r.* FROM rows AS r INNER JOIN billed AS t USING (grp, minute_ms) WHERE r.at <= t.revision),
 shared AS (
@@ -224,21 +228,30 @@ terms AS (
 ),
 prices AS (
     SELECT t.1 AS gpu_model, t.2 AS region, t.3 AS from_ms, t.4 AS until_ms, t.5 AS gpu_price, t.6 AS host_price,
-        t.7 AS energy_price, t.8 AS pue
+        t.7 AS energy_price, t.8 AS pue, t.9 AS grid
     FROM (SELECT arrayJoin({{prices:Array({_RUN})}}) AS t)
 )
-{_differing()}
+"""
+
+
+def _again(amount: str, terms: str, where: str) -> str:
+    """An amount of the bills of each group and minute against the same computed from readings and prices."""
+    return f"""{_RATED}{_differing()}
 FROM (
-    SELECT grp, minute_ms, abs(toInt256(t.nusd) - e.nusd) AS off
+    SELECT grp, minute_ms, abs(toInt256(t.{amount}) - e.again) AS off
     FROM billed AS t INNER JOIN (
-        SELECT grp, minute_ms, sum({_TERMS}) AS nusd
+        SELECT grp, minute_ms, sum({terms}) AS again
         FROM terms AS a INNER JOIN prices AS b USING (gpu_model, region)
         WHERE a.minute_ms >= b.from_ms AND a.minute_ms < b.until_ms AND a.sized
         GROUP BY grp, minute_ms
     ) AS e USING (grp, minute_ms)
-    WHERE t.estimated = 0
+    WHERE {where}
 )
 """
+
+
+PRICED = _again("nusd", _TERMS, "t.estimated = 0")
+EMITTED = _again("ug", _EMITTED, "t.uncounted = 0")
 
 SHARED = f"""
 WITH billed AS ({_BILLED}), rows AS ({_GPU}), physical AS ({_PHYSICAL}),
@@ -276,10 +289,10 @@ SELECT DISTINCT gpu_model, region FROM ({_GPU})
 """
 
 _SUMS = {
-    "bills": ("costs", "{hour}(minute)", "sum(c.total_nusd)"),
-    "parts": ("cost_parts", "{hour}(minute)", "sum(c.cost_nusd)"),
-    "bills by {level}": ("costs_1{letter}", "{level}", "sum(c.total_nusd)"),
-    "parts by {level}": ("cost_parts_1{letter}", "{level}", "sum(c.cost_nusd)"),
+    "bills": ("costs", "{hour}(minute)", "total_nusd"),
+    "parts": ("cost_parts", "{hour}(minute)", "cost_nusd"),
+    "bills by {level}": ("costs_1{letter}", "{level}", "total_nusd"),
+    "parts by {level}": ("cost_parts_1{letter}", "{level}", "cost_nusd"),
 }
 _LEVELS = {"hour": ("h", "toStartOfHour"), "day": ("d", "toStartOfDay")}
 
@@ -291,12 +304,16 @@ def rollups(level: str) -> str:
     for number, (table, bucket, amount) in enumerate(_SUMS.values()):
         view = table.format(letter=letter)
         start = bucket.format(hour=function, level=level)
-        sums = ", ".join(f"{f'ifNull({amount}, 0)' if i == number else '0'} AS s{i}" for i in range(len(_SUMS)))
+        sums = ", ".join(
+            f"{f'ifNull(sum(c.{name}), 0)' if i == number else '0'} AS {of}{i}"
+            for of, name in (("s", amount), ("u", "carbon_ug"))
+            for i in range(len(_SUMS))
+        )
         parts.append(
             f"SELECT use, owner, toUnixTimestamp({start}) * 1000 AS at_ms, {sums} FROM {view} AS c"
             f" WHERE {_bounds(view, start)} GROUP BY use, owner, at_ms"
         )
-    off = " + ".join(f"abs(sum(s0) - sum(s{i}))" for i in range(1, len(_SUMS)))
+    off = " + ".join(f"abs(sum({of}0) - sum({of}{i}))" for of in "su" for i in range(1, len(_SUMS)))
     every = " UNION ALL ".join(parts)
     inner = f"SELECT use, owner, at_ms, {off} AS off FROM ({every}) GROUP BY use, owner, at_ms"
     return f"{_differing('use, owner, at_ms')} FROM ({inner})"

@@ -1,4 +1,4 @@
--- The bill of a range: money, time and energy, what of it has no price, and with which prices it was rated.
+-- The bill of a range: money, time, energy and emissions, what of it has no price (or no intensity of the grid), and with which prices it was rated.
 SELECT
     count() AS bills,
     sum(c.total_nusd) AS total_nusd,
@@ -7,6 +7,8 @@ SELECT
     sum(c.energy_nusd) AS energy_nusd,
     sum(c.gpu_ms) AS gpu_ms,
     sum(toInt128(c.energy_mj)) AS energy_mj,
+    sum(toInt128(c.carbon_ug)) AS carbon_ug,
+    sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL) AS uncounted_energy_mj,
     sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
     sum(toInt128(c.unpriced_energy_mj)) AS unpriced_energy_mj,
     sum(c.unmeasured_gpu_ms) AS unmeasured_gpu_ms,

@@ -1,4 +1,4 @@
--- What each model, tenant or service class did and cost: requests, tokens, money and energy, failed requests apart.
+-- What each model, tenant or service class did and cost: requests, tokens, money, energy and emissions, failed requests apart.
 -- `dimension` is one of model, tenant, slo_class.
 SELECT
     name,
@@ -13,6 +13,7 @@ SELECT
     parts.kv_nusd AS kv_nusd,
     parts.failed_nusd AS failed_nusd,
     parts.energy_mj AS energy_mj,
+    parts.carbon_ug AS carbon_ug,
     parts.gpu_ms AS gpu_ms
 FROM
 (
@@ -37,6 +38,7 @@ LEFT JOIN
         sumIf(p.cost_nusd, kind = 'kv' AND status = 'ok') AS kv_nusd,
         sumIf(p.cost_nusd, status != 'ok') AS failed_nusd,
         sum(toInt128(p.energy_mj)) AS energy_mj,
+        sum(toInt128(p.carbon_ug)) AS carbon_ug,
         sum(p.gpu_ms) AS gpu_ms
     FROM cost_parts AS p
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status IS NOT NULL

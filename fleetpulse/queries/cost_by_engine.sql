@@ -9,6 +9,7 @@ SELECT
     sumIf(p.cost_nusd, part = '__overhead__' AND status IS NULL) AS startup_nusd,
     sumIf(p.cost_nusd, part IN ('__wasted__', '__unattributed__')) AS unused_nusd,
     any(b.energy_mj) AS energy_mj,
+    any(b.carbon_ug) AS carbon_ug,
     any(b.gpu_ms) AS gpu_ms
 FROM cost_parts AS p
 INNER JOIN
@@ -19,6 +20,7 @@ INNER JOIN
         if(uniqExact(c.host) = 1, any(c.host), NULL) AS host,
         sum(c.total_nusd) AS total_nusd,
         sum(toInt128(c.energy_mj)) AS energy_mj,
+        sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.gpu_ms) AS gpu_ms
     FROM costs AS c
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND use = 'engine'

@@ -5,6 +5,7 @@ SELECT
     bills.total_nusd AS total_nusd,
     bills.idle_nusd AS idle_nusd,
     bills.energy_mj AS energy_mj,
+    bills.carbon_ug AS carbon_ug,
     bills.unpriced_gpu_ms AS unpriced_gpu_ms,
     lines.requests AS requests,
     lines.prompt_tokens AS prompt_tokens,
@@ -17,6 +18,7 @@ FROM
         sum(c.total_nusd) AS total_nusd,
         sumIf(c.total_nusd, use = 'idle') AS idle_nusd,
         sum(toInt128(c.energy_mj)) AS energy_mj,
+        sum(toInt128(c.carbon_ug)) AS carbon_ug,
         sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms
     FROM costs AS c
     WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}

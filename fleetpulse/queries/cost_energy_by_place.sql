@@ -1,11 +1,12 @@
--- Energy and GPU time by place, type of GPU and hour: what emissions and the prices in force are looked up by.
+-- Energy, emissions and GPU time by place and hour; energy whose emissions are not known apart.
 SELECT
     region,
-    gpu_model,
     intDiv(minute_ms, 3600000) * 3600000 AS hour_ms,
     sum(toInt128(c.energy_mj)) AS energy_mj,
+    sum(toInt128(c.carbon_ug)) AS carbon_ug,
+    sumIf(toInt128(c.energy_mj), c.carbon_ug IS NULL) AS uncounted_energy_mj,
     sum(c.gpu_ms) AS gpu_ms
 FROM costs AS c
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64}
-GROUP BY region, gpu_model, hour_ms
-ORDER BY region, gpu_model, hour_ms
+GROUP BY region, hour_ms
+ORDER BY region, hour_ms

@@ -1,5 +1,11 @@
 -- What requests cost that did not end well, by how they ended and whose they were.
-SELECT status, model, tenant, sum(p.cost_nusd) AS cost_nusd, sum(toInt128(p.energy_mj)) AS energy_mj
+SELECT
+    status,
+    model,
+    tenant,
+    sum(p.cost_nusd) AS cost_nusd,
+    sum(toInt128(p.energy_mj)) AS energy_mj,
+    sum(toInt128(p.carbon_ug)) AS carbon_ug
 FROM cost_parts AS p
 WHERE minute_ms >= {from_ms:Int64} AND minute_ms < {to_ms:Int64} AND status != 'ok'
 GROUP BY status, model, tenant

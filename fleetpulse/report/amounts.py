@@ -14,6 +14,7 @@ from stream_jobs.prices.amounts import KWH_MJ
 
 USD_NUSD = 10**9
 MILLION = 1_000_000
+KG_UG = 10**9
 UNKNOWN = "–"
 
 
@@ -84,6 +85,13 @@ def energy(mj: int | None) -> str:
     if mj is None:
         return UNKNOWN
     return f"{mj / KWH_MJ:,.2f} kWh" if mj >= KWH_MJ // 100 or not mj else f"{1_000 * mj / KWH_MJ:.3g} Wh"
+
+
+def carbon(ug: int | None) -> str:
+    """``12.5 kg`` of CO2e; below a kilogram grams."""
+    if ug is None:
+        return UNKNOWN
+    return decimal(ug / KG_UG, "kg") if ug >= KG_UG else decimal(1_000 * ug / KG_UG, "g")
 
 
 def instant(at_ms: int | None) -> str:

@@ -41,9 +41,7 @@ def _headlines(report: Report) -> Iterator[Headline]:
         "A million tokens", a.dollars(_each(total, tokens, a.MILLION)), f"of {a.count(tokens)}, all costs in"
     )
     yield Headline("A request", a.dollars(_each(total, requests, 1)), f"of {a.count(requests)}, all in")
-    emitted = [row["co2e_ug"] for row in report["energy"]]
-    carbon = None if None in emitted or not emitted else sum(emitted) / 1e9
-    yield Headline("Energy", a.energy(bill["energy_mj"]), f"{a.decimal(carbon, 'kg')} CO2e")
+    yield Headline("Energy", a.energy(bill["energy_mj"]), f"{a.carbon(bill['carbon_ug'])} CO2e")
 
 
 def _each(nusd: int | None, units: int, per: int) -> float | None:
@@ -57,6 +55,9 @@ def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
         yield f"{hours} of GPU time have no price and are not in the bill; `fleetpulse prices check` says which."
     if bill["unpriced_energy_mj"]:
         yield f"{a.energy(bill['unpriced_energy_mj'])} have no tariff or PUE and are not in the bill."
+    if bill["uncounted_energy_mj"]:
+        uncounted = a.energy(bill["uncounted_energy_mj"])
+        yield f"Of {uncounted} the emissions are not known: no grid intensity or PUE when they were billed."
     if bill["unmeasured_gpu_ms"]:
         yield f"Of {a.gpu_hours(bill['unmeasured_gpu_ms'])} of GPU time the energy was not measured."
     if bill["estimated_gpu_ms"]:
@@ -126,7 +127,7 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("Idle GPUs", "No model was loaded.", [tables.idle(unused)], tables.idle_hours(unused), empty="None.")
     nothing = "Nobody got an answer for this."
     yield Section("Failed requests", nothing, [tables.FAILED.table(report["failed"])], empty="None.")
-    meter = "At the meter: times PUE. CO2e by the grid's intensity."
+    meter = "At the meter: times PUE. CO2e by the grid's intensity in each minute, split as energy is."
     yield Section("Energy and emissions", meter, [tables.ENERGY.table(report["energy"])])
     caps = report["power_caps"]
     yield Section(

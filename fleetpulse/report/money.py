@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetpulse.report.amounts import MILLION, USD_NUSD, per_million, ratio
+from fleetpulse.report.amounts import KG_UG, MILLION, USD_NUSD, per_million, ratio
 from stream_jobs.costs.apportion import apportion_one
 
 Row = dict[str, Any]
@@ -24,7 +24,8 @@ def total(*parts: int | None) -> int | None:
 
 
 def unit_costs(row: Mapping[str, Any]) -> Row:
-    """A tenant's, model's or class's row with tokens added up and what a request and a million tokens cost."""
+    """A tenant's, model's or class's row with tokens added up and what a request and a million tokens cost and
+    emitted."""
     prompt = total(row["prefill_tokens"], row["cached_tokens"])
     tokens = total(prompt, row["decode_tokens"])
     return {
@@ -33,6 +34,8 @@ def unit_costs(row: Mapping[str, Any]) -> Row:
         "usd_per_request": ratio(row["cost_nusd"], row["requests"] * USD_NUSD),
         "usd_per_million_tokens": per_million(row["cost_nusd"], tokens),
         "j_per_token": ratio(row["energy_mj"], (tokens or 0) * 1_000),
+        "g_per_request": ratio(row["carbon_ug"], row["requests"] * KG_UG / 1_000),
+        "g_per_million_tokens": ratio(row["carbon_ug"], (tokens or 0) * KG_UG / 1_000 / MILLION),
     }
 
 
@@ -111,6 +114,7 @@ def gpu_costs(row: Mapping[str, Any]) -> Row:
         "usd_per_gpu_hour": ratio(row["total_nusd"], priced * USD_NUSD / 3_600_000),
         "usd_per_million_tokens": per_million(row["total_nusd"], tokens),
         "j_per_token": ratio(row["energy_mj"], tokens * 1_000),
+        "g_per_million_tokens": ratio(row["carbon_ug"], tokens * KG_UG / 1_000 / MILLION),
     }
 
 

@@ -6,43 +6,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.limits import HOUR_MS
-from stream_jobs.prices.amounts import PUE_ONE, emitted_ug, half_even
+from stream_jobs.prices.amounts import PUE_ONE, half_even
 from stream_jobs.prices.model import Price, Prices
 
 Row = dict[str, Any]
 
 
 def emissions(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:
-    """By region: energy of the GPUs, at the meter (times PUE), and CO2e by the grid's intensity of each hour, exact.
+    """By region: energy of the GPUs, at the meter (times PUE of each hour), and CO2e as bills have it, exact.
 
-    ``meter_mj`` and ``co2e_ug`` are None where some of the region's energy has no PUE or no intensity.
+    ``meter_mj`` and ``carbon_ug`` are None where some of the region's energy has no PUE or no intensity.
     """
     found: dict[str | None, Row] = {}
     for row in places:
-        place = found.setdefault(
-            row["region"],
-            {"region": row["region"], "gpu_ms": 0, "energy_mj": None, "meter_mj": 0, "co2e_ug": 0},
-        )
+        region = row["region"]
+        place = found.setdefault(region, {"region": region, "gpu_ms": 0, "energy_mj": 0, "meter_mj": 0, "carbon_ug": 0})
         place["gpu_ms"] += row["gpu_ms"]
         if row["energy_mj"] is not None:
-            _add(place, row["energy_mj"], row["region"], row["hour_ms"], prices)
-    for place in found.values():
-        if place["energy_mj"] is None:
-            place["meter_mj"] = place["co2e_ug"] = None
+            _add(place, row, prices.pue_micro(region, row["hour_ms"]))
+    measured = {row["region"] for row in places if row["energy_mj"] is not None}
+    for region in found.keys() - measured:
+        found[region] |= dict.fromkeys(("energy_mj", "meter_mj", "carbon_ug"))
     return sorted(found.values(), key=lambda place: place["region"] or "")
 
 
-def _add(place: Row, energy_mj: int, region: str | None, hour_ms: int, prices: Prices) -> None:
-    place["energy_mj"] = (place["energy_mj"] or 0) + energy_mj
-    pue, grid = prices.pue_micro(region, hour_ms), prices.grid_ugco2e_per_kwh(region, hour_ms)
-    if pue is None or place["meter_mj"] is None:
-        place["meter_mj"] = place["co2e_ug"] = None
-        return
-    place["meter_mj"] += half_even(energy_mj * pue.amount, PUE_ONE)
-    if grid is None or place["co2e_ug"] is None:
-        place["co2e_ug"] = None
-        return
-    place["co2e_ug"] += emitted_ug(grid.amount, energy_mj, pue.amount)
+def _add(place: Row, row: Mapping[str, Any], pue: Price | None) -> None:
+    place["energy_mj"] += row["energy_mj"]
+    meter_mj = None if pue is None else half_even(row["energy_mj"] * pue.amount, PUE_ONE)
+    carbon_ug = None if row["uncounted_energy_mj"] else row["carbon_ug"]
+    for name, amount in (("meter_mj", meter_mj), ("carbon_ug", carbon_ug)):
+        place[name] = None if amount is None or place[name] is None else place[name] + amount
 
 
 def sources(places: Sequence[Mapping[str, Any]], prices: Prices) -> list[Row]:

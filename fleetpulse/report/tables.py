@@ -88,11 +88,12 @@ def split(rows: Rows, total: int | None) -> Table:
             a.share(part),
             a.gpu_hours(row["gpu_ms"]),
             a.energy(row["energy_mj"]),
+            a.carbon(row["carbon_ug"]),
         )
         for row, part in zip(listed, shares, strict=True)
     ]
-    cells.append(("all", a.usd(total), a.share(ratio(total, total)), "", ""))
-    columns = ("what for", "cost", "of the bill", "GPU time", "energy")
+    cells.append(("all", a.usd(total), a.share(ratio(total, total)), "", "", ""))
+    columns = ("what for", "cost", "of the bill", "GPU time", "energy", "CO2e")
     bars = (*(part or 0.0 for part in shares), 0.0)
     return Table("The bill, split", columns, tuple(cells), frozenset(columns[1:]), bars)
 
@@ -202,6 +203,7 @@ def _crossed(levels: Rows) -> str:
 _MODEL, _TENANT, _REQUESTS = _cell("model", _word), _cell("tenant", _word), _cell("requests", a.count)
 _PROMPT, _GENERATED = _cell("prompt_tokens", a.count), _cell("decode_tokens", a.count)
 _GPU_TIME, _COST, _BILL = _cell("gpu_ms", a.gpu_hours), _cell("cost_nusd", a.usd), _cell("total_nusd", a.usd)
+_CARBON, _GRAMS = _cell("carbon_ug", a.carbon), _cell("g_per_million_tokens", lambda g: a.decimal(g, "g"))
 _TOKENS, _TOKEN = _cell("usd_per_million_tokens", a.dollars), _cell("j_per_token", lambda j: a.decimal(j, "J"))
 
 MODELS = Layout(
@@ -216,8 +218,9 @@ MODELS = Layout(
         "1M prompt": _cell("usd_per_million_prompt", a.dollars),
         "1M generated": _cell("usd_per_million_generated", a.dollars),
         "a token": _TOKEN,
+        "CO2e of 1M": _GRAMS,
     },
-    least=("prompt tokens", "generated", "requests"),
+    least=("prompt tokens", "generated", "requests", "CO2e of 1M"),
 )
 LIST_PRICES = Layout(
     "The same tokens at list price",
@@ -246,8 +249,10 @@ TENANTS = Layout(
         "cost": _COST,
         "a request": _cell("usd_per_request", a.dollars),
         "1M tokens": _TOKENS,
+        "CO2e": _CARBON,
+        "a request's": _cell("g_per_request", lambda g: a.decimal(g, "g")),
     },
-    least=("prompt tokens", "generated"),
+    least=("prompt tokens", "generated", "a request's", "CO2e"),
     top=TOP,
     share="cost_nusd",
 )
@@ -293,7 +298,9 @@ GPU_MODELS = Layout(
         "of it idle": _cell("idle_nusd", a.usd),
         "1M tokens": _TOKENS,
         "a token": _TOKEN,
+        "CO2e of 1M": _GRAMS,
     },
+    least=("CO2e of 1M",),
 )
 _IDLE = Layout(
     "Top {shown} of {all} hosts",
@@ -309,6 +316,7 @@ FAILED = Layout(
         "tenant": _TENANT,
         "cost": _COST,
         "energy": _cell("energy_mj", a.energy),
+        "CO2e": _CARBON,
     },
     words=3,
     top=TOP,
@@ -320,7 +328,7 @@ ENERGY = Layout(
         "GPU time": _GPU_TIME,
         "GPUs": _cell("energy_mj", a.energy),
         "at the meter": _cell("meter_mj", a.energy),
-        "CO2e": _cell("co2e_ug", lambda ug: a.decimal(None if ug is None else ug / 1e9, "kg")),
+        "CO2e": _CARBON,
     },
 )
 POWER_CAPS = Layout(

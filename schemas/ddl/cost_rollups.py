@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.ddl.columns import Column, codec_of, month, table
+from schemas.ddl.cost_views import whole
 from schemas.ddl.merging import LEVELS, Level, ranges
 from schemas.rows.costs import COSTS
 
@@ -56,7 +57,7 @@ BILL_SUMS = (
         _AMOUNT,
         *((name, _MEANINGS[name], f"sum(t.{name})") for name in (
             "total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "gpu_ms", "energy_mj", "unpriced_gpu_ms",
-            "estimated_gpu_ms",
+            "estimated_gpu_ms", "carbon_ug",
         )),
     ),
 )  # fmt: skip
@@ -76,10 +77,10 @@ PART_SUMS = _sums(
     "part",
     _AMOUNT,
     *((name, _MEANINGS[f"part_{name}"], f"sum(each_{name})")
-      for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms")),
+      for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")),
 )  # fmt: skip
 _LISTS = (*BILL_LABELS, *BILL_SUMS, *PART_LABELS, *PART_SUMS)
-_OF_PARTS = ("name", "kind", "tenant", "model", "status", "amount", "cost_nusd", "energy_mj", "gpu_ms")
+_OF_PARTS = ("name", "kind", "tenant", "model", "status", "amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
 
 
 def table_of(level: str) -> str:
@@ -140,12 +141,13 @@ def _grouped(
 ) -> str:
     """Lists of sums by labels, a row for each bucket."""
     lists = _OF_PARTS if bills else tuple(one.name for one in (*labels, *sums))
-    stem = "t.part_" if bills else "t."
-    join = "\nARRAY JOIN " + ", ".join(f"{stem}{name} AS each_{name}" for name in lists) if joined else ""
-    each = [f"{one.of_bills if bills else f'each_{one.name}'} AS of_{one.name}" for one in labels]
-    each += [f"{one.of_bills if bills else f'sum(each_{one.name})'} AS of_{one.name}" for one in sums]
+    stem = "part_" if bills else ""
+    each = ", ".join(f"{whole(stem + name)} AS each_{name}" for name in lists)
+    join = f"\nARRAY JOIN {each}" if joined else ""
+    picked = [f"{one.of_bills if bills else f'each_{one.name}'} AS of_{one.name}" for one in labels]
+    picked += [f"{one.of_bills if bills else f'sum(each_{one.name})'} AS of_{one.name}" for one in sums]
     groups = ", ".join(f"of_{one.name}" for one in labels)
     names = ", ".join(f"of_{one.name}" for one in (*labels, *sums))
     where = within.replace("\nWHERE", f"{join}\nWHERE")
-    inner = f"SELECT {bucket}, {', '.join(each)}\n{where}\nGROUP BY bucket_ms, {groups}"
+    inner = f"SELECT {bucket}, {', '.join(picked)}\n{where}\nGROUP BY bucket_ms, {groups}"
     return f"SELECT bucket_ms, groupArray(({names})) AS found\nFROM\n(\n{inner}\n)\nGROUP BY bucket_ms"

@@ -23,6 +23,8 @@ _NAMES = tuple(field for field in _BILL if field.role is Role.DIMENSION)
 _AMOUNTS = tuple(
     field for field in _BILL if field.kind in (Kind.INT64, Kind.OPTIONAL_INT64) and field.role != Role.TIME
 )
+ADDED = {"part_carbon_ug": "part_name", "bill_carbon_ug": "bill_use"}
+"""Lists that rows of 0.1.0 don't have, and one as long as they should be: nulls stand for what is missing."""
 _OF_MINUTE = ("final", "revision", "version", "weights_version")
 Shown = list[tuple[Column, str]]
 
@@ -64,15 +66,17 @@ def late() -> str:
 
 def bills() -> str:
     """One row per bill: of all its revisions the last."""
-    shown = [_minute(), *((_column(field), field.name) for field in COSTS.fields)]
-    return _view("costs", shown, "token_costs FINAL", "bills by minute, the last revision of each, with all its parts")
+    shown = [_minute(), *((_column(field), whole(field.name)) for field in COSTS.fields)]
+    return _view(
+        "costs", shown, "token_costs AS t FINAL", "bills by minute, the last revision of each, with all its parts"
+    )
 
 
 def spread(name: str, lists: Sequence[Field], stem: str) -> str:
     """One row for each part, or line, of a bill."""
     own = [_column(field) for field in _BILL if field in _NAMES or field.name in ("minute_ms", *_OF_MINUTE)]
     shown = [_minute(), *((column, f"t.{column.name}") for column in own)]
-    items = [(_item(field, stem), field.name) for field in lists]
+    items = [(_item(field, stem), whole(field.name)) for field in lists]
     shown += [(column, f"each_{column.name}") for column, _ in items]
     joined = ",\n    ".join(f"{source} AS each_{column.name}" for column, source in items)
     source = f"token_costs AS t FINAL\nARRAY JOIN\n    {joined}"
@@ -88,6 +92,12 @@ def summed(name: str, suffix: str, labels: Sequence[Field], amounts: Sequence[Fi
     shown.append((Column("final", "UInt32", "1 once all its minutes are final"), "min(c.final)"))
     groups = ", ".join([word, *(field.name for field in labels)])
     return _view(f"{name}_{suffix}", shown, f"{name} AS c\nGROUP BY {groups}", f"sums of {name} by {word}")
+
+
+def whole(name: str) -> str:
+    """SQL of a column of row ``t``, a list as long as the others of the row."""
+    like = ADDED.get(name)
+    return f"t.{name}" if like is None else f"arrayResize(t.{name}, length(t.{like}), NULL)"
 
 
 def _taken_apart(lists: Sequence[Field], stem: str) -> tuple[list[Field], list[Field]]:

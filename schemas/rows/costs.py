@@ -3,7 +3,8 @@
 One row for each (use, owner, placement group, minute): what its GPUs cost (``why/costs.md``), which requests were at
 work (*lines*) and who pays what (*parts*). Lines and parts are lists of equal length within a row, one list for each
 of their columns. ``part_cost_nusd`` of a row add up to ``total_nusd``, ``part_energy_mj`` to ``energy_mj``,
-``part_gpu_ms`` to ``gpu_ms``. Money is whole nano-dollars; what is not known or has no price is null.
+``part_carbon_ug`` to ``carbon_ug``, ``part_gpu_ms`` to ``gpu_ms``. Money is whole nano-dollars; what is not known or
+has no price is null.
 
 Of the rows of a key the one with the greatest ``version`` counts: twice the ``revision`` (the source offset, in
 ``window.partials``, of the last change), plus one when final.
@@ -70,6 +71,7 @@ COST_PARTS = (
     _numbers("part_amount", "tokens or token-ms", "units each part pays for; null where its kind has none"),
     _numbers("part_cost_nusd", "nUSD", "cost of each part; null: no price"),
     _numbers("part_energy_mj", "mJ", "energy of each part; null: not measured"),
+    _numbers("part_carbon_ug", "ug", "CO2e of each part; null: not measured, or no intensity of the grid"),
     _numbers("part_gpu_ms", "ms", "GPU time of each part"),
 )
 
@@ -90,6 +92,7 @@ COSTS = Table(
         _amount("energy_nusd", "nUSD", "energy at tariff and PUE; null: no price or not measured"),
         _number("gpu_ms", "ms", "GPU time, estimated time included"),
         _amount("energy_mj", "mJ", "energy; null: not measured"),
+        _amount("carbon_ug", "ug", "CO2e of its energy with PUE; null: not measured, or no intensity of the grid"),
         _number("unpriced_gpu_ms", "ms", "GPU time without a price"),
         _number("unpriced_energy_mj", "mJ", "energy without a price"),
         _number("unmeasured_gpu_ms", "ms", "GPU time whose energy was not measured"),

@@ -44,6 +44,7 @@ class Prices:
     """For each GPU of the host."""
     energy_nusd_per_kwh: int | None
     pue_micro: int | None
+    grid_ugco2e_per_kwh: int | None
 
 
 PriceOf = Callable[[str | None, str | None, int], Prices]
@@ -118,8 +119,8 @@ class _Account:
         estimated = shared_among(holding.estimated_ms, holders, owners)
         return bills, np.where(estimated == UNKNOWN, 0, estimated)
 
-    def _prices(self, holding: Held) -> tuple[Ints, Ints, Ints, Ints]:
-        """Four columns; each (type, region, minute) is looked up once."""
+    def _prices(self, holding: Held) -> list[Ints]:
+        """Columns as in ``Prices``; each (type, region, minute) is looked up once."""
         minute = self._minutes[holding.minute_no]
         groups = grouped([holding.model, holding.region, holding.minute_no])
         first = heads(groups)
@@ -127,8 +128,7 @@ class _Account:
         looked_up = [self._price_of(self._text(model), self._text(region), at_ms) for model, region, at_ms in keys]
         index = indexes(groups)
         columns = [ints([getattr(prices, name) for prices in looked_up])[index] for name in Prices.__slots__]
-        gpu, host, energy, pue = (np.where(holding.priced, column, UNKNOWN) for column in columns)
-        return gpu, host, energy, pue
+        return [np.where(holding.priced, column, UNKNOWN) for column in columns]
 
     def _text(self, place: int) -> str | None:
         word = self.words[place]
@@ -203,7 +203,7 @@ class _Account:
         for name, key in zip(USAGE_KEY[2:], names.keys[3:], strict=True):
             taken = key[line] if len(key) else np.zeros_like(line)
             found[f"part_{name}"] = Lists(ends, _labels(np.where(nobody, 0, taken), self.words))
-        for name in ("cost_nusd", "energy_mj", "gpu_ms"):
+        for name in ("cost_nusd", "energy_mj", "carbon_ug", "gpu_ms"):
             found[f"part_{name}"] = Lists(ends, Numbers(*_nullable(getattr(parts, name))))
         return found
 
@@ -284,12 +284,12 @@ class Pricing:
             "host": prices.host_nusd_per_gpu_hour,
             "energy": lambda _, region, at_ms: prices.energy_nusd_per_kwh(region, at_ms),
             "pue": lambda _, region, at_ms: prices.pue_micro(region, at_ms),
+            "grid": lambda _, region, at_ms: prices.grid_ugco2e_per_kwh(region, at_ms),
         }
 
     def __call__(self, gpu_model: str | None, region: str | None, minute_ms: int) -> Prices:
         """Prices at the start of the minute."""
-        gpu, host, energy, pue = (self._amount(name, gpu_model, region, minute_ms) for name in self._lookups)
-        return Prices(gpu, host, energy, pue)
+        return Prices(*(self._amount(name, gpu_model, region, minute_ms) for name in self._lookups))
 
     def _amount(self, name: str, gpu_model: str | None, region: str | None, at_ms: int) -> int | None:
         key = name, gpu_model, region

@@ -1,14 +1,16 @@
 """The bill of an engine and minute: what its GPUs cost, each GPU's cost shared out among those that hold it.
 
 First every *physical GPU and minute* is priced: GPU time at the price of an hour, energy at the tariff times PUE, and
-the host's overhead, each rounded once, half to even, to the nano-dollar. Then each amount of that GPU is shared out by
+the host's overhead, each rounded once, half to even, to the nano-dollar; emissions are energy times PUE at the grid's
+intensity, to the microgram likewise. Then each amount of that GPU is shared out by
 largest remainder among its *holders*: one engine in the usual case, MIG devices by their compute slices with the slices
 that nobody holds left to the host's idle bill, engines side by side by the memory they hold or by their share of SM
 time. So the bills of a minute add up to the GPUs of that minute exactly, whoever shares what; a tensor-parallel group
 over several hosts is nothing special: its GPUs name one bill.
 
 A price that is missing makes that term ``UNKNOWN`` for this GPU. It is not part of the bill, and the GPU time and
-energy without a price stand beside it; a bill of which nothing was priced is ``UNKNOWN``, never 0.
+energy without a price stand beside it; a bill of which nothing was priced is ``UNKNOWN``, never 0. Emissions of a bill
+are ``UNKNOWN`` where any of its measured energy lacks intensity or PUE: bills that have any have all of them.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class GpuMinutes:
     """Overhead of the host (processor, memory, network, rack) for each GPU; 0 where the price includes it."""
     energy_nusd_per_kwh: Ints
     pue_micro: Ints
+    grid_ugco2e_per_kwh: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Bills:
     """Columns of one length. The three costs and ``total_nusd`` are ``UNKNOWN`` where no GPU had that price.
 
     ``unpriced_gpu_ms`` had no price of its GPU or host, ``unpriced_energy_mj`` no tariff or PUE, ``unmeasured_gpu_ms``
-    no energy reading; ``total_nusd`` adds what is known.
+    no energy reading; ``total_nusd`` adds what is known. ``carbon_ug`` is of all of ``energy_mj``, or ``UNKNOWN``.
     """
 
     gpu_nusd: Ints
@@ -64,6 +67,7 @@ class Bills:
     total_nusd: Ints
     gpu_ms: Ints
     energy_mj: Ints
+    carbon_ug: Ints
     unpriced_gpu_ms: Ints
     unpriced_energy_mj: Ints
     unmeasured_gpu_ms: Ints
@@ -78,12 +82,17 @@ def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
     def shared(amounts: Ints) -> Ints:
         return shared_among(amounts, holders, bills)
 
+    def lacking(amounts: Ints) -> Ints:
+        """Measured energy of GPUs that have no such amount."""
+        return _or_nothing(shared(np.where((amounts == UNKNOWN) & ~unmeasured, energy, 0)))
+
     hourly, energy = gpus.gpu_ms, gpus.energy_mj
+    unmeasured = energy == UNKNOWN
     gpu_nusd, host_nusd = _timed(hourly, gpus.gpu_nusd_per_hour), _timed(hourly, gpus.host_nusd_per_hour)
     energy_nusd = _energy(energy, gpus.energy_nusd_per_kwh, gpus.pue_micro)
+    carbon_ug = _energy(energy, gpus.grid_ugco2e_per_kwh, gpus.pue_micro)
     shares = shared(gpu_nusd), shared(host_nusd), shared(energy_nusd)
     unpriced = (gpu_nusd == UNKNOWN) | (host_nusd == UNKNOWN)
-    unmeasured = energy == UNKNOWN
     return Bills(
         gpu_nusd=shares[0],
         host_nusd=shares[1],
@@ -91,8 +100,9 @@ def bills_of(gpus: GpuMinutes, holders: Holders, bills: int) -> Bills:
         total_nusd=_known_sum(shares),
         gpu_ms=_or_nothing(shared(hourly)),
         energy_mj=shared(energy),
+        carbon_ug=np.where(lacking(carbon_ug) > 0, UNKNOWN, shared(carbon_ug)),
         unpriced_gpu_ms=_or_nothing(shared(np.where(unpriced, hourly, 0))),
-        unpriced_energy_mj=_or_nothing(shared(np.where((energy_nusd == UNKNOWN) & ~unmeasured, energy, 0))),
+        unpriced_energy_mj=lacking(energy_nusd),
         unmeasured_gpu_ms=_or_nothing(shared(np.where(unmeasured, hourly, 0))),
     )
 
@@ -123,9 +133,10 @@ def _timed(ms: Ints, nusd_per_hour: Ints) -> Ints:
     return np.where(priced, cost, UNKNOWN)
 
 
-def _energy(energy_mj: Ints, nusd_per_kwh: Ints, pue_micro: Ints) -> Ints:
-    known = (energy_mj != UNKNOWN) & (nusd_per_kwh != UNKNOWN) & (pue_micro != UNKNOWN)
-    at_the_meter = np.where(known, nusd_per_kwh, 0) * np.where(known, pue_micro, 0)  # 1e9 x 1e7: far below 64 bits
+def _energy(energy_mj: Ints, per_kwh: Ints, pue_micro: Ints) -> Ints:
+    """What energy at the meter comes to."""
+    known = (energy_mj != UNKNOWN) & (per_kwh != UNKNOWN) & (pue_micro != UNKNOWN)
+    at_the_meter = np.where(known, per_kwh, 0) * np.where(known, pue_micro, 0)  # 1e9 x 1e7: far below 64 bits
     cost = rounded(np.where(known, energy_mj, 0), at_the_meter, np.full_like(energy_mj, KWH_MJ * PUE_ONE))
     return np.where(known, cost, UNKNOWN)
 

@@ -6,10 +6,10 @@
 3. Where no line has a weight, one part takes it all: ``__wasted__`` (a model was loaded, no tokens),
    ``__unattributed__`` (requests ran, but their tokens are unknown), ``__idle__`` (no model), ``__training__``.
 
-Time, energy and money of a bill are shared out by the same weights, each by largest remainder, ties to the line that
-stands first: callers sort lines by name, so that the order of arrival changes nothing. A bill without any price
-keeps its parts, as ``__unpriced__`` with a cost that is ``UNKNOWN``; where some of its terms had none, one such part
-stands beside the others.
+Time, energy, emissions and money of a bill are shared out by the same weights, each by largest remainder, ties to the
+line that stands first: callers sort lines by name, so that the order of arrival changes nothing. A bill without any
+price keeps its parts, as ``__unpriced__`` with a cost that is ``UNKNOWN``; where some of its terms had none, one such
+part stands beside the others.
 
 Weights, version 1: an uncached prompt token 1, a generated token 4, a token kept in the KV cache for ten seconds 1
 (times a million, for whole numbers). Why: prefill is limited by arithmetic and decode by memory bandwidth, so a token
@@ -80,14 +80,16 @@ class Parts:
     kind: Ints
     cost_nusd: Ints
     energy_mj: Ints
+    carbon_ug: Ints
     gpu_ms: Ints
 
 
 def split(bills: Bills, unused: Ints, startup_ms: Ints, lines: Lines, weights: Weights = WEIGHTS) -> Parts:
     """Parts of all bills. ``unused`` (see ``OWNERS``) and ``startup_ms`` (of ``gpu_ms``) are columns like the bills'.
 
-    Of each bill ``cost_nusd`` of its parts add up to ``total_nusd``, ``energy_mj`` and ``gpu_ms`` to its own; all are
-    ``UNKNOWN`` where that is. A part of no weight is left out. ``ValueError`` beyond the bound of ``Weights``.
+    Of each bill ``cost_nusd`` of its parts add up to ``total_nusd``, ``energy_mj``, ``carbon_ug`` and ``gpu_ms`` to
+    its own; all are ``UNKNOWN`` where that is. A part of no weight is left out. ``ValueError`` beyond the bound of
+    ``Weights``.
     """
     claims = _claims(len(bills.total_nusd), unused, lines, weights)
     starting = np.minimum(startup_ms, bills.gpu_ms)
@@ -140,8 +142,8 @@ def _weighed(amounts: Ints, weight: int) -> Ints:
     return np.where(amounts == UNKNOWN, 0, amounts) * weight
 
 
-def _totals(bills: Bills) -> tuple[Ints, Ints, Ints]:
-    return bills.total_nusd, bills.energy_mj, bills.gpu_ms
+def _totals(bills: Bills) -> tuple[Ints, Ints, Ints, Ints]:
+    return bills.total_nusd, bills.energy_mj, bills.carbon_ug, bills.gpu_ms
 
 
 def _shared(totals: Ints, claims: _Claims, starting: Ints, gpu_ms: Ints) -> Ints:
@@ -168,6 +170,7 @@ def _with_unpriced(parts: Parts, bills: Bills) -> Parts:
     values = {"bill": bill, "part": np.full_like(bill, UNPRICED), "line": np.full_like(bill, NO_LINE)}
     values |= {"kind": np.full_like(bill, HELD), "cost_nusd": np.full_like(bill, UNKNOWN)}
     values |= {"energy_mj": np.zeros_like(bill), "gpu_ms": np.zeros_like(bill)}
+    values |= {"carbon_ug": np.where(bills.carbon_ug[bill] == UNKNOWN, UNKNOWN, 0)}
     joined = {name: np.concatenate([getattr(parts, name), values[name]]) for name in Parts.__slots__}
     order = np.argsort(joined["bill"], kind="stable")
     return Parts(**{name: column[order] for name, column in joined.items()})

@@ -17,7 +17,7 @@ _AT_MS = 1_699_999_980_000
 
 def warm() -> None:
     """Run everything the job runs once on tiny input; compiles what is not in the cache."""
-    step = CostStep(DEFAULT_LIMITS, {"gpu.samples": 1}, lambda *_: Prices(1, 1, 1, 1_000_000), "")
+    step = CostStep(DEFAULT_LIMITS, {"gpu.samples": 1}, lambda *_: Prices(1, 1, 1, 1_000_000, 1), "")
     state, changes = step.new(WINDOW_PARTIALS, 0), step.changes()
     given = {"window_ms": _AT_MS, "parent_uuid": None, "mig_profile": None}
     records = [

@@ -39,8 +39,3 @@ def half_even(numerator: int, denominator: int) -> int:
     """The nearest whole number; of two equally near ones the even one. ``denominator`` > 0."""
     whole, left = divmod(numerator, denominator)
     return whole + (2 * left > denominator or (2 * left == denominator and whole % 2))
-
-
-def emitted_ug(ug_per_kwh: int, energy_mj: int, pue_micro: int = PUE_ONE) -> int:
-    """Micrograms of CO2e of ``energy_mj`` at the meter of the building, which is times the PUE; half to even."""
-    return half_even(ug_per_kwh * energy_mj * pue_micro, KWH_MJ * PUE_ONE)

@@ -143,29 +143,29 @@ def _later(until_ms: int, info: ValidationInfo) -> int:
     return until_ms
 
 
-class Hours(Section):
-    """Hours of the week with a price of their own, in the time of the place."""
+A = TypeVar("A", bound=Amount)
+
+
+class Hours(Section, Generic[A]):
+    """Hours of the week with an amount of their own, in the time of the place."""
 
     days: Annotated[frozenset[int], PlainValidator(_days)] = frozenset(range(7))
     hours: Annotated[
         tuple[int, int],
         fields.parsed(_minutes, "must be like 07:00-22:00, to 24:00 at the latest; write a night as two"),
     ]
-    value: Annotated[Amount, money("kWh")]
+    value: A
 
 
-def _apart(bands: tuple[Hours, ...], info: ValidationInfo) -> tuple[Hours, ...]:
+def _apart(bands: tuple[Hours[Any], ...], info: ValidationInfo) -> tuple[Hours[Any], ...]:
     if bands and info.data.get("value", bands) is None:
-        raise ValueError("value is null but has hours; give the price outside them")
+        raise ValueError("value is null but has hours; give what holds outside them")
     wrong = [
-        (after.place, f"these hours overlap the band at {one.place}; a minute has one price")
+        (after.place, f"these hours overlap the band at {one.place}; a minute has one amount")
         for one, after in combinations(bands, 2)
         if one.days & after.days and one.hours[0] < after.hours[1] and after.hours[0] < one.hours[1]
     ]
     return fields.none_wrong(bands, wrong)
-
-
-A = TypeVar("A", bound=Amount)
 
 
 class Span(Section, Generic[A]):
@@ -176,7 +176,7 @@ class Span(Section, Generic[A]):
     value: A | None
 
     @property
-    def bands(self) -> tuple[Hours, ...]:
+    def bands(self) -> tuple[Hours[Any], ...]:
         """Hours with an amount of their own."""
         return getattr(self, "hours", ())
 
@@ -196,10 +196,10 @@ class Span(Section, Generic[A]):
         return Period(from_ms, until_ms, known[0], at, text, tuple(made))
 
 
-class EnergySpan(Span[Annotated[Amount, money("kWh")]]):
-    """A price of energy, with hours of their own."""
+class HourlySpan(Span[A]):
+    """A period within which hours of the week may have an amount of their own."""
 
-    hours: Annotated[tuple[Hours, ...], fields.up_to(ENTRIES_MAX), AfterValidator(_apart)] = ()
+    hours: Annotated[tuple[Hours[A], ...], fields.up_to(ENTRIES_MAX), AfterValidator(_apart)] = ()
 
 
 class RateSpan(Span[Any]):
@@ -282,13 +282,14 @@ class HostHour(PriceEntry):
     periods: Spans[Span[Annotated[Amount, money("host-hour")]]]
 
 
+Zone = Annotated[str, fields.parsed(lambda text: zone_of(text).key, "is not known; write it like Europe/Berlin or UTC")]
+
+
 class Energy(PriceEntry):
     """A tariff."""
 
-    timezone: Annotated[
-        str, fields.parsed(lambda text: zone_of(text).key, "is not known; write it like Europe/Berlin or UTC")
-    ] = "UTC"
-    periods: Spans[EnergySpan]
+    timezone: Zone = "UTC"
+    periods: Spans[HourlySpan[Annotated[Amount, money("kWh")]]]
 
 
 class Pue(PriceEntry):
@@ -300,7 +301,8 @@ class Pue(PriceEntry):
 class Grid(PriceEntry):
     """Emissions of a kilowatt-hour."""
 
-    periods: Spans[Span[Emissions]]
+    timezone: Zone = "UTC"
+    periods: Spans[HourlySpan[Emissions]]
 
 
 class ExchangeRate(Section):

@@ -23,6 +23,8 @@ Row = dict[str, Any]
 LINE = ("tenant", "model", "slo_class", "status", "requests", "prefill_tokens", "cached_tokens", "decode_tokens",
         "kv_token_ms")  # fmt: skip
 PART = ("name", "kind", "tenant", "model", "slo_class", "status", "amount", "cost_nusd", "energy_mj", "gpu_ms")
+UG_PER_MJ = 2
+"""What a millijoule of these bills emitted."""
 ACME, INITECH = ("acme", "m", "interactive", "ok"), ("initech", "m", "batch", "error")
 
 
@@ -35,12 +37,14 @@ def bill(use: str, owner: str, minute: int, lines: Sequence[tuple[Any, ...]], pa
     row = {
         "minute_ms": BEGIN_MS + 60_000 * minute, "version": 1, "revision": 0, "final": 1, "weights_version": 1,
         "definition_version": 1, "total_nusd": sums["cost_nusd"], "gpu_nusd": sums["cost_nusd"], "host_nusd": 0,
-        "energy_nusd": 0, "gpu_ms": sums["gpu_ms"], "energy_mj": sums["energy_mj"], "unpriced_gpu_ms": 0,
+        "energy_nusd": 0, "gpu_ms": sums["gpu_ms"], "energy_mj": sums["energy_mj"],
+        "carbon_ug": UG_PER_MJ * sums["energy_mj"], "unpriced_gpu_ms": 0,
         "unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "use": use, "owner": owner,
         "placement_group": owner, "region": "eu", "host": "h", "gpu_model": "NVIDIA H100 80GB HBM3",
         "prices_version": "p1", **given,
     }  # fmt: skip
     row |= {f"line_{name}": [one[name] for one in lined] for name in LINE}
+    row["part_carbon_ug"] = [UG_PER_MJ * one["energy_mj"] for one in named]
     return row | {f"part_{name}": [one[name] for one in named] for name in PART}
 
 

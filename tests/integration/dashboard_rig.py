@@ -249,11 +249,11 @@ def _bills(until_ms: int) -> list[dict[str, Any]]:
     none: list[None] = [None] * len(parts)
     listed |= {"part_slo_class": none, "part_status": ["ok", "ok", None], "part_amount": [900, 100, None]}
     listed |= {"part_cost_nusd": [one[4] * 1_000_000 for one in parts], "part_energy_mj": [9_000] * 3}
-    listed |= {"part_gpu_ms": [20_000] * 3}
+    listed |= {"part_gpu_ms": [20_000] * 3, "part_carbon_ug": [1_000] * 3}
     lines: dict[str, list[Any]] = {name.name: [] for name in COSTS.fields if name.name.startswith("line_")}
     common = {"version": 1, "revision": 1, "final": 1, "weights_version": 1, "definition_version": 1,
               "total_nusd": 1_000_000_000, "gpu_nusd": 900_000_000, "host_nusd": 50_000_000, "energy_nusd": 50_000_000,
-              "gpu_ms": 60_000, "energy_mj": 27_000, "unpriced_gpu_ms": 0, "unpriced_energy_mj": 0,
+              "gpu_ms": 60_000, "energy_mj": 27_000, "carbon_ug": 3_000, "unpriced_gpu_ms": 0, "unpriced_energy_mj": 0,
               "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "use": "engine", "owner": HOSTILE[1],
               "placement_group": "e", "prices_version": "1"}  # fmt: skip
     return [common | lines | listed | {"minute_ms": until_ms - minute * MINUTE_MS} for minute in range(1, 40)]

@@ -70,11 +70,12 @@ def bill(scene: Scene, rng: random.Random, minute: int, owner: str, version: int
         "unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 7, "use": rng.choice(("engine", "idle")),
         "owner": owner, "placement_group": owner, "region": rng.choice((None, "eu")), "gpu_model": "H100",
     }  # fmt: skip
-    row |= {name: amount() for name in ("total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "energy_mj")}
+    row |= {name: amount() for name in ("total_nusd", "gpu_nusd", "host_nusd", "energy_nusd", "energy_mj", "carbon_ug")}
     labels = {"name": NAMES, "kind": ("prefill", "decode"), "tenant": (None, "acme"), "model": (None, "m"),
               "slo_class": (None,), "status": (None, "ok")}  # fmt: skip
     row |= {f"part_{name}": [rng.choice(known) for _ in range(parts)] for name, known in labels.items()}
-    row |= {f"part_{name}": [amount() for _ in range(parts)] for name in ("amount", "cost_nusd", "energy_mj", "gpu_ms")}
+    amounts = ("amount", "cost_nusd", "energy_mj", "gpu_ms", "carbon_ug")
+    row |= {f"part_{name}": [amount() for _ in range(parts)] for name in amounts}
     return row | {field.name: [] for field in COSTS.fields if field.name.startswith("line_")}
 
 
@@ -95,7 +96,7 @@ def check_bills(scene: Scene) -> None:
         f"part, kind, tenant, model, status, region, if({idle}, use, NULL), if({idle}, owner, NULL),"
         f" if({idle}, gpu_model, NULL)"
     )
-    of_parts = "sum(p.amount), sum(p.cost_nusd), sum(p.energy_mj), sum(p.gpu_ms)"
+    of_parts = "sum(p.amount), sum(p.cost_nusd), sum(p.energy_mj), sum(p.gpu_ms), sum(p.carbon_ug)"
     for level in LEVELS:
         at = f"intDiv(minute_ms, {level.bucket_ms}) * {level.bucket_ms} AS at_ms"
         table = f"{cost_rollups.table_of(level.name)} AS r FINAL ARRAY JOIN"

@@ -99,9 +99,9 @@ def test_numbers_of_a_small_fleet_are_those_made_by_hand(database: SinkDatabase,
     assert [(row["slo_class"], row["good"], row["missed"], row["failed"], row["usd_per_good_request"])
             for row in found["goodput"]] == [("interactive", 1, 1, 0, 0.02), ("batch", 0, 0, 1, None)]  # fmt: skip
     assert found["goodput"][0]["missed_usd"] == pytest.approx(0.01)
-    # 44.4 J, a quarter more at the meter, 400 g for a kilowatt-hour: 6,167 ug.
+    # 44.4 J, a quarter more at the meter, 2 ug for each of its millijoules as billed.
     assert found["energy"] == [
-        {"region": "eu", "gpu_ms": 240_000, "energy_mj": 44_400, "meter_mj": 55_500, "co2e_ug": 6_167}
+        {"region": "eu", "gpu_ms": 240_000, "energy_mj": 44_400, "meter_mj": 55_500, "carbon_ug": 88_800}
     ]
     assert [(row["limit_w"], row["j_per_token"]) for row in found["power_caps"]] == [(500.0, 0.015), (700.0, 0.02)]
     assert [(row["host"], row["cost_nusd"]) for row in found["idle"]] == [("h", 40_000_000)]
@@ -142,6 +142,8 @@ def test_sums_of_every_query_are_the_bill(database: SinkDatabase, config: ClickH
 
     total = found["bill"]["total_nusd"]
     idle = sum(row["cost_nusd"] for row in found["idle"])
+    assert sum(row["carbon_ug"] for row in found["split"]) == found["bill"]["carbon_ug"] == 88_800
+    assert sum(row["carbon_ug"] for row in found["gpu_models"]) == 88_800
     assert sum(row["cost_nusd"] or 0 for row in found["split"]) == total
     assert sum(row["cost_nusd"] or 0 for row in found["hours"]) == total
     assert sum(row["total_nusd"] for row in found["gpu_models"]) == total

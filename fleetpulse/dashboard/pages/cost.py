@@ -10,7 +10,7 @@ from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePa
 from fleetpulse.dashboard.values import UNKNOWN, ago, energy, gpu_name, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View, wall_ms
 from fleetpulse.report import standings as report
-from fleetpulse.report.amounts import instant
+from fleetpulse.report.amounts import carbon, instant
 from fleetpulse.report.amounts import usd as dollars
 from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS
@@ -72,7 +72,8 @@ class _Cost:
     def __init__(self, view: View) -> None:
         self._view = view
         self._stats = Stats(
-            {"total": "Bill", "hour": "An hour", "idle": "Idle", "energy": "Energy", "unpriced": "Without a price",
+            {"total": "Bill", "hour": "An hour", "idle": "Idle", "energy": "Energy", "carbon": "CO2e",
+             "unpriced": "Without a price",
              "provisional": "Provisional"}
         )  # fmt: skip
         split = "Dollars an hour by what they went to, over time"
@@ -94,6 +95,7 @@ class _Cost:
             Column("cost", "Cost", text=dollars, right=True),
             Column("lost", "Failed", text=dollars, right=True),
             Column("used_mj", "Energy", text=_energy, right=True),
+            Column("emitted_ug", "CO2e", text=carbon, right=True),
             Column("gpu_time_ms", "GPU hours", text=_hours, right=True),
         ]
 
@@ -127,7 +129,7 @@ class _Cost:
         await self._show_budgets()
 
     def _nothing(self, title: str, advice: str) -> None:
-        for name in ("total", "hour", "idle", "energy", "unpriced", "provisional"):
+        for name in ("total", "hour", "idle", "energy", "carbon", "unpriced", "provisional"):
             self._stats.show(name, UNKNOWN)
         self._split.empty(title, advice)
         panels: tuple[Panel, ...] = (self._models, self._idle, self._tenants)
@@ -143,6 +145,9 @@ class _Cost:
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")
         show("energy", _energy(total["used_mj"]), f"{dollars(total['energy'])} of the bill")
+        uncounted = total["uncounted_mj"]
+        note = f"{_energy(uncounted)} without an intensity" if uncounted else "with PUE"
+        show("carbon", carbon(total["emitted_ug"]), note, "warn" if uncounted else "")
         missing = total["unpriced_ms"]
         show("unpriced", _hours(missing), "GPU hours", "warn" if missing else "good")
         show("provisional", f"{total['provisional']:,}", f"of {total['bills']:,} bills")
@@ -193,6 +198,7 @@ _MODELS = [
     Column("per_million_in", "1M in", text=dollars, right=True),
     Column("per_million_out", "1M out", text=dollars, right=True),
     Column("lost", "Failed", text=dollars, right=True),
+    Column("ug_per_token", "CO2e of 1M", text=lambda ug: UNKNOWN if ug is None else f"{short(ug)} g", right=True),
     Column("mj_per_token", "A token", text=lambda mj: UNKNOWN if mj is None else f"{short(mj / 1e3)} J", right=True),
 ]
 _IDLE = [

@@ -11,10 +11,11 @@ SELECT
     sumIf(cost_nusd, kind = 'prefill') / nullIf(sumIf(toInt128(amount), kind = 'prefill'), 0) * 1e6 AS per_million_in,
     sumIf(cost_nusd, kind IN ('decode', 'kv')) / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) * 1e6 AS per_million_out,
     sum(toInt128(energy_mj)) AS used_mj,
+    sum(toInt128(carbon_ug)) / nullIf(sumIf(toInt128(amount), kind IN ('prefill', 'decode')), 0) AS ug_per_token,
     sumIf(toInt128(energy_mj), kind = 'decode') / nullIf(sumIf(toInt128(amount), kind = 'decode'), 0) AS mj_per_token
 FROM
 (
-    SELECT model, name, kind, amount, cost_nusd, energy_mj
+    SELECT model, name, kind, amount, cost_nusd, energy_mj, carbon_ug
     FROM {hours:Identifier} AS r FINAL
     ARRAY JOIN
         r.part_name AS name,
@@ -24,7 +25,8 @@ FROM
         r.part_region AS region,
         r.part_amount AS amount,
         r.part_cost_nusd AS cost_nusd,
-        r.part_energy_mj AS energy_mj
+        r.part_energy_mj AS energy_mj,
+        arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug
     WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
         AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
         AND model IS NOT NULL
@@ -32,7 +34,7 @@ FROM
         AND ({tenant:String} = '' OR tenant = {tenant:String})
         AND ({model:String} = '' OR model = {model:String})
     UNION ALL
-    SELECT model, name, kind, amount, cost_nusd, energy_mj
+    SELECT model, name, kind, amount, cost_nusd, energy_mj, carbon_ug
     FROM {edges:Identifier} AS r FINAL
     ARRAY JOIN
         r.part_name AS name,
@@ -42,7 +44,8 @@ FROM
         r.part_region AS region,
         r.part_amount AS amount,
         r.part_cost_nusd AS cost_nusd,
-        r.part_energy_mj AS energy_mj
+        r.part_energy_mj AS energy_mj,
+        arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
             OR window_ms >= intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000)

@@ -9,10 +9,11 @@ SELECT
     sum(cost_nusd) AS cost,
     sumIf(cost_nusd, name = '__overhead__') AS lost,
     sum(toInt128(energy_mj)) AS used_mj,
+    sum(toInt128(carbon_ug)) AS emitted_ug,
     sum(gpu_ms) AS gpu_time_ms
 FROM
 (
-    SELECT tenant, name, cost_nusd, energy_mj, gpu_ms
+    SELECT tenant, name, cost_nusd, energy_mj, carbon_ug, gpu_ms
     FROM {hours:Identifier} AS r FINAL
     ARRAY JOIN
         r.part_name AS name,
@@ -21,6 +22,7 @@ FROM
         r.part_region AS region,
         r.part_cost_nusd AS cost_nusd,
         r.part_energy_mj AS energy_mj,
+        arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug,
         r.part_gpu_ms AS gpu_ms
     WHERE window_ms >= intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000
         AND window_ms < intDiv({to_ms:Int64} - 3600000, 3600000) * 3600000
@@ -29,7 +31,7 @@ FROM
         AND ({tenant:String} = '' OR tenant = {tenant:String})
         AND ({model:String} = '' OR model = {model:String})
     UNION ALL
-    SELECT tenant, name, cost_nusd, energy_mj, gpu_ms
+    SELECT tenant, name, cost_nusd, energy_mj, carbon_ug, gpu_ms
     FROM {edges:Identifier} AS r FINAL
     ARRAY JOIN
         r.part_name AS name,
@@ -38,6 +40,7 @@ FROM
         r.part_region AS region,
         r.part_cost_nusd AS cost_nusd,
         r.part_energy_mj AS energy_mj,
+        arrayResize(r.part_carbon_ug, length(r.part_name), NULL) AS carbon_ug,
         r.part_gpu_ms AS gpu_ms
     WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
         AND (window_ms < intDiv({from_ms:Int64} + 3599999, 3600000) * 3600000

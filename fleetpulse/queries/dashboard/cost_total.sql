@@ -1,4 +1,4 @@
--- The bill of the range: money, GPU time, energy, what of it has no price, how much may still change.
+-- The bill of the range: money, GPU time, energy, emissions, what of it has no price, how much may still change.
 -- Whole hours come from their rollup; what lies before them, and the last hour, whose bills still change, from minutes.
 -- reads hours: costs 1h <= 60d, 1d
 -- reads edges: costs 1m <= 60d, 1d
@@ -12,6 +12,8 @@ SELECT
     sum(energy_nusd) AS energy,
     sum(gpu_ms) AS gpu_time_ms,
     sum(toInt128(energy_mj)) AS used_mj,
+    sum(toInt128(carbon_ug)) AS emitted_ug,
+    sumIf(toInt128(energy_mj), carbon_ug IS NULL) AS uncounted_mj,
     sum(unpriced_gpu_ms) AS unpriced_ms,
     sum(estimated_gpu_ms) AS estimated_ms,
     sumIf(total_nusd, use = 'idle') AS idle,
@@ -19,7 +21,7 @@ SELECT
 FROM
 (
     SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
-        gpu_ms, energy_mj, unpriced_gpu_ms, estimated_gpu_ms
+        gpu_ms, energy_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms
     FROM {hours:Identifier} AS r FINAL
     ARRAY JOIN
         r.bill_count AS count,
@@ -31,6 +33,7 @@ FROM
         r.bill_energy_nusd AS energy_nusd,
         r.bill_gpu_ms AS gpu_ms,
         r.bill_energy_mj AS energy_mj,
+        arrayResize(r.bill_carbon_ug, length(r.bill_use), NULL) AS carbon_ug,
         r.bill_unpriced_gpu_ms AS unpriced_gpu_ms,
         r.bill_estimated_gpu_ms AS estimated_gpu_ms,
         r.bill_region AS region
@@ -39,7 +42,7 @@ FROM
         AND ({region:String} = '' OR region = {region:String})
     UNION ALL
     SELECT count, provisional, use, total_nusd, gpu_nusd, host_nusd, energy_nusd,
-        gpu_ms, energy_mj, unpriced_gpu_ms, estimated_gpu_ms
+        gpu_ms, energy_mj, carbon_ug, unpriced_gpu_ms, estimated_gpu_ms
     FROM {edges:Identifier} AS r FINAL
     ARRAY JOIN
         r.bill_count AS count,
@@ -51,6 +54,7 @@ FROM
         r.bill_energy_nusd AS energy_nusd,
         r.bill_gpu_ms AS gpu_ms,
         r.bill_energy_mj AS energy_mj,
+        arrayResize(r.bill_carbon_ug, length(r.bill_use), NULL) AS carbon_ug,
         r.bill_unpriced_gpu_ms AS unpriced_gpu_ms,
         r.bill_estimated_gpu_ms AS estimated_gpu_ms,
         r.bill_region AS region

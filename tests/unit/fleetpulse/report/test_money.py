@@ -28,7 +28,7 @@ def used(**given: Any) -> Row:
     return {
         "requests": 10, "failed": 1, "prefill_tokens": 600, "cached_tokens": 400, "decode_tokens": 100,
         "cost_nusd": 2_000_000, "prefill_nusd": 600_000, "decode_nusd": 900_000, "kv_nusd": 300_000,
-        "failed_nusd": 200_000, "energy_mj": 55_000, "gpu_ms": 1, **given,
+        "failed_nusd": 200_000, "energy_mj": 55_000, "carbon_ug": 6_600, "gpu_ms": 1, **given,
     }  # fmt: skip
 
 
@@ -41,15 +41,19 @@ def test_a_model_in_full_is_parted_as_its_requests_were() -> None:
     assert made["direct_usd_per_million_prompt"] == pytest.approx(0.6)
     assert made["full_usd_per_request"] == pytest.approx(0.0009)
     assert made["j_per_token"] == pytest.approx(0.05)
+    assert (made["g_per_request"], made["g_per_million_tokens"]) == pytest.approx((0.00066, 6.0))
 
 
 def test_what_was_not_told_has_no_unit_cost() -> None:
     """Without tokens, money or requests there is None, not 0."""
     nothing = dict.fromkeys(("prefill_tokens", "cached_tokens", "decode_tokens", "cost_nusd", "prefill_nusd"))
-    made = money.model_costs(used(**nothing, decode_nusd=None, kv_nusd=None, energy_mj=None, requests=0), None)
+    made = money.model_costs(
+        used(**nothing, decode_nusd=None, kv_nusd=None, energy_mj=None, carbon_ug=None, requests=0), None
+    )
 
-    names = ("prompt_tokens", "usd_per_request", "usd_per_million_tokens", "j_per_token", "usd_per_million_prompt")
-    assert [made[name] for name in names] == [None] * 5
+    names = ("prompt_tokens", "usd_per_request", "usd_per_million_tokens", "j_per_token", "usd_per_million_prompt",
+             "g_per_request", "g_per_million_tokens")  # fmt: skip
+    assert [made[name] for name in names] == [None] * 7
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.lists(st.integers(0, 10**9), min_size=1, max_size=4)), max_size=5))
@@ -140,17 +144,18 @@ JUNE_MS = 1_780_272_000_000
 
 
 def test_emissions_are_exact_where_all_is_known_and_unknown_else() -> None:
-    """A kilowatt-hour times 1.5 at 400 g; a region without intensity has none, nor one without any reading."""
+    """Energy times 1.5 and what bills say was emitted; a region with energy of which that is not known has none."""
     kwh = 3_600_000_000
-    place = {"gpu_model": "H100", "hour_ms": JUNE_MS, "gpu_ms": 5}
+    place = {"hour_ms": JUNE_MS, "gpu_ms": 5, "carbon_ug": 600_000_000, "uncounted_energy_mj": 0}
 
     found = emissions(
         [{**place, "region": "eu", "energy_mj": kwh}, {**place, "region": "eu", "energy_mj": kwh},
-         {**place, "region": "us", "energy_mj": kwh}, {**place, "region": None, "energy_mj": None}],
+         {**place, "region": "us", "energy_mj": kwh, "uncounted_energy_mj": 1},
+         {**place, "region": None, "energy_mj": None}],
         PRICES,
     )  # fmt: skip
 
-    assert [(row["region"], row["energy_mj"], row["meter_mj"], row["co2e_ug"]) for row in found] == [
+    assert [(row["region"], row["energy_mj"], row["meter_mj"], row["carbon_ug"]) for row in found] == [
         (None, None, None, None),
         ("eu", 2 * kwh, 3 * kwh, 1_200_000_000),
         ("us", kwh, kwh * 3 // 2, None),

@@ -41,11 +41,21 @@ def report(**given: Any) -> dict[str, Any]:
     """The least that a report may have."""
     bill = {
         "bills": 3, "total_nusd": 5_000_000_000, "gpu_nusd": 5_000_000_000, "host_nusd": None, "energy_nusd": 0,
-        "gpu_ms": 2 * HOUR_MS, "energy_mj": None, "unpriced_gpu_ms": HOUR_MS, "unpriced_energy_mj": 0,
+        "gpu_ms": 2 * HOUR_MS, "energy_mj": None, "carbon_ug": None, "uncounted_energy_mj": 0,
+        "unpriced_gpu_ms": HOUR_MS, "unpriced_energy_mj": 0,
         "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "provisional_bills": 1, "prices_versions": ["a", "b"],
         "weights_versions": [1], "definition_versions": [1],
     }  # fmt: skip
-    split = [{"part": "__idle__", "what": "", "cost_nusd": 5_000_000_000, "energy_mj": None, "gpu_ms": HOUR_MS}]
+    split = [
+        {
+            "part": "__idle__",
+            "what": "",
+            "cost_nusd": 5_000_000_000,
+            "energy_mj": None,
+            "carbon_ug": None,
+            "gpu_ms": HOUR_MS,
+        }
+    ]
     names = ("hours", "models", "tenants", "engines", "gpu_models", "goodput", "energy", "idle", "failed",
              "power_caps", "months", "budgets")  # fmt: skip
     prices = {"file": "folder/p.yaml", "version": "abc", "used": [], "example": False}

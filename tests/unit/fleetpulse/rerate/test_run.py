@@ -16,7 +16,7 @@ from stream_jobs.costs.account import Prices
 
 GPU = PARTIALS["gpu.samples"]
 MINUTE_MS = 1_795_305_600_000
-HOURLY = Prices(3_600_000_000, 0, 0, 1_000_000)
+HOURLY = Prices(3_600_000_000, 0, 0, 1_000_000, None)
 """A microdollar a GPU-millisecond, so that sums can be seen."""
 
 
@@ -107,7 +107,7 @@ def test_a_new_bill_is_newer_than_the_one_that_stands(stood: dict[int, int], ver
 
 def test_without_prices_a_bill_is_unknown_not_zero() -> None:
     """And its sum is that of what is known."""
-    block = rerated([gpu_rows({})], lambda *_asked: Prices(None, None, None, None), "v2")
+    block = rerated([gpu_rows({})], lambda *_asked: Prices(None, None, None, None, None), "v2")
     assert block is not None
 
     assert [row["total_nusd"] for row in rows_of(COSTS.fields, block)] == [None]

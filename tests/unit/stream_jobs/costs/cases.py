@@ -38,7 +38,7 @@ LINE_FIELDS = tuple(field.name for field in COSTS.fields if field.name.startswit
 def price_of(gpu_model: str | None, region: str | None, minute_ms: int) -> Prices:
     """No price for a type that is not listed; energy and host are free of charge in region ``north``."""
     priced = 0 if region == "north" else 100_000_000
-    return Prices(LIST.get(gpu_model or ""), priced, priced, 1_200_000)
+    return Prices(LIST.get(gpu_model or ""), priced, priced, 1_200_000, 300_000_000)
 
 
 def gpu_row(

@@ -234,10 +234,10 @@ def test_minutes_hours_and_days_add_up(log: list[Entry]) -> None:
     found = bills(buffer.pass_to(60 * MINUTE_MS + SETTLED_MS))
 
     for bucket_ms in (MINUTE_MS, 60 * MINUTE_MS, 1_440 * MINUTE_MS):
-        whole: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
-        parts: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        whole: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        parts: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         for bill in found:
-            for column, name in enumerate(("total_nusd", "energy_mj", "gpu_ms")):
+            for column, name in enumerate(("total_nusd", "energy_mj", "carbon_ug", "gpu_ms")):
                 whole[bill["minute_ms"] // bucket_ms][column] += bill[name] or 0
             for part in bill["parts"]:
                 for column, value in enumerate(part[7:]):

@@ -23,13 +23,14 @@ from stream_jobs.costs.split import (
     split,
 )
 from stream_jobs.costs.wide import UNKNOWN, ints
+from tests.unit.stream_jobs.costs.cases import added
 
 MINUTE_MS = 60_000
 DOLLAR = 1_000_000_000
 
 
 def gpu_minutes(*rows: dict[str, int | None]) -> GpuMinutes:
-    """A GPU at 3.6 dollars an hour, 42,000 J in the minute, 0.1 dollars a kWh, PUE 1.2, host 0.36 dollars an hour."""
+    """A GPU at 3.6 dollars an hour, 42,000 J in the minute, 0.1 $ and 400 g a kWh, PUE 1.2, host 0.36 $ an hour."""
     usual: dict[str, int | None] = {
         "gpu_ms": MINUTE_MS,
         "energy_mj": 42_000_000,
@@ -37,6 +38,7 @@ def gpu_minutes(*rows: dict[str, int | None]) -> GpuMinutes:
         "host_nusd_per_hour": 360_000_000,
         "energy_nusd_per_kwh": 100_000_000,
         "pue_micro": 1_200_000,
+        "grid_ugco2e_per_kwh": 400_000_000,
     }
     return GpuMinutes(**{name: ints([(usual | row)[name] for row in rows]) for name in usual})
 
@@ -73,14 +75,14 @@ ONE_BILL = bills_of(gpu_minutes({}), held((0, 0, 1)), 1)
 
 
 def test_the_bill_of_a_gpu_and_minute() -> None:
-    """3.6 $/h for a minute is 6 cents, the host 0.6 cents; 42 kJ at 0.1 $/kWh and PUE 1.2 are 0.14 cents."""
+    """3.6 $/h for a minute is 6 cents, the host 0.6; 42 kJ at 0.1 $/kWh and PUE 1.2 are 0.14 cents, at 400 g 5.6 g."""
     bill = bills_of(gpu_minutes({}), held((0, 0, 1)), 1)
 
     assert plain(bill.gpu_nusd) == [60_000_000]
     assert plain(bill.host_nusd) == [6_000_000]
     assert plain(bill.energy_nusd) == [1_400_000]
     assert plain(bill.total_nusd) == [67_400_000]
-    assert (plain(bill.gpu_ms), plain(bill.energy_mj)) == ([60_000], [42_000_000])
+    assert (plain(bill.gpu_ms), plain(bill.energy_mj), plain(bill.carbon_ug)) == ([60_000], [42_000_000], [5_600_000])
     assert (plain(bill.unpriced_gpu_ms), plain(bill.unpriced_energy_mj), plain(bill.unmeasured_gpu_ms)) == (
         [0],
         [0],
@@ -163,6 +165,25 @@ def test_what_has_no_price_is_listed_not_free(
     assert (bills.unpriced_gpu_ms[0], bills.unpriced_energy_mj[0], bills.unmeasured_gpu_ms[0]) == unpriced
     assert parts[0] == (0, "__wasted__", -1, "held", total)
     assert parts[1:] == ([(0, "__unpriced__", -1, "held", None)] if sum(unpriced[:2]) else [])
+
+
+@pytest.mark.parametrize(
+    ("second", "carbon_ug"),
+    [
+        pytest.param({"grid_ugco2e_per_kwh": 100_000_000}, 7_000_000, id="each at its own intensity"),
+        pytest.param({"energy_mj": None}, 5_600_000, id="what is not measured has neither energy nor emissions"),
+        pytest.param({"gpu_nusd_per_hour": None}, 11_200_000, id="a price is not needed"),
+        pytest.param({"grid_ugco2e_per_kwh": None}, None, id="no intensity"),
+        pytest.param({"pue_micro": None}, None, id="no PUE"),
+    ],
+)
+def test_emissions_are_of_all_measured_energy_or_unknown(second: dict[str, int | None], carbon_ug: int | None) -> None:
+    """Of two GPUs one is different: the bill has the emissions of both or null, and its parts likewise."""
+    bills = bills_of(gpu_minutes({}, second), held((0, 0, 1), (1, 0, 1)), 1)
+    parts = shared(bills, lines((0, False, 10, 20, 30)))
+
+    assert plain(bills.carbon_ug) == [carbon_ug]
+    assert added(plain(parts.carbon_ug)) == carbon_ug
 
 
 def test_a_bill_without_any_price_is_unknown_and_keeps_its_lines() -> None:
@@ -253,6 +274,7 @@ def worlds(draw: st.DrawFn) -> tuple[GpuMinutes, Holders, Lines, list[int], list
             "host_nusd_per_hour": draw(PRICE),
             "energy_nusd_per_kwh": draw(PRICE),
             "pue_micro": draw(st.one_of(st.none(), st.integers(1_000_000, 3_000_000))),
+            "grid_ugco2e_per_kwh": draw(st.one_of(st.none(), st.integers(0, 10**9))),
         }
         for _ in range(gpus)
     ]
@@ -270,7 +292,8 @@ def worlds(draw: st.DrawFn) -> tuple[GpuMinutes, Holders, Lines, list[int], list
 @given(world=worlds())
 @settings(max_examples=70)
 def test_everything_adds_up_in_any_world(world: tuple[GpuMinutes, Holders, Lines, list[int], list[int]]) -> None:
-    """GPUs = bills and bills = parts, in nano-dollars, millijoules and GPU-milliseconds, whatever is missing."""
+    """GPUs = bills and bills = parts, in nano-dollars, millijoules, micrograms and GPU-milliseconds, whatever is
+    missing; but emissions of a bill that lacks any are null as a whole."""
     gpus, holders, usage, unused, startup = world
 
     bills = bills_of(gpus, holders, 3)
@@ -280,9 +303,12 @@ def test_everything_adds_up_in_any_world(world: tuple[GpuMinutes, Holders, Lines
     for name in ("gpu_nusd", "host_nusd", "energy_nusd", "total_nusd", "gpu_ms", "energy_mj", "unpriced_gpu_ms"):
         mine, theirs = plain(getattr(bills, name)), plain(getattr(alone, name))
         assert sum(value or 0 for value in mine) == sum(value or 0 for value in theirs), name
+    if (alone.carbon_ug != UNKNOWN).all():
+        assert sum(value or 0 for value in plain(bills.carbon_ug)) == alone.carbon_ug.sum()
     for bill in range(3):
         mine = parts.bill == bill
         assert sum(value or 0 for value in plain(parts.cost_nusd[mine])) == (plain(bills.total_nusd)[bill] or 0)
         assert sum(value or 0 for value in plain(parts.energy_mj[mine])) == (plain(bills.energy_mj)[bill] or 0)
+        assert added(plain(parts.carbon_ug[mine])) == plain(bills.carbon_ug)[bill]
         assert sum(value or 0 for value in plain(parts.gpu_ms[mine])) == bills.gpu_ms[bill]
         assert mine.any()

@@ -68,7 +68,7 @@ def test_a_minute_of_an_engine_is_a_bill_with_its_parts() -> None:
     assert bill == {
         **{"minute_ms": BASE_MS, "version": 44, "revision": 22, "final": 0, "weights_version": 1},
         **{"definition_version": 1, "total_nusd": 120_000_000, "gpu_nusd": 120_000_000, "host_nusd": 0},
-        **{"energy_nusd": 0, "gpu_ms": 120_000, "energy_mj": 84_000_000, "unpriced_gpu_ms": 0},
+        **{"energy_nusd": 0, "gpu_ms": 120_000, "energy_mj": 84_000_000, "carbon_ug": 8_400_000, "unpriced_gpu_ms": 0},
         **{"unpriced_energy_mj": 0, "unmeasured_gpu_ms": 0, "estimated_gpu_ms": 0, "use": "engine", "owner": "e"},
         **{"placement_group": "g", "region": "north", "host": "h-1", "gpu_model": "H100", "prices_version": "p1"},
     }
@@ -81,7 +81,9 @@ def test_a_minute_of_an_engine_is_a_bill_with_its_parts() -> None:
         for name, tenant, status in (("request", "a", "ok"), ("__overhead__", "b", "error"))
         for kind, amount in (("prefill", 600), ("decode", 60), ("kv", 6_000))
     ]
-    assert [added(part[place] for part in parts) for place in (7, 8, 9)] == [120_000_000, 84_000_000, 120_000]
+    assert [added(part[place] for part in parts) for place in (7, 8, 9, 10)] == [
+        *(120_000_000, 84_000_000, 8_400_000, 120_000),
+    ]
 
 
 def test_engines_side_by_side_pay_by_the_memory_they_hold() -> None:
@@ -155,7 +157,7 @@ def test_an_engine_that_starts_is_overhead_and_the_rest_its_tenants() -> None:
         ("__overhead__", "startup", 10_000), ("request", "prefill", added_half(engine)),
     ]  # fmt: skip
     assert sum(part[-1] for part in engine["parts"]) == engine["gpu_ms"] == 20_000
-    assert sum(part[-3] for part in engine["parts"]) == engine["total_nusd"] == 20_000_000
+    assert sum(part[-4] for part in engine["parts"]) == engine["total_nusd"] == 20_000_000
     assert [(part[0], part[1]) for part in idle["parts"]] == [("__idle__", "held")]
 
 

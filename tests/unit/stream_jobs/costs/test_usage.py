@@ -315,7 +315,7 @@ def test_the_money_agrees_with_integration_by_the_millisecond(listed: list[Work]
     for name, column in columns.items():
         np.add.at(by_work[name], usage.request, column)
     lines = Lines(ints([0] * len(listed)), np.zeros(len(listed), dtype=np.bool_), *by_work.values())
-    gpu = GpuMinutes(*(ints([one]) for one in (400, energy_mj, nusd, 0, 10**8, 1_250_000)))
+    gpu = GpuMinutes(*(ints([one]) for one in (400, energy_mj, nusd, 0, 10**8, 1_250_000, 0)))
     bills = bills_of(gpu, Holders(ints([0]), ints([0]), ints([1])), 1)
 
     parts = split(bills, ints([WASTED]), ints([0]), lines)

@@ -1,4 +1,4 @@
-"""Amounts, exchange and emissions: exact, one rounding."""
+"""Amounts, exchange: exact, one rounding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_jobs.prices.amounts import emitted_ug, half_even, scaled
+from stream_jobs.prices.amounts import half_even, scaled
 from stream_jobs.prices.load import parse_prices
 from stream_jobs.yaml_files.errors import FileError
 
@@ -96,17 +96,3 @@ def test_exchange_rounds_once_to_the_nano_dollar(amount: str, rate: str, nano: i
     )
 
     assert [period.value for period in found.entries[0].periods] == [nano]
-
-
-def test_emissions_by_hand() -> None:
-    """1 kWh at 400 g and a PUE of 1.25 is 500 g."""
-    assert emitted_ug(400_000_000, 3_600_000_000, 1_250_000) == 500_000_000
-
-
-@given(AMOUNTS, st.integers(0, 10**15), st.integers(1_000_000, 10**7))
-def test_emissions_are_rounded_once(ug_per_kwh: int, energy_mj: int, pue_micro: int) -> None:
-    """The exact product, half to even; a PUE of 1 where none is given."""
-    exact = Fraction(ug_per_kwh * energy_mj, 3_600_000_000)
-
-    assert emitted_ug(ug_per_kwh, energy_mj, pue_micro) == round(exact * Fraction(pue_micro, 10**6))
-    assert emitted_ug(ug_per_kwh, energy_mj) == round(exact)

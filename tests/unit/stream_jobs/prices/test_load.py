@@ -149,7 +149,7 @@ def gpu(*periods: str) -> str:
         ),
         pytest.param(
             "energy:\n- {periods: [{from: 2026-01-01, value: null, hours: [{hours: 00:00-01:00, value: 1 USD/kWh}]}]}",
-            ("2: energy.periods.hours: value is null but has hours; give the price outside them",),
+            ("2: energy.periods.hours: value is null but has hours; give what holds outside them",),
             id="hours without a price outside",
         ),
         pytest.param(
@@ -195,7 +195,7 @@ def test_each_mistake_has_its_line(text: str, expected: tuple[str, ...]) -> None
         ("{hours: 00:00-01:00}", "value: is missing"),
         (
             "{days: mon-wed, hours: 00:00-02:00, value: 1 USD/kWh}, {days: wed, hours: 01:59-03:00, value: 1 USD/kWh}",
-            "hours: these hours overlap the band at p.yaml:2; a minute has one price",
+            "hours: these hours overlap the band at p.yaml:2; a minute has one amount",
         ),
     ],
 )

@@ -41,7 +41,14 @@ energy:
     - {days: "mon-fri", hours: 07:00-21:00, value: 0.20 USD/kWh}
     - {days: "sat,sun", hours: 00:00-24:00, value: 0.05 EUR/kWh}
 pue: [{periods: [{from: 2026-01-01, value: 1.25}]}, {region: ideal, periods: [{from: 2026-01-01, value: 1}]}]
-grid: [{region: eu, periods: [{from: 2026-01-01, value: 380.5 gCO2e/kWh}]}]
+grid:
+- region: eu
+  timezone: Europe/Berlin
+  periods:
+  - {from: 2026-01-01, until: 2026-06-01, value: 380.5 gCO2e/kWh}
+  - from: 2026-06-01
+    value: 350 gCO2e/kWh
+    hours: [{hours: 10:00-16:00, value: 140.25 gCO2e/kWh}, {days: "sat,sun", hours: 16:00-18:00, value: 90 gCO2e/kWh}]
 """
 
 
@@ -111,6 +118,24 @@ def test_energy_has_the_hours_of_its_place(prices: Prices, at: str, expected: in
     assert found is not None
     assert found.amount == expected
     assert (found.from_ms, found.until_ms) == (instant_of(at), instant_of(at) + 60_000)
+
+
+@pytest.mark.parametrize(
+    ("at", "grams"),
+    [
+        pytest.param("2026-05-31T08:00:00Z", 380.5, id="the period before"),
+        pytest.param("2026-06-01T07:59:00Z", 350, id="before the hours begin in local time"),
+        pytest.param("2026-06-01T08:00:00Z", 140.25, id="in the hours"),
+        pytest.param("2026-06-01T14:00:00Z", 350, id="behind them on a working day"),
+        pytest.param("2026-06-06T14:00:00Z", 90, id="and at the week-end"),
+    ],
+)
+def test_the_grid_has_hours_of_the_day(prices: Prices, at: str, grams: float) -> None:
+    """Intensity by region, date and hour of its place, as a tariff has them."""
+    found = prices.grid_ugco2e_per_kwh("eu", instant_of(at))
+
+    assert found is not None
+    assert found.amount == grams * 1_000_000
 
 
 def test_the_other_sections(prices: Prices) -> None:
