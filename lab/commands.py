@@ -128,7 +128,7 @@ def chaos(
 def audit_simulated(
     seed: Annotated[int, typer.Option(min=0, help="Seed of fleet, faults, delays and kills.")] = 1,
     hours: Annotated[float, typer.Option(min=0.1, max=240, help="How long the day is.")] = 24.0,
-    prices: PricesFile = EXAMPLE_PRICES,
+    prices: PricesFile = None,
     html: Annotated[Path | None, typer.Option(help="Also write the day's report to a file.")] = None,
     data_dir: DataDir = None,
 ) -> Result:
@@ -141,7 +141,7 @@ def audit_simulated(
     """
     from lab.audit.simulated import simulated
 
-    return audited(simulated(seed, hours, prices, data_dir, html))
+    return audited(simulated(seed, hours, prices or EXAMPLE_PRICES, data_dir, html))
 
 
 def seeds_of(seed: int, seeds: str | None) -> list[int]:

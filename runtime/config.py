@@ -239,6 +239,10 @@ class Config(BaseSettings):
     partitions: dict[str, int] = Field(default_factory=dict)
     """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``): the same in every process.
     ``fleetpulse migrate`` adds partitions up to them."""
+    prices: Path | None = None
+    """The price file (docs/how-to/prices.md). None: the shipped example, and whatever shows money says so."""
+    rules: Path | None = None
+    """A file of rules: of the alert job, and the `slo_classes` of dashboard and reports. None: the shipped ones."""
     budgets: Path | None = None
     """A file of budgets that the alert job watches (docs/why/costs.md). None: none are watched."""
     limits: Limits = Limits()

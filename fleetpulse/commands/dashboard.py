@@ -47,7 +47,10 @@ def dashboard(
     allowed_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Another name of this server, as browsers write it.")
     ] = None,
-    rules: Annotated[Path | None, file_option("Your rules: their slo_classes are the objectives of goodput.")] = None,
+    rules: Annotated[
+        Path | None,
+        file_option("Your rules: their slo_classes are the objectives of goodput; else those of the configuration."),
+    ] = None,
     budgets: Annotated[
         Path | None, file_option("Your budgets, for the page Cost; without it those of the configuration, if any.")
     ] = None,
@@ -73,7 +76,7 @@ def dashboard(
     shown = f"[{host}]" if ":" in host else host
     err.print(f"fleetpulse dashboard: http://{shown}:{port}", markup=False, highlight=False)
     config = load()
-    facts = Facts(load_set(rules).slo_classes, budgets or config.budgets)
+    facts = Facts(load_set(rules or config.rules).slo_classes, budgets or config.budgets)
     run(config.reading, access, Binding(host, port, health_port), facts)
 
 

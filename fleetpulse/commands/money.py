@@ -14,14 +14,15 @@ from fleetpulse.commands.people import duration_ms
 from fleetpulse.commands.progress import Progress
 from fleetpulse.report import EXAMPLE_PRICES
 from runtime.clock import SystemClock
+from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from fleetpulse.audit.report import Audit
 
 PricesFile = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        "--prices", envvar="FLEETPULSE_PRICES", show_default=False, help="The price file; without it an example."
+        "--prices", show_default=False, help="The price file; without it that of the configuration, else an example."
     ),
 ]
 Last = Annotated[str, typer.Option("--last", help="How far back: 30m, 24h, 7d.")]
@@ -40,10 +41,16 @@ def report_cost(
     from_: From = None,
     to: To = None,
     html: Annotated[Path | None, typer.Option(help="Write the page to this file.")] = None,
-    prices: PricesFile = EXAMPLE_PRICES,
-    slo: Annotated[Path | None, typer.Option(help="A file of rules with `slo_classes`, for good requests.")] = None,
+    prices: PricesFile = None,
+    slo: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of rules with `slo_classes`, for good requests; without it that of the configuration."
+        ),
+    ] = None,
     budgets: Annotated[
-        Path | None, typer.Option(envvar="FLEETPULSE_BUDGETS", help="A file of budgets: month to date, forecast.")
+        Path | None,
+        typer.Option(help="A file of budgets: month to date, forecast; without it that of the configuration."),
     ] = None,
 ) -> Result | None:
     """What a range cost: bill, split, unit costs, goodput, list price, energy, budgets, and where prices are written.
@@ -60,7 +67,9 @@ def report_cost(
 
     now_ms = SystemClock().now_ms()
     bounds = gather.span(duration_ms(last), from_, to, now_ms)
-    report = gather.cost_report(load().reading, gather.report_query(bounds, now_ms, prices, slo, budgets))
+    config = load()
+    files = prices or config.prices or EXAMPLE_PRICES, slo or config.rules, budgets or config.budgets
+    report = gather.cost_report(config.reading, gather.report_query(bounds, now_ms, *files))
     if html is None:
         return Result(report, lambda: print_whole(*rendered(page(report))))
     html.write_text(html_of(page(report)), encoding="utf-8")
@@ -101,14 +110,16 @@ _NO_BILL_YET = f"{_NO_BILL} up to two minutes ago, and what is younger may still
 
 @audits.command("cost")
 @answers
-def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: PricesFile = EXAMPLE_PRICES) -> Result:
+def audit_cost(last: Last = "24h", from_: From = None, to: To = None, prices: PricesFile = None) -> Result:
     """Check bills in SQL, to the nano-dollar: parts, measured time and tokens, prices, rollups. Exit 0 only if exact.
 
     Example: [bold]fleetpulse audit cost --last 24h --json[/bold]
     """
     from fleetpulse.audit.ask import live
+    from runtime.config import load
 
-    return audited(live(duration_ms(last), from_, to, prices), _NO_BILL if to else _NO_BILL_YET)
+    known = prices or load().prices or EXAMPLE_PRICES
+    return audited(live(duration_ms(last), from_, to, known), _NO_BILL if to else _NO_BILL_YET)
 
 
 def audited(found: Audit, no_bill: str = _NO_BILL) -> Result:
@@ -129,7 +140,9 @@ def audited(found: Audit, no_bill: str = _NO_BILL) -> Result:
 def rerate(
     from_: Annotated[str, typer.Option("--from", help="Begin: 2026-01-31 or 2026-01-31T06:00:00Z.")],
     to: Annotated[str, typer.Option("--to", help="End, likewise; half an hour ago or more.")],
-    prices: Annotated[Path, typer.Option("--prices", help="The price file to rate with.")],
+    prices: Annotated[
+        Path | None, typer.Option("--prices", help="The price file to rate with; without it that of the configuration.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
 ) -> Result:
     """Compute the bills of a range again from stored windows, with these prices and with what came late.
@@ -145,7 +158,12 @@ def rerate(
     from runtime.config import load
     from stream_jobs.prices.load import load as load_prices
 
-    now_ms, config, known = SystemClock().now_ms(), load(), load_prices(prices)
+    now_ms, config = SystemClock().now_ms(), load()
+    if (file := prices or config.prices) is None:
+        raise ConfigError(
+            "--prices", None, "must name the price file to rate with, here or as prices of the configuration"
+        )
+    known = load_prices(file)
     bounds = span(0, from_, to, now_ms)
     check_range(*bounds, now_ms, config.limits)
     with Progress() as progress, progress.task("rating again") as report:

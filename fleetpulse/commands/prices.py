@@ -29,12 +29,14 @@ group = typer.Typer(no_args_is_help=True, help="Prices: GPUs, hosts, energy, and
 
 @group.command()
 @answers
-def check(file: Annotated[Path, typer.Argument(help="A price file.")]) -> Result:
+def check(
+    file: Annotated[Path | None, typer.Argument(help="A price file; without it that of the configuration.")] = None,
+) -> Result:
     """Check a price file: every mistake with its line, what stays unpriced, and a table of what it says.
 
     Example: [bold]fleetpulse prices check my-prices.yaml[/bold]
     """
-    found = _read(file)
+    found = _read(file or _configured())
     rows = [row for entry in found.entries for period in entry.periods for row in _rows(entry, period)]
     mapped = found.list_map and dict(zip(("models", "priced"), _counts_of(found.list_map), strict=True))
     listed = {"version": found.version, "warnings": list(found.warnings), "prices": rows}
@@ -55,8 +57,9 @@ def show(
     commitment: Annotated[str | None, typer.Option(help="With --region; without it the file's default one.")] = None,
     model: Annotated[str | None, typer.Option(help="List prices of this hosted model.")] = None,
     file: Annotated[
-        Path, typer.Option(envvar="FLEETPULSE_PRICES", help="The price file; without it the shipped example.")
-    ] = EXAMPLE_PRICES,
+        Path | None,
+        typer.Option(help="The price file; without it that of the configuration, else the example."),
+    ] = None,
 ) -> Result:
     """Show the prices that hold on a day, each with the line it stands in; or the list prices of one model.
 
@@ -65,6 +68,7 @@ def show(
     at_ms = _instant(at)
     from stream_jobs.prices.model import instant_text
 
+    file = file or _configured()
     found = _read(file)
     if model is not None:
         return _model(found, model)
@@ -72,9 +76,15 @@ def show(
     if gpu is not None and region is not None:
         decided = found.gpu_nusd_per_hour(gpu, region, commitment, at_ms)
         rows = [row for row in rows if decided and row["line"] == decided.at]
-    title = f"prices at {instant_text(at_ms)}" + (" (shipped example)" if file == EXAMPLE_PRICES else "")
+    title = f"prices at {instant_text(at_ms)}" + (" (example prices)" if found.example else "")
     listed = {"at_ms": at_ms, "file": str(file), "version": found.version, "prices": rows}
     return Result(listed, lambda: _print(title, rows, "no price holds then"), wrong=not rows)
+
+
+def _configured() -> Path:
+    from runtime.config import load
+
+    return load().prices or EXAMPLE_PRICES
 
 
 def _print(title: str, rows: Sequence[dict[str, Any]], empty: str) -> None:

@@ -55,9 +55,11 @@ def jobs(
     ] = "worker-0",
     rules: Annotated[
         Path | None,
-        file_option("alerts: a file of rules instead of the shipped ones; windows: judge goodput by its SLO classes."),
+        file_option("alerts: rules; else the configured or shipped ones; windows: judge goodput by their SLO classes."),
     ] = None,
-    prices: Annotated[Path | None, file_option("costs: a file of prices instead of the shipped example.")] = None,
+    prices: Annotated[
+        Path | None, file_option("costs: a file of prices; else the configured one, or an example.")
+    ] = None,
     budgets: Annotated[
         Path | None, file_option("alerts: a file of budgets to watch; without it that of the configuration, if any.")
     ] = None,

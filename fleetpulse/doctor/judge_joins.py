@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetpulse.doctor.finding import Finding, good, note, wrong
+from stream_jobs.prices.model import EXAMPLE
 
 LOOK_BACK_MS = 180_000
 """Not longer: what an agent measured before it had matched an engine is soon behind it."""
@@ -47,6 +48,14 @@ def judge_joins(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
             yield note("join.gpus", "requests", "no GPU at work reports: nothing to join them with")
             continue
         yield _judged(kind, row)
+
+
+def judge_prices(versions: Sequence[str]) -> Iterator[Finding]:
+    """With which prices the bills of the last hour were rated: ``prices_version``, the newest first."""
+    if versions and versions[0].startswith(EXAMPLE):
+        yield note("prices", "bills", "are rated with example prices", "prices of the configuration: your price file")
+    elif versions:
+        yield good("prices", "bills", f"are rated with prices {versions[0]}")
 
 
 def _judged(kind: tuple[str, str], row: Mapping[str, Any]) -> Finding:

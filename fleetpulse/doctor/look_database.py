@@ -18,6 +18,7 @@ from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.clock import Clock
 from runtime.config import ClickHouseConfig
 from schemas.errors import ConfigError
+from schemas.limits import HOUR_MS
 
 _WORLD = (ClickHouseError, OSError)
 _EXISTS = "SELECT 1 FROM system.databases WHERE name = {database:String}"
@@ -86,6 +87,7 @@ def _seen(client: Any, config: ClickHouseConfig, clock: Clock) -> DatabaseFacts:
         skew_ms=skew_ms,
         disks=_disks(client),
         joins=_joins(client, config.database, clock.now_ms()),
+        prices_versions=_prices_versions(client, clock.now_ms()),
     )
 
 
@@ -98,6 +100,14 @@ def _joins(client: Any, database: str, now_ms: int) -> tuple[dict[str, Any], ...
     except ClickHouseError:
         return None
     return tuple(dict(row) for row in found.named_results())
+
+
+def _prices_versions(client: Any, now_ms: int) -> tuple[str, ...]:
+    try:
+        found = client.query(query("cost_prices").sql, parameters={"from_ms": now_ms - HOUR_MS, "to_ms": now_ms})
+    except ClickHouseError:
+        return ()
+    return tuple(str(row["version"]) for row in found.named_results())
 
 
 def _disks(client: Any) -> tuple[DiskFacts, ...]:

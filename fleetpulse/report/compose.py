@@ -18,7 +18,7 @@ def page(report: Report) -> Page:
     """The whole report."""
     bill = report["bill"]
     return Page(
-        title="What the fleet cost",
+        title="What the fleet cost" + (" (example prices)" if report["prices"]["example"] else ""),
         subtitle=f"{a.instant(report['from_ms'])} to {a.instant(report['to_ms'])} UTC",
         headlines=list(_headlines(report)),
         sections=[section for section in _sections(report) if section.tables or section.empty],
@@ -71,7 +71,7 @@ def _warnings(bill: Mapping[str, Any]) -> Iterator[str]:
 def _open_joins(report: Report) -> Iterator[str]:
     """What makes the bill say less than it could."""
     if report["prices"]["example"]:
-        yield "Rated with example prices, which nobody charges: give yours (`--prices` of jobs and report)."
+        yield "Rated with example prices, which nobody charges: name your file as `prices` of the configuration."
     for row in report["joins"]:
         lacking, lacks = row["total"] - row["joined_events"], ", ".join(row["lacks"])
         of = f" ({lacks})" if lacks else ""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetpulse.queries import dashboard
-from fleetpulse.report import EXAMPLE_PRICES, money
+from fleetpulse.report import money
 from fleetpulse.report.amounts import instant, ratio, usd_of
 from fleetpulse.report.goodput import goodput_rows, slo_parameters
 from fleetpulse.report.list_side import bounds_of, entries_of, list_sides
@@ -31,7 +31,7 @@ from schemas.limits import MINUTE_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
 from stream_jobs.prices.load import load as load_prices
-from stream_jobs.prices.model import Prices, instant_of
+from stream_jobs.prices.model import EXAMPLE, Prices, instant_of
 from stream_jobs.rules.load import load_set
 from stream_jobs.rules.model import SloClass
 
@@ -92,7 +92,7 @@ def gather(ask: Ask, query: ReportQuery) -> dict[str, Any]:
         "prices": {
             "file": query.prices_file,
             "version": query.prices.version,
-            "example": load_prices(EXAMPLE_PRICES).version in (query.prices.version, *bill[0]["prices_versions"]),
+            "example": any(one.startswith(EXAMPLE) for one in (query.prices.version, *bill[0]["prices_versions"])),
             "used": sources(of("cost_places"), query.prices),
         },
     }

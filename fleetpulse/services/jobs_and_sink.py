@@ -46,7 +46,8 @@ JOBS = ("windows", "finals", "alerts", "costs")
 OPTIONS = {"windows": ("rules",), "alerts": ("rules", "budgets"), "costs": ("prices",)}
 """The options of each job that is given files."""
 Files = Mapping[str, Path]
-"""Files by option; without rules or prices a job takes what is shipped, without budgets it watches none."""
+"""Files by option, before those of the configuration; without either a job takes the shipped rules and prices and
+watches no budgets."""
 NO_FILES: Files = MappingProxyType({})
 EXAMPLE_PRICES = Path(__file__).parents[1] / "data" / "prices" / "example.yaml"
 TEND_EVERY_S = 0.5
@@ -116,7 +117,7 @@ def _alerts(config: Config, files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.rules.load import load_set
     from stream_jobs.runner.policy import PROMPT_POLICY_OF_ONE
 
-    ruleset = load_set(files.get("rules"))
+    ruleset = load_set(files.get("rules", config.rules))
     upstreams, budgets = partitions_of(config)[WINDOW_PARTIALS], _budgets(config, files)
     step = AlertStep(upstreams, ruleset, budgets=budgets)
     return JobSetup(
@@ -139,7 +140,10 @@ def _costs(config: Config, files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.prices.load import load as load_prices
     from stream_jobs.runner.policy import DEFAULT_POLICY
 
-    partitions, pricing = partitions_of(config), Pricing(load_prices(files.get("prices", EXAMPLE_PRICES)))
+    prices = load_prices(files.get("prices", config.prices or EXAMPLE_PRICES))
+    if prices.example:
+        _log.warning("bills are rated with example prices", extra={"prices_version": prices.version})
+    partitions, pricing = partitions_of(config), Pricing(prices)
     sources = {topic.name: partitions[topic.name] for topic in SOURCE_TOPICS}
     step = CostStep(config.limits, sources, pricing, pricing.version, targets=partitions[COSTS_TOPIC])
     outputs = {COSTS_TOPIC: partitions[COSTS_TOPIC]}

@@ -333,6 +333,8 @@ SectionOf = Annotated[
 class PriceFile(Section):
     """The whole file. Sections of prices are named as in ``Entry``."""
 
+    example: fields.Flag = False
+    """Whether these are prices that nobody charges: what is rated by them says so."""
     exchange_rates: Annotated[
         tuple[ExchangeRate, ...],
         fields.up_to(ENTRIES_MAX),

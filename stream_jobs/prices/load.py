@@ -12,7 +12,7 @@ from pathlib import Path
 from stream_jobs.prices.file import ListPrices, PriceFile
 from stream_jobs.prices.list_csv import read_csv
 from stream_jobs.prices.list_map import MAP_BYTES_MAX, PriceMap, read_map, version_of
-from stream_jobs.prices.model import Entry, Prices, instant_text
+from stream_jobs.prices.model import EXAMPLE, Entry, Prices, instant_text
 from stream_jobs.yaml_files.errors import FileError
 from stream_jobs.yaml_files.sections import read, validated
 from stream_jobs.yaml_files.tree import Items, Table, parse
@@ -55,7 +55,7 @@ def parse_prices(data: bytes, path: str, map_of: Callable[[str], PriceMap] | Non
         file.default_commitment,
         list_map,
         {name: str(target) for name, target in listed.aliases.items()} if listed else {},
-        version_of(data, (list_map.version if list_map else "").encode()),
+        (EXAMPLE if file.example else "") + version_of(data, (list_map.version if list_map else "").encode()),
     )
 
 

@@ -23,6 +23,8 @@ from stream_jobs.prices.list_map import PriceMap
 
 ANY = "*"
 DEFAULT_COMMITMENT = "on_demand"
+EXAMPLE = "example-"
+"""What the version of example prices begins with, and so `prices_version` of every bill rated by them."""
 MINUTE_MS = 60_000
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 UNITS = {
@@ -131,6 +133,11 @@ class Prices:
     list_map: PriceMap | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+
+    @property
+    def example(self) -> bool:
+        """Whether the file says that nobody charges these prices."""
+        return self.version.startswith(EXAMPLE)
 
     def gpu_nusd_per_hour(self, gpu_model: str, region: str | None, commitment: str | None, at_ms: int) -> Price | None:
         """Nano-dollars of a GPU-hour; ``commitment`` None is the file's default one. None: unpriced."""

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BROKERS = ("kafka-1", "kafka-2", "kafka-3")
 OURS = ("windows-1", "windows-2", "finals", "alerts", "costs", "sink", "deliver", "dashboard")
 BESIDE = ("grafana", "prometheus", "alertmanager", "jaeger")
+EDGE = ("agent", "proxy")
 LONG_RUNNING = (*BROKERS, "clickhouse", *OURS, *BESIDE)
 
 
@@ -33,8 +34,8 @@ def parser() -> list[str]:
 
 @cache
 def compose(*arguments: str) -> str:
-    """What the parser makes of the file."""
-    command = [*parser(), "--file", str(ROOT / "docker-compose.yml"), *arguments]
+    """What the parser makes of the file, profile edge and all."""
+    command = [*parser(), "--file", str(ROOT / "docker-compose.yml"), "--profile", "edge", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -49,20 +50,20 @@ def service(name: str) -> str:
 
 def test_the_parser_finds_all_parts() -> None:
     """Three brokers, the database, migration, two windows workers, every other service, and what stands beside."""
-    assert sorted(compose("config", "--services").split()) == sorted((*LONG_RUNNING, "migrate"))
+    assert sorted(compose("config", "--services").split()) == sorted((*LONG_RUNNING, *EDGE, "simulator", "migrate"))
 
 
 def test_no_image_is_a_moving_target() -> None:
     """Every image has a version, none is latest."""
     images = re.findall(r"^    image: (\S+)$", compose("config"), re.MULTILINE)
 
-    assert len(images) == len(LONG_RUNNING) + 1
+    assert len(images) == len(LONG_RUNNING) + len(EDGE) + 2
     assert [image for image in images if not re.search(r":v?\d+\.\d+", image)] == []
 
 
 def test_every_long_running_service_is_watched_and_bounded() -> None:
     """Health check, memory, CPU, processes, restart."""
-    for name in LONG_RUNNING:
+    for name in (*LONG_RUNNING, *EDGE):
         text = service(name)
 
         missing = [
@@ -115,7 +116,7 @@ def test_ports_are_published_on_loopback_alone() -> None:
     short = re.findall(r"^    - (\S+:\d+:\d+)", text, re.MULTILINE)
     long = re.findall(r"published: .*", text)
 
-    assert len(short) == 10 or len(long) == 10
+    assert len(short) == 11 or len(long) == 11
     assert [port for port in short if not port.startswith("127.0.0.1:")] == []
     assert text.count("host_ip: 127.0.0.1") == len(long)
 
@@ -132,6 +133,30 @@ def test_our_own_services_run_with_as_little_as_possible(name: str) -> None:
     assert f"PASSWORD_FILE: /run/secrets/clickhouse_{login}" in text
     assert ("clickhouse_writer" in text) == (login == "writer")
     assert not re.search(r"(PASSWORD|TOKEN): ", text)
+
+
+@pytest.mark.parametrize("name", [*EDGE, "simulator"])
+def test_an_edge_has_no_login_to_the_database(name: str) -> None:
+    """Nor rights, nor a writable root; it is there with the profile alone, and keeps its spool."""
+    text = service(name)
+
+    assert "CLICKHOUSE" not in text
+    assert "clickhouse_writer" not in text
+    assert "read_only: true" in text
+    assert re.search(r"cap_drop:\n\s+- ALL", text)
+    assert re.search(r"profiles:\n\s+- edge", text)
+    assert re.search(r"edge:/var/lib/fleetpulse|target: /var/lib/fleetpulse", text)
+
+
+@pytest.mark.parametrize("name", ["alerts", "costs", "dashboard"])
+def test_files_of_prices_rules_and_budgets_are_mounted_and_named(name: str) -> None:
+    """Whoever reads them finds the folder; without one of theirs the shipped example is rated by, which says so."""
+    text = service(name)
+
+    assert re.search(r"data/prices:/etc/fleetpulse:ro|target: /etc/fleetpulse", text)
+    assert "FLEETPULSE_RULES: " in text
+    assert "FLEETPULSE_BUDGETS: " in text
+    assert ("FLEETPULSE_PRICES: /etc/fleetpulse/example.yaml" in text) == (name != "dashboard")
 
 
 @pytest.mark.parametrize("name", BESIDE)
@@ -158,5 +183,6 @@ def test_prometheus_scrapes_every_service_of_ours() -> None:
     (ours,) = [job for job in config["scrape_configs"] if job["job_name"] == "fleetpulse"]
 
     assert sorted(ours["static_configs"][0]["targets"]) == sorted(f"{name}:8080" for name in OURS)
-    assert [name for name in OURS if "8080" not in service(name)] == []
-    assert [name for name in OURS if "FLEETPULSE_HEALTH_HOST: 0.0.0.0" not in service(name)] == []
+    assert ours["dns_sd_configs"][0]["names"] == [*EDGE]
+    assert [name for name in (*OURS, *EDGE) if "8080" not in service(name)] == []
+    assert [name for name in (*OURS, *EDGE) if "FLEETPULSE_HEALTH_HOST: 0.0.0.0" not in service(name)] == []

@@ -16,6 +16,7 @@ from schemas.errors import FleetpulseError
 from schemas.limits import DAY_MS, HOUR_MS
 from stream_jobs.budgets.load import load as load_budgets
 from stream_jobs.budgets.model import Budgets
+from stream_jobs.prices.model import EXAMPLE
 from stream_jobs.yaml_files.errors import FileError
 
 HISTORY_DAYS = 120
@@ -114,14 +115,16 @@ class _Cost:
             await self._show_budgets()
             return
         width_ms = view.bucket_ms("cost_over_time")
-        parts, models, idle, tenants = await view.gather(
+        parts, models, idle, tenants, prices = await view.gather(
             view.ask("cost_over_time"),
             view.ask("cost_models"),
             view.ask("cost_idle_hosts"),
             view.ask("cost_tenants"),
+            view.ask("cost_prices"),
         )
         billed_ms = width_ms * len({row["at_ms"] for row in parts.records()})
-        self._show_stats(total, min(billed_ms, view.range.span_ms))
+        example = any(str(row["version"]).startswith(EXAMPLE) for row in prices.records())
+        self._show_stats(total, min(billed_ms, view.range.span_ms), example=example)
         self._show_split(parts.records(), width_ms)
         self._models.rows(models.records(), "No model has a bill in this range")
         self._idle.rows(idle.records(), "Nothing stood idle in this range")
@@ -137,10 +140,11 @@ class _Cost:
             panel.empty(title)
         self._budgets.empty(*_NO_BUDGETS)
 
-    def _show_stats(self, total: Mapping[str, Any], billed_ms: int) -> None:
+    def _show_stats(self, total: Mapping[str, Any], billed_ms: int, *, example: bool) -> None:
         show, bill = self._stats.show, total["total"]
         hours = billed_ms / HOUR_MS
-        show("total", dollars(bill), f"{_hours(total['gpu_time_ms'])} GPU hours")
+        note = "example prices" if example else f"{_hours(total['gpu_time_ms'])} GPU hours"
+        show("total", dollars(bill), note, "warn" if example else "")
         show("hour", dollars(rate(bill, hours) if bill is not None else None), f"over {ago(billed_ms)} of bills")
         share = total["idle"] / bill if bill and total["idle"] is not None else None
         show("idle", dollars(total["idle"]), f"{percent(share)} of the bill", "warn" if share and share > 0.2 else "")

@@ -147,6 +147,41 @@ def test_a_file_may_come_from_the_environment(tmp_path: Path) -> None:
     assert [one["amount"] for one in json.loads(result.stdout)["prices"]] == [2_000_000]
 
 
+def test_a_file_may_come_from_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key `prices`; an option is before it."""
+    mine, other = tmp_path / "mine.yaml", tmp_path / "other.yaml"
+    mine.write_text("pue: [{periods: [{from: 2026-01-01, value: 2}]}]")
+    other.write_text("pue: [{periods: [{from: 2026-01-01, value: 3}]}]")
+    (tmp_path / "fleetpulse.toml").write_text(f'prices = "{mine}"')
+    monkeypatch.chdir(tmp_path)
+    words = ["prices", "show", "--at", "2026-01-01", "--json"]
+
+    found = [json.loads(RUNNER.invoke(app, [*words, *more]).stdout) for more in ([], ["--file", str(other)])]
+
+    assert [[one["amount"] for one in each["prices"]] for each in found] == [[2_000_000], [3_000_000]]
+
+
+def test_examples_say_so_in_their_version(tmp_path: Path) -> None:
+    """A copy of the example too, until the line is deleted: every bill rated by it has that version."""
+    text, copy = EXAMPLE_PRICES.read_text(), tmp_path / "copy.yaml"
+    (tmp_path / "list_prices.json").write_bytes((EXAMPLE_PRICES.parent / "list_prices.json").read_bytes())
+    copy.write_text(text)
+    own = tmp_path / "own.yaml"
+    own.write_text("".join(line for line in text.splitlines(keepends=True) if not line.startswith("example:")))
+
+    assert load(EXAMPLE_PRICES).version == load(copy).version
+    assert load(copy).version.startswith("example-")
+    assert not load(own).version.startswith("example-")
+
+
+def test_nothing_is_rated_again_with_example_prices() -> None:
+    """Not by default: a price file must be named."""
+    result = RUNNER.invoke(app, ["rerate", "--from", "2026-01-01", "--to", "2026-01-02"])
+
+    assert isinstance(result.exception, ConfigError)
+    assert "must name the price file to rate with" in str(result.exception)
+
+
 def test_a_wrong_day_is_wrong_use() -> None:
     """Not a guess at what was meant."""
     result = RUNNER.invoke(app, ["prices", "show", "--at", "yesterday"])
@@ -251,7 +286,7 @@ def test_the_tables_on_the_page_are_complete() -> None:
 def test_the_bill_on_the_page_is_right() -> None:
     """The same numbers as in the shipped example's prices, of each GPU and of an eighth of the host."""
     gpus = GpuMinutes(*(np.full(8, each) for each in (
-        60_000, 11_700_000, 2_790_000_000, 150_000_000, 90_000_000, 1_250_000,
+        60_000, 11_700_000, 2_790_000_000, 150_000_000, 90_000_000, 1_250_000, 400_000_000,
     )))  # fmt: skip
     bills = bills_of(gpus, Holders(np.arange(8), np.zeros(8, dtype=np.int64), np.ones(8, dtype=np.int64)), 1)
 

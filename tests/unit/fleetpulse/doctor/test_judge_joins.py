@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleetpulse.doctor.finding import State
-from fleetpulse.doctor.judge_joins import judge_joins
+from fleetpulse.doctor.judge_joins import judge_joins, judge_prices
 
 
 def row(counted: str, joined_with: str, total: int, joined: int, *lacks: str) -> dict[str, Any]:
@@ -69,3 +69,10 @@ def test_tenants_are_noted_and_gpus_are_wanted_only_where_some_report() -> None:
 def test_without_events_there_is_nothing_to_find() -> None:
     """An installation that has just begun."""
     assert found() == {}
+
+
+def test_example_prices_are_no_silence() -> None:
+    """The newest bill of the last hour says with which prices; without bills there is nothing to say."""
+    assert [(one.check, one.state) for one in judge_prices(["example-1f", "2e"])] == [("prices", State.NOTE)]
+    assert [(one.check, one.state) for one in judge_prices(["2e", "example-1f"])] == [("prices", State.GOOD)]
+    assert list(judge_prices([])) == []

@@ -210,7 +210,7 @@ def test_what_is_not_joined_and_what_nobody_charges_is_a_warning() -> None:
 
     before = list(page(report()).warnings)
     assert list(page(found).warnings)[len(before) :] == [
-        "Rated with example prices, which nobody charges: give yours (`--prices` of jobs and report).",
+        "Rated with example prices, which nobody charges: name your file as `prices` of the configuration.",
         "713 requests stand beside GPUs without their engine (h:8000): they carry no cost.",
         "25.0 % of the samples of GPUs at work name no engine: `fleetpulse doctor` says why.",
     ]
