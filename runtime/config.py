@@ -97,7 +97,7 @@ class KafkaConfig(Section):
             settings["sasl_plain_username"] = self.sasl_username
             settings["sasl_plain_password"] = self.sasl_password.get_secret_value()
         if self.security_protocol.endswith("SSL"):
-            files = (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile)
+            files = self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile
             settings["ssl_context"] = _ssl_context("kafka.ssl_*", files, self.ssl_key_password)
         return settings
 
@@ -234,17 +234,14 @@ class Config(BaseSettings):
     clickhouse_reader: ClickHouseConfig | None = None
     """A login that may only read. None: people's queries use ``clickhouse`` too."""
     health_host: str = Field(default="127.0.0.1", min_length=1, max_length=255)
-    """Address on which every process serves /healthz, /readyz and /metrics, where it has a health port. In a container
-    ``0.0.0.0``, so that Prometheus and the kubelet reach them: they serve counters, no data of requests."""
+    """Address of /healthz, /readyz, /metrics, which hold no data of requests. In a container ``0.0.0.0``."""
     partitions: dict[str, int] = Field(default_factory=dict)
-    """Partition counts that differ from the contract's, by topic (``{"llm.requests": 64}``): the same in every process.
-    ``fleetpulse migrate`` adds partitions up to them."""
+    """Partition counts other than the contract's (``{"llm.requests": 64}``), the same everywhere."""
     prices: Path | None = None
-    """The price file (docs/how-to/prices.md). None: the shipped example, and whatever shows money says so."""
     rules: Path | None = None
-    """A file of rules: of the alert job, and the `slo_classes` of dashboard and reports. None: the shipped ones."""
     budgets: Path | None = None
-    """A file of budgets that the alert job watches (docs/why/costs.md). None: none are watched."""
+    """Files of yours (docs/how-to/prices.md, rules.md, report.md) for jobs, dashboard, commands. None: example
+    prices, which whatever shows money says; the shipped rules; no budgets."""
     limits: Limits = Limits()
     agent: AgentConfig = AgentConfig()
     proxy: ProxyConfig = ProxyConfig()
@@ -288,9 +285,8 @@ class Config(BaseSettings):
 
 
 def load(flags: Mapping[str, object] | None = None) -> Config:
-    """The configuration of this process. ``flags`` are dotted keys (``{"kafka.bootstrap": "host:9092"}``); a flag of
-    None was not given. Raises ConfigError with key, value and bound of the first thing that is wrong; the value of a
-    secret or an unknown key is hidden."""
+    """The configuration of this process. ``flags`` are dotted keys (``kafka.bootstrap``); one of None was not given.
+    Raises ConfigError with key, value and bound of what is wrong first; that of a secret or unknown key is hidden."""
     try:
         config = Config(**_read_secret_files(_tree(flags or {})))
     except ValidationError as error:

@@ -809,6 +809,26 @@ ORDER BY (grouping, window_ms, cluster, region, host, service, metric, unit, att
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0
 COMMENT '1d rows of custom.metrics, computed whole from the 1h rows; read with FINAL';
 
+ALTER TABLE token_costs
+    ADD COLUMN IF NOT EXISTS carbon_ug Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]' AFTER energy_mj,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid [ug]' AFTER part_energy_mj;
+
+ALTER TABLE token_costs_replaced
+    ADD COLUMN IF NOT EXISTS carbon_ug Nullable(Int64) CODEC(ZSTD(1)) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]' AFTER energy_mj,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid [ug]' AFTER part_energy_mj;
+
+ALTER TABLE token_costs_rollup_1m
+    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_estimated_gpu_ms,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms;
+
+ALTER TABLE token_costs_rollup_1h
+    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_estimated_gpu_ms,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms;
+
+ALTER TABLE token_costs_rollup_1d
+    ADD COLUMN IF NOT EXISTS bill_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each bill: CO2e of its energy with PUE; null: not measured, or no intensity of the grid' AFTER bill_estimated_gpu_ms,
+    ADD COLUMN IF NOT EXISTS part_carbon_ug Array(Nullable(Int64)) CODEC(ZSTD(1)) COMMENT 'of each part: CO2e of each part; null: not measured, or no intensity of the grid' AFTER part_gpu_ms;
+
 ALTER TABLE gpu_history_1m
     ADD COLUMN IF NOT EXISTS pcie_generation_count UInt64 CODEC(ZSTD(1)) COMMENT 'values of pcie_generation that were known' AFTER tensor_active_ppm_sum,
     ADD COLUMN IF NOT EXISTS pcie_generation_sum Int64 CODEC(ZSTD(1)) COMMENT 'sum of: PCIe generation of the link now' AFTER pcie_generation_count,
@@ -5390,3 +5410,420 @@ LEFT JOIN (
     GROUP BY p.engine_id
 ) AS e ON g.engine_id = e.engine_id
 COMMENT 'every GPU with a sample in the last 5 minutes, as it is';
+
+CREATE OR REPLACE VIEW costs
+(
+    minute DateTime('UTC') COMMENT 'start of the minute, event time',
+    minute_ms Int64 COMMENT 'start of the minute, event time, UTC [ms]',
+    version UInt64 COMMENT 'of the rows of a bill the greatest counts',
+    revision UInt64 COMMENT 'source offset of the last change in this bill',
+    final UInt32 COMMENT '1 once no request that ends in time can change it, else 0',
+    weights_version UInt32 COMMENT 'version of the weights that parts were split by',
+    definition_version UInt32 COMMENT 'version of the metric definitions',
+    total_nusd Nullable(Int64) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price [nUSD]',
+    gpu_nusd Nullable(Int64) COMMENT 'GPU time at its price; null: no price [nUSD]',
+    host_nusd Nullable(Int64) COMMENT 'overhead of the hosts; null: no price [nUSD]',
+    energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
+    gpu_ms Int64 COMMENT 'GPU time, estimated time included [ms]',
+    energy_mj Nullable(Int64) COMMENT 'energy; null: not measured [mJ]',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]',
+    unpriced_gpu_ms Int64 COMMENT 'GPU time without a price [ms]',
+    unpriced_energy_mj Int64 COMMENT 'energy without a price [mJ]',
+    unmeasured_gpu_ms Int64 COMMENT 'GPU time whose energy was not measured [ms]',
+    estimated_gpu_ms Int64 COMMENT 'GPU time billed for gaps between readings; above 0: the bill is estimated [ms]',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    line_tenant Array(LowCardinality(Nullable(String))) COMMENT 'of each line who sent the request',
+    line_model Array(LowCardinality(Nullable(String))) COMMENT 'of each line the model as served',
+    line_slo_class Array(LowCardinality(Nullable(String))) COMMENT 'of each line the service class',
+    line_status Array(LowCardinality(Nullable(String))) COMMENT 'of each line how its requests ended',
+    line_requests Array(Int64) COMMENT 'of each line requests that ended in this minute',
+    line_prefill_tokens Array(Nullable(Int64)) COMMENT 'of each line prompt tokens computed; null: not reported [tokens]',
+    line_cached_tokens Array(Nullable(Int64)) COMMENT 'of each line prompt tokens from the prefix cache; null: not reported [tokens]',
+    line_decode_tokens Array(Nullable(Int64)) COMMENT 'of each line generated tokens; null: not reported [tokens]',
+    line_kv_token_ms Array(Nullable(Int64)) COMMENT 'of each line tokens in the KV cache times how long; null: not reported [token-ms]',
+    part_name Array(LowCardinality(Nullable(String))) COMMENT 'what each part is for: request, __overhead__, __wasted__, __unattributed__, __idle__, __training__, __unpriced__',
+    part_kind Array(LowCardinality(Nullable(String))) COMMENT 'what each part was paid for: prefill, decode, kv, startup, held',
+    part_tenant Array(LowCardinality(Nullable(String))) COMMENT 'whose each part is; null: nobody\'s in particular',
+    part_model Array(LowCardinality(Nullable(String))) COMMENT 'model of each part',
+    part_slo_class Array(LowCardinality(Nullable(String))) COMMENT 'service class of each part',
+    part_status Array(LowCardinality(Nullable(String))) COMMENT 'how the requests of each part ended',
+    part_amount Array(Nullable(Int64)) COMMENT 'units each part pays for; null where its kind has none [tokens or token-ms]',
+    part_cost_nusd Array(Nullable(Int64)) COMMENT 'cost of each part; null: no price [nUSD]',
+    part_energy_mj Array(Nullable(Int64)) COMMENT 'energy of each part; null: not measured [mJ]',
+    part_carbon_ug Array(Nullable(Int64)) COMMENT 'CO2e of each part; null: not measured, or no intensity of the grid [ug]',
+    part_gpu_ms Array(Nullable(Int64)) COMMENT 'GPU time of each part [ms]'
+)
+AS SELECT
+    toDateTime(intDiv(minute_ms, 1000), 'UTC') AS minute,
+    t.minute_ms AS minute_ms,
+    t.version AS version,
+    t.revision AS revision,
+    t.final AS final,
+    t.weights_version AS weights_version,
+    t.definition_version AS definition_version,
+    t.total_nusd AS total_nusd,
+    t.gpu_nusd AS gpu_nusd,
+    t.host_nusd AS host_nusd,
+    t.energy_nusd AS energy_nusd,
+    t.gpu_ms AS gpu_ms,
+    t.energy_mj AS energy_mj,
+    t.carbon_ug AS carbon_ug,
+    t.unpriced_gpu_ms AS unpriced_gpu_ms,
+    t.unpriced_energy_mj AS unpriced_energy_mj,
+    t.unmeasured_gpu_ms AS unmeasured_gpu_ms,
+    t.estimated_gpu_ms AS estimated_gpu_ms,
+    t.use AS use,
+    t.owner AS owner,
+    t.placement_group AS placement_group,
+    t.region AS region,
+    t.host AS host,
+    t.gpu_model AS gpu_model,
+    t.prices_version AS prices_version,
+    t.line_tenant AS line_tenant,
+    t.line_model AS line_model,
+    t.line_slo_class AS line_slo_class,
+    t.line_status AS line_status,
+    t.line_requests AS line_requests,
+    t.line_prefill_tokens AS line_prefill_tokens,
+    t.line_cached_tokens AS line_cached_tokens,
+    t.line_decode_tokens AS line_decode_tokens,
+    t.line_kv_token_ms AS line_kv_token_ms,
+    t.part_name AS part_name,
+    t.part_kind AS part_kind,
+    t.part_tenant AS part_tenant,
+    t.part_model AS part_model,
+    t.part_slo_class AS part_slo_class,
+    t.part_status AS part_status,
+    t.part_amount AS part_amount,
+    t.part_cost_nusd AS part_cost_nusd,
+    t.part_energy_mj AS part_energy_mj,
+    arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS part_carbon_ug,
+    t.part_gpu_ms AS part_gpu_ms
+FROM token_costs AS t FINAL
+COMMENT 'bills by minute, the last revision of each, with all its parts';
+
+CREATE OR REPLACE VIEW cost_parts
+(
+    minute DateTime('UTC') COMMENT 'start of the minute, event time',
+    minute_ms Int64 COMMENT 'start of the minute, event time, UTC [ms]',
+    version UInt64 COMMENT 'of the rows of a bill the greatest counts',
+    revision UInt64 COMMENT 'source offset of the last change in this bill',
+    final UInt32 COMMENT '1 once no request that ends in time can change it, else 0',
+    weights_version UInt32 COMMENT 'version of the weights that parts were split by',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    part LowCardinality(Nullable(String)) COMMENT 'what the part is for: request, __overhead__, __wasted__, __unattributed__, __idle__, __training__, __unpriced__',
+    kind LowCardinality(Nullable(String)) COMMENT 'what the part was paid for: prefill, decode, kv, startup, held',
+    tenant LowCardinality(Nullable(String)) COMMENT 'whose the part is; null: nobody\'s in particular',
+    model LowCardinality(Nullable(String)) COMMENT 'model of the part',
+    slo_class LowCardinality(Nullable(String)) COMMENT 'service class of the part',
+    status LowCardinality(Nullable(String)) COMMENT 'how the requests of the part ended',
+    amount Nullable(Int64) COMMENT 'units the part pays for; null where its kind has none [tokens or token-ms]',
+    cost_nusd Nullable(Int64) COMMENT 'cost of the part; null: no price [nUSD]',
+    energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]'
+)
+AS SELECT
+    toDateTime(intDiv(minute_ms, 1000), 'UTC') AS minute,
+    t.minute_ms AS minute_ms,
+    t.version AS version,
+    t.revision AS revision,
+    t.final AS final,
+    t.weights_version AS weights_version,
+    t.use AS use,
+    t.owner AS owner,
+    t.placement_group AS placement_group,
+    t.region AS region,
+    t.host AS host,
+    t.gpu_model AS gpu_model,
+    t.prices_version AS prices_version,
+    each_part AS part,
+    each_kind AS kind,
+    each_tenant AS tenant,
+    each_model AS model,
+    each_slo_class AS slo_class,
+    each_status AS status,
+    each_amount AS amount,
+    each_cost_nusd AS cost_nusd,
+    each_energy_mj AS energy_mj,
+    each_carbon_ug AS carbon_ug,
+    each_gpu_ms AS gpu_ms
+FROM token_costs AS t FINAL
+ARRAY JOIN
+    t.part_name AS each_part,
+    t.part_kind AS each_kind,
+    t.part_tenant AS each_tenant,
+    t.part_model AS each_model,
+    t.part_slo_class AS each_slo_class,
+    t.part_status AS each_status,
+    t.part_amount AS each_amount,
+    t.part_cost_nusd AS each_cost_nusd,
+    t.part_energy_mj AS each_energy_mj,
+    arrayResize(t.part_carbon_ug, length(t.part_name), NULL) AS each_carbon_ug,
+    t.part_gpu_ms AS each_gpu_ms
+COMMENT 'parts of the bills, a row each, the last revision of each bill';
+
+CREATE OR REPLACE VIEW cost_lines
+(
+    minute DateTime('UTC') COMMENT 'start of the minute, event time',
+    minute_ms Int64 COMMENT 'start of the minute, event time, UTC [ms]',
+    version UInt64 COMMENT 'of the rows of a bill the greatest counts',
+    revision UInt64 COMMENT 'source offset of the last change in this bill',
+    final UInt32 COMMENT '1 once no request that ends in time can change it, else 0',
+    weights_version UInt32 COMMENT 'version of the weights that parts were split by',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    tenant LowCardinality(Nullable(String)) COMMENT 'of the line who sent the request',
+    model LowCardinality(Nullable(String)) COMMENT 'of the line the model as served',
+    slo_class LowCardinality(Nullable(String)) COMMENT 'of the line the service class',
+    status LowCardinality(Nullable(String)) COMMENT 'of the line how its requests ended',
+    requests Int64 COMMENT 'of the line requests that ended in this minute',
+    prefill_tokens Nullable(Int64) COMMENT 'of the line prompt tokens computed; null: not reported [tokens]',
+    cached_tokens Nullable(Int64) COMMENT 'of the line prompt tokens from the prefix cache; null: not reported [tokens]',
+    decode_tokens Nullable(Int64) COMMENT 'of the line generated tokens; null: not reported [tokens]',
+    kv_token_ms Nullable(Int64) COMMENT 'of the line tokens in the KV cache times how long; null: not reported [token-ms]'
+)
+AS SELECT
+    toDateTime(intDiv(minute_ms, 1000), 'UTC') AS minute,
+    t.minute_ms AS minute_ms,
+    t.version AS version,
+    t.revision AS revision,
+    t.final AS final,
+    t.weights_version AS weights_version,
+    t.use AS use,
+    t.owner AS owner,
+    t.placement_group AS placement_group,
+    t.region AS region,
+    t.host AS host,
+    t.gpu_model AS gpu_model,
+    t.prices_version AS prices_version,
+    each_tenant AS tenant,
+    each_model AS model,
+    each_slo_class AS slo_class,
+    each_status AS status,
+    each_requests AS requests,
+    each_prefill_tokens AS prefill_tokens,
+    each_cached_tokens AS cached_tokens,
+    each_decode_tokens AS decode_tokens,
+    each_kv_token_ms AS kv_token_ms
+FROM token_costs AS t FINAL
+ARRAY JOIN
+    t.line_tenant AS each_tenant,
+    t.line_model AS each_model,
+    t.line_slo_class AS each_slo_class,
+    t.line_status AS each_status,
+    t.line_requests AS each_requests,
+    t.line_prefill_tokens AS each_prefill_tokens,
+    t.line_cached_tokens AS each_cached_tokens,
+    t.line_decode_tokens AS each_decode_tokens,
+    t.line_kv_token_ms AS each_kv_token_ms
+COMMENT 'lines of the bills, a row each, the last revision of each bill';
+
+CREATE OR REPLACE VIEW costs_1h
+(
+    hour DateTime('UTC') COMMENT 'start of the hour, event time',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    total_nusd Nullable(Int64) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price [nUSD]',
+    gpu_nusd Nullable(Int64) COMMENT 'GPU time at its price; null: no price [nUSD]',
+    host_nusd Nullable(Int64) COMMENT 'overhead of the hosts; null: no price [nUSD]',
+    energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
+    gpu_ms Int64 COMMENT 'GPU time, estimated time included [ms]',
+    energy_mj Nullable(Int64) COMMENT 'energy; null: not measured [mJ]',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]',
+    unpriced_gpu_ms Int64 COMMENT 'GPU time without a price [ms]',
+    unpriced_energy_mj Int64 COMMENT 'energy without a price [mJ]',
+    unmeasured_gpu_ms Int64 COMMENT 'GPU time whose energy was not measured [ms]',
+    estimated_gpu_ms Int64 COMMENT 'GPU time billed for gaps between readings; above 0: the bill is estimated [ms]',
+    final UInt32 COMMENT '1 once all its minutes are final'
+)
+AS SELECT
+    toStartOfHour(minute) AS hour,
+    use,
+    owner,
+    placement_group,
+    region,
+    host,
+    gpu_model,
+    prices_version,
+    sum(c.total_nusd) AS total_nusd,
+    sum(c.gpu_nusd) AS gpu_nusd,
+    sum(c.host_nusd) AS host_nusd,
+    sum(c.energy_nusd) AS energy_nusd,
+    sum(c.gpu_ms) AS gpu_ms,
+    sum(c.energy_mj) AS energy_mj,
+    sum(c.carbon_ug) AS carbon_ug,
+    sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
+    sum(c.unpriced_energy_mj) AS unpriced_energy_mj,
+    sum(c.unmeasured_gpu_ms) AS unmeasured_gpu_ms,
+    sum(c.estimated_gpu_ms) AS estimated_gpu_ms,
+    min(c.final) AS final
+FROM costs AS c
+GROUP BY hour, use, owner, placement_group, region, host, gpu_model, prices_version
+COMMENT 'sums of costs by hour';
+
+CREATE OR REPLACE VIEW cost_parts_1h
+(
+    hour DateTime('UTC') COMMENT 'start of the hour, event time',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    part LowCardinality(Nullable(String)) COMMENT 'what the part is for: request, __overhead__, __wasted__, __unattributed__, __idle__, __training__, __unpriced__',
+    kind LowCardinality(Nullable(String)) COMMENT 'what the part was paid for: prefill, decode, kv, startup, held',
+    tenant LowCardinality(Nullable(String)) COMMENT 'whose the part is; null: nobody\'s in particular',
+    model LowCardinality(Nullable(String)) COMMENT 'model of the part',
+    slo_class LowCardinality(Nullable(String)) COMMENT 'service class of the part',
+    status LowCardinality(Nullable(String)) COMMENT 'how the requests of the part ended',
+    amount Nullable(Int64) COMMENT 'units the part pays for; null where its kind has none [tokens or token-ms]',
+    cost_nusd Nullable(Int64) COMMENT 'cost of the part; null: no price [nUSD]',
+    energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]',
+    final UInt32 COMMENT '1 once all its minutes are final'
+)
+AS SELECT
+    toStartOfHour(minute) AS hour,
+    use,
+    owner,
+    placement_group,
+    region,
+    host,
+    gpu_model,
+    prices_version,
+    part,
+    kind,
+    tenant,
+    model,
+    slo_class,
+    status,
+    sum(c.amount) AS amount,
+    sum(c.cost_nusd) AS cost_nusd,
+    sum(c.energy_mj) AS energy_mj,
+    sum(c.carbon_ug) AS carbon_ug,
+    sum(c.gpu_ms) AS gpu_ms,
+    min(c.final) AS final
+FROM cost_parts AS c
+GROUP BY hour, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status
+COMMENT 'sums of cost_parts by hour';
+
+CREATE OR REPLACE VIEW costs_1d
+(
+    day DateTime('UTC') COMMENT 'start of the day, event time',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    total_nusd Nullable(Int64) COMMENT 'the bill: what is known of GPU, host and energy; null: nothing had a price [nUSD]',
+    gpu_nusd Nullable(Int64) COMMENT 'GPU time at its price; null: no price [nUSD]',
+    host_nusd Nullable(Int64) COMMENT 'overhead of the hosts; null: no price [nUSD]',
+    energy_nusd Nullable(Int64) COMMENT 'energy at tariff and PUE; null: no price or not measured [nUSD]',
+    gpu_ms Int64 COMMENT 'GPU time, estimated time included [ms]',
+    energy_mj Nullable(Int64) COMMENT 'energy; null: not measured [mJ]',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of its energy with PUE; null: not measured, or no intensity of the grid [ug]',
+    unpriced_gpu_ms Int64 COMMENT 'GPU time without a price [ms]',
+    unpriced_energy_mj Int64 COMMENT 'energy without a price [mJ]',
+    unmeasured_gpu_ms Int64 COMMENT 'GPU time whose energy was not measured [ms]',
+    estimated_gpu_ms Int64 COMMENT 'GPU time billed for gaps between readings; above 0: the bill is estimated [ms]',
+    final UInt32 COMMENT '1 once all its minutes are final'
+)
+AS SELECT
+    toStartOfDay(minute) AS day,
+    use,
+    owner,
+    placement_group,
+    region,
+    host,
+    gpu_model,
+    prices_version,
+    sum(c.total_nusd) AS total_nusd,
+    sum(c.gpu_nusd) AS gpu_nusd,
+    sum(c.host_nusd) AS host_nusd,
+    sum(c.energy_nusd) AS energy_nusd,
+    sum(c.gpu_ms) AS gpu_ms,
+    sum(c.energy_mj) AS energy_mj,
+    sum(c.carbon_ug) AS carbon_ug,
+    sum(c.unpriced_gpu_ms) AS unpriced_gpu_ms,
+    sum(c.unpriced_energy_mj) AS unpriced_energy_mj,
+    sum(c.unmeasured_gpu_ms) AS unmeasured_gpu_ms,
+    sum(c.estimated_gpu_ms) AS estimated_gpu_ms,
+    min(c.final) AS final
+FROM costs AS c
+GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version
+COMMENT 'sums of costs by day';
+
+CREATE OR REPLACE VIEW cost_parts_1d
+(
+    day DateTime('UTC') COMMENT 'start of the day, event time',
+    use LowCardinality(String) COMMENT 'what the GPUs are for',
+    owner LowCardinality(String) COMMENT 'engine id; the host where no engine holds the GPU',
+    placement_group LowCardinality(String) COMMENT 'engines that share any GPU; else the host',
+    region LowCardinality(Nullable(String)) COMMENT 'region of its GPUs; null where they are of several',
+    host LowCardinality(Nullable(String)) COMMENT 'host of its GPUs; null where they are on several',
+    gpu_model LowCardinality(Nullable(String)) COMMENT 'product name of its GPUs; null where they are of several',
+    prices_version LowCardinality(Nullable(String)) COMMENT 'version of the prices that it was billed with',
+    part LowCardinality(Nullable(String)) COMMENT 'what the part is for: request, __overhead__, __wasted__, __unattributed__, __idle__, __training__, __unpriced__',
+    kind LowCardinality(Nullable(String)) COMMENT 'what the part was paid for: prefill, decode, kv, startup, held',
+    tenant LowCardinality(Nullable(String)) COMMENT 'whose the part is; null: nobody\'s in particular',
+    model LowCardinality(Nullable(String)) COMMENT 'model of the part',
+    slo_class LowCardinality(Nullable(String)) COMMENT 'service class of the part',
+    status LowCardinality(Nullable(String)) COMMENT 'how the requests of the part ended',
+    amount Nullable(Int64) COMMENT 'units the part pays for; null where its kind has none [tokens or token-ms]',
+    cost_nusd Nullable(Int64) COMMENT 'cost of the part; null: no price [nUSD]',
+    energy_mj Nullable(Int64) COMMENT 'energy of the part; null: not measured [mJ]',
+    carbon_ug Nullable(Int64) COMMENT 'CO2e of the part; null: not measured, or no intensity of the grid [ug]',
+    gpu_ms Nullable(Int64) COMMENT 'GPU time of the part [ms]',
+    final UInt32 COMMENT '1 once all its minutes are final'
+)
+AS SELECT
+    toStartOfDay(minute) AS day,
+    use,
+    owner,
+    placement_group,
+    region,
+    host,
+    gpu_model,
+    prices_version,
+    part,
+    kind,
+    tenant,
+    model,
+    slo_class,
+    status,
+    sum(c.amount) AS amount,
+    sum(c.cost_nusd) AS cost_nusd,
+    sum(c.energy_mj) AS energy_mj,
+    sum(c.carbon_ug) AS carbon_ug,
+    sum(c.gpu_ms) AS gpu_ms,
+    min(c.final) AS final
+FROM cost_parts AS c
+GROUP BY day, use, owner, placement_group, region, host, gpu_model, prices_version, part, kind, tenant, model, slo_class, status
+COMMENT 'sums of cost_parts by day';
