@@ -7,10 +7,10 @@ SELECT
     gpu_model,
     engine_id,
     sum(util_gpu_pct_sum) / sum(util_gpu_pct_count) / 100 AS utilisation,
-    sum(power_mw_sum) / sum(power_mw_count) / 1e3 AS power_w,
+    sum(toInt128(power_mw_sum)) / sum(power_mw_count) / 1e3 AS power_w,
     max(temperature_c_max) AS temperature_max_c,
     max(memory_used_bytes_max) AS memory_used_max_bytes,
-    sum(throttled_us_sum) / 1e6 AS throttled_s
+    sum(toInt128(throttled_us_sum)) / 1e6 AS throttled_s
 FROM gpu_windows
 WHERE window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
 GROUP BY window_ms, cluster, host, gpu_uuid, gpu_model, engine_id
