@@ -88,8 +88,8 @@ def _windows(config: Config, files: Files = NO_FILES) -> JobSetup:
     from stream_jobs.windows.warm import warm
 
     partitions = partitions_of(config)
-    classes = load_set(files["rules"]).slo_classes if "rules" in files else ()  # those shipped define none
-    step = WindowsStep(config.limits, partitions, classes=classes)
+    ruleset = load_set(files.get("rules", config.rules))
+    step = WindowsStep(config.limits, partitions, classes=ruleset.slo_classes)
     steps: dict[str, AnyStep] = dict.fromkeys((topic.name for topic in SOURCE_TOPICS), step)
     outputs = {topic.name: partitions[topic.name] for topic in DERIVED_TOPICS}
     return JobSetup(steps, (), outputs, DEFAULT_POLICY, warm)

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from fleetpulse.services import jobs_and_sink as services
-from fleetpulse.services.jobs_and_sink import JOBS, _alerts, _arguments, _costs, _finals, partitions_of
+from fleetpulse.services.jobs_and_sink import JOBS, _alerts, _arguments, _costs, _finals, _windows, partitions_of
 from runtime.config import load
 from runtime.health import STILL_MAX_S, Check, Heartbeat
 from schemas.contract.topics import BY_NAME, state_topic
 from schemas.errors import FleetpulseError
 from stream_jobs.alerts.step import AlertStep
 from stream_jobs.costs.step import CostStep
+from stream_jobs.windows.step import WindowsStep
 
 EXAMPLE_BUDGETS = Path(services.__file__).parents[1] / "data" / "budgets" / "example.yaml"
 
@@ -27,7 +28,7 @@ EXAMPLE_BUDGETS = Path(services.__file__).parents[1] / "data" / "budgets" / "exa
     ids=["no port", "any port", "one after the other"],
 )
 def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, ports: list[int]) -> None:
-    """Rules and budgets are for the alert job alone, prices for the cost job."""
+    """Rules are for windows (goodput) and alerts, budgets for alerts alone, prices for the cost job."""
     files = {name: Path(f"{name}.yaml") for name in ("rules", "prices", "budgets")}
 
     found = [_arguments(job, "bare", "w", health_port, place, files) for place, job in enumerate(JOBS)]
@@ -36,7 +37,7 @@ def test_every_job_is_a_child_with_a_port_of_its_own(health_port: int | None, po
     assert [int(words[7]) for words in found if "--health-port" in words] == ports
     told_files = [words[6 + 2 * (health_port is not None) :] for words in found]
     alerts = ("--rules", "rules.yaml", "--budgets", "budgets.yaml")
-    assert told_files == [(), (), alerts, ("--prices", "prices.yaml")]
+    assert told_files == [("--rules", "rules.yaml"), (), alerts, ("--prices", "prices.yaml")]
 
 
 def test_the_finals_job_has_a_state_topic_for_each_of_its_sources(tmp_path: Path) -> None:
@@ -64,6 +65,26 @@ def test_the_alert_job_takes_rules_of_ones_own(tmp_path: Path) -> None:
     assert (setup.transactional, setup.outputs) == (("window.finals",), {"alerts": 1})
     with pytest.raises(FleetpulseError, match="nonsense"):
         _alerts(config, {"rules": rules})
+
+
+def test_the_windows_job_judges_goodput_by_the_rules_of_the_flag_else_of_the_configuration(tmp_path: Path) -> None:
+    """As the alert job does; the shipped rules have no classes, so without either nothing is judged."""
+    files = {name: tmp_path / f"{name}.yaml" for name in ("set", "flag")}
+    for name, file in files.items():
+        file.write_text(f"slo_classes: {{{name}: {{ttft: 500ms, share: 99%}}}}\n")
+    unset, configured = ({"data_dir": str(tmp_path)} | more for more in ({}, {"rules": str(files["set"])}))
+
+    found = [_judges(unset), _judges(configured), _judges(configured, files["flag"])]
+
+    assert found == [[], ["set"], ["flag"]]
+
+
+def _judges(settings: dict[str, str], rules: Path | None = None) -> list[str]:
+    """Names of the classes by which the windows job judges, the same for all of its sources."""
+    steps = _windows(load(settings), {} if rules is None else {"rules": rules}).steps
+    (step,) = set(steps.values())
+    assert isinstance(step, WindowsStep)
+    return [each.name for each in step.classes]
 
 
 def test_the_alert_job_reads_budgets_before_anything_is_joined(tmp_path: Path) -> None:
