@@ -43,6 +43,10 @@ LENGTHS = ("<=256", "<=1k", "<=4k", "<=16k")
 STATUSES = ("ok", "ok", "ok", "ok", "error", "timeout")
 """Of six rows of the service four ended well."""
 BINS_PER_SKETCH = 20
+PROCESSES = ("vllm", "VLLM::EngineCore")
+"""Of each engine."""
+DRAWN = tuple(one for one in GROUPING_SETS if one.name not in ("training", "custom"))
+"""Nobody trains in this fleet, and its applications have no metrics of their own."""
 SAMPLES = 10
 """Readings of a GPU, host or engine in a window."""
 _SORTED_ANEW = {"gpu.history": "gpu.samples"}
@@ -88,7 +92,7 @@ def reach_ms(grouping: GroupingSet, level: str) -> int | None:
 
 def windows(fleet: Fleet, span: Span) -> Iterator[tuple[str, Drawn]]:
     """All rows of all windows, and what they are."""
-    for grouping in GROUPING_SETS:
+    for grouping in DRAWN:
         for level in FILLED:
             starts = span.starts(grouping, level)
             each = max(1, ROWS_PER_INSERT // rows_of(fleet, grouping))
@@ -105,6 +109,7 @@ def rows_of(fleet: Fleet, grouping: GroupingSet) -> int:
         "gpu_event": EVENTS_PER_WINDOW,
         "host": fleet.hosts,
         "engine_sample": fleet.engines,
+        "process": len(PROCESSES) * fleet.engines,
     }[grouping.name]
 
 
@@ -147,6 +152,9 @@ def _labels(fleet: Fleet, grouping: str, rows: int) -> dict[str, str]:
         return {**_engine_of_gpu(fleet, gpu), "kind": one_of(kinds, gpu), "severity": one_of(severities, gpu)}
     if grouping == "engine_sample":
         return {**_engine(fleet, index), "engine_kind": "'vllm'"}
+    if grouping == "process":
+        engine = _engine(fleet, f"intDiv({index}, {len(PROCESSES)})")
+        return {**engine, "process_name": one_of(PROCESSES, index), "workload": "'inference'"}
     return {**_engine(fleet, f"intDiv({index}, 2)"), **_fate(f"4 * ({index} % 2)")}
 
 

@@ -28,13 +28,13 @@ def test_the_same_work_has_a_column_for_every_measure_of_our_rows(topic: str) ->
     assert {f"{f.name}_state" for f in event.of(Role.SKETCH)} == {name for name in kept if name.endswith("_state")}
 
 
-def test_lean_work_has_four_sketches_of_a_request_and_twelve_gauges_of_a_gpu() -> None:
+def test_lean_work_has_four_sketches_of_a_request_and_every_gauge_of_a_gpu() -> None:
     """What the promise names as the least."""
     states = [name for name, _ in peer.measures(BY_TOPIC["llm.requests"], "lean") if name.endswith("_state")]
     gauges = [name for name, _ in peer.measures(BY_TOPIC["gpu.samples"], "lean") if name.endswith("_count")]
 
     assert states == ["ttft_us_state", "tpot_us_state", "e2e_us_state", "queue_us_state"]
-    assert len(gauges) == 12 + 1  # event_count
+    assert len(gauges) == 17 + 1  # event_count
 
 
 @pytest.mark.parametrize("topic", TOPICS)
