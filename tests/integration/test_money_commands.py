@@ -55,6 +55,7 @@ CHECKS = (
     "start-up of engines",
     "shared GPUs by memory held",
     "priced again",
+    "emissions again",
     "rollup by hour",
     "rollup by day",
 )
