@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import orjson
 
@@ -62,7 +63,15 @@ class Command:
 
 def encode(command: Command) -> bytes:
     """As JSON with sorted keys."""
-    return orjson.dumps({"schema": SCHEMA, **asdict(command)}, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps({"schema": SCHEMA, **plain(command)}, option=orjson.OPT_SORT_KEYS)
+
+
+def plain(command: Command) -> dict[str, Any]:
+    """As plain values. One that does not come again has the fields that it had in 0.1.0, whose jobs may read it."""
+    found = asdict(command)
+    if not command.every:
+        del found["every"], found["zone"]
+    return found
 
 
 def decode(data: bytes) -> Command:

@@ -281,7 +281,7 @@ class Life:
             "unknown": self.unknown,
             "found_ms": self._found_ms,
             "book": self.store.dump(),
-            "mutes": self.silences.dump(),
+            **self.silences.dump(),
             "marks": self.marks.dump(),
             "spending": self.spending.dump(),
         }
@@ -290,7 +290,7 @@ class Life:
         """Restore a dump."""
         self.now_ms, self.unknown, self._found_ms = found["now_ms"], found["unknown"], dict(found["found_ms"])
         self.store.load(found["book"])
-        self.silences.load(found["mutes"])
+        self.silences.load(found)
         self.marks.load(found["marks"])
         self.spending.load(found["spending"])
 

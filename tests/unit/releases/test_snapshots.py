@@ -16,8 +16,8 @@ from tests.unit.releases.frozen import JOBS, Job, between, read_as_0_1_0
 EACH = pytest.mark.parametrize("job", JOBS, ids=str)
 ALERTS = JOBS[-1]
 REQUESTS = Job("windows", "llm.requests")
-RENAMED = {"itl_given_load", "ttft_given_load", "itl_load_adjusted", "ttft_load_adjusted"}
-"""Shipped rules that have another name by now, and that name: they learn again."""
+OTHERWISE = {"itl_given_load", "ttft_given_load", "gpu_starved", "tensor_cores_idle"}
+"""Shipped rules of 0.1.0 that have another name by now (the first two), or another condition: they learn again."""
 
 
 def taken_over(job: Job) -> tuple[Any, Any]:
@@ -61,13 +61,19 @@ def test_a_job_that_reads_everything_again_writes_what_0_1_0_wrote(job: Job) -> 
 
 @EACH
 def test_a_snapshot_is_the_one_that_0_1_0_takes(job: Job) -> None:
-    """So a worker of 0.1.0 takes over from one of today. That of alerts differs in the rules that were renamed, that of
-    requests in the set ``service``, which has one more dimension: each release begins with no series of the other's."""
+    """So a worker of 0.1.0 takes over from one of today. That of alerts differs in the shipped rules that one release
+    alone has, or has otherwise, and what only they read; that of requests in the set ``service``, which has one more
+    dimension: each release begins with no series of the other's."""
     step, state = taken_over(job)
     ours, theirs = step.dump(state), job.snapshot().parts
 
     if job == ALERTS:
-        assert without_renamed(ours) == without_renamed(theirs)
+        (head, mine), (head_of_theirs, others) = judged(ours), judged(theirs)
+        assert head == head_of_theirs
+        assert {name for name, kind in others.keys() - mine.keys() if kind != "view"} == OTHERWISE
+        both = others.keys() & mine.keys()
+        assert {key: mine[key] for key in both} == {key: others[key] for key in both}
+        assert {kind == "view" for _, kind in both} == {True, False}
     elif job == REQUESTS:
         assert without_service(ours) == without_service(theirs)
     else:
@@ -85,11 +91,13 @@ def without_service(parts: list[bytes]) -> tuple[Any, list[bytes]]:
     return (head, others), [*sections[:before], *sections[before + 1 + len(dimensions) :]]
 
 
-def without_renamed(parts: list[bytes]) -> tuple[Any, Any, list[bytes]]:
-    """Of a snapshot of alerts the head, the sections but the judge's, and what that knows of rules not renamed."""
+def judged(parts: list[bytes]) -> tuple[Any, dict[tuple[str, str], Any]]:
+    """Of a snapshot of alerts all but the judge's section; its head; and its parts by rule and hash, or by view."""
     head, sections = alerts_step.of_parts(parts)
-    opened = [(fleet_detector._unpacked(part)[0].get("rule"), part) for part in sections.pop("judge")]
-    return head, sections, [part for rule, part in opened if rule not in RENAMED]
+    (first, _), *opened = [fleet_detector._unpacked(part) for part in sections.pop("judge")]
+    assert first.pop("parts") == len(opened)
+    keys = [(one["rule"], one["hash"]) if "rule" in one else (one["view"], "view") for one, _ in opened]
+    return (head, sections, first), {key: (one, bytes(data)) for key, (one, data) in zip(keys, opened, strict=True)}
 
 
 @EACH

@@ -562,7 +562,7 @@ def test_mutes_that_are_over_make_room() -> None:
     scene.life.command(Command("mute", "a", {}, at(0), at(1)), at(0))
     scene.life.command(Command("mute", "b", {}, at(0), at(9)), at(0))
 
-    assert [one["id"] for one in scene.life.silences.dump()] == ["b"]
+    assert [one["id"] for one in scene.life.silences.dump()["mutes"]] == ["b"]
 
 
 def test_when_a_gpu_or_engine_was_found_is_remembered_of_those_that_are_known() -> None:

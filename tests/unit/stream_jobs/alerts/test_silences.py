@@ -98,3 +98,18 @@ def test_a_silence_that_comes_again_ends_with_its_last_day() -> None:
     silences = Silences([Command("mute", "m", {}, 0, 3 * HOUR_MS, every="Thu 02:00-04:00")], 5)
 
     assert silences.until_ms(LABELS, 2 * HOUR_MS) == 3 * HOUR_MS
+
+
+def test_a_dump_keeps_apart_what_comes_again() -> None:
+    """A job of 0.1.0 reads the others as it wrote them itself, and leaves out a key that it does not know."""
+    silences = Silences([], 5)
+    silences.take(silence("once", 0, 10))
+    once = silences.dump()
+    silences.take(Command("mute", "again", {}, 0, 10, every="day 02:00-04:00"))
+
+    plain = {"command": "mute", "labels": {}, "from_ms": 0, "until_ms": 10, "reason": "", "by": ""}
+    assert once == {"mutes": [{**plain, "id": "once"}]}
+    assert silences.dump() == {
+        **once,
+        "recurring": [{**plain, "id": "again", "every": "day 02:00-04:00", "zone": "UTC"}],
+    }
