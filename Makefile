@@ -83,6 +83,7 @@ format: $(VENV)/.dev ## let ruff tidy the code
 
 docs: $(VENV)/.run ## write the reference pages that follow from schemas/
 	$(PY) -m schemas.reference
+	$(PY) -m producers.engines.filled
 	$(PY) -m fleetpulse.commands.reference
 	$(PY) -m grafana
 

@@ -65,6 +65,27 @@ CHAT_ROW = {
 }
 
 
+VLLM_SPAN = Span(
+    "llm_request",
+    "ab" * 16,
+    "cd" * 8,
+    AT_NS,
+    AT_NS + 1_500_000_000,
+    {
+        "gen_ai.response.model": "m",
+        "gen_ai.request.id": "r-1",
+        "gen_ai.request.n": 1,
+        "gen_ai.usage.prompt_tokens": 100,
+        "gen_ai.usage.completion_tokens": 11,
+        "gen_ai.latency.time_in_queue": 0.1,
+        "gen_ai.latency.time_to_first_token": 0.4,
+        "gen_ai.latency.e2e": 1.5,
+        "gen_ai.latency.time_in_model_prefill": 0.3,
+        "gen_ai.latency.time_in_model_decode": 1.1,
+    },
+)
+
+
 def with_attributes(**more: Any) -> Span:
     return replace(
         CHAT, attributes={**CHAT.attributes, **{name.replace("__", "."): each for name, each in more.items()}}
@@ -78,27 +99,7 @@ def test_a_span_of_a_chat_is_a_request() -> None:
 
 def test_the_engine_s_own_span_tells_its_phases() -> None:
     """By vLLM's names; time per token from the decode phase."""
-    span = Span(
-        "llm_request",
-        "ab" * 16,
-        "cd" * 8,
-        AT_NS,
-        AT_NS + 1_500_000_000,
-        {
-            "gen_ai.response.model": "m",
-            "gen_ai.request.id": "r-1",
-            "gen_ai.request.n": 1,
-            "gen_ai.usage.prompt_tokens": 100,
-            "gen_ai.usage.completion_tokens": 11,
-            "gen_ai.latency.time_in_queue": 0.1,
-            "gen_ai.latency.time_to_first_token": 0.4,
-            "gen_ai.latency.e2e": 1.5,
-            "gen_ai.latency.time_in_model_prefill": 0.3,
-            "gen_ai.latency.time_in_model_decode": 1.1,
-        },
-    )
-
-    row = request_of(span, LABELS)
+    row = request_of(VLLM_SPAN, LABELS)
 
     latencies = {"ttft_us": 400_000, "queue_us": 100_000, "prefill_us": 300_000, "decode_us": 1_100_000}
     assert row == CHAT_ROW | latencies | {
@@ -113,7 +114,7 @@ def test_the_engine_s_own_span_tells_its_phases() -> None:
         "reasoning_tokens": None,
         "choices": 1,
     }
-    assert unmapped_names(span.attributes) == []
+    assert unmapped_names(VLLM_SPAN.attributes) == []
 
 
 @pytest.mark.parametrize(
