@@ -25,6 +25,7 @@ from fleetpulse.services.jobs_and_sink import partitions_of
 from fleetpulse.services.processes import Command, Processes
 from runtime.config import Config
 from runtime.kafka_clients import make_consumer, open_admin
+from schemas.contract.topics import WINDOW_PARTIALS
 from tests.integration import frozen_release
 from tests.unit.releases.frozen import SOURCES
 
@@ -54,6 +55,8 @@ class Group:
         self._consumer = consumer
         counts = partitions_of(config)
         self.all = [TopicPartition(name, n) for name in SOURCES for n in range(counts[name])]
+        self._sink = f"{config.kafka.deployment}-sink"
+        self._partials = [TopicPartition(WINDOW_PARTIALS, n) for n in range(counts[WINDOW_PARTIALS])]
         consumer.assign(self.all)
 
     async def owned(self) -> dict[str, set[TopicPartition]]:
@@ -75,9 +78,20 @@ class Group:
         """Where every source partition ends."""
         return dict(await self._consumer.end_offsets(self.all))
 
+    async def ends_of_partials(self) -> dict[TopicPartition, int]:
+        """Where every partition of the windows job's output ends."""
+        return dict(await self._consumer.end_offsets(self._partials))
+
     async def committed(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether all before these ends is committed."""
-        offsets = await self._admin.list_consumer_group_offsets(self._name)
+        """Whether the job has committed all before these ends."""
+        return await self._has_passed(self._name, ends)
+
+    async def landed(self, ends: dict[TopicPartition, int]) -> bool:
+        """Whether the sink has."""
+        return await self._has_passed(self._sink, ends)
+
+    async def _has_passed(self, group: str, ends: dict[TopicPartition, int]) -> bool:
+        offsets = await self._admin.list_consumer_group_offsets(group)
         return all(at in offsets and offsets[at].offset >= end for at, end in ends.items() if end)
 
 
@@ -103,6 +117,10 @@ class Rolling:
 
     def stop(self, part: str, release: str) -> None:
         self._processes.stop(f"{part}-{release}")
+
+    def replace_sink(self, release: str, by: str) -> None:
+        self.stop("sink", release)
+        self.start("sink", by)
 
     async def until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
         """Wait for a condition; who ends is started again, as a supervisor does."""
@@ -135,6 +153,12 @@ class Rolling:
         await self.until(has_come, f"records came to partitions of {releases}")
         await self.until(lambda: self._group.committed(ends), f"what came is committed by {releases}")
 
+    async def landed(self) -> None:
+        """Wait until the sink has landed what the windows job has written by now: a sink of 0.1.0 ends at a record of a
+        topic that it does not know."""
+        ends = await self._group.ends_of_partials()
+        await self.until(lambda: self._group.landed(ends), "what the windows job wrote is landed")
+
 
 async def test_an_upgrade_and_a_rollback_under_load_leave_the_books_exact(
     config: Config, group: Group, tmp_path: Path
@@ -149,21 +173,23 @@ async def test_an_upgrade_and_a_rollback_under_load_leave_the_books_exact(
         processes.start(Command("load", words, {"FLEETPULSE_DATA_DIR": str(config.data_dir)}))
         await rolling.carried_by(OLD)
 
+        rolling.replace_sink(OLD, NEW)
         rolling.start("windows", NEW)
         await rolling.carried_by(OLD, NEW)
-        rolling.stop("sink", OLD)
-        rolling.start("sink", NEW)
         rolling.stop("windows", OLD)
         await rolling.carried_by(NEW)
 
         rolling.start("windows", OLD)
         await rolling.carried_by(OLD, NEW)
-        rolling.stop("sink", NEW)
-        rolling.start("sink", OLD)
         processes.strike_off(f"windows-{NEW}")
         await rolling.carried_by(OLD)
+        await rolling.landed()
+        rolling.replace_sink(NEW, OLD)
+        await rolling.landed()
 
+        rolling.replace_sink(OLD, NEW)
         rolling.start("windows", NEW)
+        await rolling.carried_by(OLD, NEW)
         processes.stop("load", within_s=60)
         report = await asyncio.to_thread(
             reconcile, config.kafka, config.clickhouse, wait_s=WITHIN_S, limits=config.limits
