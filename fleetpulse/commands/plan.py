@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fleetpulse.commands.output import Result, answers, err, print_rows
+from fleetpulse.commands.people import Last, duration_ms
+from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ Ms = Annotated[float | None, typer.Option(min=0, help="Upper limit, milliseconds
 def plan(
     traffic: Annotated[float, typer.Option(min=0, help="Requests per second to carry, at the peak.")],
     curve: Annotated[Path | None, typer.Option(help="A file of `baseline`.", exists=True, dir_okay=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Instead of a file: live traffic of this model.")] = None,
+    last: Last = "1d",
     input_tokens: Annotated[int | None, typer.Option(min=1, help="Of a request; without: as the curve has.")] = None,
     output_tokens: Annotated[int | None, typer.Option(min=1, help="Of an answer; without: as the curve has.")] = None,
     ttft_ms: Ms = None,
@@ -35,20 +40,38 @@ def plan(
     Nothing beyond the curve is assumed: capacity is never above what was measured. Exit 1: the SLO cannot be kept.
 
     Example: [bold]fleetpulse plan --curve h100.json --traffic 40 --ttft-ms 500 --itl-ms 40[/bold]
+
+    From live traffic: [bold]fleetpulse plan --model llama-3.1-8b-instruct --last 1d --traffic 40 --ttft-ms 500[/bold]
     """
     from fleetpulse.baseline.curve import curve_of
     from fleetpulse.plan.needs import Slo, Traffic
     from fleetpulse.plan.needs import plan as planned
 
-    if curve is None:
-        raise ConfigError("--curve", None, "is needed: a file that `fleetpulse baseline --out` wrote")
-    measured = curve_of(curve.read_bytes(), str(curve))
+    if (curve is None) == (model is None):
+        raise ConfigError("--curve", None, "or --model is needed, and not both: a file of `baseline`, or live traffic")
+    measured = _live(model, last) if model else curve_of(Path(curve or "").read_bytes(), str(curve))
     wanted = Traffic(traffic, input_tokens, output_tokens, headroom / 100)
     slo = Slo(_us(ttft_ms), _us(itl_ms), _us(e2e_ms), percentile)
     found = planned(measured, wanted, slo, gpus_per_engine)
     data = {"model": measured.setup.model, "gpu": measured.setup.gpu, **found.as_data()}
     sentence = "the SLO cannot be kept with this engine" if found.engines is None else False
     return Result(data, lambda: _show(measured, wanted, slo, found), wrong=sentence)
+
+
+def _live(model: str, last: str) -> Curve:
+    """The curve of what a model's engines served."""
+    from fleetpulse.baseline.curve import Setup
+    from fleetpulse.plan.windows import curve_of_windows
+    from fleetpulse.queries.dashboard import STANDARD, Value, query
+    from fleetpulse.sql.database import Database
+    from runtime.config import load
+
+    span_ms, now_ms, found = duration_ms(last), SystemClock().now_ms(), query("latency_by_concurrency")
+    given: dict[str, Value] = {**dict.fromkeys(STANDARD, ""), "model": model, "grain_ms": found.grain_ms(span_ms)}
+    values = found.values(given | {"from_ms": max(0, now_ms - span_ms), "to_ms": now_ms}, span_ms)
+    with closing(Database(load().reading)) as database:
+        rows = database.sql(found.sql, values, **found.settings()).records()
+    return curve_of_windows(rows, Setup(model, origin="windows"))
 
 
 def _us(value_ms: float | None) -> int | None:

@@ -112,6 +112,17 @@ def over_time(
     }
 
 
+def marked(options: Mapping[str, Any], marks: Sequence[tuple[int, str]], palette: Palette) -> dict[str, Any]:
+    """The options with more moments, where the chart has an axis of time and a line to hang them on."""
+    axis, series = options.get("xAxis"), list(options.get("series") or ())
+    if not marks or not series or not isinstance(axis, Mapping) or axis.get("type") != "time":
+        return dict(options)
+    own = series[0].get("markLine") or {}
+    new = _marks(marks, palette)
+    series[0] = {**series[0], "markLine": {**new, "data": [*own.get("data", ()), *new["data"]]}}
+    return {**options, "series": series}
+
+
 def zoomed(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with marking of a stretch switched on; its button is hidden, the mouse has it from the start."""
     zoom = {"yAxisIndex": "none", "filterMode": "none", "brushStyle": {"opacity": 0.15}}

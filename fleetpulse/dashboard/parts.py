@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import ui
 
-from fleetpulse.dashboard.charts import zoomed
+from fleetpulse.dashboard.charts import marked, zoomed
 from fleetpulse.dashboard.url_state import VALUE_CHARS_MAX
 from fleetpulse.dashboard.values import UNKNOWN, clean
 from fleetpulse.dashboard.view import View
@@ -98,13 +98,14 @@ class ChartPanel(Panel):
     def __init__(self, view: View, title: str, hint: str, label: str, height_px: int, classes: str = "c6", *,
                  zoom: bool = True) -> None:  # fmt: skip
         super().__init__(title, hint, classes)
+        self._view = view
         with self.body:
             self._chart = Chart(view, label, height_px, zoom=zoom)
 
     def draw(self, options: Mapping[str, Any]) -> None:
-        """Draw these options."""
+        """Draw these options, with the deployments of the range where the chart is one over time."""
         self.show()
-        self._chart.show(options)
+        self._chart.show(marked(options, self._view.marks, self._view.palette))
 
 
 def set_text(element: ui.element, text: str) -> None:

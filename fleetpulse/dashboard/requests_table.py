@@ -32,7 +32,7 @@ def requests_table(view: View, label: str, page_rows: int = 25) -> Table:
         Column("e2e_us", "E2E", text=microseconds, right=True),
         Column("input_tokens", "Tokens in", text=short, right=True),
         Column("output_tokens", "out", text=short, right=True),
-        Column("engine_id", "Engine"),
+        Column("engine_id", "Engine", href=lambda row: view.link("/engine", name=str(row["engine_id"] or ""))),
     ]
     return Table(columns, label, page_rows=page_rows)
 

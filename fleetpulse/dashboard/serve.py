@@ -16,7 +16,7 @@ from nicegui import Client, app, ui
 
 from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.guard import Guard
-from fleetpulse.dashboard.pages import alerts, cost, fleet, gpu, models, pipeline, requests, sql, tenants
+from fleetpulse.dashboard.pages import alerts, cost, engine, fleet, gpu, host, models, pipeline, requests, sql, tenants
 from fleetpulse.dashboard.pages import request as one_request
 from fleetpulse.dashboard.plain_page import not_found
 from fleetpulse.dashboard.security import Access
@@ -29,7 +29,8 @@ from schemas.errors import ConfigError
 _log = logging.getLogger(__name__)
 
 PAGES: tuple[PageSpec, ...] = tuple(
-    module.PAGE for module in (fleet, models, requests, one_request, gpu, tenants, cost, alerts, pipeline, sql)
+    module.PAGE
+    for module in (fleet, models, requests, one_request, engine, gpu, host, tenants, cost, alerts, pipeline, sql)
 )
 """All pages, in the order of the menu. One more page is one more module."""
 FAVICON = (

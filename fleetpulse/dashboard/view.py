@@ -17,6 +17,7 @@ from fleetpulse.dashboard.data import Data
 from fleetpulse.dashboard.theme import DARK, LIGHT, Palette
 from fleetpulse.dashboard.time_range import RangeSpec, TimeRange, fixed
 from fleetpulse.dashboard.url_state import UrlState
+from fleetpulse.dashboard.values import clean
 from fleetpulse.queries.dashboard import Value, query
 from fleetpulse.sql.database import Answer
 from schemas.errors import FleetpulseError
@@ -28,6 +29,8 @@ SETTLED_MS = 10_000
 """So long after its end a window is in the tables, when nothing lags."""
 AGAIN_S = 3.0
 """After a failure the page asks again by itself, this often."""
+MARK_CHARS_MAX = 16
+"""Of the name of a mark on a chart: its end, where versions differ."""
 _SET_ADDRESS = "history.pushState(null, '', {0})"
 
 
@@ -72,6 +75,8 @@ class View:
         self._running: asyncio.Task[None] | None = None
         self._again = False
         self._logged = ""
+        self.marks: tuple[tuple[int, str], ...] = ()
+        """Deployments of the range, drawn on every chart over time."""
         self.failed = False
         """The last asking failed for a reason that may pass."""
         self.on_notice: Callable[[str | None], None] = lambda _text: None
@@ -200,6 +205,7 @@ class View:
         self.on_busy(True)
         try:
             self.range = await self._range_now()
+            self.marks = tuple(map(mark_of, (await self.ask("deployments")).records()))
             await self._refresh()
         except FleetpulseError as error:
             self.failed = error.retriable
@@ -243,6 +249,13 @@ class PageSpec:
     in_menu: bool = True
     has_range: bool = True
     live_s: float = 5.0
+
+
+def mark_of(row: Mapping[str, Any]) -> tuple[int, str]:
+    """A deployment as a moment and its name: the version where it is known, else what the mark says."""
+    name = row["model_version"] or row["a_message"] or row["a_kind"]
+    text = clean(name)
+    return row["begun_ms"], text if len(text) <= MARK_CHARS_MAX else f"…{text[1 - MARK_CHARS_MAX :]}"
 
 
 def wall_ms() -> int:

@@ -11,6 +11,7 @@ import re
 from schemas.ddl import (
     alert_views,
     book_rollups,
+    concurrency_view,
     cost_rollups,
     cost_views,
     gpu_history,
@@ -43,6 +44,7 @@ def declared() -> dict[str, str]:
         *slowest_hours.statements(),
         tables.notes(),
         *views.views(),
+        concurrency_view.view(),
         *alert_views.views(),
         *cost_views.views(),
     )

@@ -5411,6 +5411,91 @@ LEFT JOIN (
 ) AS e ON g.engine_id = e.engine_id
 COMMENT 'every GPU with a sample in the last 5 minutes, as it is';
 
+CREATE OR REPLACE VIEW latency_by_concurrency
+(
+    window DateTime('UTC') COMMENT 'start of the 10 s window, event time',
+    window_ms Int64 COMMENT 'start of the 10 s window, event time, UTC [ms]',
+    cluster LowCardinality(Nullable(String)) COMMENT 'cluster',
+    region LowCardinality(Nullable(String)) COMMENT 'region',
+    host LowCardinality(Nullable(String)) COMMENT 'machine',
+    engine_id LowCardinality(Nullable(String)) COMMENT 'the engine',
+    placement_group LowCardinality(Nullable(String)) COMMENT 'engines that share any GPU; else the host',
+    model LowCardinality(Nullable(String)) COMMENT 'model as served',
+    model_version LowCardinality(Nullable(String)) COMMENT 'its version',
+    precision LowCardinality(Nullable(String)) COMMENT 'of its weights',
+    origin LowCardinality(Nullable(String)) COMMENT 'where the requests come from',
+    running Float64 COMMENT 'mean number of requests the engine ran at one time',
+    at_once UInt32 COMMENT 'the same on the nearest power of two, at least 1',
+    requests UInt64 COMMENT 'requests that ended',
+    failed UInt64 COMMENT 'of them those that were not ok',
+    ttft_us_bins Map(Int16, UInt64) COMMENT 'sketch of TTFT of good requests [us]',
+    itl_bins Map(Int16, UInt64) COMMENT 'sketch of ITL of good requests [us]',
+    tpot_us_bins Map(Int16, UInt64) COMMENT 'sketch of TPOT of good requests [us]',
+    e2e_us_bins Map(Int16, UInt64) COMMENT 'sketch of E2E of good requests [us]',
+    input_tokens_sum Nullable(Int64) COMMENT 'prompt tokens of good requests',
+    output_tokens_sum Nullable(Int64) COMMENT 'generated tokens of good requests'
+)
+AS SELECT
+    toDateTime(intDiv(r.window_ms, 1000), 'UTC') AS window,
+    r.window_ms AS window_ms,
+    r.cluster AS cluster,
+    r.region AS region,
+    r.host AS host,
+    r.engine_id AS engine_id,
+    r.placement_group AS placement_group,
+    r.model AS model,
+    r.model_version AS model_version,
+    r.precision AS precision,
+    r.origin AS origin,
+    e.running AS running,
+    toUInt32(exp2(round(log2(greatest(1, e.running))))) AS at_once,
+    r.requests AS requests,
+    r.failed AS failed,
+    r.ttft_us_bins AS ttft_us_bins,
+    r.itl_bins AS itl_bins,
+    r.tpot_us_bins AS tpot_us_bins,
+    r.e2e_us_bins AS e2e_us_bins,
+    r.input_tokens_sum AS input_tokens_sum,
+    r.output_tokens_sum AS output_tokens_sum
+FROM (
+    SELECT
+        p.window_ms AS window_ms,
+        p.cluster AS cluster,
+        p.region AS region,
+        p.host AS host,
+        p.engine_id AS engine_id,
+        p.placement_group AS placement_group,
+        p.model AS model,
+        p.model_version AS model_version,
+        p.precision AS precision,
+        p.origin AS origin,
+        sum(p.event_count) AS requests,
+        sumIf(p.event_count, ifNull(p.status, '') != 'ok') AS failed,
+        sumMapIf(p.ttft_us_bins, ifNull(p.status, '') = 'ok') AS ttft_us_bins,
+        sumMapIf(p.itl_bins, ifNull(p.status, '') = 'ok') AS itl_bins,
+        sumMapIf(p.tpot_us_bins, ifNull(p.status, '') = 'ok') AS tpot_us_bins,
+        sumMapIf(p.e2e_us_bins, ifNull(p.status, '') = 'ok') AS e2e_us_bins,
+        sumIf(p.input_tokens_sum, ifNull(p.status, '') = 'ok') AS input_tokens_sum,
+        sumIf(p.output_tokens_sum, ifNull(p.status, '') = 'ok') AS output_tokens_sum
+    FROM llm_requests_partials AS p FINAL
+    WHERE p.grouping = 'engine' AND p.engine_id IS NOT NULL
+    GROUP BY p.window_ms, p.cluster, p.region, p.host, p.engine_id, p.placement_group, p.model, p.model_version, p.precision, p.origin
+) AS r
+INNER JOIN (
+    SELECT s.window_ms AS window_ms, s.engine_id AS engine_id,
+        sum(assumeNotNull(s.mean_running)) AS running
+    FROM (
+        SELECT p.window_ms AS window_ms, p.engine_id AS engine_id, p.model AS model,
+            sum(toInt128(p.running_sum)) / nullIf(sum(p.running_count), 0) AS mean_running
+        FROM engine_samples_partials AS p FINAL
+        WHERE p.grouping = 'engine_sample'
+        GROUP BY p.window_ms, p.engine_id, p.model
+    ) AS s
+    WHERE s.mean_running IS NOT NULL
+    GROUP BY s.window_ms, s.engine_id
+) AS e ON r.window_ms = e.window_ms AND r.engine_id = e.engine_id
+COMMENT 'latencies of an engine\'s requests beside its running batch, by 10 s window';
+
 CREATE OR REPLACE VIEW costs
 (
     minute DateTime('UTC') COMMENT 'start of the minute, event time',

@@ -2,8 +2,10 @@
 
 Screenshots of every page (light, dark, phone) are kept in ``.fleetpulse/screenshots``.
 
-Covers fleetpulse.dashboard.pages.gpu, fleetpulse.dashboard.pages.models, fleetpulse.dashboard.pages.request,
-fleetpulse.dashboard.pages.requests and fleetpulse.dashboard.parts.
+Covers fleetpulse.dashboard.concurrency_table, fleetpulse.dashboard.pages.engine, fleetpulse.dashboard.pages.gpu,
+fleetpulse.dashboard.pages.host, fleetpulse.dashboard.pages.models, fleetpulse.dashboard.pages.request,
+fleetpulse.dashboard.pages.requests, fleetpulse.dashboard.parts, fleetpulse.dashboard.process_table and
+fleetpulse.dashboard.signals.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ PAGES = {
     "/models": "llama-3.1-8b",
     "/requests": "llama-3.",
     "/gpu": "GPU-",
+    "/host": "host-0000",
+    "/engine": "Engines",
     "/tenants": "acme",
     "/cost": "$39.00",
     "/alerts": "TTFT of",

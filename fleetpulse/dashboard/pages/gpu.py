@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import (
-    ChartPanel,
     Column,
     Panel,
     Stats,
@@ -18,27 +16,25 @@ from fleetpulse.dashboard.parts import (
     severity_mood,
 )
 from fleetpulse.dashboard.requests_table import newest, requests_table
+from fleetpulse.dashboard.signals import Signal, Signals
 from fleetpulse.dashboard.values import ago, clean, gpu_name, percent, short, size, watts
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 
 LISTED = 200
 REQUESTS_SHOWN = 50
 MARKS_MAX = 20
-SIGNALS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    (
-        "Work",
-        "share",
-        {"utilization": "busy", "SMs": "sm_active", "tensor": "tensor_active", "memory": "memory_busy"},
+SIGNALS = (
+    Signal(
+        "Work", "share", {"utilization": "busy", "SMs": "sm_active", "tensor": "tensor_active", "memory": "memory_busy"}
     ),
-    ("Memory in use", "bytes", {"used": "memory_used_bytes", "total": "memory_total_bytes"}),
-    ("Power", "W", {"draw": "power_w", "limit": "power_limit_w"}),
-    ("Temperature", "°C", {"core": "temperature_c", "memory": "temperature_memory_c"}),
-    ("Clocks", "MHz", {"SM": "clock_sm_mhz", "memory": "clock_memory_mhz"}),
-    ("Throttled by heat or power", "share", {"of the time": "throttled"}),
-    ("PCIe", "bytes", {"sent": "pcie_tx", "received": "pcie_rx"}),
-    ("NVLink", "bytes", {"sent": "nvlink_tx", "received": "nvlink_rx"}),
+    Signal("Memory in use", "bytes", {"used": "memory_used_bytes", "total": "memory_total_bytes"}),
+    Signal("Power", "W", {"draw": "power_w", "limit": "power_limit_w"}),
+    Signal("Temperature", "°C", {"core": "temperature_c", "memory": "temperature_memory_c"}),
+    Signal("Clocks", "MHz", {"SM": "clock_sm_mhz", "memory": "clock_memory_mhz"}),
+    Signal("Throttled by heat or power", "share", {"of the time": "throttled"}),
+    Signal("PCIe", "bytes", {"sent": "pcie_tx", "received": "pcie_rx"}, "bytes per second"),
+    Signal("NVLink", "bytes", {"sent": "nvlink_tx", "received": "nvlink_rx"}, "bytes per second"),
 )
-_HINTS = {"PCIe": "bytes per second", "NVLink": "bytes per second"}
 
 
 def build(view: View) -> Refresh:
@@ -48,10 +44,10 @@ def build(view: View) -> Refresh:
 
 def _list(view: View) -> Refresh:
     columns = [
-        Column("host", "Host"),
+        Column("host", "Host", href=lambda row: view.link("/host", name=str(row["host"] or ""))),
         Column("gpu_uuid", "GPU", href=lambda row: view.link("/gpu", gpu=str(row["gpu_uuid"]))),
         Column("a_model", "Type"),
-        Column("engine", "Engine"),
+        Column("engine", "Engine", href=lambda row: view.link("/engine", name=str(row["engine"] or ""))),
         Column("busy", "Utilization", text=percent, right=True),
         Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
         Column("heard_ago_ms", "Last seen", text=ago, right=True),
@@ -86,10 +82,7 @@ class _OneGpu:
             }
         )
         with grid():
-            self._charts = {
-                title: ChartPanel(view, title, _HINTS.get(title, ""), f"{title} over time", 160)
-                for title, *_ in SIGNALS
-            }
+            self._signals = Signals(view, SIGNALS)
             self._events = TablePanel("Events", "newest first", _EVENTS, label="Events of this GPU")
         self._requests_panel = Panel("Requests it served", f"the newest {REQUESTS_SHOWN} of its engine")
         with self._requests_panel.tools:
@@ -107,7 +100,8 @@ class _OneGpu:
         )
         rows, known = signals.records(), who.records()
         self._show_stats(gpu, known, rows)
-        self._show_signals(rows, events.records())
+        serious = [row for row in events.records() if row["severity"] != "info"][:MARKS_MAX]
+        self._signals.show(rows, [(row["at_ms"], clean(row["kind"])) for row in serious])
         dated = [{**row, "ago_ms": view.range.to_ms - row["at_ms"]} for row in events.records()]
         self._events.rows(dated, "No events in this range", "XIDs, ECC errors and losses would stand here.")
         await self._show_requests(known)
@@ -130,21 +124,6 @@ class _OneGpu:
             f"throttled {percent(throttled)}",
             "warn" if throttled else "",
         )
-
-    def _show_signals(self, rows: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]) -> None:
-        view = self._view
-        serious = [row for row in events if row["severity"] != "info"][:MARKS_MAX]
-        marks = [(row["at_ms"], clean(row["kind"])) for row in serious]
-        for title, unit, columns in SIGNALS:
-            panel = self._charts[title]
-            reported = {
-                name: column for name, column in columns.items() if any(row[column] is not None for row in rows)
-            }
-            if not reported:
-                panel.empty("Not reported in this range", "" if rows else "Choose a longer range.")
-                continue
-            lines = [Line(name, [(row["at_ms"], row[column]) for row in rows]) for name, column in reported.items()]
-            panel.draw(over_time(lines, view.range, view.palette, unit, marks=marks))
 
     async def _show_requests(self, known: Sequence[Mapping[str, Any]]) -> None:
         engine = next((row["engine_id"] for row in known if row["engine_id"]), None)

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetpulse.dashboard.charts import Band, Line, baseline_range, over_time, usual_band
+from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
 from fleetpulse.dashboard.latencies import IN_TABLES, latency_cells
 from fleetpulse.dashboard.parts import ChartPanel, Column, Stats, TablePanel, grid, search_field, share_mood
 from fleetpulse.dashboard.values import clean, covered_text, microseconds, percent, rate, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
+from fleetpulse.queries.dashboard import query
 from fleetpulse.report.goodput import slo_parameters
 from schemas.limits import HOUR_MS
 
@@ -56,6 +58,7 @@ class _Models:
             self._tokens = ChartPanel(view, "Tokens", "per second", "Tokens per second over time", 210)
             self._errors = ChartPanel(view, "Errors", "per second by kind", kinds, 210)
             self._good = ChartPanel(view, "Goodput", "met all objectives of its class", "Goodput over time", 210)
+        self._concurrency = TablePanel("Latency by concurrency", "requests that an engine ran at one time", CONCURRENCY)
         self._table = TablePanel("Models", "by requests", self._columns(), label="Models by requests", page_rows=15)
         with self._table.tools:
             search_field("Search", view.option("q"), lambda text: view.set(q=text))
@@ -85,7 +88,7 @@ class _Models:
 
     async def refresh(self) -> None:
         """Query everything at once; each part shows itself as soon as it is answered."""
-        parts = [self._ask_flow(), self._ask_errors(), self._ask_models(), self._ask_goodput()]
+        parts = [self._ask_flow(), self._ask_errors(), self._ask_models(), self._ask_goodput(), self._ask_concurrency()]
         await asyncio.gather(*(self._ask_latency(bins) for bins in LATENCIES), *parts)
 
     async def _ask_latency(self, bins: str) -> None:
@@ -188,6 +191,12 @@ class _Models:
             for name, colour in (("judged", view.palette.muted), ("good", view.palette.good))
         ]
         panel.draw(over_time(lines, view.range, view.palette, "/s"))
+
+    async def _ask_concurrency(self) -> None:
+        grain_ms = query("latency_by_concurrency").grain_ms(self._view.range.span_ms)
+        rows = (await self._view.ask("latency_by_concurrency", grain_ms=grain_ms)).records()
+        advice = "Engines report their running batch to the agent."
+        self._concurrency.rows(concurrency_rows(rows), "No request beside a reported batch in this range", advice)
 
     async def _ask_models(self) -> None:
         view = self._view

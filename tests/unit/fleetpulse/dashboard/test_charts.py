@@ -16,6 +16,7 @@ from fleetpulse.dashboard.charts import (
     Band,
     Line,
     baseline_range,
+    marked,
     number_js,
     over_time,
     usual_band,
@@ -141,3 +142,19 @@ def test_the_band_leaves_out_the_outer_tenths() -> None:
 def test_a_year_has_few_points() -> None:
     """Hours are skipped where they could not be distinguished."""
     assert len(usual_band({0: [1.0, 2.0, 3.0]}, TimeRange(0, 365 * DAY_MS))) <= 202
+
+
+def test_deployments_are_drawn_beside_a_charts_own_marks() -> None:
+    """On an axis of time; any other chart, and one without lines, stays as it is."""
+    options = over_time([Line("a", [(1, 1.0)])], SPAN, LIGHT, marks=[(1, "xid")])
+    bare = over_time([Line("a", [(1, 1.0)])], SPAN, LIGHT)
+    table = {"xAxis": {"type": "category"}, "series": [{}]}
+
+    assert marked(options, [(2, "v2")], LIGHT)["series"][0]["markLine"]["data"] == [
+        {"xAxis": 1, "name": "xid"},
+        {"xAxis": 2, "name": "v2"},
+    ]
+    assert marked(bare, [(2, "v2")], LIGHT)["series"][0]["markLine"]["data"] == [{"xAxis": 2, "name": "v2"}]
+    assert marked(bare, [], LIGHT) == bare
+    assert marked(table, [(2, "v2")], LIGHT) == table
+    assert marked({}, [(2, "v2")], LIGHT) == {}
