@@ -10,7 +10,7 @@ from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.parts import ChartPanel, Pairs, Panel, grid, link_button
 from fleetpulse.dashboard.phases import MARGIN_MS, phases, received_ms, timeline
 from fleetpulse.dashboard.time_range import TimeRange, iso
-from fleetpulse.dashboard.values import clean, microseconds, short
+from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, short
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from schemas.limits import MINUTE_MS
 
@@ -42,8 +42,8 @@ class _Request:
             link_button("All requests", view.link("/requests"), "arrow_back")
         with grid():
             self._fields: list[tuple[Panel, Pairs]] = []
-            for title in ("What it was", "How long", "How much"):
-                panel = Panel(title, classes="c4")
+            for title in ("What it was", "How long", "How much", "What it cost"):
+                panel = Panel(title, classes="c3")
                 with panel.body:
                     self._fields.append((panel, Pairs()))
         with grid():
@@ -66,6 +66,7 @@ class _Request:
             return
         request = answer.records()[0]
         self._show_request(request)
+        await self._show_cost(request)
         await self._show_surroundings(request)
 
     def _show_request(self, request: Mapping[str, Any]) -> None:
@@ -76,10 +77,22 @@ class _Request:
             self._time.draw(timeline(parts, self._view.palette))
         else:
             self._time.empty("Its duration was not reported")
-        (_, what), (_, long), (_, much) = self._fields
+        (_, what), (_, long), (_, much), _ = self._fields
         what.show([(_words(name), clean(request[name])) for name in _LABELS if request[name] is not None])
         long.show([(_words(name), microseconds(request[name])) for name in _TIMES])
         much.show([(_words(name), short(request[name])) for name in _COUNTS])
+
+    async def _show_cost(self, request: Mapping[str, Any]) -> None:
+        """Its share of its engine's bills; they come a minute later, and are final after a quarter of an hour."""
+        span = TimeRange(request["at_ms"], request["at_ms"] + 1)
+        answer = await self._view.ask_over(span, "request_cost", request_id=request["request_id"])
+        panel, pairs = self._fields[-1]
+        if not answer.rows or (cost := answer.records()[0])["cost_nusd"] is None:
+            panel.empty("Not known", "No engine, no tokens, no bill yet, or no price.")
+            return
+        panel.show()
+        panel.hint(cost_hint(cost))
+        pairs.show(cost_pairs(cost))
 
     async def _show_surroundings(self, request: Mapping[str, Any]) -> None:
         view, engine = self._view, request["engine_id"]
@@ -110,6 +123,28 @@ class _Request:
         used = [(row["at_ms"], _scaled(row["kv_used_ppm"], 1e-6)) for row in rows if row["kv_used_ppm"] is not None]
         options = over_time([Line("in use", used, area=True)], span, self._view.palette, "share", marks=marks)
         _show(self._cache, options if used else None)
+
+
+def cost_hint(cost: Mapping[str, Any]) -> str:
+    """Whether anything of it may change, or is missing."""
+    missing = f", {cost['unpriced_minutes']} of {cost['minutes']} min without price" if cost["unpriced_minutes"] else ""
+    return f"{'final' if cost['all_final'] or cost['no_work'] else 'provisional'} bills{missing}"
+
+
+def cost_pairs(cost: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Money by what it was paid for, energy, emissions."""
+    millijoules, micrograms = cost["share_energy_mj"], cost["share_carbon_ug"]
+    paid = [(name, _dollars(cost[f"{name}_nusd"])) for name in ("prefill", "decode", "kv")]
+    return [
+        ("cost", _dollars(cost["cost_nusd"])),
+        *paid,
+        ("energy", UNKNOWN if millijoules is None else f"{short(millijoules / 1e3)} J"),
+        ("CO2e", UNKNOWN if micrograms is None else f"{short(micrograms / 1e6)} g"),
+    ]
+
+
+def _dollars(nusd: int | None) -> str:
+    return UNKNOWN if nusd is None else f"{nusd / 1e9:.9f} USD"
 
 
 def _show(panel: ChartPanel, options: Mapping[str, Any] | None) -> None:

@@ -57,6 +57,9 @@ _READS = re.compile(r"([\w.]+) (.+)")
 _LIMITS = {"rows": 0, "seconds": 5, "kept": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
+_SHARED = ("request_cost",)
+"""Queries of the catalogue for people that pages ask too: their headers are as here."""
+
 Value = int | float | str | Sequence[str | int | None]
 
 
@@ -135,7 +138,8 @@ class Query:
 @cache
 def names() -> tuple[str, ...]:
     """Names of all queries, sorted."""
-    return tuple(sorted(entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".sql")))
+    own = (entry.name[:-4] for entry in files(__name__).iterdir() if entry.name.endswith(".sql"))
+    return tuple(sorted((*own, *_SHARED)))
 
 
 @cache
@@ -143,7 +147,8 @@ def query(name: str) -> Query:
     """A query by its name; ``KeyError`` for an unknown one, ``ValueError`` naming the line for a bad header."""
     if name not in names():
         raise KeyError(name)
-    return read(name, files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
+    folder = files("fleetpulse.queries" if name in _SHARED else __name__)
+    return read(name, folder.joinpath(f"{name}.sql").read_text(encoding="utf-8"))
 
 
 def read(name: str, text: str) -> Query:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetpulse.dashboard.heat_map import GPU_METRICS
+from fleetpulse.dashboard.pages.request import cost_hint, cost_pairs
 from fleetpulse.dashboard.serve import PAGES
 from fleetpulse.dashboard.shell import LABELS, OF_GPUS
 from fleetpulse.dashboard.theme import DARK, LIGHT, css
@@ -43,6 +44,20 @@ def test_suggestions_know_their_dimensions() -> None:
     """Values of the others come from requests."""
     assert {field.name for field in labels_of(GPU_SAMPLES)} >= OF_GPUS
     assert set(LABELS) <= {field.name for event in (LLM_REQUESTS, GPU_SAMPLES) for field in labels_of(event)}
+
+
+def test_a_request_shows_its_share_of_bills_and_what_is_not_known() -> None:
+    """Nano-dollars are not rounded away; provisional bills and minutes without a price are said."""
+    paid = {"cost_nusd": 1_250_001, "prefill_nusd": 1_000_000, "decode_nusd": 250_001, "kv_nusd": None}
+    cost = {**paid, "share_energy_mj": 4_500, "share_carbon_ug": None, "minutes": 3, "no_work": 0}
+
+    assert cost_pairs(cost) == [
+        ("cost", "0.001250001 USD"), ("prefill", "0.001000000 USD"), ("decode", "0.000250001 USD"), ("kv", "–"),
+        ("energy", "4.5 J"), ("CO2e", "–"),
+    ]  # fmt: skip
+    assert cost_hint(cost | {"all_final": 1, "unpriced_minutes": 0}) == "final bills"
+    assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 2}) == "provisional bills, 2 of 3 min without price"
+    assert cost_hint(cost | {"all_final": 0, "unpriced_minutes": 0, "no_work": 1}) == "final bills"
 
 
 def _luminance(colour: str) -> float:
