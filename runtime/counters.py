@@ -99,6 +99,7 @@ METRICS: tuple[Metric, ...] = (
     _gauge(
         "proxy_upstream_without_usage", "upstreams", ("upstream",), "1 once it rejected stream_options: none are sent"
     ),
+    _counter("proxy_reports_absorbed", "requests", (), "also reported by a plug-in or SDK: fields it added"),
     _counter("proxy_unread", "occurrences", ("reason",), "parts of responses that could not be read"),
     # jobs
     _counter("job_records", "records", _BY_TOPIC, "read and folded"),

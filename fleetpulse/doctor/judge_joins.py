@@ -29,6 +29,11 @@ _WRONG: Mapping[tuple[str, str], tuple[str, str, str]] = {
         "name an engine, or none, that no GPU reports",
         "fleetpulse agent --probe   # on the engine's host: may the agent see the engine's process and its socket?",
     ),
+    ("requests", "one report"): (
+        "join.once",
+        "are reported by several, and count as often",
+        "measure each request once: an agent joins a proxy, plug-in and SDK of its own host; elsewhere switch one off",
+    ),
     ("GPU samples", "engine"): (
         "join.gpu_engine",
         "are of a GPU at work for no known engine",

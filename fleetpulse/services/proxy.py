@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetpulse.services.edge import DRAIN_S, open_publisher
-from producers.identity.host_file import found_by, path_beside
+from producers.identity.host_file import claims_beside, found_by, path_beside
 from producers.identity.topic_reader import TopicEngines
+from producers.proxy.claims import Claims
 from producers.proxy.engines import UpstreamEngines
 from producers.proxy.publishing import RowPublisher, with_request_log
 from producers.proxy.server import ProxyServer
@@ -125,15 +126,19 @@ async def _serve_into(
     take = with_request_log(rows.take) if config.proxy.log_requests else rows.take
     host = config.agent.host or socket.gethostname()
     engines = upstream_engines(config, os.environ)
-    server = ProxyServer(config.proxy, take, host=host, tenant_secret=secret, engines=engines, tracer=tracer)
+    claims = claims_of(engines)
+    server = ProxyServer(
+        config.proxy, take, host=host, tenant_secret=secret, engines=engines, claims=claims, tracer=tracer
+    )
     await server.start()
     watched.server = server
     quiet_collector()
     urls = [upstream.url for upstream in config.proxy.upstreams]
     _log.info("proxy is up", extra={"host": server.limits.host, "port": server.port, "upstreams": urls})
-    running = [asyncio.create_task(rows.run()), asyncio.create_task(engines.run())]
+    running = [asyncio.create_task(rows.run()), asyncio.create_task(engines.run()), asyncio.create_task(claims.run())]
     await stop.wait()
     await server.stop()
+    claims.end()
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
@@ -152,6 +157,12 @@ def upstream_engines(config: Config, environment: Mapping[str, str]) -> Upstream
     readable = where == "auto" and elsewhere and config.kafka.unset is None
     topic = TopicEngines(config.kafka, SystemClock().now_ms) if readable else None
     return UpstreamEngines(upstreams, path_of, topic)
+
+
+def claims_of(engines: UpstreamEngines) -> Claims:
+    """Made at the agent whose file of engines the proxy reads."""
+    path_of = engines.path_of
+    return Claims(None if path_of is None else lambda: claims_beside(path_of()))
 
 
 def quiet_collector() -> None:

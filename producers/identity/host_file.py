@@ -21,6 +21,9 @@ from schemas.errors import RejectedError
 
 SYSTEM_SOCKET = Path("/run/fleetpulse/agent.sock")
 NAME = "engines.json"
+CLAIMS = "claims.sock"
+CLAIM_BYTES_MAX = 64 * 1024
+"""Of a line, either way."""
 FILE_BYTES_MAX = 4 * 1024 * 1024
 ENGINES_MAX = 1_024
 
@@ -49,6 +52,12 @@ def found_by(environment: Mapping[str, str]) -> Path:
 def path_beside(socket: Path) -> Path:
     """The file of the agent with this socket."""
     return socket.with_name(NAME if socket == SYSTEM_SOCKET else f"{socket.stem}.{NAME}")
+
+
+def claims_beside(path: Path) -> Path:
+    """Where the agent with this socket or this file takes the claims of proxies (``producers.receiver.claims``)."""
+    file = path if path.name.endswith(NAME) else path_beside(path)
+    return file.with_name(file.name.removesuffix(NAME) + CLAIMS)
 
 
 def network_namespace() -> int:

@@ -32,7 +32,7 @@ from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Field, Kind, Role
 
-AGENT_FIELDS = frozenset({"host", "cluster", "region", "origin", "itl_bins"})
+AGENT_FIELDS = frozenset({"host", "cluster", "region", "origin", "reported_by", "itl_bins"})
 """Fields that only the agent sets."""
 NEEDED = ("at_ms", "model")
 NUMBER_MAX = 10**24

@@ -63,7 +63,7 @@ class UpstreamEngines:
         self._upstreams = upstreams
         self._addresses = [address_of(upstream.url) for upstream in upstreams]
         self._more: list[tuple[str, ...]] = [() for _ in upstreams]
-        self._path_of = path_of
+        self.path_of = path_of
         self._topic = topic
         self._clock = clock or SystemClock()
         self._resolve = resolve
@@ -149,9 +149,9 @@ class UpstreamEngines:
         return False
 
     def _read_file(self) -> None:
-        if self._path_of is None:
+        if self.path_of is None:
             return
-        path = self._path_of()
+        path = self.path_of()
         try:
             found = path.stat()
             if self._file_id == (found.st_ino, found.st_mtime_ns):

@@ -17,6 +17,7 @@ from typing import Any
 
 from producers.otlp.request_span import span_of_request
 from producers.proxy import errors, usage
+from producers.proxy.claims import Claims
 from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.engines import UpstreamEngines
@@ -30,6 +31,7 @@ from producers.proxy.usage import Level
 from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import Refusal
 from producers.requests import reasons
+from producers.requests.counted_once import PROXY
 from producers.requests.endings import How
 from producers.requests.request_meta import ClientFields, client_fields
 from runtime.clock import Clock, SystemClock
@@ -63,6 +65,7 @@ class ProxyServer:
         host: str,
         tenant_secret: bytes,
         engines: UpstreamEngines | None = None,
+        claims: Claims | None = None,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
         tracer: Tracer | None = None,
@@ -85,12 +88,13 @@ class ProxyServer:
         self._clock = clock or SystemClock()
         self._tenant_of = tenant_reader(config.tenant_from, tenant_secret)
         self._engines = engines or UpstreamEngines(config.upstreams, counters=counters)
+        self._claims = claims or Claims(counters=counters)
         self._labels: dict[str, str | None] = {
             "host": host,
             "cluster": config.cluster,
             "region": config.region,
             "origin": "measured",
-            "reported_by": "proxy",
+            "reported_by": PROXY,
         }
         self._models = ConfirmedModels()
         self._open: set[Exchange] = set()
@@ -230,6 +234,8 @@ class ProxyServer:
         """Track the request from here. The ``stream_options`` to extend; None: the body stays as it is."""
         assert exchange.api is not None
         exchange.watched = True
+        assert exchange.identity is not None
+        self._claims.claim(exchange.identity.request_id)
         if not self.limits.ask_usage or exchange.api not in _STREAMS:
             self.look_at(exchange, 0, body)
             return None
@@ -334,13 +340,16 @@ class ProxyServer:
         """Who takes its row; of a request that has a span, after that has ended."""
         tracer, identity = self._tracer, exchange.identity
         if tracer is None or identity is None or (span := identity.span) is None:
-            return self._on_row
+            return self._joined
 
         def taken(row: dict[str, Any]) -> None:
             tracer.end(span_of_request(row, span, identity.parent))
-            self._on_row(row)
+            self._joined(row)
 
         return taken
+
+    def _joined(self, row: dict[str, Any]) -> None:
+        self._claims.take(row, self._on_row)
 
     def _row_of(self, exchange: Exchange, at_ns: int, how: How) -> dict[str, Any]:
         watch = exchange.watch

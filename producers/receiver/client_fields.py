@@ -13,6 +13,7 @@ import orjson
 
 from producers.identity.joiner import Joiner
 from producers.receiver.datagram import Datagrams
+from producers.requests.counted_once import SDK
 from producers.requests.tracker import MODEL_UNKNOWN
 from schemas.events.event_types import HOUR_US, LLM_REQUESTS
 
@@ -74,7 +75,7 @@ def completed(lists: Lists, datagrams: Datagrams, where: Where) -> Lists:
     models = lists.get("model", nothing)
     if None in models:
         models = [MODEL_UNKNOWN if model is None else model for model in models]
-    reporters = [reporter or "sdk" for reporter in lists.get("reported_by", nothing)]
+    reporters = [reporter or SDK for reporter in lists.get("reported_by", nothing)]
     out = lists | {"request_id": ids, "model": models, "reported_by": reporters} | _tokens(lists, heads["times"] > 0)
     return out | where.joiner.join_lists(out, rows, lambda: _times_ms(out, heads))
 

@@ -197,6 +197,13 @@ def _gathered(buffer: npt.NDArray[np.uint8], starts: Ints, sizes: Ints) -> npt.N
     return np.frombuffer(b"".join(pieces), np.uint8)
 
 
+def bytes_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, index: int) -> bytes:
+    """One of them, as it came."""
+    head, start = datagrams.heads[index], int(datagrams.starts[index])
+    marks = 4 if head["flags"] & MARKED else 0
+    return bytes(buffer[start : start + HEADER_BYTES + int(head["times"]) * (8 + marks) + int(head["json_bytes"])])
+
+
 def texts_of(buffer: npt.NDArray[np.uint8], datagrams: Datagrams) -> list[memoryview]:
     """The JSON of each request; views into the buffer."""
     heads = datagrams.heads

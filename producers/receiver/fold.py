@@ -8,9 +8,10 @@ reason into the dead-letter topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import compress, groupby
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from producers.receiver.client_fields import (
     picked,
     plain_row,
 )
-from producers.receiver.datagram import MERGED, Chunks, Datagrams, chunks_of, texts_of
+from producers.receiver.datagram import MERGED, Chunks, Datagrams, bytes_of, chunks_of, texts_of
 from producers.requests.chunk import CONTENT, REASONING
 from producers.requests.ttft_tpot_itl import UNKNOWN, Latencies, Times, latencies_of, nullable
 from schemas.codec.block import Block, Column, Labels, Numbers, Texts
@@ -41,16 +42,20 @@ __all__ = ["Folded", "Where", "fold"]
 Ints = npt.NDArray[np.int64]
 
 TOKENS_HIGH = 100_000_000
+Judge = Callable[[list[Row], Callable[[int], bytes]], tuple[list[bool], int]]
+"""Which reports are events now, and how many never will be, of these; the second gives the datagram of each."""
 _PLACES = ("cluster", "region", "host")
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """``blocks`` by record key, in order of arrival within a key; ``unfit`` rows; how many had broken JSON."""
+    """``blocks`` by record key, in order of arrival within a key; ``unfit`` rows; how many had broken JSON, and how
+    many are parts of other events."""
 
     blocks: Sequence[tuple[bytes, Block]]
     unfit: Sequence[Row]
     broken: int
+    absorbed: int = 0
 
     @property
     def events(self) -> int:
@@ -58,13 +63,20 @@ class Folded:
         return sum(block.rows for _, block in self.blocks)
 
 
-def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where) -> Folded:
-    """The requests of these datagrams (farewells and duplicates left out by the caller)."""
+def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where, judge: Judge | None = None) -> Folded:
+    """The requests of these datagrams (farewells and duplicates left out by the caller) that are events now by
+    ``judge``; None: all of them."""
     sent, sound = parse_client_fields(texts_of(buffer, datagrams))
     broken = len(datagrams) - len(sent)
     if not sent:
         return Folded([], [], broken)
-    datagrams = datagrams.where(sound) if broken else datagrams
+    datagrams, absorbed = datagrams.where(sound) if broken else datagrams, 0
+    if judge is not None:
+        events, absorbed = judge(sent, partial(bytes_of, buffer, datagrams))
+        if not all(events):
+            sent, datagrams = list(compress(sent, events)), datagrams.where(np.array(events))
+            if not sent:
+                return Folded([], [], broken, absorbed)
     lists = completed(lists_of(sent), datagrams, where)
     keys = _keys(lists, where)
     if keys is not None:  # those of one key must stand together
@@ -80,7 +92,7 @@ def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where) -> F
         lists, datagrams = picked(lists, good), datagrams.where(np.array(good, np.int64))
         columns, _ = _columns(lists, datagrams, chunks_of(buffer, datagrams), where)
     block = Block(len(datagrams), columns)
-    return Folded(list(_cut(block, keys or [_key(lists, where)] * block.rows)), unfit, broken)
+    return Folded(list(_cut(block, keys or [_key(lists, where)] * block.rows)), unfit, broken, absorbed)
 
 
 def _key(lists: Lists, where: Where) -> bytes:

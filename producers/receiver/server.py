@@ -4,19 +4,19 @@ Datagrams gather for ``linger_ms`` or until a batch is full; then they are check
 slices. The socket is drained between slices, because the kernel queues few datagrams for a busy reader
 (``net.unix.max_dgram_qlen``, 10 by default). Requests that clients report as dropped are declared as shed.
 
-Books: datagrams = taken + farewells + rejected by reason. Requests of clients = taken + lost (declared as shed) +
-missing (a gauge: late datagrams fill gaps).
+Books: datagrams = taken + absorbed (by other reports: ``once``) + held + farewells + rejected by reason. Requests of
+clients = taken + absorbed + held + lost (declared as shed) + missing (a gauge: late datagrams fill gaps).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import grp
 import logging
 import os
 import socket
-from collections.abc import Coroutine, Iterator, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,18 @@ import numpy as np
 import numpy.typing as npt
 
 from producers.batch import BatchBuilder
-from producers.identity.host_file import default_socket
+from producers.identity.host_file import claims_beside, default_socket
 from producers.publish.publisher import Publisher
+from producers.receiver.claims import serving_claims
 from producers.receiver.client_fields import Row
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, FAREWELL, Datagrams, read
 from producers.receiver.events import EVENTS, SeriesBound, rows_of
-from producers.receiver.fold import Folded, Where, fold
+from producers.receiver.fold import Folded, Judge, Where, fold
 from producers.receiver.gaps import Arrival, Gaps
+from producers.receiver.listening import listen
+from producers.receiver.once import Once
 from runtime.counters import Counters
 from runtime.edge_config import ReceiverConfig
-from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Event
 from schemas.limits import DEFAULT_LIMITS
@@ -45,6 +47,8 @@ SLICE_DATAGRAMS = DEFAULT_LIMITS.batch_events_max
 """Datagrams per slice and record. A slice costs some 2 ms of array calls, whatever its length."""
 SLICE_BYTES = 2 * 1024 * 1024
 """Bytes of datagrams per slice; folding takes some 12 times as much memory for a moment."""
+LOOK_S = 0.1
+"""How often reports that are held are looked at."""
 TOPIC = LLM_REQUESTS.topic
 
 
@@ -71,7 +75,9 @@ async def run_receiver(
             from producers.receiver.http import serve
 
             await open_now.enter_async_context(serve(publisher, settings, where, counters))
-        await Receiver(publisher, settings, opened, counters, where).run(stop, path)
+        receiver = Receiver(publisher, settings, opened, counters, where)
+        await open_now.enter_async_context(serving_claims(claims_beside(path), settings.socket_group, receiver.once))
+        await receiver.run(stop, path)
 
 
 class Receiver:
@@ -92,6 +98,7 @@ class Receiver:
         self._where = where
         self._intake = Intake(opened, settings.buffer_bytes)
         self._gaps = Gaps(settings.clients_max)
+        self.once = Once()
         self._lost = 0
         self._duplicates = 0
         self._events_gaps = {kind: Gaps(settings.clients_max) for kind in EVENTS}
@@ -106,15 +113,18 @@ class Receiver:
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
-                await _first(stopping, self._arrived.wait())
-                await _first(stopping, self._enough.wait(), within_s=self._settings.linger_ms / 1_000)
-                await self._spool()
+                await _first(stopping, self._arrived.wait(), within_s=LOOK_S if self.once.held else None)
+                if self._arrived.is_set():
+                    await _first(stopping, self._enough.wait(), within_s=self._settings.linger_ms / 1_000)
+                    await self._spool()
+                await self._pass(self.once.due(time.monotonic()))
         finally:
             stopping.cancel()
             self._read_no_more()
         refuse_more(self._socket, path)
         while self._intake.drain(self._settings.batch_datagrams_max) or len(self._intake):
             await self._spool(reading=False)
+        await self._pass(self.once.due(None))
 
     def _read_on(self) -> None:
         if not self._reading:
@@ -155,13 +165,14 @@ class Receiver:
             await self._events(buffer, found.where(of_events))
             found = replace(found.where(~of_events), rejected=found.rejected)
         keep = self._follow(found)
-        folded = self._fold(buffer, found.where(keep) if not keep.all() else found)
+        folded = self._fold(buffer, found.where(keep) if not keep.all() else found, self._judge)
         duplicates = self._gaps.duplicates - self._duplicates
         self._duplicates = self._gaps.duplicates
         if reading:
             self._ready()  # the kernel queues few datagrams
         farewells = int((found.heads["kind"] == FAREWELL).sum())
         self._count({**found.rejected, "duplicate": duplicates, "broken_json": folded.broken, "farewell": farewells})
+        self._count({"absorbed": folded.absorbed})
         self._shed(folded.broken)
         await self._put(folded)
         if reading:
@@ -180,9 +191,20 @@ class Receiver:
             await self._put_rows(sent.event, sent.rows)
             self._counters.add("receiver_datagrams", len(sent.rows), outcome="taken")
 
-    def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams) -> Folded:
+    def _judge(self, sent: list[dict[str, Any]], datagram: Callable[[int], bytes]) -> tuple[list[bool], int]:
+        return self.once.judge(sent, datagram, time.monotonic())
+
+    async def _pass(self, datagrams: list[bytes]) -> None:
+        """Spool reports that were held, and that nobody took over."""
+        ends = np.cumsum([len(each) for each in datagrams], dtype=np.int64)
+        buffer = np.frombuffer(b"".join(datagrams), np.uint8)
+        for begin, part in slices(ends):
+            inside, places = buffer[begin : int(part[-1])], part - begin
+            await self._put(self._fold(inside, read(inside, places)))
+
+    def _fold(self, buffer: npt.NDArray[np.uint8], found: Datagrams, judge: Judge | None = None) -> Folded:
         try:
-            return fold(buffer, found, self._where)
+            return fold(buffer, found, self._where, judge)
         except Exception:  # a bug costs this slice, not the next ones
             _log.exception("folding datagrams failed; declared as shed", extra={"requests": len(found)})
             self._count({"internal": len(found)})
@@ -266,50 +288,6 @@ async def _first(stopping: asyncio.Task[Any], waiting: Coroutine[Any, Any, Any],
         await asyncio.wait({stopping, task}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         task.cancel()
-
-
-_PATH_BYTES_MAX = 100
-"""Of 107 that the kernel takes; the socket has a longer name while it is made."""
-
-
-def listen(path: Path, group: str | None = None) -> socket.socket:
-    """A socket that owner and group may send to. A stale socket, on which nothing listens any more, is replaced.
-
-    Raises ConfigError when it cannot be made there or another process listens.
-    """
-    if len(os.fsencode(path)) > _PATH_BYTES_MAX:
-        raise ConfigError("agent.receiver.socket", str(path), f"must be at most {_PATH_BYTES_MAX} bytes long")
-    if _answers(path):
-        raise ConfigError("agent.receiver.socket", str(path), "must be free: another process listens there")
-    making = path.with_name(f".{os.getpid()}")
-    opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        making.unlink(missing_ok=True)
-        opened.bind(str(making))
-        making.chmod(0o660)
-        if group is not None:
-            os.chown(making, -1, grp.getgrnam(group).gr_gid)
-        making.rename(path)  # from here on it is found, with its permissions
-    except (OSError, KeyError) as error:
-        opened.close()
-        making.unlink(missing_ok=True)
-        raise ConfigError("agent.receiver.socket", str(path), f"must be a place for a socket ({error})") from error
-    opened.setblocking(False)
-    return opened
-
-
-def _answers(path: Path) -> bool:
-    if not path.is_socket():
-        if path.exists():
-            raise ConfigError("agent.receiver.socket", str(path), "must not be another kind of file")
-        return False
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-        return True
 
 
 def refuse_more(opened: socket.socket, path: Path) -> None:

@@ -33,14 +33,16 @@ _BY_NAME = (  # a word in the name of the exception's class or of one that it de
 
 
 def ending(error: BaseException | None) -> dict[str, Any]:
-    """``status`` and, where known, ``error_kind`` and ``http_status`` of a request that ended so; None: well."""
+    """``status`` of a request that ended so (None: well), and what else is known: why, HTTP status, its id."""
     if error is None:
         return _OK
     if isinstance(error, _GONE):
         return _ABORTED
     code = getattr(error, "status_code", None)  # of openai.APIStatusError and its likes
     if type(code) is int and 400 <= code <= 599:
-        return by_code(code) | {"http_status": code}
+        request_id = getattr(error, "request_id", None)  # of the header X-Request-ID
+        named = {"request_id": request_id} if isinstance(request_id, str) and request_id else {}
+        return by_code(code) | {"http_status": code} | named
     names = " ".join(kind.__name__ for kind in type(error).__mro__)
     found = next((fields for word, fields in _BY_NAME if word in names), None)
     return found or {"status": "error", "error_kind": "other"}

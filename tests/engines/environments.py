@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from importlib.metadata import PathDistribution
 from pathlib import Path
@@ -82,6 +83,24 @@ def vllm() -> Environment:
     (stub / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\n")
     made.done.touch()
     return made
+
+
+def plugin() -> Path:
+    """A folder for PYTHONPATH with the SDK of this checkout, as it is found when it is installed: vLLM loads its
+    plug-in by the entry point."""
+    folder = cache() / "plugin"
+    about = folder / "fleetpulse_track-0.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    module = folder / "fleetpulse_track"
+    module.unlink(missing_ok=True)
+    module.symlink_to(ROOT / "sdk" / "fleetpulse_track")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fleetpulse-track\nVersion: 0\n")
+    points = tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        line for group, names in points.items() for line in (f"[{group}]", *(f"{a} = {b}" for a, b in names.items()))
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
 
 
 def clients() -> Environment:

@@ -29,11 +29,13 @@ from tests.engines import rig as rigs
 from tests.engines.rig import Aborted, Rig
 from tests.engines.vllm_server import MODEL
 
-pytestmark = [pytest.mark.engines, pytest.mark.timeout(1_500)]
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(3_600)]
 
 AIPERF_REQUESTS = 120
 BENCH_REQUESTS = 40
 GUIDELLM_REQUESTS = 20
+THROUGH = "llm_requests FINAL WHERE reported_by = 'proxy'"
+"""Requests through the proxy; the engine's plug-in reports each of them too, and the SDK those of its client."""
 XID = 79
 
 
@@ -49,6 +51,8 @@ class Trial:
     before: dict[str, float]
     after: dict[str, float]
     aborted: dict[str, Aborted]
+    plain: dict[str, dict[str, Any]]
+    tracked: dict[str, dict[str, Any]]
 
     @property
     def counted(self) -> dict[str, float]:
@@ -75,7 +79,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
             "straight": rigs.abort(rig, rig.engine.port, "aborted-straight"),
             "proxy": rigs.abort(rig, rig.proxy_port, "aborted-proxy"),
         }
-        made = Trial(rig, read(export), bench, guidellm, mixed, before, after, aborted)
+        plain, tracked = rigs.direct(rig, tracked=False), rigs.direct(rig, tracked=True)
+        made = Trial(rig, read(export), bench, guidellm, mixed, before, after, aborted, plain, tracked)
         rig.eventually("SELECT uniqExact(request_id) FROM llm_requests", lambda n: n > made.requests)
         rig.eventually("SELECT sum(event_count) FROM request_windows", lambda n: n and n > made.requests)
         yield made
@@ -94,8 +99,31 @@ def rows_of(trial: Trial, request_ids: list[str]) -> list[dict[str, Any]]:
 
 def test_every_request_is_one_row(trial: Trial) -> None:
     """As many rows as requests: those that ended by themselves, and the one that was aborted at the proxy."""
-    assert trial.rig.value("SELECT count() FROM llm_requests FINAL") == trial.requests + 1
-    assert trial.rig.value("SELECT uniqExact(request_id) FROM llm_requests FINAL") == trial.requests + 1
+    assert trial.rig.value(f"SELECT count() FROM {THROUGH}") == trial.requests + 1
+    assert trial.rig.value(f"SELECT uniqExact(request_id) FROM {THROUGH}") == trial.requests + 1
+
+
+def test_what_others_report_of_a_request_is_counted_once(trial: Trial) -> None:
+    """Every request passes the proxy or not, and the plug-in reports all of them: no row is of a request that another
+    row is of. Requests straight to the engine are the plug-in's; those of a tracked client are the SDK's, with what the
+    engine alone knows."""
+    rows = trial.rig.rows(
+        "SELECT request_id, reported_by, tenant, queue_us IS NOT NULL AS queued, ttft_us IS NOT NULL AS first, "
+        "engine_id IS NOT NULL AS joined FROM llm_requests FINAL WHERE reported_by != 'proxy'"
+    )
+    by_id = {row.pop("request_id"): row for row in rows}
+
+    assert len(rows) == len(by_id)
+    assert by_id == {
+        **{
+            name: {"reported_by": "plugin", "tenant": None, "queued": 1, "first": 1, "joined": 1}
+            for name in trial.plain
+        },
+        **{
+            name: {"reported_by": "sdk", "tenant": "tracked", "queued": 1, "first": int(got["streamed"]), "joined": 1}
+            for name, got in trial.tracked.items()
+        },
+    }
 
 
 def test_rows_are_what_aiperf_saw(trial: Trial) -> None:
@@ -183,7 +211,7 @@ def test_the_engine_counted_the_same(trial: Trial) -> None:
     """Its counters grew by what the tables hold; three choices are three requests there."""
     (ours,) = trial.rig.rows(
         "SELECT sum(input_tokens * choices) AS prompt, sum(output_tokens) AS generation, sum(choices) AS requests "
-        "FROM llm_requests FINAL WHERE status = 'ok'"
+        f"FROM {THROUGH} AND status = 'ok'"
     )
     assert ours == {
         "prompt": trial.counted["vllm:prompt_tokens_total"],
@@ -197,7 +225,7 @@ def test_what_the_engine_reports_of_a_request_is_in_its_row(trial: Trial) -> Non
     (ours,) = trial.rig.rows(
         "SELECT count() AS n, countIf(queue_us IS NOT NULL) AS queue, countIf(prefill_us > 0) AS prefill, "
         "countIf(decode_us > 0) AS decode, countIf(cached_tokens IS NOT NULL) AS cached, sum(cached_tokens) AS hits "
-        "FROM llm_requests FINAL WHERE status = 'ok' AND choices = 1"
+        f"FROM {THROUGH} AND status = 'ok' AND choices = 1"
     )
     assert ours["n"] > AIPERF_REQUESTS
     assert {name: ours[name] for name in ("queue", "prefill", "decode", "cached")} == dict.fromkeys(

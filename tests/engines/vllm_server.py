@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,14 +78,16 @@ def model() -> Path:
 
 
 @contextlib.contextmanager
-def serving(log: Path, flags: Sequence[str] = ALL_FLAGS, port: int = PORT) -> Iterator[Vllm]:
-    """vLLM, up to the end of the block; it is up after a minute."""
+def serving(
+    log: Path, flags: Sequence[str] = ALL_FLAGS, port: int = PORT, added: Mapping[str, str] | None = None
+) -> Iterator[Vllm]:
+    """vLLM, up to the end of the block; it is up after a minute. ``added``: to its environment."""
     program = environments.vllm().program("vllm")
     command = [program, "serve", str(model()), "--port", str(port), *_FLAGS, *flags]
     with socket.socket() as one:
         assert one.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is in use: stop what listens there"
     path = f"{Path(program).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    with child(command, log, _ENVIRONMENT | {"PATH": path}) as process:
+    with child(command, log, _ENVIRONMENT | {"PATH": path} | dict(added or {})) as process:
         engine = Vllm(process.pid, port)
 
         def healthy() -> bool:

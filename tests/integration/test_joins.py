@@ -59,3 +59,30 @@ def test_shares_of_requests_and_samples_that_are_joined(clickhouse: Any, clickho
         ("requests", "tenant", 10, 9, ["m"]),
         ("GPU samples", "engine", 30, 20, ["h1"]),
     ]
+
+
+def test_requests_that_several_report_are_counted(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> None:
+    """Under the id that an engine put its own around as well; the reports of one measurer are one request each, and
+    what is older than three minutes is left alone."""
+    now_ms = int(clickhouse.command("SELECT toUnixTimestamp64Milli(now64(3))"))
+    reports = [
+        (1_000, "a-1", "proxy"), (1_000, "chatcmpl-a-1", "plugin"), (1_000, "a-2", "proxy"),
+        (1_000, "cmpl-b-7-0", "plugin"), (1_000, "1_cmpl-b-7-0", "plugin"), (1_000, "cmpl-b-7", "sdk"),
+        (1_000, "chatcmpl-c", "proxy"), (1_000, "c", "sdk"),
+        (200_000, "old", "proxy"), (200_000, "old", "sdk"),
+    ]  # fmt: skip
+    rows = ", ".join(
+        f"({now_ms - ago_ms}, {now_ms}, '{name}', 'm', 'ok', 'measured', '{by}', {at})"
+        for at, (ago_ms, name, by) in enumerate(reports)
+    )
+    clickhouse.command(
+        "INSERT INTO llm_requests (at_ms, appended_ms, request_id, model, status, origin, reported_by, row) "
+        f"VALUES {rows}"
+    )
+
+    sql, bounds = query("joins").at_levels(MINUTES_MS), {"from_ms": now_ms - MINUTES_MS, "to_ms": now_ms}
+    found = clickhouse.query(sql, parameters=bounds).named_results()
+
+    assert [tuple(row.values()) for row in found] == [
+        ("requests", "one report", 5, 3, ["plugin and proxy", "plugin and sdk"])
+    ]

@@ -1,5 +1,6 @@
 -- What requests, GPU samples and GPU time are joined with: how many there are, how many have it, who lacks it most.
 -- A GPU that is known to be idle or training needs no engine. GPU time counts in milliseconds of the bill.
+-- Reports of one request by several measurers (the last three minutes of the range) meet by its id.
 -- reads requests: llm.requests 10s <= 10m, 1m <= 12h, 1h <= 60d, 1d
 -- reads gpu: gpu.samples 10s <= 10m, 1m <= 2h, 1h <= 30d, 1d
 -- reads minutes: costs 1m <= 7d, 1h <= 60d, 1d
@@ -35,6 +36,20 @@ FROM
         if(tenant IS NULL, 0, toInt64(event_count)) AS joined, model AS lacking
     FROM {requests:Identifier} FINAL
     WHERE grouping = 'service' AND window_ms >= {from_ms:Int64} AND window_ms < {to_ms:Int64}
+    UNION ALL
+    SELECT 'requests' AS counted, 'one report' AS joined_with, toInt64(1) AS events, toInt64(length(reporters) = 1) AS joined,
+        arrayStringConcat(arraySort(reporters), ' and ') AS lacking
+    FROM
+    (
+        SELECT groupUniqArray(assumeNotNull(reported_by)) AS reporters
+        FROM llm_requests
+        WHERE at_ms >= greatest({from_ms:Int64}, {to_ms:Int64} - 180000) AND at_ms < {to_ms:Int64}
+            AND reported_by IS NOT NULL
+        GROUP BY replaceRegexpOne(
+            if(reported_by = 'plugin' AND match(request_id, '^([0-9]+_)?cmpl-'),
+                replaceRegexpOne(request_id, '-[0-9]+$', ''), request_id),
+            if(reported_by = 'plugin', '^([0-9]+_)?(chatcmpl|cmpl)-', if(reported_by = 'sdk', '^(chatcmpl|cmpl)-', '^$')), '')
+    )
     UNION ALL
     SELECT 'GPU samples' AS counted, 'engine' AS joined_with, toInt64(event_count) AS events,
         if(engine_id IS NULL AND ifNull(placement_group, host) = host, 0, toInt64(event_count)) AS joined,

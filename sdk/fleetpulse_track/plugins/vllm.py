@@ -75,6 +75,7 @@ def fields_of(finished: Any) -> dict[str, Any]:
         "cached_tokens": getattr(finished, "num_cached_tokens", None),
         "output_tokens": output,
         "tokens_from": "engine",
+        "reported_by": "plugin",
     }
 
 

@@ -41,6 +41,7 @@ def test_each_join_that_is_broken_is_a_finding_of_its_own() -> None:
     broken = [
         row("requests", "GPUs", 560, 0, "h:8000"),
         row("requests", "engine", 560, 504, "gw"),
+        row("requests", "one report", 560, 540, "plugin and proxy"),
         row("GPU samples", "engine", 50, 0, "h"),
         row("GPU time", "price", 100, 98),
     ]
@@ -51,6 +52,7 @@ def test_each_join_that_is_broken_is_a_finding_of_its_own() -> None:
     assert [each.says for each in findings] == [
         "100.0 % of the requests of the last 3 minutes name an engine, or none, that no GPU reports (h:8000)",
         "10.0 % of the requests of the last 3 minutes name no engine (gw)",
+        "3.6 % of the requests of the last 3 minutes are reported by several, and count as often (plugin and proxy)",
         "100.0 % of the GPU samples of the last 3 minutes are of a GPU at work for no known engine (h)",
         "2.0 % of the GPU time of the last 3 minutes has no price",
     ]

@@ -202,12 +202,12 @@ def test_values_of_another_kind_are_put_apart() -> None:
             "model": "m",
             "input_tokens": "many",
             "request_id": "r",
+            "reported_by": "sdk",
             "at_ms": sent.AT_MS,
             "host": "h-1",
             "cluster": "c-1",
             "region": None,
             "origin": "measured",
-            "reported_by": "sdk",
         }
     ]
 

@@ -110,6 +110,27 @@ async def test_what_was_accepted_before_the_end_is_spooled(tmp_path: Path) -> No
     assert not running.path.exists()
 
 
+async def test_what_a_plug_in_and_the_sdk_report_is_one_event(tmp_path: Path) -> None:
+    """The SDK's, with the plug-in's fields; one that nobody else reports passes by itself, at the end at the latest."""
+    async with receiving(tmp_path) as running:
+        plugin, client = track.Client(str(running.path)), track.Client(str(running.path))
+        for name in ("a", "b"):
+            about = {"request_id": f"chatcmpl-{name}", "reported_by": "plugin", "queue_us": 5}
+            track.report(model="m", client=plugin, **about)
+        with track.request("m", client=client, request_id="chatcmpl-a") as request:
+            request.token()
+        await running.counters.reached(lambda totals: totals["receiver_datagrams", "absorbed"] == 1)
+        await running.end()
+        rows = spooled.rows(running.publisher)
+
+    assert {(row["request_id"], row["chunks"], row["queue_us"]) for row in rows} == {
+        ("chatcmpl-a", 1, 5),
+        ("chatcmpl-b", None, 5),
+    }
+    assert len(rows) == 2
+    assert running.counters.totals == {("receiver_datagrams", "taken"): 2, ("receiver_datagrams", "absorbed"): 1}
+
+
 async def test_many_requests_come_through_a_short_queue(tmp_path: Path) -> None:
     """What the socket does not take at once waits in the client: all arrive, in order, none twice."""
     async with receiving(tmp_path) as running:

@@ -1,0 +1,164 @@
+"""Claims: tells the agent of this host which requests the proxy reports, and gets what others report of them.
+
+Where a plug-in or the SDK reports the same request to that agent, it is one event, the proxy's, with what it lacks from
+the other (``producers.requests.counted_once``). Rows are held for a report only while reports come: the first after a
+start has passed by the time it is there, and is counted once all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from producers.identity.host_file import CLAIM_BYTES_MAX
+from producers.requests.counted_once import lacking
+from runtime.clock import Clock, SystemClock
+from runtime.counters import COUNTERS, Counters
+
+_log = logging.getLogger(__name__)
+
+HELD_S = 1.0
+"""The longest that a row waits for its report."""
+HEARD_S = 60.0
+"""So long after a report rows are held for theirs."""
+REPORTS_MAX = 10_000
+"""Rows held, and reports of requests that have not ended; beyond, rows pass and the oldest reports are dropped."""
+CLAIMS_MAX = 10_000
+"""Claims made last, which an agent that starts is told of: it may report those requests still."""
+WAITING_BYTES_MAX = 1024 * 1024
+"""Claims that the agent has not read; beyond it they are not made, and those requests may count twice."""
+LOOK_EVERY_S = 0.1
+CONNECT_EVERY_S = 0.5
+"""Less than the agent holds reports, so that claims are there before those pass."""
+
+Row = dict[str, Any]
+OnRow = Callable[[Row], None]
+
+
+class Claims:
+    """``path_of``: where the agent's socket is now; None: there is no agent to ask, and rows pass."""
+
+    def __init__(
+        self, path_of: Callable[[], Path] | None = None, *, clock: Clock | None = None, counters: Counters = COUNTERS
+    ) -> None:
+        self._path_of = path_of
+        self._clock = clock or SystemClock()
+        self._counters = counters
+        self._writer: asyncio.StreamWriter | None = None
+        self._claimed: list[str] = []
+        self._last: deque[str] = deque(maxlen=CLAIMS_MAX)
+        self._reports: dict[str, Row] = {}
+        self._held: dict[str, tuple[Row, OnRow, float]] = {}
+        self._heard_until_s = float("-inf")
+
+    @property
+    def connected(self) -> bool:
+        """Whether an agent takes claims now."""
+        return self._writer is not None
+
+    def claim(self, request_id: str) -> None:
+        """The proxy reports this request, which begins now."""
+        if self._path_of is None:
+            return
+        self._last.append(request_id)
+        self._reports.pop(request_id, None)  # of a request before, of the same id
+        if self._writer is None:
+            return
+        self._claimed.append(request_id)
+        if len(self._claimed) == 1:
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        claimed, self._claimed = self._claimed, []
+        self._write(claimed)
+
+    def _write(self, claimed: Iterable[str]) -> None:
+        if self._writer is not None and self._writer.transport.get_write_buffer_size() < WAITING_BYTES_MAX:
+            self._writer.write("".join(f"{each}\n" for each in claimed).encode("latin-1"))
+
+    def take(self, row: Row, on_row: OnRow) -> None:
+        """Pass the row on, now or when its report is there."""
+        request_id, now_s = row["request_id"], self._clock.monotonic_s()
+        if (report := self._reports.pop(request_id, None)) is not None:
+            self._completed(row, report)
+        elif row["status"] == "ok" and now_s < self._heard_until_s and len(self._held) < REPORTS_MAX:
+            if (before := self._held.pop(request_id, None)) is not None:
+                before[1](before[0])  # an id that was sent twice
+            self._held[request_id] = (row, on_row, now_s + HELD_S)
+            return
+        on_row(row)
+
+    def reported(self, report: Row) -> None:
+        """A report of a claimed request."""
+        self._heard_until_s = self._clock.monotonic_s() + HEARD_S
+        request_id = report.get("request_id")
+        if type(request_id) is not str:
+            return
+        if (held := self._held.pop(request_id, None)) is not None:
+            row, on_row, _ = held
+            self._completed(row, report)
+            on_row(row)
+            return
+        self._reports[request_id] = report
+        if len(self._reports) > REPORTS_MAX:
+            del self._reports[next(iter(self._reports))]
+
+    def _completed(self, row: Row, report: Row) -> None:
+        row |= lacking(row, report)
+        self._counters.add("proxy_reports_absorbed")
+
+    def release(self, *, all_of_them: bool = False) -> None:
+        """Pass on rows that have waited long enough."""
+        now_s = self._clock.monotonic_s()
+        for request_id, (row, on_row, until_s) in list(self._held.items()):
+            if not all_of_them and until_s > now_s:
+                break  # in order of their coming
+            del self._held[request_id]
+            on_row(row)
+
+    def end(self) -> None:
+        """Every claimed request has its row: reports that come later are of no use, and no events."""
+        self.release(all_of_them=True)
+        self._write([*self._claimed, ""])
+
+    async def run(self) -> None:
+        """Keep the connection and pass rows on, until cancelled."""
+        if self._path_of is None:
+            return
+        connecting = asyncio.create_task(self._connect(self._path_of))
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                self.release()
+        finally:
+            connecting.cancel()
+
+    async def _connect(self, path_of: Callable[[], Path]) -> None:
+        while True:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                reader, self._writer = await asyncio.open_unix_connection(path_of(), limit=CLAIM_BYTES_MAX)
+                _log.info("requests of this host are counted once", extra={"agent": str(path_of())})
+                self._claimed = []
+                self._write(self._last)
+                try:
+                    while True:
+                        self._take_line(await reader.readuntil(b"\n"))
+                finally:
+                    writer, self._writer = self._writer, None
+                    writer.close()
+            await asyncio.sleep(CONNECT_EVERY_S)
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            report = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(report, dict):
+            self.reported(report)

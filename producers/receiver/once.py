@@ -1,0 +1,112 @@
+"""Once: which reports of this host are events, where several are of one request. Pure: time is an argument.
+
+A proxy claims a request when it begins: reports of a claimed request are no events, their fields go to the proxy. A
+plug-in's report is held for ``HELD_S``, in which the SDK's report of the same request takes it over. What comes later
+than that is still counted once: a plug-in's after the SDK's, and the SDK's after a plug-in's that has passed alone, are
+left out. Ids are remembered for as long as ``IDS_MAX`` others do not push them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from producers.requests.counted_once import PLUGIN, SDK, common_id, lacking
+
+HELD_S = 1.0
+HELD_MAX = 8_192
+HELD_BYTES_MAX = 4_096
+"""Reports held, and of each: one that comes when it is full, or is longer, passes at once."""
+ID_LENGTH_MAX = 256
+"""Longer ids meet nothing."""
+IDS_MAX = 65_536
+
+Row = dict[str, Any]
+Give = Callable[[str, Row], None]
+"""Gives the proxy that claimed an id a report of it."""
+
+
+class Once:
+    """What one agent remembers of ids. ``held`` is how many reports wait."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Give | None] = {}  # by id: the proxy that claimed it; None: reported by the SDK
+        self._alone: dict[str, None] = {}  # of plug-ins' reports that passed
+        self._held: dict[str, list[tuple[float, Row, bytes]]] = {}
+        self.held = 0
+
+    def claim(self, request_id: str, give: Give) -> None:
+        """A proxy reports this request. Reports that are held already are given to it."""
+        _remember(self._whole, request_id, give)
+        for _, row, _ in self._taken(request_id):
+            give(request_id, row)
+
+    def forsake(self, give: Give) -> None:
+        """The proxy is gone without reporting all that it claimed: what others report of that are events again."""
+        for request_id in [each for each, to in self._whole.items() if to is give]:
+            del self._whole[request_id]
+
+    def judge(self, sent: Sequence[Row], datagram: Callable[[int], bytes], now_s: float) -> tuple[list[bool], int]:
+        """Which of these reports are events now, and how many never will be. Whole ones get the fields they lack."""
+        now, absorbed = [True] * len(sent), 0
+        for at, row in enumerate(sent):
+            request_id = row.get("request_id")
+            if type(request_id) is not str or not 0 < len(request_id) <= ID_LENGTH_MAX:
+                continue
+            reported_by = PLUGIN if row.get("reported_by") == PLUGIN else SDK
+            name = common_id(request_id, reported_by)
+            if self._absorbs(name, row, reported_by):
+                now[at] = False
+                absorbed += 1
+            elif reported_by == PLUGIN:
+                now[at] = not self._hold(name, row, datagram(at), now_s + HELD_S)
+            else:
+                absorbed += self._take_over(name, row)
+        return now, absorbed
+
+    def _hold(self, name: str, row: Row, data: bytes, until_s: float) -> bool:
+        if self.held >= HELD_MAX or len(data) > HELD_BYTES_MAX:
+            return False
+        self._held.setdefault(name, []).append((until_s, row, data))
+        self.held += 1
+        return True
+
+    def _absorbs(self, name: str, row: Row, reported_by: str) -> bool:
+        if name in self._whole and (give := self._whole[name]) is not None:
+            give(name, row)
+            return True
+        if reported_by == PLUGIN:
+            return name in self._whole
+        if name in self._alone:
+            del self._alone[name]
+            return True
+        return False
+
+    def _take_over(self, name: str, row: Row) -> int:
+        taken = self._taken(name)
+        for _, report, _ in taken:
+            row |= lacking(row, report)
+        _remember(self._whole, name, None)
+        return len(taken)
+
+    def _taken(self, name: str) -> list[tuple[float, Row, bytes]]:
+        taken = self._held.pop(name, [])
+        self.held -= len(taken)
+        return taken
+
+    def due(self, now_s: float | None) -> list[bytes]:
+        """Datagrams that have waited long enough, which are events; None: all of them."""
+        out = []
+        for name, each in list(self._held.items()):
+            if now_s is not None and each[0][0] > now_s:
+                break  # in order of their coming
+            _remember(self._alone, name, None)
+            out += [data for _, _, data in self._taken(name)]
+        return out
+
+
+def _remember(ids: dict[str, Any], name: str, value: Any) -> None:
+    ids.pop(name, None)
+    ids[name] = value
+    if len(ids) > IDS_MAX:
+        del ids[next(iter(ids))]

@@ -1,0 +1,61 @@
+"""Counted once: what makes reports of one request by several measurers one event. Pure.
+
+A *whole* report is of a request as its client saw it (proxy, SDK); a plug-in's is of what the engine did for it, one
+for each of ``n`` choices. Whole reports count, and take from the others what they lack; of two whole ones the proxy's
+counts. They meet by the request's id: a proxy has that of ``X-Request-ID``, which vLLM takes over and prefixes with the
+API; the SDK has the answer's ``id``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.events.event_types import LLM_REQUESTS
+
+PLUGIN, SDK, PROXY = "plugin", "sdk", "proxy"
+
+_OF_ANSWER = re.compile(r"(?:chatcmpl|cmpl)-(.+)")
+_OF_ENGINE = re.compile(r"(?:\d+_)?(?:chatcmpl-(.+)|cmpl-(.+?)(?:-\d+)?)")
+"""vLLM 0.32: the plug-in's own number of a choice, the API's prefix, the number of a prompt in a list of them."""
+
+_LABELS = ("tenant", "slo_class", "user_hash", "engine_id", "placement_group", "model_version", "precision", "address")
+_OF_ONE_CHOICE = ("queue_us", "prefill_us", "decode_us", "input_tokens", "cached_tokens", "speculative_tokens")
+_OUTPUT = ("output_tokens", "tokens_from")
+_HIGH = {name: LLM_REQUESTS.field(name).high or 0 for name in (*_OF_ONE_CHOICE, "output_tokens")}
+_LABEL_LENGTH_MAX = 128
+
+
+def common_id(request_id: str, reported_by: str) -> str:
+    """The id under which reports of the request meet: ``request_id`` without what this measurer's engine put around."""
+    if reported_by == PROXY:
+        return request_id
+    found = (_OF_ENGINE if reported_by == PLUGIN else _OF_ANSWER).fullmatch(request_id)
+    return next((each for each in found.groups() if each), request_id) if found else request_id
+
+
+def lacking(row: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
+    """What another report of the same request adds to a whole one, field by field: nothing that the row knows.
+
+    Latencies are never taken over: those of a client and those of an engine are of different moments. Amounts are not
+    where there are several choices, of which a report has one. Tokens that were counted yield to those of the engine.
+    What does not fit its field is left out: it would cost the row.
+    """
+    added = {name: report[name] for name in _LABELS if row.get(name) is None and _is_label(report.get(name))}
+    if (row.get("choices") or 1) > 1:
+        return added
+    added |= {name: report[name] for name in _OF_ONE_CHOICE if row.get(name) is None and _is_amount(name, report)}
+    counted = row.get("output_tokens") is None or row.get("tokens_from") == "counted"
+    if counted and _is_amount("output_tokens", report) and report.get("tokens_from") == "engine":
+        added |= {name: report[name] for name in _OUTPUT}
+    return added
+
+
+def _is_label(value: object) -> bool:
+    return type(value) is str and 0 < len(value) <= _LABEL_LENGTH_MAX
+
+
+def _is_amount(name: str, report: Mapping[str, Any]) -> bool:
+    value = report.get(name)
+    return type(value) is int and 0 <= value <= _HIGH[name]

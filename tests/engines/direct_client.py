@@ -1,0 +1,35 @@
+"""Requests straight to an engine by the openai package: BASE_URL, ``tracked`` or ``plain``. A JSON line for each.
+
+Runs in the clients' environment; the SDK comes by PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from openai import OpenAI  # type: ignore[import-not-found]
+
+import fleetpulse_track as track
+
+REQUESTS = 6
+MESSAGES = [{"role": "user", "content": "tide moon salt shore"}]
+
+
+def main(base_url: str, way: str) -> None:
+    client = OpenAI(base_url=f"{base_url}/v1", api_key="sk-direct", max_retries=0)
+    if way == "tracked":
+        client = track.openai(client, tenant="tracked")
+    for number in range(REQUESTS):
+        options: dict[str, Any] = {"model": "tiny", "max_tokens": 5, "extra_body": {"ignore_eos": True}}
+        headers = {"X-Request-ID": f"direct-{way}-{number}"}
+        answer = client.chat.completions.create(
+            messages=MESSAGES, stream=number % 2 == 1, extra_headers=headers, **options
+        )
+        last = list(answer)[-1] if number % 2 == 1 else answer
+        sys.stdout.write(json.dumps({"id": last.id, "streamed": number % 2 == 1}) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,170 @@
+"""A proxy's rows and what others report of the same requests."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producers.proxy import claims as module
+from producers.proxy.claims import HEARD_S, HELD_S, Claims
+from producers.receiver.claims import serving_claims
+from producers.receiver.once import Once
+from runtime.counters import Counters
+from tests.virtual_clock import VirtualClock
+
+Rows = list[dict[str, Any]]
+REPORT = {"request_id": "r", "queue_us": 5}
+
+
+def row(request_id: str = "r", status: str = "ok") -> dict[str, Any]:
+    return {"request_id": request_id, "status": status}
+
+
+def test_rows_pass_at_once_while_nobody_else_reports() -> None:
+    """No agent, or no plug-in."""
+    rows = Rows()
+    Claims().take(row(), rows.append)
+
+    assert rows == [row()]
+
+
+def test_a_report_that_is_there_goes_into_its_row() -> None:
+    """And into no other."""
+    rows, claims = Rows(), Claims(counters=Counters())
+    claims.reported(REPORT)
+    claims.take(row(), rows.append)
+    claims.take(row("s", "aborted"), rows.append)
+
+    assert rows == [row() | {"queue_us": 5}, row("s", "aborted")]
+
+
+def test_a_row_waits_for_its_report_while_reports_come() -> None:
+    """Up to a second; requests that failed are reported by no engine and wait for none."""
+    rows, clock = Rows(), VirtualClock()
+    claims = Claims(clock=clock, counters=Counters())
+    claims.reported({"request_id": "before"})
+    for each in (row(), row("s"), row("t", "error")):
+        claims.take(each, rows.append)
+    assert rows == [row("t", "error")]
+
+    claims.reported(REPORT)
+    assert rows[1:] == [row() | {"queue_us": 5}]
+    clock.advance(int(HELD_S * 1_000))
+    claims.release()
+    assert rows[2:] == [row("s")]
+    clock.advance(int(HEARD_S * 1_000))
+    claims.take(row("u"), rows.append)
+    assert rows[3:] == [row("u")]
+
+
+def test_an_id_that_is_sent_again_loses_no_row() -> None:
+    """The one before passes as it is; at the end all pass."""
+    rows, claims = Rows(), Claims(clock=VirtualClock(), counters=Counters())
+    claims.reported({"request_id": "before"})
+    claims.take(row() | {"n": 1}, rows.append)
+    claims.take(row() | {"n": 2}, rows.append)
+    claims.release(all_of_them=True)
+
+    assert [each["n"] for each in rows] == [1, 2]
+
+
+def test_reports_and_rows_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest report is dropped; a row that cannot wait passes."""
+    monkeypatch.setattr(module, "REPORTS_MAX", 1)
+    rows, claims = Rows(), Claims(clock=VirtualClock(), counters=Counters())
+    claims.reported({"request_id": "a", "queue_us": 1})
+    claims.reported({"request_id": "b", "queue_us": 2})
+    claims.reported({"request_id": 7})
+    for each in (row("c"), row("a"), row("b")):
+        claims.take(each, rows.append)
+
+    assert rows == [row("a"), row("b") | {"queue_us": 2}]
+
+
+class HeardOnce(Once):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = asyncio.Event()
+
+    def claim(self, request_id: str, give: Any) -> None:
+        super().claim(request_id, give)
+        self.heard.set()
+
+
+class HeardClaims(Claims):
+    heard: asyncio.Event
+
+    def reported(self, report: dict[str, Any]) -> None:
+        super().reported(report)
+        self.heard.set()
+
+
+async def test_claims_reach_the_agent_and_reports_come_back(tmp_path: Path) -> None:
+    """Over its socket; a plug-in's report of a claimed request is no event of the agent's."""
+    path, once, rows = tmp_path / "c.sock", HeardOnce(), Rows()
+    claims = HeardClaims(lambda: path, counters=Counters())
+    claims.heard = asyncio.Event()
+    async with serving_claims(path, None, once), asyncio.timeout(30):
+        running = asyncio.create_task(claims.run())
+        while not claims.connected:  # noqa: ASYNC110 -- its first steps
+            await asyncio.sleep(0.01)
+        claims.claim("r")
+        await once.heard.wait()
+        report = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
+        judged = once.judge([report], lambda _at: b"", 0.0)
+        await claims.heard.wait()
+        claims.take(row(), rows.append)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert judged == ([False], 1)
+    assert rows == [row() | {"queue_us": 5}]
+    assert not path.exists()
+
+
+class HeardForsaken(Once):
+    def __init__(self) -> None:
+        super().__init__()
+        self.claimed: list[str] = []
+        self.heard, self.forsaken = asyncio.Event(), asyncio.Event()
+
+    def claim(self, request_id: str, give: Any) -> None:
+        super().claim(request_id, give)
+        self.claimed.append(request_id)
+        self.heard.set()
+
+    def forsake(self, give: Any) -> None:
+        super().forsake(give)
+        self.forsaken.set()
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+async def test_claims_hold_beyond_a_proxy_that_ends_in_order(tmp_path: Path, in_order: bool) -> None:
+    """And of one that was killed are forgotten. An agent that starts is told of those made before."""
+    path, once = tmp_path / "c.sock", HeardForsaken()
+    claims = Claims(lambda: path, counters=Counters())
+    claims.claim("r")
+    running = asyncio.create_task(claims.run())
+    async with asyncio.timeout(30), serving_claims(path, None, once):
+        await once.heard.wait()
+        if in_order:
+            claims.end()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        while any("serve" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 -- the agent's end of it
+            await asyncio.sleep(0.01)
+
+    assert once.claimed == ["r"]
+    assert once.forsaken.is_set() is not in_order
+
+
+async def test_a_socket_that_cannot_be_made_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The agent goes on, and says what follows."""
+    (tmp_path / "file").touch()
+    async with serving_claims(tmp_path / "file" / "c.sock", None, Once()):
+        pass
+
+    assert "count twice" in caplog.text

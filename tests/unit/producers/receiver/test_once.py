@@ -1,0 +1,127 @@
+"""Reports of one request by several measurers: which one is the event, in every order of their coming."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producers.receiver import once as module
+from producers.receiver.once import HELD_S, Once
+
+PLUGIN = {"request_id": "chatcmpl-r", "reported_by": "plugin", "queue_us": 5}
+SDK = {"request_id": "chatcmpl-r", "tenant": "t"}
+Given = list[tuple[str, Any]]
+
+
+def judged(once: Once, *rows: dict[str, Any], now_s: float = 0.0) -> tuple[list[bool], int]:
+    """Each datagram is the number of its row."""
+    return once.judge(rows, lambda at: b"%d" % at, now_s)
+
+
+def test_the_sdk_takes_over_what_the_plug_in_reported() -> None:
+    """In one slice or in two: one event, with the fields of both."""
+    for apart in (False, True):
+        once, row = Once(), dict(SDK)
+        if apart:
+            assert judged(once, PLUGIN) == ([False], 0)
+            assert judged(once, row) == ([True], 1)
+        else:
+            assert judged(once, PLUGIN, row) == ([False, True], 1)
+
+        assert row == {**SDK, "queue_us": 5}
+        assert (once.held, once.due(None)) == (0, [])
+
+
+def test_a_plug_in_that_comes_after_the_sdk_is_left_out() -> None:
+    """Each of its choices."""
+    once = Once()
+
+    assert judged(once, dict(SDK)) == ([True], 0)
+    assert judged(once, PLUGIN, PLUGIN | {"request_id": "1_chatcmpl-r"}) == ([False, False], 2)
+
+
+def test_a_plug_in_alone_passes_when_it_has_waited() -> None:
+    """Not a moment before; an SDK's report that comes later still is left out, and the next request of that id not."""
+    once = Once()
+    judged(once, PLUGIN, now_s=1.0)
+
+    assert once.due(1.0 + HELD_S - 0.001) == []
+    assert once.due(1.0 + HELD_S) == [b"0"]
+    assert once.due(9.0) == []
+    assert judged(once, dict(SDK)) == ([False], 1)
+    assert judged(once, dict(SDK)) == ([True], 0)
+
+
+def test_choices_without_a_whole_report_are_requests_of_their_own() -> None:
+    """As the engine counts them."""
+    once = Once()
+    judged(once, PLUGIN, PLUGIN | {"request_id": "1_chatcmpl-r"})
+
+    assert once.due(None) == [b"0", b"1"]
+
+
+def test_reports_of_a_claimed_request_go_to_its_proxy() -> None:
+    """Whoever made them, and whether they came before the claim or after it."""
+    once, given = Once(), Given()
+    once.claim("r", lambda name, row: given.append((name, row)))
+
+    assert judged(once, PLUGIN, SDK) == ([False, False], 2)
+    assert given == [("r", PLUGIN), ("r", SDK)]
+    late: Given = []
+    judged(once, PLUGIN | {"request_id": "chatcmpl-s"})
+    once.claim("s", lambda name, row: late.append((name, row["request_id"])))
+    assert late == [("s", "chatcmpl-s")]
+    assert once.due(None) == []
+
+
+@pytest.mark.parametrize("request_id", [None, "", 7, ["r"]])
+def test_what_has_no_id_is_an_event(request_id: Any) -> None:
+    """It can meet nothing."""
+    assert judged(Once(), PLUGIN | {"request_id": request_id}, SDK | {"request_id": request_id}) == ([True, True], 0)
+
+
+def test_requests_of_other_ids_are_apart() -> None:
+    """Two clients of two applications."""
+    assert judged(Once(), SDK | {"request_id": "chatcmpl-a-1"}, SDK | {"request_id": "chatcmpl-a-2"}) == (
+        [True, True],
+        0,
+    )
+
+
+def test_claims_of_a_proxy_that_died_are_forgotten() -> None:
+    """It may not have reported them; those of others stay."""
+    once, given = Once(), Given()
+
+    def one(name: str, row: Any) -> None:
+        given.append((name, row))
+
+    def other(name: str, row: Any) -> None:
+        given.append((name, row))
+
+    once.claim("r", one)
+    once.claim("s", other)
+    once.forsake(one)
+
+    assert judged(once, PLUGIN, PLUGIN | {"request_id": "chatcmpl-s"}) == ([False, False], 1)
+    assert [name for name, _ in given] == ["s"]
+    assert once.due(None) == [b"0"]
+
+
+def test_long_reports_and_ids_meet_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is an event at once, and takes no room."""
+    assert judged(Once(), PLUGIN | {"request_id": "r" * 300}) == ([True], 0)
+    monkeypatch.setattr(module, "HELD_BYTES_MAX", 0)
+    assert judged(Once(), PLUGIN) == ([True], 0)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that cannot be held passes at once; the oldest id is forgotten."""
+    monkeypatch.setattr(module, "HELD_MAX", 1)
+    monkeypatch.setattr(module, "IDS_MAX", 1)
+    once = Once()
+
+    assert judged(once, PLUGIN, PLUGIN | {"request_id": "chatcmpl-s"}) == ([False, True], 0)
+    once.due(None)
+    judged(once, SDK | {"request_id": "a"}, SDK | {"request_id": "b"})
+    assert judged(once, PLUGIN | {"request_id": "a"}, PLUGIN | {"request_id": "b"}) == ([False, False], 1)
