@@ -104,6 +104,7 @@ def test_every_query_of_the_catalogue_runs(database: SinkDatabase, clickhouse: A
         store(database, [partials([{**row, "grouping": grouping, "status": "error"}], 1, topic)], now_ms)
     store(database, [partials([{**row, "grouping": "host"}], 1, "host.samples")], now_ms)
     store(database, [partials([{**row, "grouping": "engine_sample"}], 1, "engine.samples")], now_ms)
+    store(database, [partials([{**row, "grouping": "process"}], 1, "host.processes")], now_ms)
     store_evidence(database, now_ms, row)
     bounds = {"from_ms": now_ms - 60_000, "to_ms": now_ms + 10_000}
 
@@ -131,7 +132,7 @@ def test_every_query_of_the_sdk_s_page_runs(database: SinkDatabase, clickhouse: 
 def store_evidence(database: SinkDatabase, now_ms: int, row: dict[str, Any]) -> None:
     """An open alert, an exemplar, a fault of a GPU and a request of its engine."""
     gpu_row = {**row, "gpu_uuid": "GPU-1", "engine_id": "e1"}
-    store(database, [partials([{**gpu_row, "grouping": "gpu"}], 2, "gpu.samples")], now_ms)
+    store(database, [partials([{**gpu_row, "grouping": "gpu", "nvlink_errors_sum": 1}], 2, "gpu.samples")], now_ms)
     fault = {**gpu_row, "grouping": "gpu_event", "kind": "xid", "severity": "critical"}
     store(database, [partials([fault], 3, "gpu.events")], now_ms)
     event = {"at_ms": now_ms, "host": "h", "model": "m", "status": "error", "origin": "measured", "engine_id": "e1"}
