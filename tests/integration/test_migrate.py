@@ -82,7 +82,7 @@ def test_a_migration_that_was_killed_between_statements_runs_again(
     tables()
 
     assert tables() == Plan()
-    rows = clickhouse.query("SELECT number, name, checksum FROM migrations").result_rows
+    rows = clickhouse.query("SELECT number, name, checksum FROM migrations ORDER BY number").result_rows
     assert rows == [(one.number, one.name, one.checksum) for one in migrations()]
 
 

@@ -74,10 +74,12 @@ def with_rack() -> dict[str, str]:
 def files_with_rack(config: Config, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the migration as `make migration` does, and let `migrate` find it."""
     (folder / "released.sha256").write_text("")
-    (folder / "0001_baseline.sql").write_text(migrations()[0].text)
+    for one in migrations():
+        (folder / one.file_name).write_text(one.text)
+    following = f"{len(migrations()) + 1:04d}_add_rack.sql"
     monkeypatch.setattr(write, "declared", with_rack)
     with clickhouse_connect.get_client(**config.clickhouse.client_settings()) as client:
-        assert write.write(client, "add_rack", folder) == folder / "0002_add_rack.sql"
+        assert write.write(client, "add_rack", folder) == folder / following
     monkeypatch.setattr(tables, "migrations", lambda: migrations(folder))
 
 
@@ -109,7 +111,7 @@ def test_nothing_is_lost_while_a_running_installation_is_migrated(
         last = exact(config)
 
     assert says(plan) == {
-        ("migration", "0002_add_rack.sql", "1 statements"),
+        ("migration", f"{len(migrations()) + 1:04d}_add_rack.sql", "1 statements"),
         ("partitions", "state.windows.gpu.samples", "4 -> 8"),
         ("partitions", "gpu.samples", "4 -> 8"),
         *(("table ttl", name, "7 d -> 9 d after appended_ms") for name in raw_tables()),

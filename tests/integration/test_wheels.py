@@ -25,7 +25,7 @@ PRODUCT = {"schemas", "runtime", "producers", "stream_jobs", "sinks", "fleetpuls
 SDK_MODULES = {
     *("__init__.py", "bodies.py", "calls.py", "endings.py", "handover.py", "openai_client.py", "requests.py"),
     *("streams.py", "py.typed", "plugins/__init__.py", "plugins/langchain.py", "plugins/litellm.py"),
-    *("plugins/llamaindex.py", "plugins/vllm.py"),
+    *("plugins/llamaindex.py", "plugins/vllm.py", "metrics.py", "torch_memory.py", "training.py"),
 }
 
 
