@@ -317,6 +317,9 @@ class ProxyConfig(Section):
     tenant_secret: SecretStr | None = None
     """Key of the hash of API keys; proxies that share it name tenants alike. None: one is made and kept in the data
     directory."""
+    user_hash: bool = False
+    """Whether events have ``user_hash``, a hash under the same key of the user that a request names (``user``,
+    ``safety_identifier``, ``metadata.user_id``). The agent reads this too. False: users are not kept in any form."""
 
     # Limits of size
     head_bytes_max: int = Field(default=32 * 1024, ge=1_024, le=MIB)

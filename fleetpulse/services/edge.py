@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from producers.spool.spool import Spool, SpoolLimits
 from runtime import logs
 from runtime.clock import SystemClock
 from runtime.config import Config, load
-from runtime.edge_config import AgentConfig
+from runtime.edge_config import AgentConfig, ProxyConfig
 from runtime.health import HealthServer
 from runtime.process import on_stop_signal, settle
 from runtime.tracing import Tracer, tracing
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 15.0
 SETTLED_AFTER_S = 5.0
+SECRET_BYTES = 32
 QUIET = PublisherSettings(linger_ms=100, save_every_s=5.0, books_every_s=5.0)
 """For a process that hardly sends: rows of one tick travel together, and the disk is left alone in between. After a
 kill the acknowledged records of five seconds (of one soon after a start) are sent again, and recognised."""
@@ -70,6 +72,22 @@ async def open_publisher(
     return await publisher.start()
 
 
+def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
+    """Key of the hash of tenants and users: the configured one, else that of the data directory, made where missing."""
+    if config.tenant_secret is not None:
+        return config.tenant_secret.get_secret_value().encode()
+    path = data_dir / "proxy.tenant-secret"
+    data_dir.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+        with suppress(FileExistsError):  # another proxy was first: its secret counts
+            path.hardlink_to(fresh)
+        fresh.unlink()
+    return path.read_bytes()
+
+
 class _Watch:
     """The supervisor's checks, before and after there is one."""
 
@@ -104,7 +122,8 @@ def run_agent_service(spool: Path | None, seconds: float | None, health_port: in
         async with publishing(config, spool, "agent", config.agent.drain_ms / 1_000, QUIET) as publisher:
             state = config.data_dir / "agent"
             await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
-            await run_agent(publisher, stop, config.agent, state=state, watched=watch.watch)
+            users = secret_of(config.proxy, config.data_dir) if config.proxy.user_hash else None
+            await run_agent(publisher, stop, config.agent, state=state, user_secret=users, watched=watch.watch)
 
     port = config.agent.health_port if health_port is None else health_port
     # Of the loop's work a third is waking up: uvloop does that in C.

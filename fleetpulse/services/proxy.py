@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fleetpulse.services.edge import DRAIN_S, open_publisher
+from fleetpulse.services.edge import DRAIN_S, open_publisher, secret_of
 from producers.identity.host_file import claims_beside, found_by, path_beside
 from producers.identity.topic_reader import TopicEngines
 from producers.proxy.claims import Claims
@@ -26,7 +25,6 @@ from runtime import logs
 from runtime.addresses import is_this_machine
 from runtime.clock import SystemClock
 from runtime.config import Config, load
-from runtime.edge_config import ProxyConfig
 from runtime.health import HealthServer
 from runtime.process import on_stop_signal, settle
 from runtime.tracing import Tracer, tracing
@@ -34,7 +32,6 @@ from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
-SECRET_BYTES = 32
 _QUIET_GC = (50_000, 20, 100)
 """Thresholds of the collector of cycles: a collection stops every stream, and requests leave next to no cycles."""
 
@@ -168,19 +165,3 @@ def claims_of(engines: UpstreamEngines) -> Claims:
 def quiet_collector() -> None:
     """Leave what start-up made out of every collection, and collect seldom."""
     settle(_QUIET_GC)
-
-
-def secret_of(config: ProxyConfig, data_dir: Path) -> bytes:
-    """The key of the tenants' hash: the configured one, else the one in the data directory, made where missing."""
-    if config.tenant_secret is not None:
-        return config.tenant_secret.get_secret_value().encode()
-    path = data_dir / "proxy.tenant-secret"
-    data_dir.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
-        with contextlib.suppress(FileExistsError):  # another proxy was first: its secret counts
-            path.hardlink_to(fresh)
-        fresh.unlink()
-    return path.read_bytes()

@@ -37,14 +37,16 @@ async def run_agent(
     clock: Clock | None = None,
     sources: Sequence[Source] = SOURCES,
     state: Path | None = None,
+    user_secret: bytes | None = None,
     watched: Watched | None = None,
 ) -> None:
     """Collect until ``stop``. Everything read by then is in the spool when this returns.
 
-    ``state``: folder for what is kept over a restart. ``watched`` receives the supervisor once its health checks work.
+    ``state``: folder for what is kept over a restart. ``user_secret``: key of the hash of users that requests name;
+    None: users are not kept. ``watched`` receives the supervisor once its health checks work.
     """
     config, clock = config or AgentConfig(), clock or SystemClock()
-    setting = setting_of(config, state)
+    setting = setting_of(config, state, user_secret)
     search = Search(setting, sources)
     plans = await asyncio.to_thread(search.look)
     handover = Handover(publisher)
@@ -99,13 +101,16 @@ def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> l
         from producers.receiver.server import run_receiver
 
         labels = setting.identity.labels
-        where = Where(labels["host"] or "", labels["cluster"], labels["region"], setting.joiner("receiver"))
+        where = Where(
+            labels["host"] or "", labels["cluster"], labels["region"], setting.joiner("receiver"), setting.names
+        )
         await run_receiver(publisher, config.receiver, stop, COUNTERS, where=where)
 
     async def otlp(stop: asyncio.Event) -> None:
         from producers.otlp.http_server import serve_otlp
 
-        await serve_otlp(config.otlp, setting.identity.labels, handover.offer, stop, setting.joiner("otlp"))
+        labels, joiner = setting.identity.labels, setting.joiner("otlp")
+        await serve_otlp(config.otlp, labels, handover.offer, stop, joiner, setting.names)
 
     async def engine_news(stop: asyncio.Event) -> None:
         socket = config.receiver.socket or default_socket(os.environ)
@@ -115,7 +120,8 @@ def services_of(setting: Setting, publisher: Publisher, handover: Handover) -> l
         async def tail(stop: asyncio.Event) -> None:
             from producers.log_tail.service import run_log_tail
 
-            await run_log_tail(publisher, tail_settings(log, setting), stop, joiner=setting.joiner("log_tail"))
+            joiner, names = setting.joiner("log_tail"), setting.names
+            await run_log_tail(publisher, tail_settings(log, setting), stop, joiner=joiner, names=names)
 
         return Service(f"log {log.path}", tail)
 

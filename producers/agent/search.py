@@ -24,6 +24,7 @@ from producers.identity.host_engines import HostEngines
 from producers.identity.this_machine import names_of_this_machine
 from producers.kubernetes.listing import Pods
 from producers.publish.reconnect import comes
+from producers.requests.client_names import ClientNames
 from runtime.edge_config import AgentConfig
 
 _log = logging.getLogger(__name__)
@@ -84,8 +85,8 @@ class Search:
         self._looked = True
 
 
-def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
-    """What sources of this host are made with: its labels in every row, and the placement of its GPUs."""
+def setting_of(config: AgentConfig, state: Path | None = None, user_secret: bytes | None = None) -> Setting:
+    """What sources of this host are made with: its labels in every row, the placement of its GPUs, names of clients."""
     host = config.host or socket.gethostname()
     labels = {"host": host, "cluster": config.cluster, "region": config.region}
     configured = {uuid: place.model_dump(exclude_none=True) for uuid, place in config.placement.items()}
@@ -93,7 +94,7 @@ def setting_of(config: AgentConfig, state: Path | None = None) -> Setting:
     registry = HostPlacement(host, config.jobs, configured, engines)
     pods = Pods()
     identity = Identity(labels, registry.placement, registry.engine_of, pods.labels_of)
-    return Setting(config, identity, registry, CostMeter(), pods, state)
+    return Setting(config, identity, registry, CostMeter(), pods, state, ClientNames(user_secret))
 
 
 def find(setting: Setting, sources: Sequence[Source] = SOURCES) -> list[Finding]:

@@ -23,6 +23,7 @@ from producers.engines.target import EngineTarget, targets_of
 from producers.host.sampler import HostSampler
 from producers.identity.joiner import Joiner
 from producers.kubernetes.listing import Pods
+from producers.requests.client_names import ClientNames
 from runtime.edge_config import AgentConfig
 from schemas.events.event_types import HOST_SAMPLES
 
@@ -85,6 +86,8 @@ class Setting:
     """Of this node, where Kubernetes tells them; ``identity`` asks it for names."""
     state: Path | None = None
     """Folder for what is kept over a restart (counters, positions in files). None: nothing is kept."""
+    names: ClientNames = field(default_factory=ClientNames)
+    """Models and users that clients named, whoever reports their requests."""
 
     @property
     def host(self) -> str:

@@ -23,7 +23,6 @@ WORDS: Mapping[str, str] = {
     "whole": "null: an answer in one piece has no chunks to time",
     "added": "not reported there: known from configuration, the client, or what the agent knows of the engine",
     "unrecorded": "null in every recorded answer; whether others fill it is not recorded, and not claimed",
-    "nobody": "null: no source fills it yet",
 }
 
 
@@ -95,14 +94,15 @@ api                filled     filled     filled     filled     unsaid     docume
 tokens_from        filled     filled     filled     filled     documented documented documented
 request_id         filled     filled     filled     filled     documented documented documented
 trace_id           added      added      added      added      unsaid     documented documented
-model_requested    nobody     nobody     nobody     nobody     nobody     nobody     nobody
-user_hash          nobody     nobody     nobody     nobody     nobody     nobody     nobody
+model_requested    filled     unrecorded filled     unrecorded unsaid     documented unsaid
+user_hash          added      added      added      added      unsaid     added      unsaid
 """,
     (
         *("cluster", "region", "host", "engine_id", "placement_group", "tenant", "slo_class", "start", "origin"),
         "reported_by",
     ),
-    "`error_kind` is of requests that failed; so is the SDK's `http_status`. Answers of SGLang, TGI, TensorRT-LLM,"
+    "`error_kind` is of requests that failed; so is the SDK's `http_status`. `model_requested` is of requests whose"
+    " model is `__unknown__`; `user_hash` is there where `proxy.user_hash` is on. Answers of SGLang, TGI, TensorRT-LLM,"
     " Triton and llama.cpp to requests are not recorded: nothing is claimed of them. A scrape has no requests.",
 )
 

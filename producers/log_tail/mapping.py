@@ -32,8 +32,10 @@ from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
 from schemas.fields import Field, Kind, Role
 
-AGENT_FIELDS = frozenset({"host", "cluster", "region", "origin", "reported_by", "itl_bins"})
+AGENT_FIELDS = frozenset({"host", "cluster", "region", "origin", "reported_by", "itl_bins", "user_hash"})
 """Fields that only the agent sets."""
+USER = "user"
+"""What a client named its user: no field, the agent makes ``user_hash`` of it."""
 NEEDED = ("at_ms", "model")
 NUMBER_MAX = 10**24
 """More than any field holds, in any unit; NaN and infinities are beyond it, too."""
@@ -140,8 +142,9 @@ def made_id(line: Line, host: str | None) -> str:
 
 
 def _mapped(name: str, text: str, key: str) -> Mapped:
-    field = next((field for field in LLM_REQUESTS.fields if field.name == name), None)
-    if field is None or name in AGENT_FIELDS:
+    wanted = "user_hash" if name == USER else None if name in AGENT_FIELDS else name
+    field = next((field for field in LLM_REQUESTS.fields if field.name == wanted), None)
+    if field is None:
         raise ConfigError(key, text, "is not a field of llm.requests that a log line may set")
     if text.startswith("="):
         constant, read = text[1:], _read_of(field, "", key)

@@ -27,6 +27,7 @@ from producers.log_tail.mapping import FieldMap, field_map, rows_of
 from producers.log_tail.tail import Chunk, LogTailSettings, Tail, decode, encode
 from producers.publish.publisher import Publisher
 from producers.publish.reconnect import comes
+from producers.requests.client_names import ClientNames
 from producers.spool.slots import Slots
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -51,18 +52,19 @@ async def run_log_tail(
     stop: asyncio.Event,
     *,
     joiner: Joiner | None = None,
+    names: ClientNames | None = None,
     clock: Clock | None = None,
     counters: Counters = COUNTERS,
 ) -> None:
     """Until ``stop``. Raises ``ConfigError`` where the settings cannot be meant or the position cannot be kept."""
-    clock, joiner = clock or SystemClock(), joiner or Joiner("log_tail")
+    clock, joiner, names = clock or SystemClock(), joiner or Joiner("log_tail"), names or ClientNames()
     mapped = field_map(settings.fields, "agent.log_tails.fields")
     slots = await asyncio.to_thread(_open_slots, settings)
     tail = Tail(settings, decode(slots.read()))
     try:
         while not stop.is_set():
             now_ms = round(clock.monotonic_s() * 1_000)
-            work = await asyncio.to_thread(_next, tail, mapped, settings, now_ms, counters, joiner)
+            work = await asyncio.to_thread(_next, tail, mapped, settings, now_ms, counters, joiner, names)
             if work is None:
                 _keep(slots, tail)
                 await comes(stop, settings.poll_ms / 1_000)
@@ -86,7 +88,13 @@ def _open_slots(settings: LogTailSettings) -> Slots:
 
 
 def _next(
-    tail: Tail, mapped: FieldMap, settings: LogTailSettings, now_ms: int, counters: Counters, joiner: Joiner
+    tail: Tail,
+    mapped: FieldMap,
+    settings: LogTailSettings,
+    now_ms: int,
+    counters: Counters,
+    joiner: Joiner,
+    names: ClientNames,
 ) -> _Work | None:
     """In a thread: the next lines as batches."""
     try:
@@ -99,6 +107,8 @@ def _next(
         return None
     rows, left_out = rows_of(mapped, chunk.lines, settings.labels)
     for row in rows:
+        names.hash_user(row)
+        names.judge(row)
         joiner.join(row, settings.engine)
     return _Work(chunk, packed([Collected(LLM_REQUESTS, rows)]), {**chunk.left_out, **left_out})
 

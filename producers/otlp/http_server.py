@@ -19,6 +19,7 @@ import orjson
 from producers.identity.joiner import Joiner
 from producers.otlp.intake import Answer, Full, Intake, Offer, allowed
 from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, spans_of_json
+from producers.requests.client_names import ClientNames
 from runtime.edge_config import OtlpConfig
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
 from schemas.errors import ConfigError
@@ -143,7 +144,12 @@ def _varint(value: int) -> bytes:
 
 
 async def serve_otlp(
-    config: OtlpConfig, labels: Attributes, offer: Offer, stop: asyncio.Event, joiner: Joiner | None = None
+    config: OtlpConfig,
+    labels: Attributes,
+    offer: Offer,
+    stop: asyncio.Event,
+    joiner: Joiner | None = None,
+    names: ClientNames | None = None,
 ) -> None:
     """Serve until ``stop``. Raises ConfigError where what it needs is not installed."""
     intake = Intake(
@@ -152,6 +158,7 @@ async def serve_otlp(
         joiner=joiner,
         tenant_attributes=config.tenant_attributes,
         metric_series_max=config.metric_series_max,
+        names=names,
     )
     with contextlib.ExitStack() as running:
         await asyncio.to_thread(_open, config, intake, running)

@@ -17,7 +17,8 @@ from producers.identity.joiner import Joiner
 from producers.otlp.custom_points import CustomPoints
 from producers.otlp.json_signals import Attributes, Point, Span
 from producers.otlp.points import SAMPLED, Points, address_of
-from producers.otlp.semconv import Unmapped, is_of_engine, request_of, text_of, unmapped_names
+from producers.otlp.semconv import Unmapped, is_of_engine, request_of, text_of, unmapped_names, user_of
+from producers.requests.client_names import ClientNames
 from runtime.counters import COUNTERS, Counters
 from schemas.events.event_types import CUSTOM_METRICS, ENGINE_SAMPLES, LLM_REQUESTS
 
@@ -88,10 +89,12 @@ class Intake:
         joiner: Joiner | None = None,
         tenant_attributes: Sequence[str] = (),
         metric_series_max: int = 0,
+        names: ClientNames | None = None,
     ) -> None:
         self.unkept = Unkept()
         self._tenant_attributes = tenant_attributes
         self._joiner = joiner or Joiner("otlp", counters=counters)
+        self._names = names or ClientNames()
         self._counters = counters
         self._labels = labels
         self._offer = offer
@@ -109,6 +112,8 @@ class Intake:
                 self._reject(why, "span", _kind_of(span), rejected)
                 continue
             row["tenant"] = text_of(span, self._tenant_attributes)
+            row["user_hash"] = self._names.user_hash(user_of(span))
+            self._names.judge(row)
             address = address_of(span.attributes) or address_of(span.resource)
             self._joiner.join(row, address, serving=row["model"] if is_of_engine(span) else None)
             rows.append(row)

@@ -20,6 +20,7 @@ from typing import Any
 from producers.collector import Row
 from producers.otlp.json_signals import STATUS_ERROR, Attributes, Span, Value
 from producers.requests.endings import finish_reason_of
+from producers.requests.tracker import MODEL_UNKNOWN
 
 SEMCONV_VERSION = "1.44.0"
 MINUTE_NS = 60_000_000_000
@@ -44,6 +45,10 @@ ENDINGS: tuple[tuple[re.Pattern[str], str, str | None], ...] = (
     (re.compile(r"^5\d\d$|server|internal", re.I), "error", "server"),
 )
 """``error.type`` (an HTTP status, an exception's name, a word) -> our status and error_kind; the first that fits."""
+
+
+USERS = ("user.id", "enduser.id", "llm.user")
+"""Attributes that name a request's user: OpenTelemetry's (OpenInference has the first of them), then OpenLLMetry's."""
 
 
 class Unmapped(Exception):
@@ -129,6 +134,8 @@ def request_of(span: Span, labels: Attributes) -> Row:
     row: Row = dict(labels) | {name: _first(attributes, names, read) for name, names, read in FIELDS}
     if row["model"] is None:
         raise Unmapped("no model", broken=True)
+    if row["model"] == MODEL_UNKNOWN:  # a span of ours that came back
+        row["model_requested"] = _first(attributes, ("gen_ai.request.model",), _text)
     row["request_id"] = row["request_id"] or f"{span.trace_id}-{span.span_id}"
     row["engine_id"] = row["engine_id"] or _first(span.resource, ("fleetpulse.engine_id",), _text)
     row["ttft_us"] = _first_chunk_us(span) if row["ttft_us"] is None else row["ttft_us"]
@@ -154,6 +161,11 @@ def is_of_engine(span: Span) -> bool:
 def text_of(span: Span, names: Iterable[str]) -> str | None:
     """The first of these attributes that is a text, of the span or else of its resource."""
     return _first(span.attributes, names, _text) or _first(span.resource, names, _text)
+
+
+def user_of(span: Span) -> str | None:
+    """The user that a span names; not its resource, which is a program."""
+    return _first(span.attributes, USERS, _text)
 
 
 def _api(span: Span) -> str:

@@ -87,7 +87,7 @@ LOGGED = (
     "at_ms",
     "api",
     "model",
-    "model_sent",
+    "model_requested",
     "tenant",
     "engine_id",
     "status",

@@ -22,7 +22,6 @@ from producers.proxy.client_side import ClientSide
 from producers.proxy.deadlines import SWEEP_S
 from producers.proxy.engines import UpstreamEngines
 from producers.proxy.exchange import Exchange
-from producers.proxy.models import ConfirmedModels
 from producers.proxy.pool import Pool
 from producers.proxy.stats import ProxyStats
 from producers.proxy.tenants import identity_of, tenant_reader
@@ -31,6 +30,7 @@ from producers.proxy.usage import Level
 from producers.proxy.watch import Watch, request_meta
 from producers.proxy.wire import Refusal
 from producers.requests import reasons
+from producers.requests.client_names import ClientNames
 from producers.requests.counted_once import PROXY
 from producers.requests.endings import How
 from producers.requests.request_meta import ClientFields, client_fields
@@ -96,7 +96,7 @@ class ProxyServer:
             "origin": "measured",
             "reported_by": PROXY,
         }
-        self._models = ConfirmedModels()
+        self._names = ClientNames(tenant_secret if config.user_hash else None)
         self._open: set[Exchange] = set()
         self._all_ended = asyncio.Event()
         self._open_by_tenant: dict[str, int] = {}
@@ -321,7 +321,8 @@ class ProxyServer:
         assert identity is not None
         fields = client_fields(api, source) if isinstance(source, bytes) else source
         tenant = exchange.tenant or self._tenant_of(exchange.head.values)
-        meta = request_meta(fields, api, identity, tenant, limits.slo_class, dict(self._labels))
+        labels = self._labels | {"user_hash": self._names.user_hash(fields.user)}
+        meta = request_meta(fields, api, identity, tenant, limits.slo_class, labels)
         received_ns = int(exchange.began_s * 1e9)
         return Watch(meta, received_ns, limits.watched_bytes_max, limits.decoded_bytes_max)
 
@@ -357,7 +358,7 @@ class ProxyServer:
         row = watch.end(at_ns, exchange.ended_ms, how, exchange.status)
         assert row is not None
         self.stats.unread(watch.tracker.reasons)
-        self._models.judge(row)
+        self._names.judge(row)
         return row
 
     def _report_defect(self, what: str, defect: Exception) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 from producers.proxy.tenants import Identity
 from producers.proxy.wire import Answer
 from producers.requests import reasons
+from producers.requests.client_names import shown
 from producers.requests.endings import Ending, How
 from producers.requests.request_meta import ClientFields, RequestMeta
 from producers.requests.sse import SseReader
@@ -30,11 +31,14 @@ def request_meta(
     slo_class: str | None,
     labels: dict[str, str | None],
 ) -> RequestMeta:
-    """What is known of a request from its body and its head."""
+    """What is known of a request from its body and its head. A model's name that is no label is kept beside it."""
+    model = _model_of(wanted.model)
+    if model is None and wanted.model is not None:
+        labels = labels | {"model_requested": shown(wanted.model)}
     return RequestMeta(
         request_id=identity.request_id,
         api=api,
-        model=_model_of(wanted.model),
+        model=model,
         streamed=wanted.streamed,
         trace_id=identity.trace_id,
         tenant=tenant,

@@ -13,6 +13,7 @@ import orjson
 
 from producers.identity.joiner import Joiner
 from producers.receiver.datagram import Datagrams
+from producers.requests.client_names import ClientNames
 from producers.requests.counted_once import SDK
 from producers.requests.tracker import MODEL_UNKNOWN
 from schemas.events.event_types import HOUR_US, LLM_REQUESTS
@@ -28,12 +29,13 @@ _CLIENT_FIELDS = (frozenset(each.name for each in LLM_REQUESTS.fields) | {"addre
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the agent knows of all requests of this host, and who knows their engines."""
+    """What the agent knows of all requests of this host, who knows their engines, and what becomes of names in them."""
 
     host: str
     cluster: str | None = None
     region: str | None = None
     joiner: Joiner = field(default_factory=partial(Joiner, "receiver"))
+    names: ClientNames = field(default_factory=ClientNames)
 
 
 def parse_client_fields(texts: Sequence[memoryview]) -> tuple[list[Row], npt.NDArray[np.bool_]]:
@@ -77,6 +79,7 @@ def completed(lists: Lists, datagrams: Datagrams, where: Where) -> Lists:
         models = [MODEL_UNKNOWN if model is None else model for model in models]
     reporters = [reporter or SDK for reporter in lists.get("reported_by", nothing)]
     out = lists | {"request_id": ids, "model": models, "reported_by": reporters} | _tokens(lists, heads["times"] > 0)
+    out |= where.names.judge_lists(out)
     return out | where.joiner.join_lists(out, rows, lambda: _times_ms(out, heads))
 
 

@@ -70,6 +70,8 @@ def fold(buffer: npt.NDArray[np.uint8], datagrams: Datagrams, where: Where, judg
     broken = len(datagrams) - len(sent)
     if not sent:
         return Folded([], [], broken)
+    for row in sent:  # before any of them is kept or given to anyone
+        where.names.hash_user(row)
     datagrams, absorbed = datagrams.where(sound) if broken else datagrams, 0
     if judge is not None:
         events, absorbed = judge(sent, partial(bytes_of, buffer, datagrams))

@@ -82,6 +82,8 @@ def _row(line: bytes, where: Where, now_ms: int) -> dict[str, Any]:
         raise RejectedError("wrong_type", f"{shown(row)}: must be a JSON object")
     row.setdefault("at_ms", now_ms)
     row |= {"host": where.host, "cluster": where.cluster, "region": where.region, "origin": "measured"}
+    where.names.hash_user(row)
+    where.names.judge(row)
     where.joiner.join(row, address_in(row))
     return row
 

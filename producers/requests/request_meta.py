@@ -34,6 +34,8 @@ class ClientFields(NamedTuple):
     usage: bool = False
     """Whether the client requested usage at the end of the stream (``stream_options.include_usage``)."""
     readable: bool = True
+    user: str | None = None
+    """Whom the client names, as it wrote it: it goes into no event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,17 @@ def client_fields(api: str, body: bytes) -> ClientFields:
         streamed=document.get("stream") is True,
         choices=_choices(api, document),
         usage=isinstance(options, dict) and options.get("include_usage") is True,
+        user=user_in(document),
     )
+
+
+def user_in(body: Mapping[str, Any]) -> str | None:
+    """The user that a request's body names: ``safety_identifier`` or ``user`` (OpenAI), ``metadata.user_id``
+    (Anthropic)."""
+    metadata = body.get("metadata")
+    inside = metadata.get("user_id") if isinstance(metadata, dict) else None
+    found = (body.get("safety_identifier"), body.get("user"), inside)
+    return next((each for each in found if isinstance(each, str) and each), None)
 
 
 def _choices(api: str, document: Mapping[str, Any]) -> int | None:

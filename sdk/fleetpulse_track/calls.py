@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fleetpulse_track.handover import Client
-from fleetpulse_track.requests import Request
+from fleetpulse_track.requests import Request, user_in
 from fleetpulse_track.streams import describe, watch
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
@@ -22,6 +22,7 @@ def wrap(call: _Call, *, client: Client | None = None, **fields: Any) -> _Call:
         known = dict(fields)
         if isinstance(model := kwargs.get("model"), str):
             known["model"] = model
+        known.setdefault("user", user_in(kwargs))
         request = Request(client=client, **known)
         try:
             answer = call(*args, **kwargs)

@@ -38,9 +38,12 @@ NUMBERS = (
     *("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "speculative_tokens"),
     *("tool_calls", "choices", "http_status"),
 )
-FIELDS = frozenset((*TEXTS, *NUMBERS, "address"))
+FIELDS = frozenset((*TEXTS, *NUMBERS, "address", "user"))
 """What a request may carry; other names are left out. Meanings and units: docs/reference/events.md. ``address`` is no
-field there: host and port that the request was sent to, by which the agent finds the engine."""
+field there: host and port that the request was sent to, by which the agent finds the engine; nor is ``user``, whom the
+caller named: the agent makes a keyed hash of it where it is set to, and drops it otherwise."""
+USER_CHARS_MAX = 256
+"""Of a user's name; a longer one is left out."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
@@ -175,8 +178,19 @@ def json_of(fields: dict[str, Any]) -> bytes:
         text = _encode(known).encode("utf-8", "replace")
     if len(text) <= JSON_BYTES_MAX:
         return text
-    cut = {name: str(value)[:TEXT_CHARS_MAX] for name, value in known.items()}
+    cut = {name: str(value)[:TEXT_CHARS_MAX] for name, value in known.items() if name != "user"}
     return _encode(cut).encode("utf-8", "replace")
+
+
+def user_in(body: Any) -> str | None:
+    """The user that a request's body names: ``safety_identifier`` or ``user`` (OpenAI), ``metadata.user_id``
+    (Anthropic)."""
+    if not isinstance(body, dict):
+        return None
+    metadata = body.get("metadata")
+    inside = metadata.get("user_id") if isinstance(metadata, dict) else None
+    found = (body.get("safety_identifier"), body.get("user"), inside)
+    return next((each for each in found if isinstance(each, str) and 0 < len(each) <= USER_CHARS_MAX), None)
 
 
 def _tokens(mark: int) -> int:

@@ -43,6 +43,7 @@ def fields_of(details: dict[str, Any], answer: Any) -> dict[str, Any]:
         **_ended(payload, details.get("exception")),
         "model": payload.get("model_group") or payload.get("model") or details.get("model"),
         "tenant": next((str(metadata[name]) for name in _TENANTS if metadata.get(name)), None),
+        "user": payload.get("end_user") or None,
         "api": _APIS.get(str(payload.get("call_type")), "other"),
         "engine_id": payload.get("model_id") or None,
         "request_id": payload.get("id") or details.get("litellm_call_id"),

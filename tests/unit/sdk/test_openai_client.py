@@ -311,6 +311,16 @@ def test_a_client_of_azure_is_tracked(openai: Any, client: sent.Recorded) -> Non
     assert [said(data)["address"] for data in client.sent] == ["engine:443"] * 2
 
 
+def test_the_user_that_a_call_names_goes_to_the_agent(openai: Any, client: sent.Recorded) -> None:
+    """As the caller wrote it; the field that was set for the client comes first."""
+    create = track.openai(a_client(openai), client=client).chat.completions.create
+    create(model="tiny", messages=HI, user="ann")
+    create(model="tiny", messages=HI, safety_identifier="bob", user="ann")
+    track.openai(a_client(openai), client=client, user="eve").embeddings.create(model="tiny", input="a", user="ann")
+
+    assert [said(data)["user"] for data in client.sent] == ["ann", "bob", "eve"]
+
+
 @pytest.mark.parametrize(
     ("url", "address"),
     [

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 import fleetpulse_track as track
 from fleetpulse_track import requests
 from fleetpulse_track.handover import HEADER, MARKED, MERGED
-from fleetpulse_track.requests import FIELDS, JSON_BYTES_MAX, TIMES_MAX, json_of
+from fleetpulse_track.requests import (
+    FIELDS,
+    JSON_BYTES_MAX,
+    TEXT_CHARS_MAX,
+    TIMES_MAX,
+    USER_CHARS_MAX,
+    json_of,
+    user_in,
+)
 from producers.receiver.datagram import DATAGRAM_BYTES_MAX, chunks_of, read
 from schemas.events.event_types import LLM_REQUESTS
 from tests.unit.producers.receiver import sent
@@ -52,10 +60,31 @@ def times_us(data: bytes) -> list[int]:
 
 
 def test_every_field_it_may_say_is_a_field_of_the_event() -> None:
-    """Nothing that the agent would not know; ``address`` is none: the agent finds the engine by it."""
+    """Nothing that the agent would not know; it finds the engine by ``address`` and makes a hash of ``user``."""
     names = {field.name for field in LLM_REQUESTS.fields}
 
-    assert FIELDS - names == {"address"}
+    assert FIELDS - names == {"address", "user"}
+
+
+@pytest.mark.parametrize(
+    ("body", "user"),
+    [
+        ({"user": "u", "safety_identifier": "s"}, "s"),
+        ({"user": "u", "safety_identifier": 7}, "u"),
+        ({"metadata": {"user_id": "a"}, "user": "u" * (USER_CHARS_MAX + 1)}, "a"),
+        ({"metadata": "a", "user": ""}, None),
+        ("u", None),
+    ],
+)
+def test_the_user_is_whom_the_body_names(body: Any, user: str | None) -> None:
+    """OpenAI's newer field before its older one, then Anthropic's; nothing that is no name of usual length."""
+    assert user_in(body) == user
+
+
+def test_a_user_s_name_is_whole_or_left_out() -> None:
+    """Cut short it could be another's."""
+    assert json.loads(json_of({"user": "ann", "tenant": "t"})) == {"user": "ann", "tenant": "t"}
+    assert json.loads(json_of({"user": "ann" * 30, "tenant": "t" * 9_000})) == {"tenant": "t" * TEXT_CHARS_MAX}
 
 
 def test_a_stream_says_its_times(client: sent.Recorded, tick: Callable[[int], None]) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fleetpulse.services import proxy
-from fleetpulse.services.proxy import Watched, quiet_collector, run_on_fast_loop, run_proxy, secret_of, upstream_of
+from fleetpulse.services.edge import secret_of
+from fleetpulse.services.proxy import Watched, quiet_collector, run_on_fast_loop, run_proxy, upstream_of
 from producers.proxy.server import ProxyServer
 from runtime import logs
 from runtime.counters import Counters

@@ -16,6 +16,7 @@ from producers.engines.filled import DOCUMENTED, GRIDS, PAGE, RECORDED, REQUESTS
 from producers.engines.rows import Known, engine_rows
 from producers.otlp.points import Points
 from producers.otlp.semconv import request_of
+from producers.requests.client_names import ClientNames
 from producers.requests.endings import How
 from schemas.events.event_types import ENGINE_SAMPLES, LLM_REQUESTS
 from tests.unit.producers.engines.test_engine_rows import SCRAPES, reading_of
@@ -45,7 +46,15 @@ def through_the_proxy(*, streamed: bool) -> Rows:
     """The rows of every recorded answer to a request."""
     names = [name for name, each in ANSWERS.items() if isinstance(each.get("request"), dict)]
     kind = [name for name in names if ANSWERS[name]["file"].endswith(".sse") == streamed]
-    return [row_of_answer(name, How.CLIENT_GONE if "aborted" in name else How.COMPLETE) for name in kind]
+    return judged([row_of_answer(name, How.CLIENT_GONE if "aborted" in name else How.COMPLETE) for name in kind])
+
+
+def judged(rows: Rows) -> Rows:
+    """The rows, their models judged as proxy and agent do."""
+    names = ClientNames()
+    for row in rows:
+        names.judge(row)
+    return rows
 
 
 def through_the_sdk(*, streamed: bool) -> Rows:
@@ -76,10 +85,11 @@ def through_the_plugin() -> Rows:
 
 
 def of_client_spans() -> Rows:
-    """The rows of a chat, and of one that was refused after its first chunk was timed."""
+    """The rows of a chat, of one refused after its first chunk was timed, and of one for a model that is not there."""
     refused = {"error__type": "429", "http__response__status_code": 429}
     late = with_attributes(gen_ai__response__time_to_first_chunk=0.1, **refused)
-    return [request_of(CHAT, LABELS), request_of(late, LABELS)]
+    unknown = with_attributes(error__type="404", http__response__status_code=404, gen_ai__response__model=None)
+    return judged([request_of(each, LABELS) for each in (CHAT, late, unknown)])
 
 
 def of_pages(names: tuple[str, ...]) -> Rows:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.log_tail.mapping import Line, field_map, made_id, rows_of
+from producers.log_tail.mapping import AGENT_FIELDS, Line, field_map, made_id, rows_of
 from schemas.codec.build import block_from_rows
 from schemas.errors import ConfigError
 from schemas.events.event_types import LLM_REQUESTS
@@ -235,10 +235,8 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from(["t", "t s", "t %Y", "t.a.0 ns"]))
 def test_any_document_gives_a_row_that_fits_or_is_counted(document: object, how: str) -> None:
     """Nothing raises."""
-    names = [field.name for field in LLM_REQUESTS.fields]
-    fields = {
-        name: "a.b" for name in names if name not in {"host", "cluster", "region", "origin", "itl_bins", "reported_by"}
-    }
+    names = {field.name for field in LLM_REQUESTS.fields} - AGENT_FIELDS
+    fields = dict.fromkeys(sorted(names | {"user"}), "a.b")
     line = Line(0, orjson.dumps({"t": document, "a": {"b": document}}))
     rows, left_out = rows_of(field_map(fields | {"at_ms": how}), [line], LABELS)
 
