@@ -20,6 +20,8 @@ RANGES_MS = (15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
 AROUND_MS = MINUTE_MS
 """Of a single request the seconds around it are shown, whatever the page's range."""
 _AROUND = frozenset({"request_engine", "request_gpus"})
+ENGINE = "host-0000-engine-0"
+_OF_ONE_ENGINE = _AROUND | {"engine_gpus", "engine_gpus_over_time", "engine_over_time", "engine_requests"}
 _GIVEN: dict[str, catalogue.Value] = {
     "total": "util_gpu_pct_sum",
     "known": "util_gpu_pct_count",
@@ -40,6 +42,8 @@ _OF_QUERIES: Mapping[str, Mapping[str, catalogue.Value]] = {
     "values_of_gpus": {"dimension": "host"},
     "gpu_identity": _OF_ONE_GPU,
     "gpu_signals": _OF_ONE_GPU,
+    "host_over_time": {"host": "host-0000"},
+    **{name: {"engine_id": ENGINE} for name in _OF_ONE_ENGINE},
     "requests": {"top": 200},
     "slowest_of_windows": {"top": 200},
     "alert_transitions": {"fingerprint": fingerprint(7)},
@@ -71,9 +75,6 @@ class Examples:
         return (one, f"/gpu?gpu={gpu_uuid(0)}", f"/alerts?alert={fingerprint(7)}", "/requests?order=ttft")
 
 
-ENGINE = "host-0000-engine-0"
-
-
 def examples_of(client: Any, to_ms: int) -> Examples:
     """The newest of what was filled; ``client`` is one of clickhouse_connect."""
     (request, at_ms), *_ = client.query(
@@ -100,7 +101,6 @@ def values_of(
     range_ms = to_ms - from_ms
     known: dict[str, catalogue.Value] = {"from_ms": from_ms, "to_ms": to_ms, "bucket_ms": range_ms // 120, **_GIVEN}
     known |= _OF_QUERIES.get(query.name, {})
-    known |= {"engine_id": ENGINE} if query.name in _AROUND else {}
     known |= (examples or Examples()).of(query.name)
     given = {
         name: known.get(name, _EMPTY.get(kind, 0))

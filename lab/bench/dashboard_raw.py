@@ -1,4 +1,5 @@
-"""Single events of a big fleet, drawn by the database itself: readings, requests, slowest ones, faults, rejections.
+"""Single events of a big fleet, drawn by the database itself: readings, processes, requests, slowest ones, faults,
+changes of engines, rejections.
 
 Readings at 1 Hz are those of the last minutes; requests of an hour are a few inserted as the sink does, once more under
 other ids. The slowest of windows stand where a query reads windows; where it reads hours there are hours.
@@ -11,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from lab.bench.dashboard_fleet import (
+    ENGINES_PER_HOST,
     EVENT_KINDS,
     EVENTS_PER_WINDOW,
+    GPUS_PER_HOST,
     LEVELS,
     Drawn,
     Fleet,
@@ -55,6 +58,8 @@ def raw(fleet: Fleet, span: Span, spans_ms: Sequence[int]) -> Iterator[tuple[str
     recent = range(max(span.from_ms, span.to_ms - READINGS_MS), span.to_ms, _READ_MS)
     yield from (("readings of GPUs", _gpu_samples(fleet, at_ms)) for at_ms in recent)
     yield from (("readings of engines", _engine_samples(fleet, at_ms)) for at_ms in recent)
+    yield from (("processes on GPUs", _gpu_processes(fleet, at_ms)) for at_ms in recent)
+    yield "changes of engines", _engine_events(fleet, span)
     yield "faults", _faults(fleet, span)
     for at_ms in sorted(_windows_read(span, spans_ms)):
         yield from (("slowest of windows", _slowest(fleet, metric, at_ms)) for metric in ("ttft", "e2e"))
@@ -111,6 +116,41 @@ def _engine_samples(fleet: Fleet, from_ms: int) -> Drawn:
     drawn = {name: between(*LEVELS[name], name) for name in ("running", "waiting", "kv_used_ppm")}
     columns = {"at_ms": at_ms, **labels, **drawn, **_sent(labels["host"], at_ms)}
     return Drawn("engine_samples", columns, engines * _READ_MS // SECOND_MS)
+
+
+def _gpu_processes(fleet: Fleet, from_ms: int) -> Drawn:
+    """One on every GPU, as seen every ten seconds."""
+    labels = gpu_of(fleet, "number")
+    del labels["gpu_model"]
+    seen = {
+        "pid": "1000 + number",
+        "memory_bytes": between(*LEVELS["memory_used_bytes"], "held"),
+        "sm_util_pct": between(*LEVELS["util_gpu_pct"], "kernels"),
+        "process_name": "'VLLM::Worker'",
+        "workload": "'inference'",
+    }
+    return Drawn(
+        "gpu_processes", {"at_ms": str(from_ms), **labels, **seen, **_sent(labels["host"], str(from_ms))}, fleet.gpus
+    )
+
+
+def _engine_events(fleet: Fleet, span: Span) -> Drawn:
+    """Every engine is registered first, then changed or marked once an hour, up to the end of the history."""
+    engines, hours = fleet.engines, max(1, (span.to_ms - span.from_ms) // HOUR_MS)
+    labels, nth = engine_of(fleet, f"(number % {engines})"), f"intDiv(number, {engines})"
+    at_ms = f"{span.to_ms} - 1000 - number % {engines} - {HOUR_MS} * ({hours - 1} - {nth})"
+    change = {
+        "kind": f"multiIf({nth} = 0, 'registered', {nth} % 6 = 5, 'marked', 'changed')",
+        "model_version": f"concat('2026-', leftPad(toString(1 + {nth} % 12), 2, '0'))",
+        "precision": "'fp8'",
+        "engine_kind": "'vllm'",
+        "engine_version": "'0.11.0'",
+        "context_tokens_max": "131072",
+        "tensor_parallel": str(GPUS_PER_HOST // ENGINES_PER_HOST),
+        "message": f"if({nth} = 0, NULL, 'model_version')",
+    }
+    columns = {"at_ms": at_ms, **labels, **change, **_sent(labels["host"], at_ms)}
+    return Drawn("engine_events", columns, engines * hours)
 
 
 def _faults(fleet: Fleet, span: Span) -> Drawn:
@@ -232,13 +272,15 @@ def _producers(fleet: Fleet, span: Span) -> Drawn:
 
 def _more_requests(fleet: Fleet, first: int, count: int) -> str:
     """Every drawn request again, so many seconds later, served by engines of the fleet. Drawn ones have low ``seq``."""
+    engine = engine_of(fleet, f"(cityHash64(request_id, more) % {fleet.engines})")
     moved = {
         "at_ms": "at_ms + 1000 * more",
         "appended_ms": "appended_ms + 1000 * more",
         "seq": f"seq * {TIMES_REQUESTS} + more",
         "request_id": "concat(substring(request_id, 1, 20), lower(hex(cityHash64(request_id, more))))",
         "trace_id": "lower(hex(sipHash128(request_id, more)))",
-        **engine_of(fleet, f"(cityHash64(request_id, more) % {fleet.engines})"),
+        **engine,
+        "placement_group": engine["engine_id"],
     }
     replaced = ",\n    ".join(f"{text} AS {name}" for name, text in moved.items())
     return f"""

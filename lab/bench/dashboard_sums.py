@@ -1,6 +1,7 @@
 """Books and bills of a big fleet, drawn by the database itself: what *Pipeline* and *Cost* query.
 
-Lines of books are those of an hour; sums of a minute, an hour and a day those of the whole history. In a minute each
+Lines of books and bills of single engines are those of an hour; sums of a minute, an hour and a day those of the whole
+history. In a minute each
 engine stands idle for a part of its bill, every tenant has requests to every model in every region, some of them fail.
 """
 
@@ -8,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lab.bench.dashboard_fleet import REGIONS, Drawn, Fleet, one_of, words
+from lab.bench.dashboard_fleet import ENGINES_PER_HOST, GPUS_PER_HOST, REGIONS, Drawn, Fleet, engine_of, one_of, words
 from lab.bench.dashboard_windows import Span
+from lab.bench.workload import CLASSES
 from schemas.ddl import book_rollups, cost_rollups
 from schemas.ddl.merging import BY_LEVEL
 from schemas.limits import HOUR_MS, MINUTE_MS
-from schemas.rows.tables import BOOKS
+from schemas.rows.costs import COSTS
+from schemas.rows.tables import BOOKS, DEFINITION_VERSION
 
 COMMIT_MS = 5_000
 BOOKED = ("llm.requests", "gpu.samples", "host.samples", "engine.samples")
@@ -26,6 +29,7 @@ def sums(fleet: Fleet, span: Span) -> Iterator[tuple[str, Drawn]]:
     """All of it over ``span``, and what it is."""
     for at_ms in range(max(span.from_ms, span.to_ms - HOUR_MS), span.to_ms, MINUTE_MS):
         yield "books, lines", _lines(fleet, at_ms)
+        yield "bills of engines", _engine_bills(fleet, at_ms)
     for level in LEVELS:
         width_ms = BY_LEVEL[level].bucket_ms
         starts = range(span.from_ms - span.from_ms % width_ms, span.to_ms, width_ms)
@@ -73,6 +77,53 @@ def _books(level: str, starts: range) -> Drawn:
         "version": "1",
     }
     return Drawn(book_rollups.table_of(level), columns, len(starts) * len(BOOKED))
+
+
+def _engine_bills(fleet: Fleet, at_ms: int) -> Drawn:
+    """A minute of bills, one of each engine: what the requests of every tenant had of it."""
+    labels, parts = engine_of(fleet, "number"), len(KINDS) * len(fleet.tenants)
+
+    def of_parts(value: str) -> str:
+        return f"arrayMap(i -> {value}, range({parts}))"
+
+    def amount(most: int) -> str:
+        return of_parts(f"toInt64(1 + cityHash64(i, number, {at_ms}, {most}) % {most})")
+
+    tenant = f"intDiv(i, {len(KINDS)})"
+    paid, energy_mj, carbon_ug = amount(40_000_000), amount(900_000), amount(90_000)
+    columns = {
+        "minute_ms": str(at_ms),
+        "version": "1",
+        "final": "1",
+        "definition_version": str(DEFINITION_VERSION),
+        "gpu_ms": str(GPUS_PER_HOST // ENGINES_PER_HOST * MINUTE_MS),
+        "use": "'engine'",
+        "owner": labels["engine_id"],
+        "placement_group": labels["engine_id"],
+        "region": labels["region"],
+        "host": labels["host"],
+        "gpu_model": "'NVIDIA H100 80GB HBM3'",
+        "prices_version": "'2026-01'",
+        "part_name": of_parts("'request'"),
+        "part_kind": of_parts(one_of(KINDS, "i")),
+        "part_tenant": of_parts(one_of(fleet.tenants, tenant)),
+        "part_model": of_parts(labels["model"]),
+        "part_slo_class": of_parts(one_of(CLASSES, tenant)),
+        "part_status": of_parts("'ok'"),
+        "part_amount": amount(1_000_000),
+        "part_cost_nusd": paid,
+        "part_energy_mj": energy_mj,
+        "part_carbon_ug": carbon_ug,
+        "part_gpu_ms": amount(12_000),
+        "total_nusd": f"arraySum({paid})",
+        "gpu_nusd": f"arraySum({paid})",
+        "energy_mj": f"arraySum({energy_mj})",
+        "carbon_ug": f"arraySum({carbon_ug})",
+        "log_id": "'bench'",
+        "log_offset": str(at_ms),
+        "log_row": "number",
+    }
+    return Drawn(COSTS.name, columns, fleet.engines)
 
 
 def _bills(fleet: Fleet, level: str, first_ms: int, count: int) -> Drawn:
