@@ -1,10 +1,11 @@
-"""The table of single requests, on the pages Requests and GPU."""
+"""The table of single requests, on the pages Requests, Engine and GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from fleetpulse.dashboard.machine_tables import engine_column
 from fleetpulse.dashboard.parts import Column, Table
 from fleetpulse.dashboard.time_range import TimeRange, iso
 from fleetpulse.dashboard.values import UNKNOWN, clean, microseconds, middle, short
@@ -32,7 +33,7 @@ def requests_table(view: View, label: str, page_rows: int = 25) -> Table:
         Column("e2e_us", "E2E", text=microseconds, right=True),
         Column("input_tokens", "Tokens in", text=short, right=True),
         Column("output_tokens", "out", text=short, right=True),
-        Column("engine_id", "Engine", href=lambda row: view.link("/engine", name=str(row["engine_id"] or ""))),
+        engine_column(view),
     ]
     return Table(columns, label, page_rows=page_rows)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import cramjam
 
 from fleetpulse.export.series import Labels
+from runtime.protobuf_wire import field, varint
 
 HEADERS: Mapping[str, str] = {
     "content-type": "application/x-protobuf",
@@ -28,7 +29,7 @@ def bodies(series: Mapping[Labels, Samples], samples_max: int) -> Iterator[tuple
         if parts and count + len(samples) > samples_max:
             yield _packed(parts), count
             parts, count = [], 0
-        parts.append(_field(1, _series(labels, samples)))
+        parts.append(field(1, _series(labels, samples)))
         count += len(samples)
     if parts:
         yield _packed(parts), count
@@ -40,18 +41,6 @@ def _packed(parts: Sequence[bytes]) -> bytes:
 
 def _series(labels: Labels, samples: Samples) -> bytes:
     """``TimeSeries``: labels = 1 {name = 1, value = 2}, samples = 2 {value = 1, timestamp = 2}."""
-    named = [_field(1, _field(1, name.encode()) + _field(2, value.encode())) for name, value in labels]
-    timed = [_field(2, b"\x09" + struct.pack("<d", value) + b"\x10" + _varint(at_ms)) for at_ms, value in samples]
+    named = [field(1, field(1, name.encode()) + field(2, value.encode())) for name, value in labels]
+    timed = [field(2, b"\x09" + struct.pack("<d", value) + b"\x10" + varint(at_ms)) for at_ms, value in samples]
     return b"".join(named + timed)
-
-
-def _field(number: int, body: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))

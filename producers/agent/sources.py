@@ -214,34 +214,27 @@ def _dcgm(setting: Setting) -> dict[str, Make]:
     return {"dcgm": lambda: DcgmCollector(config.dcgm_url, setting.identity, config.period_ms)}
 
 
-def _probe_nvidia_smi(setting: Setting) -> str:
-    path = shutil.which(setting.config.nvidia_smi_path)
+def _probe_program(name: str) -> str:
+    path = shutil.which(name)
     if path is None:
-        raise Missing(f"no program {setting.config.nvidia_smi_path}")
+        raise Missing(f"no program {name}")
     return path
 
 
 def _nvidia_smi(setting: Setting) -> dict[str, Make]:
     from producers.nvidia_smi.collector import SmiCollector
 
-    config = setting.config
-    program = shutil.which(config.nvidia_smi_path) or config.nvidia_smi_path
-    return {"nvidia_smi": lambda: SmiCollector(program, setting.identity, config.period_ms)}
-
-
-def _probe_rocm_smi(setting: Setting) -> str:
-    path = shutil.which(setting.config.rocm_smi_path)
-    if path is None:
-        raise Missing(f"no program {setting.config.rocm_smi_path}")
-    return path
+    return {"nvidia_smi": _of_program(setting, SmiCollector, setting.config.nvidia_smi_path)}
 
 
 def _rocm_smi(setting: Setting) -> dict[str, Make]:
     from producers.rocm_smi.collector import RocmCollector
 
-    config = setting.config
-    program = shutil.which(config.rocm_smi_path) or config.rocm_smi_path
-    return {"rocm_smi": lambda: RocmCollector(program, setting.identity, config.period_ms)}
+    return {"rocm_smi": _of_program(setting, RocmCollector, setting.config.rocm_smi_path)}
+
+
+def _of_program(setting: Setting, make: Callable[[str, Identity, int], Collector], name: str) -> Make:
+    return lambda: make(shutil.which(name) or name, setting.identity, setting.config.period_ms)
 
 
 def _host_devices(setting: Setting) -> dict[str, Make]:
@@ -376,8 +369,20 @@ SOURCES: tuple[Source, ...] = (
     Source("host_devices", "each interface, disk, NUMA node and RDMA port", _always("this host"), _host_devices),
     Source("nvml", "GPUs by the driver's library", _probe_nvml, _nvml, "gpu", GPU_LIMIT_MS),
     Source("dcgm", "GPUs by dcgm-exporter", _probe_dcgm, _dcgm, "gpu"),
-    Source("nvidia_smi", "GPUs by nvidia-smi", _probe_nvidia_smi, _nvidia_smi, "gpu"),
-    Source("rocm_smi", "AMD GPUs by rocm-smi", _probe_rocm_smi, _rocm_smi, "gpu"),
+    Source(
+        "nvidia_smi",
+        "GPUs by nvidia-smi",
+        lambda setting: _probe_program(setting.config.nvidia_smi_path),
+        _nvidia_smi,
+        "gpu",
+    ),
+    Source(
+        "rocm_smi",
+        "AMD GPUs by rocm-smi",
+        lambda setting: _probe_program(setting.config.rocm_smi_path),
+        _rocm_smi,
+        "gpu",
+    ),
     Source("gpu_processes", "processes on GPUs", _probe_gpu_processes, _gpu_processes),
     Source("host_processes", "processes of engines and jobs", _probe_processes, _host_processes),
     Source("kubernetes", "names of pods, and engines in them", _probe_kubernetes, _kubernetes),

@@ -22,6 +22,7 @@ from producers.otlp.json_signals import Attributes, Unreadable, points_of_json, 
 from producers.requests.client_names import ClientNames
 from runtime.edge_config import OtlpConfig
 from runtime.http_server import App, HttpThread, Refused, Request, Response, Route
+from runtime.protobuf_wire import field, varint
 from schemas.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ def _refuse(refused: Refused, request: Request) -> Response:
     kind, why = request.content_type, str(refused)
     headers = {"retry-after": "1"} if refused.status == 503 else {}
     if kind == PROTOBUF:
-        return Response(refused.status, _field(2, why.encode()), PROTOBUF, headers)
+        return Response(refused.status, field(2, why.encode()), PROTOBUF, headers)
     return Response(refused.status, orjson.dumps({"message": why}), JSON, headers)
 
 
@@ -128,19 +129,7 @@ def _encoded(kind: str, answer: Answer, reject: str) -> bytes:
         return orjson.dumps({"partialSuccess": partial} if answer.rejected else {})
     if not answer.rejected:
         return b""
-    return _field(1, b"\x08" + _varint(answer.rejected) + _field(2, answer.why.encode()))
-
-
-def _field(number: int, body: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
+    return field(1, b"\x08" + varint(answer.rejected) + field(2, answer.why.encode()))
 
 
 async def serve_otlp(

@@ -4,7 +4,7 @@ Screenshots of every page (light, dark, phone) are kept in ``.fleetpulse/screens
 
 Covers fleetpulse.dashboard.concurrency_table, fleetpulse.dashboard.pages.engine, fleetpulse.dashboard.pages.gpu,
 fleetpulse.dashboard.pages.host, fleetpulse.dashboard.pages.models, fleetpulse.dashboard.pages.request,
-fleetpulse.dashboard.pages.requests, fleetpulse.dashboard.parts, fleetpulse.dashboard.process_table and
+fleetpulse.dashboard.pages.requests, fleetpulse.dashboard.parts, fleetpulse.dashboard.machine_tables and
 fleetpulse.dashboard.signals.
 """
 

@@ -7,8 +7,18 @@ from typing import Any
 
 from fleetpulse.dashboard.charts import Line, over_time
 from fleetpulse.dashboard.concurrency_table import CONCURRENCY, concurrency_rows
-from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid, link_button, search_field
-from fleetpulse.dashboard.process_table import PROCESSES
+from fleetpulse.dashboard.machine_tables import (
+    ENGINE_LOAD,
+    HOTTEST,
+    LISTED,
+    UTILIZATION,
+    engine_column,
+    gpu_column,
+    host_column,
+    listing,
+    process_columns,
+)
+from fleetpulse.dashboard.parts import ChartPanel, Column, Panel, Stats, TablePanel, grid, link_button
 from fleetpulse.dashboard.requests_table import newest, requests_table
 from fleetpulse.dashboard.signals import Signal, Signals
 from fleetpulse.dashboard.values import ago, clean, gpu_name, microseconds, percent, short, size, watts
@@ -16,7 +26,6 @@ from fleetpulse.dashboard.view import PageSpec, Refresh, View
 from fleetpulse.queries.dashboard import query
 from fleetpulse.report.compute import Compute, compute_of, estimated_bytes
 
-LISTED = 200
 REQUESTS_SHOWN = 50
 OF_ENGINE = (
     Signal("Batch", "", {"running": "running", "most": "running_max", "waiting": "waiting"}, "requests"),
@@ -39,30 +48,15 @@ def build(view: View) -> Refresh:
 
 def _list(view: View) -> Refresh:
     columns = [
-        Column("engine_id", "Engine", href=lambda row: view.link("/engine", name=str(row["engine_id"]))),
-        Column("a_host", "Host", href=lambda row: view.link("/host", name=str(row["a_host"] or ""))),
+        engine_column(view),
+        host_column(view),
         Column("a_model", "Model"),
         Column("a_version", "Version"),
         Column("a_precision", "Precision"),
         Column("a_kind", "Software"),
-        Column("running", "Running", text=short, right=True),
-        Column("waiting", "Waiting, most", text=short, right=True),
-        Column("kv_used", "KV cache, most", text=percent, right=True),
-        Column("tokens_per_s", "Tokens/s", text=short, right=True),
-        Column("heard_ago_ms", "Last seen", text=ago, right=True),
+        *ENGINE_LOAD,
     ]
-    panel = TablePanel("Engines", "", columns, page_rows=25)
-    with panel.tools:
-        search_field("Search", view.option("q"), lambda text: view.set(q=text), "engine, host or model")
-
-    async def refresh() -> None:
-        answer = await view.ask("engines", search=view.option("q"), top=LISTED)
-        rows = [row | {"heard_ago_ms": max(0, view.range.to_ms - row["heard_ms"])} for row in answer.records()]
-        known = rows[0]["engines"] if rows else 0
-        panel.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
-        panel.rows(rows, "No engine in this range", "Choose a longer range; fleetpulse agent looks for engines.")
-
-    return refresh
+    return listing(view, "engine", columns, "engine, host or model", "fleetpulse agent looks for engines")
 
 
 class _OneEngine:
@@ -80,7 +74,7 @@ class _OneEngine:
             self._of_gpus = Signals(view, OF_GPUS)
         self._concurrency = TablePanel("Latency by concurrency", "requests running at one time", CONCURRENCY)
         self._gpus = TablePanel("Its GPUs", "", _gpu_columns(view))
-        self._processes = TablePanel("Processes on its GPUs", "most memory first", PROCESSES)
+        self._processes = TablePanel("Processes on its GPUs", "most memory first", process_columns(view))
         self._events = TablePanel("Events", "newest first", _EVENTS, label="Events of this engine")
         self._requests_panel = Panel("Requests it served", f"the newest {REQUESTS_SHOWN}")
         with self._requests_panel.tools:
@@ -167,16 +161,16 @@ class _OneEngine:
 
 def _gpu_columns(view: View) -> list[Column]:
     return [
-        Column("gpu_uuid", "GPU", href=lambda row: view.link("/gpu", gpu=str(row["gpu_uuid"]))),
+        gpu_column(view),
         Column("gpu_type", "Type", text=gpu_name),
-        Column("a_host", "Host", href=lambda row: view.link("/host", name=str(row["a_host"] or ""))),
-        Column("busy", "Utilization", text=percent, right=True),
+        host_column(view),
+        UTILIZATION,
         Column("sm_active", "SMs", text=percent, right=True),
         Column("tensor_active", "Tensor", text=percent, right=True),
         Column("memory_used_bytes", "Memory", text=size, right=True),
         Column("memory_total_bytes", "of", text=size, right=True),
         Column("power_w", "Power", text=watts, right=True),
-        Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
+        HOTTEST,
     ]
 
 

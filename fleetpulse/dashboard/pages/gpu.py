@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleetpulse.dashboard.machine_tables import HOTTEST, UTILIZATION, engine_column, gpu_column, host_column, listing
 from fleetpulse.dashboard.parts import (
     Column,
     Panel,
@@ -12,7 +13,6 @@ from fleetpulse.dashboard.parts import (
     TablePanel,
     grid,
     link_button,
-    search_field,
     severity_mood,
 )
 from fleetpulse.dashboard.requests_table import newest, requests_table
@@ -20,7 +20,6 @@ from fleetpulse.dashboard.signals import Signal, Signals
 from fleetpulse.dashboard.values import ago, clean, gpu_name, percent, short, size, watts
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 
-LISTED = 200
 REQUESTS_SHOWN = 50
 MARKS_MAX = 20
 SIGNALS = (
@@ -44,27 +43,14 @@ def build(view: View) -> Refresh:
 
 def _list(view: View) -> Refresh:
     columns = [
-        Column("host", "Host", href=lambda row: view.link("/host", name=str(row["host"] or ""))),
-        Column("gpu_uuid", "GPU", href=lambda row: view.link("/gpu", gpu=str(row["gpu_uuid"]))),
+        host_column(view, "host"),
+        gpu_column(view),
         Column("a_model", "Type"),
-        Column("engine", "Engine", href=lambda row: view.link("/engine", name=str(row["engine"] or ""))),
-        Column("busy", "Utilization", text=percent, right=True),
-        Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
-        Column("heard_ago_ms", "Last seen", text=ago, right=True),
+        engine_column(view, "engine"),
+        UTILIZATION,
+        HOTTEST,
     ]
-    panel = TablePanel("GPUs", "", columns, page_rows=25)
-    with panel.tools:
-        search_field("Search", view.option("q"), lambda text: view.set(q=text), "GPU, host or engine")
-
-    async def refresh() -> None:
-        answer = await view.ask("gpus", search=view.option("q"), top=LISTED)
-        to_ms = view.range.to_ms
-        rows = [row | {"heard_ago_ms": max(0, to_ms - row["heard_ms"])} for row in answer.records()]
-        known = rows[0]["gpus"] if rows else 0
-        panel.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
-        panel.rows(rows, "No GPU in this range", "Choose a longer range; fleetpulse agent reports GPUs.")
-
-    return refresh
+    return listing(view, "GPU", columns, "GPU, host or engine", "fleetpulse agent reports GPUs")
 
 
 class _OneGpu:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetpulse.dashboard.parts import Column, Stats, TablePanel, grid, link_button, search_field
-from fleetpulse.dashboard.process_table import PROCESSES
+from fleetpulse.dashboard.machine_tables import (
+    ENGINE_LOAD,
+    HOTTEST,
+    LISTED,
+    UTILIZATION,
+    engine_column,
+    gpu_column,
+    host_column,
+    listing,
+    process_columns,
+)
+from fleetpulse.dashboard.parts import Column, Stats, TablePanel, grid, link_button
 from fleetpulse.dashboard.signals import Signal, Signals
-from fleetpulse.dashboard.values import ago, clean, gpu_name, percent, short, size
+from fleetpulse.dashboard.values import clean, gpu_name, percent, short, size
 from fleetpulse.dashboard.view import PageSpec, Refresh, View
 
-LISTED = 200
 SIGNALS = (
     Signal("Processors", "share", {"busy": "cpu_busy", "waiting for disks": "cpu_iowait"}, "all of them"),
     Signal("Memory", "bytes", {"used": "memory_used_bytes", "swap": "swap_used_bytes", "total": "memory_total_bytes"}),
@@ -32,7 +41,7 @@ def build(view: View) -> Refresh:
 
 def _list(view: View) -> Refresh:
     columns = [
-        Column("host", "Host", href=lambda row: view.link("/host", name=str(row["host"]))),
+        host_column(view, "host"),
         Column("a_cluster", "Cluster"),
         Column("a_region", "Region"),
         Column("cpu_busy", "Processors", text=percent, right=True),
@@ -40,20 +49,8 @@ def _list(view: View) -> Refresh:
         Column("sent", "Sent/s", text=size, right=True),
         Column("received", "Received/s", text=size, right=True),
         Column("network_faults", "Network errors", text=short, right=True),
-        Column("heard_ago_ms", "Last seen", text=ago, right=True),
     ]
-    panel = TablePanel("Hosts", "", columns, page_rows=25)
-    with panel.tools:
-        search_field("Search", view.option("q"), lambda text: view.set(q=text), "part of a name")
-
-    async def refresh() -> None:
-        answer = await view.ask("hosts", search=view.option("q"), top=LISTED)
-        rows = [row | {"heard_ago_ms": max(0, view.range.to_ms - row["heard_ms"])} for row in answer.records()]
-        known = rows[0]["hosts"] if rows else 0
-        panel.hint(f"{known:,}" if known <= LISTED else f"{LISTED} of {known:,}; search for others")
-        panel.rows(rows, "No host in this range", "Choose a longer range; fleetpulse agent reports its host.")
-
-    return refresh
+    return listing(view, "host", columns, "part of a name", "fleetpulse agent reports its host")
 
 
 class _OneHost:
@@ -66,8 +63,8 @@ class _OneHost:
         self._gpus = TablePanel("GPUs", "", _gpu_columns(view), page_rows=16)
         with self._gpus.tools:
             link_button("All hosts", view.link("/host"), "arrow_back")
-        self._engines = TablePanel("Engines", "", _engine_columns(view))
-        self._processes = TablePanel("Processes on its GPUs", "most memory first", PROCESSES)
+        self._engines = TablePanel("Engines", "", [engine_column(view), Column("a_model", "Model"), *ENGINE_LOAD])
+        self._processes = TablePanel("Processes on its GPUs", "most memory first", process_columns(view))
 
     async def refresh(self) -> None:
         """Ask and show."""
@@ -98,22 +95,11 @@ class _OneHost:
 
 def _gpu_columns(view: View) -> list[Column]:
     return [
-        Column("gpu_uuid", "GPU", href=lambda row: view.link("/gpu", gpu=str(row["gpu_uuid"]))),
+        gpu_column(view),
         Column("a_model", "Type", text=gpu_name),
-        Column("engine", "Engine", href=lambda row: view.link("/engine", name=str(row["engine"] or ""))),
-        Column("busy", "Utilization", text=percent, right=True),
-        Column("temperature_max_c", "Hottest", text=lambda c: f"{short(c)} °C", right=True),
-    ]
-
-
-def _engine_columns(view: View) -> list[Column]:
-    return [
-        Column("engine_id", "Engine", href=lambda row: view.link("/engine", name=str(row["engine_id"]))),
-        Column("a_model", "Model"),
-        Column("running", "Running", text=short, right=True),
-        Column("waiting", "Waiting, most", text=short, right=True),
-        Column("kv_used", "KV cache, most", text=percent, right=True),
-        Column("tokens_per_s", "Tokens/s", text=short, right=True),
+        engine_column(view, "engine"),
+        UTILIZATION,
+        HOTTEST,
     ]
 
 
