@@ -7,14 +7,17 @@ from typing import Annotated
 import typer
 
 from fleetpulse.commands.output import Result, answers, out
+from fleetpulse.commands.progress import spinner
 
 
 @answers
 def reconcile(
-    wait: Annotated[float, typer.Option(min=0.0, help="Seconds to wait for what is still on its way.")] = 15.0,
+    wait: Annotated[float, typer.Option(min=0.0, help="Seconds to wait for what is still on its way.")] = 60.0,
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Also check raw events.")] = True,
 ) -> Result:
     """Add up the producers' books, the job's books and every table. Exit 0 only when all agree exactly.
+
+    Producers may run meanwhile: what they had produced when it began is compared, as soon as it has landed.
 
     Example: [bold]fleetpulse reconcile --json[/bold]
     """
@@ -22,5 +25,6 @@ def reconcile(
     from runtime.config import load
 
     config = load()
-    report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait, raw=raw, limits=config.limits)
+    with spinner("comparing; what is on its way is waited for"):
+        report = run_reconcile(config.kafka, config.clickhouse, wait_s=wait, raw=raw, limits=config.limits)
     return Result(report.as_dict(), lambda: out.print(report.text(), markup=False), wrong=not report.exact)

@@ -5,8 +5,10 @@ the start of each source partition to its end; raw, partial, rejected and rollup
 and every window of the partial rows exactly the raw events of its ten seconds. Any difference is a defect of
 fleetpulse, and its line says where to look: topic, partition, source, offsets or window.
 
-What is still on its way differs until it has landed, so all agree only while nothing is produced. A report that is not
-exact counts the source partitions that grew meanwhile: with any, its differences may be records on their way.
+Producers may run meanwhile. Compared is a cut: the producers' lines as they stood when it began, and commits of the
+job that had landed. What belongs to the cut differs until all of it has landed, so it is looked at again; what comes
+later takes no part (of a sender, events whose sequence number its line does not cover; buckets of rollups that are
+being written). Where the cut cannot be made (no raw rows, producers of 0.1.0), all agree only once nothing is produced.
 
 Rows expire. What can be cut along offsets or windows is compared from where every table still has everything; where a
 sum may lack expired rows, a difference is reported as *unchecked*, never as wrong.
@@ -18,12 +20,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from aiokafka import TopicPartition
 
-from fleetpulse.reconcile.tables import Cells, Tables, read_tables
+from fleetpulse.reconcile.tables import Cells, Cut, Tables, read_ends, read_produced, read_tables
 from fleetpulse.sql.database import Database
 from runtime.bounded_fetch import bound_fetches
 from runtime.clock import SystemClock
@@ -38,10 +40,13 @@ from schemas.limits import DEFAULT_LIMITS, Limits
 LOOK_EVERY_S = 1.0
 DIFFERENCES_SHOWN_MAX = 30
 NOTHING = "Nothing was ever produced here: logs, books and tables are empty, so there was nothing to compare."
-GROWING = (
-    "{:,} source partitions grew meanwhile: producers were running, and what is on its way differs until it has landed."
-    " Stop agents, proxies and simulators, and compare again with --wait 60: what differs then is wrong."
+GROWING = "{:,} source partitions grew meanwhile: compared is what was produced before it began."
+ON_ITS_WAY = "What differs may still be on its way: compare again with --wait 60; what differs then is wrong."
+NO_CUT = (
+    "Without raw rows there is no cut through running producers:"
+    " stop agents, proxies and simulators before you compare."
 )
+OPEN = "{:,} buckets of rollups are still being written: they were left out"
 _COUNTED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE, Verdict.REJECTED)
 _LANDED = (Verdict.ACCEPTED, Verdict.LATE, Verdict.FUTURE)
 
@@ -87,13 +92,16 @@ class TopicBooks:
 @dataclass(frozen=True, slots=True)
 class Report:
     """``exact`` only when something was compared and nothing differs. ``unchecked`` sums may lack expired rows.
-    ``growing`` is how many source partitions took records while it was compared; counted where it is not exact."""
+    ``growing`` is how many source partitions took records while it was compared; ``open_buckets`` of rollups were left
+    out because they are still being written; ``cut`` False: there are no raw rows to cut through what a sender sent."""
 
     topics: tuple[TopicBooks, ...]
     checks: int
     differences: tuple[Difference, ...]
     unchecked: int = 0
     growing: int = 0
+    open_buckets: int = 0
+    cut: bool = True
 
     @property
     def exact(self) -> bool:
@@ -104,6 +112,11 @@ class Report:
     def produced(self) -> int:
         """Events in the producers' books."""
         return sum(topic.produced for topic in self.topics)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the job's books do not reach as far as producers and logs do."""
+        return any(one.check in (PRODUCED, OFFSETS) and one.got < one.expected for one in self.differences)
 
     @property
     def empty(self) -> bool:
@@ -128,8 +141,12 @@ class Report:
         lines.append(f"{self.checks:,} comparisons, {len(self.differences)} differences")
         if self.unchecked:
             lines.append(f"{self.unchecked:,} more could not be made: rows they need have expired")
+        if self.open_buckets:
+            lines.append(OPEN.format(self.open_buckets))
         if self.growing:
-            lines.append(GROWING.format(self.growing))
+            lines.append(GROWING.format(self.growing) if self.cut else NO_CUT)
+        if self.growing and self.cut and not self.exact:
+            lines.append(ON_ITS_WAY)
         lines += [str(one) for one in self.differences[:DIFFERENCES_SHOWN_MAX]]
         return "\n".join(lines)
 
@@ -155,19 +172,35 @@ def reconcile(
     """The report; with ``wait_s`` it looks again until all is exact or the time is over. ``raw`` False: there are no
     raw tables to check."""
     bound_fetches(limits)
-    until_s, begun = time.monotonic() + wait_s, None
-    while True:
-        log = asyncio.run(_log_offsets(kafka))
-        begun = begun or log
-        with closing(Database(clickhouse)) as database:
-            report = compare(log, read_tables(database, SystemClock().now_ms(), limits, raw=raw))
-        if report.exact:
-            return report
-        if time.monotonic() >= until_s:
-            return replace(report, growing=grown(begun, asyncio.run(_log_offsets(kafka))))
+    until_s = time.monotonic() + wait_s
+
+    def is_over() -> bool:
+        if over := time.monotonic() >= until_s:
+            return over
         if while_waiting is not None:
             while_waiting()
         time.sleep(LOOK_EVERY_S)
+        return over
+
+    begun = asyncio.run(_log_offsets(kafka))
+    with closing(Database(clickhouse)) as database:
+        lines = read_produced(database)
+        ends = read_ends(database)
+        while True:
+            while _short_of(ends, begun) and not is_over():
+                ends = read_ends(database)
+            growing = grown(begun, asyncio.run(_log_offsets(kafka)))
+            cut = Cut(lines, ends, growing > 0)
+            report = compare(begun, read_tables(database, cut, SystemClock().now_ms(), limits, raw=raw), growing)
+            if report.exact or is_over():
+                return report
+            lines = read_produced(database, lines if raw else ())
+            ends = read_ends(database) if report.behind else ends
+
+
+def _short_of(ends: Mapping[tuple[str, int], int], log: Log) -> bool:
+    """Whether the commits that have landed do not reach the end of the log."""
+    return any(ends.get(place, first) < end for place, (first, end) in log.items())
 
 
 async def _log_offsets(kafka: KafkaConfig) -> dict[tuple[str, int], tuple[int, int]]:
@@ -189,9 +222,9 @@ def grown(before: Log, after: Log) -> int:
     return sum(end > before.get(place, (0, 0))[1] for place, (_, end) in after.items())
 
 
-def compare(log: Log, tables: Tables) -> Report:
-    """All comparisons; pure."""
-    pairs = [*_sources(tables), *_offsets(log, tables), *_tables(tables)]
+def compare(log: Log, tables: Tables, growing: int = 0) -> Report:
+    """All comparisons; pure. ``growing`` source partitions took records since ``log`` was read."""
+    pairs = [*_sources(tables), *_offsets(log, tables, growing > 0), *_tables(tables)]
     if tables.raw is not None:
         pairs += _raw_pairs(tables, tables.raw)
     cells = [*_cells(WINDOWS, tables.windows), *_cells(ROLLUP_ROWS, tables.rollups)]
@@ -199,7 +232,8 @@ def compare(log: Log, tables: Tables) -> Report:
     unchecked = [pair for pair in differing if pair.expired]
     differences = (*(pair for pair in differing if not pair.expired), *cells)
     checks = len(pairs) - len(unchecked) + sum(found.compared for found in (*tables.windows, *tables.rollups))
-    return Report(tuple(_topic_books(tables)), checks, differences, len(unchecked))
+    books, cut = tuple(_topic_books(tables)), tables.raw is not None
+    return Report(books, checks, differences, len(unchecked), growing, tables.open_buckets, cut)
 
 
 def _sources(tables: Tables) -> Iterable[Difference]:
@@ -220,10 +254,11 @@ def _sources(tables: Tables) -> Iterable[Difference]:
             place += f", partition:offsets {' '.join(sorted(set(spans[key])))}"
         line = produced.get(key)
         old = int(line["first_at_ms"]) < tables.since_ms if line else expired.get(key, False)
-        yield Difference(PRODUCED, place, int(line["events"]) if line else 0, booked.get(key, 0), old)
+        expected = (int(line["events"]) if line else 0) + tables.behind.get(key, 0)
+        yield Difference(PRODUCED, place, expected, booked.get(key, 0), old)
 
 
-def _offsets(log: Log, tables: Tables) -> Iterable[Difference]:
+def _offsets(log: Log, tables: Tables, growing: bool) -> Iterable[Difference]:
     for place, (first, end) in sorted(log.items()):
         text = f"topic {place[0]}, partition {place[1]}"
         spans = tables.spans.get(place)
@@ -233,7 +268,8 @@ def _offsets(log: Log, tables: Tables) -> Iterable[Difference]:
         yield Difference(OFFSETS, f"{text}, start of the log", min(first, spans.first), spans.first)
         for before, begin in spans.breaks:
             yield Difference(OFFSETS, f"{text}, behind the commit that ends at offset {before}", before, begin)
-        yield Difference(OFFSETS, f"{text}, end of the log", end, spans.end)
+        reached = min(end, spans.end) if growing else spans.end
+        yield Difference(OFFSETS, f"{text}, end of the log", end, reached)
 
 
 def _verdicts(tables: Tables, topic: str) -> dict[int, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import orjson
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.external import ExternalData
 
 from fleetpulse import queries
 from runtime.clickhouse_clients import connect, first_line
@@ -56,6 +58,22 @@ class Database:
         """Run a query; raises ``FleetpulseError`` with the server's first line when it rejects it."""
         with in_a_line():
             result = self._client.query(text, parameters=dict(parameters or {}), settings=settings)
+        return Answer(tuple(result.column_names), tuple(result.result_rows))
+
+    def beside(
+        self,
+        text: str,
+        parameters: Mapping[str, Any],
+        name: str,
+        columns: Mapping[str, str],
+        rows: Iterable[Sequence[object]],
+    ) -> Answer:
+        """Run a query that reads these rows as table ``name`` (columns and their types); raises as ``sql`` does."""
+        lines = b"".join(orjson.dumps(list(row), option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        structure = [f"{column} {kind}" for column, kind in columns.items()]
+        table = ExternalData(data=lines, fmt="JSONCompactEachRow", structure=structure, file_name=name)
+        with in_a_line():
+            result = self._client.query(text, parameters=dict(parameters), external_data=table)
         return Answer(tuple(result.column_names), tuple(result.result_rows))
 
     def native(self, text: str) -> bytes:

@@ -363,12 +363,12 @@ class Publisher:
 
     async def _publish_books(self) -> None:
         """Publish the books if they changed since Kafka last acknowledged them; a failure waits for the next time."""
-        books = copy_of(self.spool.books)
+        books, end = copy_of(self.spool.books), self.spool.end
         await self._sync()
         producer = self._producer
         if producer is None or not books or books == self._published_books or _BOOKS_LANE in self._backing_off():
             return
-        value = encode_rows(book_rows(books, self.spool.source, self._host, self._clock.now_ms()))
+        value = encode_rows(book_rows(books, self.spool.source, self._host, self._clock.now_ms(), end))
         try:
             async with asyncio.timeout(self._settings.close_within_s):
                 partition = place(self.spool.source.encode(), self._partitions[BOOKS_TOPIC])

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.codec import native
 from schemas.codec.build import block_from_rows
-from schemas.rows.tables import PRODUCER_BOOKS
+from schemas.rows.tables import PRODUCER_BOOKS, SEQ_ALL
 
 BookKey = tuple[int, str]
 """(boot, topic)."""
@@ -74,8 +74,11 @@ def from_plain(rows: list[list[Any]]) -> Books:
     return {(boot, topic): Tally(*amounts) for boot, topic, *amounts in rows}
 
 
-def book_rows(books: Mapping[BookKey, Tally], source: str, host: str, at_ms: int) -> list[dict[str, Any]]:
-    """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``."""
+def book_rows(
+    books: Mapping[BookKey, Tally], source: str, host: str, at_ms: int, end: tuple[int, int]
+) -> list[dict[str, Any]]:
+    """One row per boot and topic, by ``schemas.rows.tables.PRODUCER_BOOKS``. ``end`` is the (boot, seq) that the next
+    record of the spool gets: older boots write nothing any more, so that their rows cover every number."""
     return [
         {
             "at_ms": at_ms,
@@ -84,6 +87,7 @@ def book_rows(books: Mapping[BookKey, Tally], source: str, host: str, at_ms: int
             "events": tally.events,
             "acknowledged_events": tally.acknowledged_events,
             "shed_events": tally.shed_events,
+            "seq_to": end[1] if boot == end[0] else SEQ_ALL,
             "source": source,
             "topic": topic,
             "host": host,

@@ -105,6 +105,11 @@ class Spool:
         return self._backlog.through if first is None else first
 
     @property
+    def end(self) -> tuple[int, int]:
+        """The (boot, seq) that the next record gets."""
+        return self.boot, self._next_seq
+
+    @property
     def unacknowledged_records(self) -> int:
         """Records that Kafka has not acknowledged."""
         return self._backlog.records + len(self._window)

@@ -325,6 +325,9 @@ ORDER BY (grouping, window_ms, log_id, log_partition, log_offset, log_row)
 SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 0, min_bytes_for_wide_part = 67108864, auto_statistics_types = '', vertical_merge_algorithm_min_rows_to_activate = 8192, merge_max_block_size = 65536
 COMMENT 'additive 10 s rows of custom.metrics; read with FINAL';
 
+ALTER TABLE producer_books
+    ADD COLUMN IF NOT EXISTS seq_to SimpleAggregateFunction(max, UInt64) CODEC(ZSTD(1)) COMMENT 'first sequence number of the boot that the row does not cover; 0: of 0.1.0, not known' AFTER shed_events;
+
 ALTER TABLE rejected
     ADD COLUMN IF NOT EXISTS boot Nullable(UInt64) CODEC(ZSTD(1)) COMMENT 'boot of the sender; null without identity' AFTER bytes_total,
     ADD COLUMN IF NOT EXISTS seq Nullable(UInt64) CODEC(Delta(8), ZSTD(1)) COMMENT 'number of the record within the boot; null without identity' AFTER boot;

@@ -35,6 +35,8 @@ UP_WITHIN_S = 60.0
 DRAINED_WITHIN_S = 90.0
 SETTLED_WITHIN_S = 120
 Ranges = list[range]
+Reconciled = tuple[int, Mapping[str, Any]]
+"""Exit code and report of ``fleetpulse reconcile --json``."""
 
 
 class Application:
@@ -141,7 +143,7 @@ class Stage:
         assert self.processes.exit_code(AGENT) == 0, self.processes.tail(AGENT)
         return figures
 
-    def reconcile(self) -> tuple[int, Mapping[str, Any]]:
+    def reconcile(self) -> Reconciled:
         """Exit code and report of the command, while the services are kept alive."""
         words = ("reconcile", "--json", "--wait", str(SETTLED_WITHIN_S))
         command = [sys.executable, "-m", "fleetpulse", *words]
@@ -170,8 +172,9 @@ def staged(folder: Path) -> Iterator[Stage]:
         stack.down(folder)
 
 
-def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application, dict[str, float]]:
-    """Kill agents while an application sends; the last agent sends the rest. What its receiver told at its end."""
+def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application, dict[str, float], list[Reconciled]]:
+    """Kill agents while an application sends; the last agent sends the rest. What its receiver reported at its end, and
+    what ``reconcile`` found twice while that agent and the application ran."""
     stage.start_agent()
     application = Application(stage.socket)
     try:
@@ -180,9 +183,10 @@ def blows(stage: Stage, kills: int, chance: random.Random) -> tuple[Application,
         if (kills - 1) % 3 == 1:
             stack.start_kafka(stage.folder)
         stage.pass_time(1.0)
+        beside = [stage.reconcile() for _ in range(2)]
     finally:
         application.stop()
-    return application, stage.end_agent()
+    return application, stage.end_agent(), beside
 
 
 def _blow(stage: Stage, application: Application, number: int, after_s: float) -> None:

@@ -155,13 +155,13 @@ def check_application(
 
 
 def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`reconcile` agrees from the agents' books to every table; the log has every record of every boot; every request
-    arrives at most once, in log and tables alike; what is missing was dropped by the client, or was in a socket or
-    gathering when its agent was killed."""
+    """`reconcile` agrees from the agents' books to every table, beside running producers and after them; the log has
+    every record of every boot; every request arrives at most once, in log and tables alike; what is missing was dropped
+    by the client, or was in a socket or gathering when its agent was killed."""
     for name in [name for name in os.environ if name.startswith("FLEETPULSE_") and name != _KEPT]:
         monkeypatch.delenv(name)
     with staged(tmp_path / "stack") as stage:
-        application, figures = blows(stage, KILLS, random.Random(SEED))
+        application, figures, beside = blows(stage, KILLS, random.Random(SEED))
         code, report = stage.reconcile()
         landed = landed_of(asyncio.run(read_all(stage.config.kafka.bootstrap)))
         books, stored = read_tables(stage)
@@ -170,6 +170,10 @@ def test_the_books_are_exact_whoever_is_killed(tmp_path: Path, monkeypatch: pyte
 
     tell({"agents killed": KILLS, "Kafka killed": stage.kafka_kills, "restarts": restarts, "reconcile": code})
     tell({each["topic"]: each for each in report["topics"] if each["produced"]})
+    for live, found in beside:
+        assert (live, found["exact"], found["differences"]) == (0, True, [])
+        assert found["growing"] > 0
+        assert found["produced"] > 0
     topics = {each["topic"]: each for each in report["topics"]}
     requests = requests_of(landed)
     llm = {boot: amounts for (boot, topic), amounts in books.items() if topic == LLM_REQUESTS.topic}

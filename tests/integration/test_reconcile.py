@@ -10,7 +10,7 @@ import pytest
 
 from fleetpulse.reconcile import compare as module
 from fleetpulse.reconcile.compare import Report, compare
-from fleetpulse.reconcile.tables import read_tables
+from fleetpulse.reconcile.tables import Cut, read_ends, read_produced, read_tables
 from fleetpulse.sql.database import Database
 from runtime.config import ClickHouseConfig
 from schemas.contract.headers import Identity
@@ -55,6 +55,7 @@ class Scene:
             "topic": "llm.requests",
             "records": 2,
             "events": 4,
+            "seq_to": 2,
         }
         refused = {"appended_ms": self.now_ms, "partition": 1, "offset": 1, "events": 1, "topic": "llm.requests"}
         landing = store(
@@ -62,7 +63,7 @@ class Scene:
             [
                 partials(rows, 0, source_partition=1),
                 derived(BOOKS, lines, "books", 0),
-                derived(PRODUCER_BOOKS, [{**produced, "events": 2}, produced], "books", 1),
+                derived(PRODUCER_BOOKS, [{**produced, "events": 2, "seq_to": 1}, produced], "books", 1),
                 derived(REJECTED, [refused], "rejected", 0),
             ],
             self.now_ms,
@@ -72,19 +73,49 @@ class Scene:
         while rollups.run_pass():
             pass
 
-    def report(self, *, now_ms: int | None = None, raw: bool = True) -> Report:
-        with contextlib.closing(Database(self.config)) as database:
-            return compare(LOG, read_tables(database, now_ms or self.now_ms, DEFAULT_LIMITS, raw=raw))
+    def land_more(self, sink: SinkDatabase, *, committed: bool) -> None:
+        """What the sender sent since its line: one request in the raw table; where ``committed`` also its books and
+        partial rows, and a record that was rejected."""
+        raw = requests([self.window_ms + 3], 2, Identity(SPOOL, 1, 2, (1, 0)), 1)
+        store_raw(sink, [raw._replace(timestamp_ms=self.now_ms)], self.now_ms)
+        if not committed:
+            return
+        rows = [{"window_ms": self.window_ms, "grouping": name, "event_count": 1} for name in ("service", "engine")]
+        book = {"topic": "llm.requests", "partition": 1, "source": SPOOL, "boot": 1, "committed_ms": self.now_ms}
+        book = {**book, "offset_from": 2, "offset_to": 4, "records": 1}
+        lines = [{**book, "verdict": 0, "events": 1}, {**book, "verdict": 3, "events": 5}]
+        refused = {"appended_ms": self.now_ms, "partition": 1, "offset": 3, "events": 5, "topic": "llm.requests"}
+        refused |= {"source": SPOOL, "boot": 1, "seq": 3}
+        landing = store(
+            sink,
+            [
+                partials(rows, 2, source_partition=1, source_offset_to=4),
+                derived(BOOKS, lines, "books", 2),
+                derived(REJECTED, [refused], "rejected", 1),
+            ],
+            self.now_ms,
+        )
+        Notebook(sink).note(LEVELS[0], landing.dirty)
 
-    def damage(self, statement: str) -> list[str]:
+    def report(self, *, now_ms: int | None = None, raw: bool = True, growing: bool = False) -> Report:
+        with contextlib.closing(Database(self.config)) as database:
+            cut = Cut(read_produced(database), read_ends(database), growing)
+            return compare(LOG, read_tables(database, cut, now_ms or self.now_ms, DEFAULT_LIMITS, raw=raw), growing)
+
+    def damage(self, statement: str, *, growing: bool = False) -> list[str]:
         self.clickhouse.command(statement, settings={"mutations_sync": 2, "lightweight_deletes_sync": 2})
-        return [str(one) for one in self.report().differences]
+        return [str(one) for one in self.report(growing=growing).differences]
 
 
 @pytest.fixture
-def scene(clickhouse: Any, clickhouse_config: ClickHouseConfig) -> Iterator[Scene]:
+def sink(clickhouse_config: ClickHouseConfig) -> Iterator[SinkDatabase]:
     with contextlib.closing(SinkDatabase(clickhouse_config)) as sink:
-        yield Scene(clickhouse, clickhouse_config, sink)
+        yield sink
+
+
+@pytest.fixture
+def scene(clickhouse: Any, clickhouse_config: ClickHouseConfig, sink: SinkDatabase) -> Scene:
+    return Scene(clickhouse, clickhouse_config, sink)
 
 
 def test_what_was_landed_once_is_exact(scene: Scene) -> None:
@@ -169,3 +200,45 @@ def test_without_raw_tables_the_rest_is_still_checked(scene: Scene) -> None:
 
     assert not scene.report().exact
     assert scene.report(raw=False).exact
+
+
+def test_rows_that_landed_before_their_commit_take_no_part(scene: Scene, sink: SinkDatabase) -> None:
+    """A raw row is there, the books of its offset are not: the cut ends before it."""
+    scene.land_more(sink, committed=False)
+
+    assert scene.report(growing=True).differences == ()
+
+
+def test_beside_a_running_producer_all_agree(scene: Scene, sink: SinkDatabase) -> None:
+    """A commit has landed that the producer's line does not cover, and the minute's rollup waits."""
+    scene.land_more(sink, committed=True)
+    report = scene.report(growing=True)
+
+    assert report.differences == ()
+    assert report.open_buckets == len(LEVELS)
+    assert {one.check for one in scene.report().differences} == {module.OFFSETS, module.ROLLUP_ROWS}
+
+
+@pytest.mark.parametrize(
+    ("statement", "checks"),
+    [
+        pytest.param("DELETE FROM llm_requests WHERE seq = 1", (module.RAW_ROWS, module.WINDOWS), id="a raw row"),
+        pytest.param("DELETE FROM books WHERE offset_from = 0", (module.PRODUCED, module.OFFSETS), id="a commit"),
+        pytest.param("DELETE FROM llm_requests WHERE seq = 2", (module.PRODUCED, module.RAW_ROWS), id="one since"),
+        pytest.param(
+            "DELETE FROM rejected WHERE seq = 3", (module.PRODUCED, module.REJECTED_ROWS), id="rejected since"
+        ),
+        pytest.param(
+            "DELETE FROM llm_requests_partials WHERE source_offset_to = 4 AND grouping = 'engine'",
+            (module.PARTIAL_ROWS, module.WINDOWS),
+            id="a partial row since",
+        ),
+    ],
+)
+def test_beside_a_running_producer_damage_is_found(
+    scene: Scene, sink: SinkDatabase, statement: str, checks: tuple[str, ...]
+) -> None:
+    """Before the producer's line and behind it."""
+    scene.land_more(sink, committed=True)
+
+    assert {line.split(":")[0] for line in scene.damage(statement, growing=True)} >= set(checks)

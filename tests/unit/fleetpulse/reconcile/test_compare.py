@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from fleetpulse.reconcile import compare as module
 from fleetpulse.reconcile.compare import Report, compare, grown, reconcile
-from fleetpulse.reconcile.tables import Cells, Spans, Tables
+from fleetpulse.reconcile.tables import Cells, Cut, Line, Spans, Tables
 from runtime import kafka_clients
 from runtime.config import ClickHouseConfig, KafkaConfig
 from schemas.contract.verdicts import Verdict
@@ -323,20 +324,80 @@ def test_partitions_that_grew_are_counted() -> None:
     assert grown(before, {**before, (TOPIC, 0): (0, 11), (TOPIC, 3): (0, 1), (TOPIC, 4): (0, 0)}) == 2
 
 
-def test_a_report_beside_running_producers_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records on their way are no defect, and not told from one: the exit code stays, the text names the cause."""
-    ends = iter([10, 12, 12])
+def looked_at(monkeypatch: pytest.MonkeyPatch, ends: list[int], tables: list[Tables]) -> list[Cut]:
+    """A log that grows and tables that change from look to look; the cuts that were asked for."""
+    cuts: list[Cut] = []
+    logs, looks, landed = iter(ends), iter(tables), iter([{(TOPIC, 0): end} for end in ends])
 
     async def log(_kafka: KafkaConfig) -> module.Log:
-        return {(TOPIC, 0): (0, next(ends))}
+        return {(TOPIC, 0): (0, next(logs))}
+
+    def read(_database: object, cut: Cut, *_: object, **__: object) -> Tables:
+        cuts.append(cut)
+        return replace(next(looks), produced=cut.produced)
+
+    def lines(_database: object, known: Sequence[Line] = ()) -> Sequence[Line]:
+        return known or [produced(7, seq_to=3)]
 
     monkeypatch.setattr(module, "_log_offsets", log)
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
     monkeypatch.setattr(module, "Database", lambda _config: SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(module, "read_tables", lambda *_, **__: replace(sound(), produced=[produced(8)]))
+    monkeypatch.setattr(module, "read_tables", read)
+    monkeypatch.setattr(module, "read_produced", lines)
+    monkeypatch.setattr(module, "read_ends", lambda _database: next(landed))
+    return cuts
 
-    report = reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig())
 
-    assert (report.exact, report.growing) == (False, 1)
+def reconciled(wait_s: float) -> Report:
+    return reconcile(KafkaConfig(bootstrap="127.0.0.1:1"), ClickHouseConfig(), wait_s=wait_s)
+
+
+def test_beside_running_producers_a_cut_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers' lines stay those of the first look; the end of the commits moves on until the books reach them, and
+    no further: what lacks a row then waits for it at the same cut."""
+    behind = replace(sound(), booked=[booked(ACCEPTED, 2)])
+    lacking = replace(sound(), rejected={})
+    cuts = looked_at(monkeypatch, [10, 12, 14, 16], [behind, lacking, sound()])
+
+    report = reconciled(60.0)
+
+    assert (report.exact, report.growing) == (True, 1)
+    assert [cut.ends[TOPIC, 0] for cut in cuts] == [10, 12, 12]
+    assert [[line["events"] for line in cut.produced] for cut in cuts] == [[7], [7], [7]]
+    assert [cut.growing for cut in cuts] == [True, True, True]
     assert module.GROWING.format(1) in report.text()
-    assert report.as_dict()["growing"] == 1
-    assert module.GROWING.format(0) not in compare(LOG, replace(sound(), produced=[produced(8)])).text()
+    assert module.ON_ITS_WAY not in report.text()
+
+
+def test_a_report_beside_running_producers_that_stays_wrong_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code stays, the text says what to do to be sure."""
+    looked_at(monkeypatch, [10, 12], [replace(sound(), rejected={})])
+
+    report = reconciled(0.0)
+
+    assert (report.exact, report.growing, report.as_dict()["growing"]) == (False, 1, 1)
+    assert module.ON_ITS_WAY in report.text()
+
+
+def test_events_behind_a_producers_line_take_no_part() -> None:
+    """Seven are in its line, two more have landed since; what is lost before the line is found all the same."""
+    more = replace(sound(), produced=[produced(5, seq_to=3)], behind={(SPOOL, 1, TOPIC): 2})
+    lost = replace(more, behind={(SPOOL, 1, TOPIC): 3})
+
+    assert compare(LOG, more, 1).exact
+    assert (only(compare(LOG, lost, 1)).expected, only(compare(LOG, lost, 1)).got) == (8, 7)
+
+
+def test_a_log_may_grow_while_it_is_compared_and_only_then() -> None:
+    """Books behind the end of the log are of records that came since; in a log that rests they are wrong."""
+    begun = {(TOPIC, 0): (0, 8)}
+
+    assert compare(begun, sound(), 1).exact
+    assert only(compare(begun, sound())).check == module.OFFSETS
+
+
+def test_what_a_cut_leaves_out_is_said() -> None:
+    """Buckets that are written; and without raw rows, that nothing was cut."""
+    assert module.OPEN.format(6) in compare(LOG, replace(sound(), open_buckets=6), 1).text()
+    assert module.NO_CUT in compare(LOG, replace(sound(), raw=None), 1).text()
+    assert module.GROWING.format(0) not in compare(LOG, sound()).text()

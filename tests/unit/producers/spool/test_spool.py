@@ -20,7 +20,7 @@ from schemas.codec.build import rows_of
 from schemas.codec.native import decode
 from schemas.errors import ConfigError, ContractError, RejectedError
 from schemas.limits import Limits
-from schemas.rows.tables import PRODUCER_BOOKS
+from schemas.rows.tables import PRODUCER_BOOKS, SEQ_ALL
 
 SMALL = SpoolLimits(bytes_max=20_000, record_bytes_max=5_000, segment_bytes=4_000)
 
@@ -251,7 +251,7 @@ def test_books_never_hold_more_than_can_be_told(tmp_path: Path) -> None:
         assert spool.books[1, "llm.requests"].shed_events == AMOUNT_MAX
         spool.save()
     with opened(tmp_path) as spool:
-        rows = book_rows(spool.books, spool.source, "h", 7)
+        rows = book_rows(spool.books, spool.source, "h", 7, spool.end)
 
         assert [row["shed_events"] for row in rows] == [AMOUNT_MAX]
         assert decode(encode_rows(rows), PRODUCER_BOOKS.fields).rows == 1
@@ -269,7 +269,7 @@ def test_amounts_on_disk_that_nothing_can_hold_do_not_end_the_start(
 
     with opened(tmp_path) as spool:
         shed = {topic: tally.shed_events for (_, topic), tally in spool.books.items()}
-        encode_rows(book_rows(spool.books, spool.source, "h", 7))
+        encode_rows(book_rows(spool.books, spool.source, "h", 7, spool.end))
         spool.save()
 
     assert shed == {"gpu.samples": AMOUNT_MAX, "host.samples": 3, "llm.requests": AMOUNT_MAX, "logs": 4}
@@ -297,7 +297,10 @@ def test_limits_of_a_spool_follow_the_table() -> None:
 
 def test_book_rows_tell_every_boot_and_topic() -> None:
     """One row each, readable by the table's own fields."""
-    rows = book_rows({(2, "b"): Tally(1, 2, 3, 4), (1, "b"): Tally(), (1, "a"): Tally()}, "f" * 32, "host-1", 99)
+    rows = book_rows(
+        {(2, "b"): Tally(1, 2, 3, 4), (1, "b"): Tally(), (1, "a"): Tally()}, "f" * 32, "host-1", 99, (2, 5)
+    )
 
     assert [(row["boot"], row["topic"]) for row in rows] == [(1, "a"), (1, "b"), (2, "b")]
+    assert [row["seq_to"] for row in rows] == [SEQ_ALL, SEQ_ALL, 5]
     assert rows_of(PRODUCER_BOOKS.fields, decode(encode_rows(rows), PRODUCER_BOOKS.fields)) == rows
