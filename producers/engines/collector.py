@@ -9,7 +9,8 @@ skipped instead.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,6 +21,7 @@ from producers.engines.facts import (
     NO_FACTS,
     Document,
     Facts,
+    cache_of_samples,
     excerpt,
     facts_of,
     facts_of_samples,
@@ -28,6 +30,7 @@ from producers.engines.facts import (
 )
 from producers.engines.fetch import Fetch, FetchError, FetchLimits, fetch
 from producers.engines.mappings import BY_KIND, ENGINES, EngineKind
+from producers.engines.model_files import read_folder
 from producers.engines.placement import HostPlacement
 from producers.engines.reading import Reading, UnknownEngineError, read
 from producers.engines.registry import (
@@ -35,11 +38,13 @@ from producers.engines.registry import (
     announcement,
     engine_of,
     event_row,
+    load_ms_of,
     registration_of,
     remembered,
 )
 from producers.engines.rows import Known, engine_rows, restart
 from producers.engines.target import EngineTarget
+from producers.engines.weights import UNKNOWN, Size, cache_bytes_per_token
 from producers.exposition import Sample, parse
 from runtime.clock import Clock, SystemClock
 from runtime.counters import COUNTERS, Counters
@@ -69,6 +74,7 @@ class EngineCollector:
         fetch: Fetch = fetch,
         clock: Clock | None = None,
         counters: Counters = COUNTERS,
+        read_folder: Callable[[str | None, int | None], tuple[Any, Size]] = read_folder,
     ) -> None:
         self.name = f"engine {target.engine_id}"
         self.period_ms = period_ms
@@ -85,6 +91,10 @@ class EngineCollector:
         self._registration: Registration | None = None
         self._failures = 0
         self._seek_due_ms = 0
+        self._silent_ms: int | None = None
+        self._load_ms: int | None = None
+        self._read_folder = read_folder
+        self._folder: tuple[str | None, Any, Size] = (None, None, UNKNOWN)
 
     def collect(self, at_ms: int) -> Sequence[Collected]:
         """Samples of every model the engine serves, and what changed. Raises ``UnknownEngineError``."""
@@ -95,7 +105,10 @@ class EngineCollector:
         try:
             reading, samples = self._scrape()
         except (FetchError, UnknownEngineError) as error:
+            self._silent_ms = at_ms if isinstance(error, FetchError) else None
             return self._collected(at_ms, [], self._failed(error))
+        if self._known is None or restart(self._known, reading):
+            self._load_ms = load_ms_of(reading.started_at_s, self._silent_ms, at_ms)
         found = [("found", "the engine answers again")] if self._failures >= LOST_AFTER and self._registration else []
         self._failures = 0
         self._registry.saw_engine(self._target)
@@ -174,7 +187,24 @@ class EngineCollector:
         fetched = [self._fetch_facts(document) for document in DOCUMENTS[reading.kind]]
         labelled = {identity[0] for identity in reading.fields}
         only = Facts(model=next(iter(labelled))) if len(labelled) == 1 else NO_FACTS
-        self._facts = first_known(only, facts_of_samples(samples), *fetched)
+        facts = first_known(only, facts_of_samples(samples), *fetched)
+        self._facts = first_known(facts, self._sizes(facts, samples, again=restarted))
+
+    def _sizes(self, facts: Facts, samples: Sequence[Sample], *, again: bool) -> Facts:
+        """What follows from the cache's blocks, and from the files of an engine of this host, read once a process."""
+        tokens, cache_dtype = cache_of_samples(samples)
+        if again or facts.folder != self._folder[0]:
+            folder = facts.folder if self._target.local else None
+            self._folder = (facts.folder, *self._read_folder(folder, self._target.pid))
+        _, config, size = self._folder
+        per_token = cache_bytes_per_token(config, cache_dtype) if tokens is not None else None
+        return Facts(
+            parameters=size.parameters,
+            active_parameters=size.active_parameters,
+            weight_bytes=size.weight_bytes,
+            kv_cache_bytes=None if tokens is None or per_token is None else tokens * per_token,
+            kv_cache_tokens=tokens,
+        )
 
     def _fetch_facts(self, document: Document) -> Facts:
         try:
@@ -187,7 +217,7 @@ class EngineCollector:
     def _announced(self, reading: Reading) -> list[tuple[str, str]]:
         gpu_uuids, group = self._registry.of(self._target.engine_id)
         before = self._registration
-        now = registration_of(self._target, reading.kind, self._facts, gpu_uuids, group)
+        now = registration_of(self._target, reading.kind, self._facts, gpu_uuids, group, self._load_ms)
         self._registration = remembered(before, now)
         event = announcement(before, self._registration)
         return [event] if event else []

@@ -6,13 +6,14 @@ a document is kept; some (SGLang's server arguments) hold keys.
 Sources, read 2026-11: vLLM ``/version`` and ``/v1/models`` (0.32 reports the type of its weights in development mode
 alone, on ``/server_info``, which takes seconds and holds its whole environment: not read); SGLang ``/server_info``
 (before 2026: ``/get_server_info``) with its server arguments; TGI ``/info`` (``router/src/lib.rs``, struct Info);
+its ``internal_states`` have the memory of weights and cache (``managers/scheduler.py``, get_internal_state);
 trtllm-serve ``/version`` and the labels of ``trtllm_model_config_info`` and ``trtllm_parallel_config_info``; Triton
 ``/v2`` (KServe's server metadata); llama.cpp ``/props`` and ``/v1/models`` (``tools/server``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from types import MappingProxyType
@@ -20,8 +21,10 @@ from typing import Any
 
 from producers.engines.mappings import BY_KIND, ENGINES, START_TIME
 from producers.exposition import Sample
+from schemas.events.event_types import ENGINE_EVENTS
 
 TEXT_CHARS_MAX = 256
+_COUNTS = ("context_tokens_max", "tensor_parallel")
 NUMBER_MAX = 2**31 - 1
 SAYS_NOTHING = frozenset({"", "auto", "none", "null", "default", "unknown"})
 
@@ -49,9 +52,20 @@ class Facts:
     engine_version: str | None = None
     context_tokens_max: int | None = None
     tensor_parallel: int | None = None
+    parameters: int | None = None
+    active_parameters: int | None = None
+    weight_bytes: int | None = None
+    kv_cache_bytes: int | None = None
+    kv_cache_tokens: int | None = None
+    folder: str | None = None
+    """Where it says that its weights are; for looking there, and in no event."""
 
 
-NUMBERS = frozenset({"context_tokens_max", "tensor_parallel"})
+SIZES = ("parameters", "active_parameters", "weight_bytes", "kv_cache_bytes", "kv_cache_tokens")
+NUMBERS: Mapping[str, int] = MappingProxyType(
+    {name: ENGINE_EVENTS.field(name).high or 0 for name in SIZES} | dict.fromkeys(_COUNTS, NUMBER_MAX)
+)
+"""The highest of each."""
 NO_FACTS = Facts()
 
 Path = tuple[str | int, ...]
@@ -76,7 +90,7 @@ class InfoMetric:
 _MODELS: Mapping[str, tuple[Path, ...]] = MappingProxyType(
     {"model": (("data", 0, "id"),), "context_tokens_max": (("data", 0, "max_model_len"),)}
 )
-_VLLM_MODELS = MappingProxyType({**_MODELS, "model_version": (("data", 0, "root"),)})
+_VLLM_MODELS = MappingProxyType({**_MODELS, "model_version": (("data", 0, "root"),), "folder": (("data", 0, "root"),)})
 """``root`` is the repository or folder that weights were loaded from: all that vLLM reports of their version."""
 _SGLANG_ARGUMENTS: Mapping[str, tuple[Path, ...]] = MappingProxyType(
     {
@@ -86,6 +100,7 @@ _SGLANG_ARGUMENTS: Mapping[str, tuple[Path, ...]] = MappingProxyType(
         "precision": (("quantization",), ("dtype",)),
         "context_tokens_max": (("context_length",),),
         "tensor_parallel": (("tp_size",),),
+        "folder": (("model_path",),),
     }
 )
 
@@ -106,6 +121,7 @@ DOCUMENTS: Mapping[str, tuple[Document, ...]] = MappingProxyType(
                     "model_version": (("model_sha",),),
                     "precision": (("model_dtype",),),
                     "context_tokens_max": (("max_total_tokens",),),
+                    "folder": (("model_id",),),
                 },
             ),
         ),
@@ -125,6 +141,8 @@ DOCUMENTS: Mapping[str, tuple[Document, ...]] = MappingProxyType(
                     "model": (("data", 0, "id"),),
                     "precision": (("data", 0, "meta", "ftype"),),
                     "context_tokens_max": (("data", 0, "meta", "n_ctx"),),
+                    "parameters": (("data", 0, "meta", "n_params"),),
+                    "weight_bytes": (("data", 0, "meta", "size"),),
                 },
             ),
         ),
@@ -137,7 +155,8 @@ INFO_METRICS: tuple[InfoMetric, ...] = (
     ),
     InfoMetric("trtllm_parallel_config_info", {"tensor_parallel": ("tensor_parallel_size",)}),
 )
-"""``vllm:cache_config_info`` is none of them: its dtype is that of the cache, not of the weights."""
+"""``vllm:cache_config_info`` is none of them: its dtype is that of the cache, not of the weights
+(``cache_of_samples``)."""
 
 
 def facts_of(document: Document, answer: Any) -> Facts:
@@ -145,7 +164,68 @@ def facts_of(document: Document, answer: Any) -> Facts:
     found: dict[str, Any] = {}
     for name, paths in document.paths.items():
         found[name] = next((value for path in paths if (value := _fact(name, _at(answer, path))) is not None), None)
-    return Facts(**found)
+    return first_known(Facts(**found), _memory_of_sglang(answer))
+
+
+def _memory_of_sglang(answer: Any) -> Facts:
+    """``internal_states`` of its server arguments, one for each data-parallel copy: tokens of the cache, and GiB of one
+    GPU, which are those of an engine of several where every GPU has a part of the one copy."""
+    states = answer.get("internal_states") if isinstance(answer, dict) else None
+    used = [_at(state, ("memory_usage",)) for state in states] if isinstance(states, list) else []
+    tokens = [_number("kv_cache_tokens", _at(each, ("token_capacity",))) for each in used]
+    whole = len(used) == 1 and answer.get("pp_size") in (None, 1)
+    gpus = _number("tensor_parallel", answer.get("tp_size")) if whole else None
+    return Facts(
+        weight_bytes=_gib(_at(used[0], ("weight",)), gpus) if whole else None,
+        kv_cache_bytes=_gib(_at(used[0], ("kvcache",)), gpus) if whole else None,
+        kv_cache_tokens=_sum(tokens),
+    )
+
+
+def _gib(value: Any, gpus: int | None) -> int | None:
+    if gpus is None or isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**14:
+        return None
+    return round(value * gpus * 2**30)
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def cache_of_samples(samples: Iterable[Sample]) -> tuple[int | None, str | None]:
+    """Tokens that the KV cache has room for, all data-parallel copies of the model together, and the type of its values
+    as the engine names it.
+
+    vLLM: labels of ``vllm:cache_config_info`` of each copy, the tokens themselves (0.32) or blocks x their size.
+    Triton: two gauges.
+    """
+    tokens: list[int | None] = []
+    dtypes, blocks = set[str](), dict[str, int | None]()
+    for sample in samples:
+        if sample.name == "vllm:cache_config_info":
+            said, number, size = (_number("kv_cache_tokens", sample.labels.get(name)) for name in _VLLM_CACHE)
+            tokens.append(said or _product(number, size))
+            dtypes.add(sample.labels.get("cache_dtype", ""))
+        elif sample.name == "nv_trt_llm_kv_cache_block_metrics":
+            kind = sample.labels.get("kv_cache_block_type", "")
+            blocks[kind] = None if kind in blocks else _number("kv_cache_tokens", _whole_of(sample.value))
+    if blocks:
+        tokens.append(_product(blocks.get("max"), blocks.get("tokens_per")))
+    total = _sum(tokens)
+    dtype = next(iter(dtypes)) if len(dtypes) == 1 else None
+    return (total if total is not None and total <= NUMBERS["kv_cache_tokens"] else None), dtype or None
+
+
+_VLLM_CACHE = ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one * other
+
+
+def _whole_of(value: float) -> int | None:
+    return int(value) if float(value).is_integer() else None  # infinities and NaN are none
 
 
 def facts_of_samples(samples: Iterable[Sample]) -> Facts:
@@ -183,7 +263,7 @@ def _at(answer: Any, path: Path) -> Any:
 
 def _fact(name: str, value: Any) -> Any:
     if name in NUMBERS:
-        return _number(value)
+        return _number(name, value)
     if not isinstance(value, str):
         return None
     text = value.strip()[:TEXT_CHARS_MAX]
@@ -192,10 +272,10 @@ def _fact(name: str, value: Any) -> Any:
     return precision_of(text) if name == "precision" else text
 
 
-def _number(value: Any) -> int | None:
+def _number(name: str, value: Any) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= NUMBER_MAX else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= NUMBERS[name] else None
 
 
 def precision_of(text: str) -> str:
@@ -220,4 +300,5 @@ def promising(text: str) -> bool:
 
 @cache
 def _names(kind: str) -> tuple[str, ...]:
-    return (*sorted(BY_KIND[kind].names), START_TIME, *(metric.name for metric in INFO_METRICS))
+    info = (*(metric.name for metric in INFO_METRICS), "vllm:cache_config_info")
+    return (*sorted(BY_KIND[kind].names), START_TIME, *info)

@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from producers.engines.facts import Facts
+from producers.engines.facts import SIZES, Facts
 from producers.engines.rows import Known
 from producers.engines.target import EngineTarget
 from runtime.edge_config import JobConfig
 from schemas.contract.engines import Engine
+from schemas.events.event_types import ENGINE_EVENTS
 
 GROUP_CHARS_MAX = 200
 
@@ -39,6 +40,12 @@ class Registration:
     context_tokens_max: int | None = None
     tensor_parallel: int | None = None
     gpu_uuids: tuple[str, ...] = ()
+    load_ms: int | None = None
+    parameters: int | None = None
+    active_parameters: int | None = None
+    weight_bytes: int | None = None
+    kv_cache_bytes: int | None = None
+    kv_cache_tokens: int | None = None
 
 
 DEPLOYED = (
@@ -51,7 +58,8 @@ DEPLOYED = (
     "tensor_parallel",
 )
 """A change of any of these is a deployment: requests before and after it are not to be compared blindly."""
-PLACED = ("gpu_uuids", "placement_group")
+PLACED = ("gpu_uuids", "placement_group", "load_ms", *SIZES)
+"""Where it runs, how long its start took, and what it holds there: these may change with every start of the same."""
 
 
 # Which GPUs an engine is on
@@ -248,7 +256,12 @@ def _only(values: set[str]) -> str | None:
 
 
 def registration_of(
-    target: EngineTarget, kind: str | None, facts: Facts, gpu_uuids: tuple[str, ...], placement_group: str
+    target: EngineTarget,
+    kind: str | None,
+    facts: Facts,
+    gpu_uuids: tuple[str, ...],
+    placement_group: str,
+    load_ms: int | None = None,
 ) -> Registration:
     """What is known of the engine now; what is configured comes first."""
     return Registration(
@@ -262,18 +275,35 @@ def registration_of(
         context_tokens_max=target.context_tokens_max or facts.context_tokens_max,
         tensor_parallel=target.tensor_parallel or facts.tensor_parallel,
         gpu_uuids=gpu_uuids,
+        load_ms=load_ms,
+        **{name: getattr(facts, name) for name in SIZES},
     )
 
 
 def remembered(before: Registration | None, now: Registration) -> Registration:
     """``now``, with unknown values kept from before: an engine that did not answer has not changed.
 
-    Nothing of another model or another engine is carried over.
+    Nothing of another model or another engine is carried over, nor how long an earlier start took.
     """
     if before is None or _differ(before, now, "model") or _differ(before, now, "engine_kind"):
         return now
     kept = {each.name: getattr(before, each.name) for each in fields(Registration) if not getattr(now, each.name)}
-    return replace(now, **kept)
+    return replace(now, **kept | {"load_ms": now.load_ms})
+
+
+def load_ms_of(started_at_s: float | None, silent_ms: int | None, ready_ms: int) -> int | None:
+    """How long the start of a process took that answered first at ``ready_ms``, where it was seen not to answer before,
+    at ``silent_ms`` (both since 1970): then too early by nothing, and too late by what lies between the two, a fifth of
+    it at most or ``LOAD_ERROR_MS``. Else None."""
+    if started_at_s is None or silent_ms is None:
+        return None
+    took_ms, late_ms = ready_ms - round(started_at_s * 1_000), ready_ms - silent_ms
+    seen = 0 < took_ms <= LOAD_MS_MAX and late_ms <= max(LOAD_ERROR_MS, took_ms // 5)
+    return took_ms if seen and late_ms <= took_ms + LOAD_ERROR_MS else None
+
+
+LOAD_ERROR_MS = 2_500
+LOAD_MS_MAX = ENGINE_EVENTS.field("load_ms").high or 0
 
 
 def _differ(before: Registration, now: Registration, name: str) -> bool:

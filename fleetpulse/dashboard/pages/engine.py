@@ -184,6 +184,11 @@ _EVENTS = [
     Column("engine_version", "Software"),
     Column("tensor_parallel", "TP", right=True),
     Column("context_tokens_max", "Context", text=short, right=True),
+    Column("load_ms", "Load time", text=lambda ms: microseconds(None if ms is None else ms * 1_000), right=True),
+    Column("parameters", "Parameters", text=short, right=True),
+    Column("weight_bytes", "Weights", text=size, right=True),
+    Column("kv_cache_bytes", "KV cache", text=size, right=True),
+    Column("kv_cache_tokens", "of tokens", text=short, right=True),
 ]
 
 PAGE = PageSpec(

@@ -2,7 +2,8 @@
 -- rows: 200
 -- seconds: 10
 SELECT at_ms, kind, engine_id, host, model, model_version, precision, engine_kind, engine_version, context_tokens_max,
-    tensor_parallel, gpu_uuids, message
+    tensor_parallel, load_ms, parameters, active_parameters, weight_bytes, kv_cache_bytes, kv_cache_tokens, gpu_uuids,
+    message
 FROM engine_events FINAL
 WHERE at_ms < {to_ms:Int64} AND intDiv(at_ms, 60000) <= intDiv({to_ms:Int64}, 60000)
     AND verdict = 'accepted'

@@ -19,12 +19,14 @@ from producers.engines.collector import (
     EngineCollector,
     addresses,
 )
+from producers.engines.facts import SIZES
 from producers.engines.fetch import FetchError, FetchLimits
 from producers.engines.mappings import BY_KIND
 from producers.engines.placement import HostPlacement
 from producers.engines.processes import ProcessTable
 from producers.engines.reading import UnknownEngineError
 from producers.engines.target import EngineTarget
+from producers.engines.weights import Size
 from runtime.counters import Counters
 from schemas.codec.build import block_from_rows
 from schemas.events.event_types import ENGINE_EVENTS, ENGINE_SAMPLES
@@ -58,7 +60,7 @@ class Engine:
 class Rig:
     """A collector of one engine on a clock that is turned by hand."""
 
-    def __init__(self, pages: dict[str, Any], target: EngineTarget = TARGET) -> None:
+    def __init__(self, pages: dict[str, Any], target: EngineTarget = TARGET, **more: Any) -> None:
         self.engine = Engine(pages)
         self.clock = VirtualClock()
         self.counters = Counters()
@@ -71,6 +73,7 @@ class Rig:
             fetch=self.engine,
             clock=self.clock,
             counters=self.counters,
+            **more,
         )
 
     def tick(self, after_ms: int = 1_000) -> dict[str, list[dict[str, Any]]]:
@@ -135,6 +138,9 @@ def test_an_engine_is_registered_and_sampled() -> None:
                 "context_tokens_max": 2_048,
                 "tensor_parallel": None,
                 "gpu_uuids": None,
+                "load_ms": None,
+                **dict.fromkeys(SIZES),
+                "kv_cache_tokens": 1_048_576,
                 "kind": "registered",
                 "message": "vllm 0.32.0 serves tiny",
             }
@@ -461,6 +467,52 @@ def test_gpus_that_are_found_register_the_engine_again() -> None:
 
     assert [row["message"] for row in rows["engine.events"]] == ["placement_group h -> e; gpu_uuids is G"]
     assert rows["engine.samples"][0]["placement_group"] == "e"
+
+
+def test_a_start_that_was_seen_has_its_load_time() -> None:
+    """From the start of the process to the first answer, where it was seen not to answer before; of that start only."""
+    rig = Rig({METRICS: "refused"})
+    rig.tick()
+    rig.tick(80_000)
+    rig.engine.pages[METRICS] = small(start=1.0)
+    first = rig.tick(1_000)["engine.events"]
+    rig.engine.pages[METRICS] = small(start=100.0)
+    unseen = rig.tick(FACTS_EVERY_MS)
+    rig.engine.pages[METRICS] = "refused"
+    rig.tick()
+    rig.engine.pages[METRICS] = small(start=142.5)
+    seen = rig.tick()["engine.events"]
+
+    assert [row["load_ms"] for row in first] == [81_000]
+    assert "engine.events" not in unseen
+    assert [(row["load_ms"], row["message"]) for row in seen] == [(1_500, "load_ms is 1500")]
+
+
+def test_sizes_come_from_the_cache_and_from_files_of_this_host() -> None:
+    """Read once a process; of another host's engine nothing is read."""
+    asked: list[Any] = []
+    config = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 32}
+
+    def read_folder(path: str | None, pid: int | None) -> tuple[Any, Size]:
+        asked.append((path, pid))
+        return config | {"torch_dtype": "bfloat16"}, Size(1_000, 900, 2_000)
+
+    info = b'vllm:cache_config_info{block_size="16",num_gpu_blocks="10",cache_dtype="auto"} 1\n'
+    models = {MODELS: {"data": [{"id": "m", "root": "/models/m"}]}}
+    rig = Rig({METRICS: small() + info, **models}, replace(TARGET, pid=7), read_folder=read_folder)
+    (row,) = rig.tick()["engine.events"]
+    rig.tick(FACTS_EVERY_MS)
+    far = {url.replace("127.0.0.1", "far"): page for url, page in ({METRICS: small(), **models}).items()}
+    Rig(far, replace(TARGET, url="http://far:8000"), read_folder=read_folder).tick()
+
+    assert {name: row[name] for name in SIZES} == {
+        "parameters": 1_000,
+        "active_parameters": 900,
+        "weight_bytes": 2_000,
+        "kv_cache_bytes": 160 * 2 * 2 * 2 * 8 * 2,
+        "kv_cache_tokens": 160,
+    }
+    assert asked == [("/models/m", 7), (None, None)]
 
 
 def test_every_kind_can_be_configured() -> None:

@@ -14,12 +14,15 @@ from producers.engines.facts import (
     NO_FACTS,
     TEXT_CHARS_MAX,
     Facts,
+    cache_of_samples,
+    excerpt,
     facts_of,
     facts_of_samples,
     first_known,
     precision_of,
 )
 from producers.engines.mappings import BY_KIND
+from producers.exposition import parse
 
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "engine_answers" / "vllm-0.32.0"
 
@@ -50,7 +53,7 @@ def test_vllm() -> None:
     models = {"object": "list", "data": [{"id": "tiny", "object": "model", "root": "/m/tiny", "max_model_len": 2048}]}
 
     assert facts("vllm", _version={"version": "0.32.0"}, _v1_models=models) == Facts(
-        model="tiny", model_version="/m/tiny", engine_version="0.32.0", context_tokens_max=2_048
+        model="tiny", model_version="/m/tiny", engine_version="0.32.0", context_tokens_max=2_048, folder="/m/tiny"
     )
 
 
@@ -59,7 +62,7 @@ def test_pages_of_a_real_vllm() -> None:
     pages = {f"_{name}": json.loads((RECORDED / f"{name}.json").read_text()) for name in ("version", "v1_models")}
 
     assert facts("vllm", **pages) == Facts(
-        model="tiny", model_version="./tiny", engine_version="0.32.0", context_tokens_max=2_048
+        model="tiny", model_version="./tiny", engine_version="0.32.0", context_tokens_max=2_048, folder="./tiny"
     )
 
 
@@ -90,7 +93,65 @@ def test_sglang(path: str) -> None:
         engine_version="0.5.19",
         context_tokens_max=40_960,
         tensor_parallel=4,
+        folder="/models/Qwen3-32B-FP8",
     )
+
+
+MEMORY = {"weight": 8.5, "kvcache": 60.25, "token_capacity": 500_000, "graph": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "size"),
+    [
+        ({"internal_states": [{"memory_usage": MEMORY}]}, (34 * 2**30, 241 * 2**30, 500_000)),
+        ({"internal_states": [{"memory_usage": MEMORY}] * 2}, (None, None, 1_000_000)),
+        ({"internal_states": [{"memory_usage": MEMORY}], "pp_size": 2}, (None, None, 500_000)),
+        ({"internal_states": [{"memory_usage": MEMORY}, {}]}, (None, None, None)),
+        ({"internal_states": [{"memory_usage": {"weight": "8", "kvcache": -1.0}}]}, (None, None, None)),
+        ({"internal_states": {"memory_usage": MEMORY}}, (None, None, None)),
+    ],
+)
+def test_memory_of_sglang(changes: dict[str, Any], size: tuple[int | None, ...]) -> None:
+    """GiB of one GPU, of so many; copies add their tokens, and what they hold is not known of each."""
+    found = facts("sglang", _server_info=SGLANG_ARGUMENTS | changes)
+
+    assert (found.weight_bytes, found.kv_cache_bytes, found.kv_cache_tokens) == size
+
+
+BLOCKS = {"block_size": "16", "num_gpu_blocks": "7000", "cache_dtype": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([Line("vllm:cache_config_info", BLOCKS)], (112_000, "auto")),
+        ([Line("vllm:cache_config_info", BLOCKS | {"engine": rank}) for rank in "01"], (224_000, "auto")),
+        ([Line("vllm:cache_config_info", BLOCKS | {"num_gpu_blocks": "None"})], (None, "auto")),
+        ([Line("vllm:cache_config_info", BLOCKS | {"kv_cache_size_tokens": "111000"})], (111_000, "auto")),
+        ([Line("vllm:cache_config_info", BLOCKS | {"kv_cache_size_tokens": "None"})], (112_000, "auto")),
+        ([Line("vllm:cache_config_info", BLOCKS | {"num_gpu_blocks": "4294967295"})], (None, "auto")),
+        (
+            [
+                Line("nv_trt_llm_kv_cache_block_metrics", {"kv_cache_block_type": "max"}, 6_239),
+                Line("nv_trt_llm_kv_cache_block_metrics", {"kv_cache_block_type": "tokens_per"}, 64),
+                Line("nv_trt_llm_kv_cache_block_metrics", {"kv_cache_block_type": "fraction"}, 0.4),
+            ],
+            (399_296, None),
+        ),
+        ([Line("nv_trt_llm_kv_cache_block_metrics", {"kv_cache_block_type": "max"}, 6_239)] * 2, (None, None)),
+        ([], (None, None)),
+    ],
+)
+def test_room_in_the_cache(lines: list[Line], found: tuple[int | None, str | None]) -> None:
+    """Blocks times their size, of all copies; nothing where one of them does not say it."""
+    assert cache_of_samples(lines) == found  # type: ignore[arg-type]
+
+
+def test_room_of_recorded_pages() -> None:
+    """Of a vLLM on an L4, and of an older one."""
+    text = (RECORDED.parents[1] / "engine_scrapes" / "vllm_L4_kops_qwen2.5-0.5b.prom").read_text()
+
+    assert cache_of_samples(parse(excerpt(text, "vllm")).samples) == (101_625 * 16, "auto")
 
 
 def test_tgi() -> None:
@@ -110,6 +171,7 @@ def test_tgi() -> None:
         precision="fp16",
         engine_version="3.3.4",
         context_tokens_max=2_048,
+        folder="bigscience/bloom-560m",
     )
 
 
@@ -138,11 +200,14 @@ def test_triton_tells_its_version() -> None:
 def test_llamacpp() -> None:
     """/props and /v1/models; the context is that of a slot, not that of the training."""
     props = {"build_info": "b6710-74b8fc17f", "default_generation_settings": {"n_ctx": 4_096}, "total_slots": 4}
-    models = {"data": [{"id": "tiny", "meta": {"n_ctx_train": 32_768, "ftype": "Q8_0"}}]}
+    models = {
+        "data": [{"id": "tiny", "meta": {"n_ctx_train": 32_768, "ftype": "Q8_0", "n_params": 136_000, "size": 144_500}}]
+    }
 
     assert facts("llamacpp", _props=props, _v1_models=models) == Facts(
-        model="tiny", precision="int8", engine_version="b6710-74b8fc17f", context_tokens_max=4_096
-    )
+        model="tiny", precision="int8", engine_version="b6710-74b8fc17f", context_tokens_max=4_096,
+        parameters=136_000, weight_bytes=144_500,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, "text", 7, {"data": []}, {"data": {}}, {"data": [None]}, {"data": 1}])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.engines.facts import NO_FACTS, Facts
+from producers.engines.facts import NO_FACTS, SIZES, Facts
 from producers.engines.registry import (
     GROUP_CHARS_MAX,
     Registration,
@@ -295,6 +295,8 @@ def test_a_row_fits_the_event() -> None:
         "context_tokens_max": 8_192,
         "tensor_parallel": 2,
         "gpu_uuids": "G0,G1",
+        "load_ms": None,
+        **dict.fromkeys(SIZES),
         "kind": "registered",
         "message": "text",
     }
