@@ -1,9 +1,10 @@
 """What a database needs, of what it is: pure.
 
-Files that were not applied are applied in order. Of those that were, the checksum must be that of the file shipped (one
+Files that were not applied are applied in order; a database with nothing in it gets at once what they make together,
+and is noted as one to which they were applied. Of those that were, the checksum must be that of the file shipped (one
 that no release has yet runs again where it changed), and what they made must be there. A database of fleetpulse 0.1.0,
-whose history is the table ``schema_migrations``, is brought to the state behind the baseline by a file of its own. TTLs
-are brought to ``limits`` of the configuration; one that somebody wrote by hand in another form is left as it is.
+whose history is the table ``schema_migrations``, is brought to the state behind the baseline by a file of its own.
+TTLs are brought to ``limits`` of the configuration; one that somebody wrote by hand in another form is left as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 
 from fleetpulse.migrate.plan import ApplyFile, Plan, Restore, SetTtl, Step
 from schemas.ddl.declared import made
-from schemas.ddl.files import Migration, statements_of
+from schemas.ddl.files import HISTORY, Migration, statements_of
 from schemas.ddl.kept import Kept
 from schemas.errors import ContractError
 from schemas.limits import DAY_MS, SECOND_MS
@@ -34,12 +35,13 @@ _ABOUT = re.compile(r"(?:ALTER TABLE|INSERT INTO|DROP VIEW IF EXISTS) (\w+)")
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a database must become. ``upgrade`` is the text that brings one of 0.1.0 behind the baseline; ``released``
-    names the files that never change."""
+    names the files that never change. ``at_once`` makes in an empty database what all files and ``kept`` make."""
 
     files: tuple[Migration, ...]
     upgrade: str
     kept: tuple[Kept, ...]
     released: Collection[str] = ()
+    at_once: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,18 @@ class LiveDatabase:
         """Whether it was never migrated."""
         return not self.applied and not self.old
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no table and no view, but that of the history."""
+        return not self.views and not set(self.tables) - {HISTORY} and self.is_new
+
 
 def plan_tables(live: LiveDatabase, wanted: Wanted) -> Plan:
     """The steps. Raises ``ContractError`` where an applied file is not the one shipped, or where 0.1.0 did not
     finish."""
     files = wanted.files
+    if live.is_empty and wanted.at_once:
+        return Plan((*_at_once(wanted),))
     _check(live, wanted)
     newer = sorted(set(live.applied) - {one.number for one in files})
     if newer:
@@ -80,6 +89,14 @@ def plan_tables(live: LiveDatabase, wanted: Wanted) -> Plan:
     else:
         found = Plan((*_restored(live, files), *_missing(live, wanted)))
     return found + _ttls(live, wanted.kept)
+
+
+def _at_once(wanted: Wanted) -> Iterator[Step]:
+    """All with the first file, so that of a run that is killed the files do the rest: they are safe to repeat."""
+    statements, because = wanted.at_once, "the database is empty: all tables and views as the last file leaves them"
+    for one in wanted.files:
+        yield ApplyFile(one.file_name, statements, (one.number, one.name, one.checksum), because)
+        statements, because = (), "made with the first file"
 
 
 def _check(live: LiveDatabase, wanted: Wanted) -> None:

@@ -15,6 +15,7 @@ from fleetpulse.migrate.table_plan import OLD_HISTORY, LiveDatabase, LiveTable, 
 from runtime.clickhouse_clients import first_line, make_client, rejected
 from runtime.config import ClickHouseConfig
 from schemas.ddl.files import FOLDER, HISTORY, Names, history, migrations, released
+from schemas.ddl.fresh import at_once
 from schemas.ddl.kept import kept
 from schemas.errors import ContractError, FleetpulseError, UnavailableError
 from schemas.limits import Limits
@@ -57,7 +58,7 @@ def plan(client: Any, database: str, limits: Limits) -> Plan:
 
 def wanted(limits: Limits) -> Wanted:
     """What this version needs under these limits."""
-    return Wanted(migrations(), UPGRADE.read_text(encoding="utf-8"), kept(limits), released())
+    return Wanted(migrations(), UPGRADE.read_text(encoding="utf-8"), kept(limits), released(), at_once(limits))
 
 
 def look(client: Any, database: str) -> LiveDatabase:

@@ -1,14 +1,31 @@
-"""An empty database with all tables and views."""
+"""An empty database with all tables and views, made at once.
+
+The numbered files make the same (tests/integration/test_migrations.py), with a hundred ALTERs that a table has behind
+it over its years: on an empty database these are most of the time.
+"""
 
 from __future__ import annotations
 
-from schemas.ddl.files import Names, migrations
+from schemas.ddl.declared import declared
+from schemas.ddl.files import Names
 from schemas.ddl.kept import kept
 from schemas.limits import DEFAULT_LIMITS, Limits
 
+_BEHIND_TTL = "\nSETTINGS "
+
+
+def at_once(limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
+    """The statements, placeholders not filled in, in order: what is declared, and in each table how long its rows are
+    kept."""
+    found = declared()
+    for one in kept(limits):
+        head, *rest = found[one.table].split(_BEHIND_TTL)
+        assert len(rest) == 1, f"where does the TTL of {one.table} stand?"
+        found[one.table] = f"{head}\nTTL {one.ttl}{_BEHIND_TTL}{rest[0]}"
+    return tuple(found.values())
+
 
 def fresh(database: str, limits: Limits = DEFAULT_LIMITS) -> list[str]:
-    """The statements that make it in an empty ``database``: those of all files, and how long rows are kept."""
+    """The statements that make it in an empty ``database``."""
     names = Names(database)
-    made = [names.fill(statement) for one in migrations() for statement in one.statements]
-    return [*made, *(one.statement for one in kept(limits))]
+    return [names.fill(statement) for statement in at_once(limits)]

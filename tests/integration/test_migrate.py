@@ -15,14 +15,19 @@ from aiokafka import AIOKafkaConsumer
 
 from fleetpulse.migrate import tables as tables_module
 from fleetpulse.migrate import topics
+from fleetpulse.migrate.difference import Difference, difference
 from fleetpulse.migrate.plan import ApplyFile, GrowTopic, MakeTopic, Plan, Restore, SetTtl
 from fleetpulse.migrate.run import migrate
+from fleetpulse.migrate.schema import read_schema
 from fleetpulse.migrate.topic_plan import LiveTopic, plan_topics, topic_settings
 from fleetpulse.migrate.topics import give_log_ids
+from fleetpulse.migrate.write import schema_of
 from runtime.config import ClickHouseConfig
 from runtime.kafka_clients import open_admin, read_log_ids
 from schemas.contract.topics import BY_NAME, TOPICS, WINDOW_PARTIALS
+from schemas.ddl.declared import declared
 from schemas.ddl.files import Names, migrations
+from schemas.ddl.fresh import fresh
 from schemas.errors import ConfigError, ContractError, UnavailableError
 from schemas.limits import DAY_MS, DEFAULT_LIMITS, HOUR_MS
 from tests.integration.sink_rig import send
@@ -84,6 +89,22 @@ def test_a_migration_that_was_killed_between_statements_runs_again(
     assert tables() == Plan()
     rows = clickhouse.query("SELECT number, name, checksum FROM migrations ORDER BY number").result_rows
     assert rows == [(one.number, one.name, one.checksum) for one in migrations()]
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0], ids=["half-way", "before it was noted"])
+def test_a_first_migration_that_was_killed_is_finished_by_the_files(
+    share: float, tables: Callable[..., Plan], clickhouse: Any, clickhouse_config: ClickHouseConfig
+) -> None:
+    """Tables that were made at once have all that the files would add, and these are safe to repeat."""
+    statements = fresh(clickhouse_config.database)
+    for statement in statements[: round(share * len(statements))]:
+        clickhouse.command(statement)
+
+    assert {step.because for step in tables().steps if isinstance(step, ApplyFile)} == {""}
+
+    assert tables() == Plan()
+    has = read_schema(clickhouse, clickhouse_config.database)
+    assert difference(has, schema_of(clickhouse, list(declared().values())), declared()) == Difference()
 
 
 def test_a_file_with_another_text_is_refused_and_nothing_is_changed(

@@ -52,6 +52,41 @@ def test_an_empty_database_gets_every_file_in_order() -> None:
     )
 
 
+@pytest.mark.parametrize("tables", [{}, {"migrations": LiveTable()}], ids=["nothing", "an empty history"])
+def test_an_empty_database_is_made_at_once(tables: dict[str, LiveTable]) -> None:
+    """Of what all files make together; each is noted, the first once everything is there."""
+    wanted = replace(WANTED, at_once=("CREATE TABLE t (x UInt8, y UInt8) TTL at_ms", "CREATE VIEW v AS SELECT 2"))
+
+    found = plan_tables(LiveDatabase("db", tables), wanted)
+
+    assert found.steps == (
+        ApplyFile(
+            "0001_baseline.sql",
+            wanted.at_once,
+            noted(BASELINE),
+            "the database is empty: all tables and views as the last file leaves them",
+        ),
+        ApplyFile("0002_add_y.sql", (), noted(ADDED), "made with the first file"),
+    )
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        LiveDatabase("db", {"t": LiveTable()}),
+        LiveDatabase("db", views=frozenset({"v"})),
+        LiveDatabase("db", old=frozenset(range(1, OLD_FILES + 1))),
+        replace(DONE, applied={1: DONE.applied[1]}),
+    ],
+    ids=["a table of somebody", "a view of somebody", "0.1.0", "a file applied"],
+)
+def test_what_holds_something_is_never_made_at_once(live: LiveDatabase) -> None:
+    """The files bring it to what is wanted."""
+    wanted = replace(WANTED, at_once=("CREATE TABLE t (x UInt8, y UInt8)",))
+
+    assert plan_tables(live, wanted) == plan_tables(live, WANTED)
+
+
 def test_only_files_that_are_missing_are_applied() -> None:
     """Those that were applied are not read again."""
     live = replace(DONE, applied={1: DONE.applied[1]})
