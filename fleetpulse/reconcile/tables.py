@@ -90,7 +90,7 @@ class Tables:
 
 _PRODUCED = """
 SELECT source, boot, topic, max(events) AS events, max(shed_events) AS shed, min(first_at_ms) AS first_at_ms,
-    max(seq_to) AS seq_to
+    ifNull(max(seq_to), 0) AS seq_to
 FROM producer_books GROUP BY source, boot, topic
 """
 _BOOKED = """

@@ -326,7 +326,7 @@ SETTINGS allow_nullable_key = 1, ttl_only_drop_parts = 1, non_replicated_dedupli
 COMMENT 'additive 10 s rows of custom.metrics; read with FINAL';
 
 ALTER TABLE producer_books
-    ADD COLUMN IF NOT EXISTS seq_to SimpleAggregateFunction(max, UInt64) CODEC(ZSTD(1)) COMMENT 'first sequence number of the boot that the row does not cover; 0: of 0.1.0, not known' AFTER shed_events;
+    ADD COLUMN IF NOT EXISTS seq_to SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(ZSTD(1)) COMMENT 'first sequence number of the boot that the row does not cover; null: of 0.1.0' AFTER shed_events;
 
 ALTER TABLE rejected
     ADD COLUMN IF NOT EXISTS boot Nullable(UInt64) CODEC(ZSTD(1)) COMMENT 'boot of the sender; null without identity' AFTER bytes_total,

@@ -140,7 +140,7 @@ PRODUCER_BOOKS = Table(
         _number("events", "events in them"),
         _number("acknowledged_events", "events of records acknowledged by Kafka"),
         _number("shed_events", "events never spooled because the spool was full: declared loss"),
-        _number("seq_to", "first sequence number of the boot that the row does not cover; 0: of 0.1.0, not known"),
+        _optional("seq_to", "first sequence number of the boot that the row does not cover; null: of 0.1.0"),
         _name("source", "spool id"),
         _name("topic", "topic they are for"),
         _name("host", "host of the producer"),
