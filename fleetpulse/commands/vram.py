@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleetpulse.commands.output import Result, answers, err, print_rows
+from fleetpulse.commands.people import Last, duration_ms
+from runtime.clock import SystemClock
 from schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,13 +36,19 @@ def vram(
     kv_heads: Annotated[int | None, typer.Option(min=1, help="Its KV heads.")] = None,
     head_size: Annotated[int, typer.Option(min=1, help="Values of a head.")] = 128,
     hidden_size: Annotated[int | None, typer.Option(min=1, help="Its hidden size.")] = None,
+    engine: Annotated[str | None, typer.Option(help="A running engine: what is measured on its GPUs.")] = None,
+    last: Last = "15m",
 ) -> Result:
     """GPU memory of a model: weights, KV cache, activations; on which GPUs it fits; its share of their arithmetic.
 
     Example: [bold]fleetpulse vram llama-3.3-70b-instruct --precision fp8 --context 32768 --concurrent 8[/bold]
 
     Model FLOPs utilisation: [bold]fleetpulse vram llama-3.1-8b-instruct --gpu H100 --tokens-per-s 20000[/bold]
+
+    Of a running engine, by holder: [bold]fleetpulse vram --engine gpu-017:8000[/bold]
     """
+    if engine is not None:
+        return _measured(engine, last)
     from fleetpulse.report.capacity import GPUS, Load, as_data, known_gpu
 
     if model is None and parameters is None:
@@ -99,6 +108,46 @@ def _models() -> Result:
     return Result({"models": list(models), "gpus": list(gpus)}, show)
 
 
+def _measured(engine: str, last: str) -> Result:
+    """Memory of an engine's GPUs by holder, as it was last in the range."""
+    from fleetpulse.queries.dashboard import query as named
+    from fleetpulse.report.compute import estimated_bytes
+    from fleetpulse.sql.database import Database
+    from runtime.config import load
+
+    to_ms, span_ms = SystemClock().now_ms(), duration_ms(last)
+    query = named("engine_memory")
+    bound = query.values({"engine_id": engine, "from_ms": max(0, to_ms - span_ms), "to_ms": to_ms}, span_ms)
+    with closing(Database(load().reading)) as database:
+        found = database.sql(query.sql, bound, **query.settings()).records()
+    for row in found:
+        estimate = estimated_bytes({}, row["a_model"], row["a_precision"])
+        row["estimated_weight_bytes"] = None if estimate is None else estimate // row["of_gpus"]
+    return Result(found, lambda: _show_measured(engine, last, found))
+
+
+def _show_measured(engine: str, last: str, found: list[dict[str, Any]]) -> None:
+    for row in found:
+        rows = [(label, _scaled(row[name], 1 / _GIB)) for label, name in _HELD.items() if row[name] is not None]
+        title = f"{row['gpu_uuid']} on {row['a_host']}, {_scaled(row['total_bytes'], 1 / _GIB) or 0:.1f} GiB"
+        print_rows(title, ("memory", "GiB"), rows, empty="not reported")
+    if found:
+        err.print("Measured; weights and KV cache as the engine says. What is missing is not known", highlight=False)
+    else:
+        err.print(f"no GPU of {engine} in the last {last}; see the page Engines", markup=False)
+
+
+_HELD = {
+    "in use": "used_bytes",
+    "this engine": "engine_bytes",
+    "  weights": "weight_bytes",
+    "  weights, estimated": "estimated_weight_bytes",
+    "  KV cache, reserved": "kv_cache_bytes",
+    "  its rest": "rest_bytes",
+    "other processes": "others_bytes",
+    "of no process": "unattributed_bytes",
+    "free": "free_bytes",
+}
 _NEEDS = {
     "weights": "weights_bytes",
     "KV cache": "cache_bytes",

@@ -21,7 +21,9 @@ AROUND_MS = MINUTE_MS
 """Of a single request the seconds around it are shown, whatever the page's range."""
 _AROUND = frozenset({"request_engine", "request_gpus"})
 ENGINE = "host-0000-engine-0"
-_OF_ONE_ENGINE = _AROUND | {"engine_gpus", "engine_gpus_over_time", "engine_over_time", "engine_requests"}
+_OF_ONE_ENGINE = _AROUND | {
+    *("engine_gpus", "engine_gpus_over_time", "engine_memory", "engine_over_time", "engine_requests"),
+}
 _GIVEN: dict[str, catalogue.Value] = {
     "total": "util_gpu_pct_sum",
     "known": "util_gpu_pct_count",

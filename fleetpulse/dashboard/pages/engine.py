@@ -74,6 +74,8 @@ class _OneEngine:
             self._of_gpus = Signals(view, OF_GPUS)
         self._concurrency = TablePanel("Latency by concurrency", "requests running at one time", CONCURRENCY)
         self._gpus = TablePanel("Its GPUs", "", _gpu_columns(view))
+        held = _memory_columns(view)
+        self._memory = TablePanel("GPU memory by holder", "as it was last", held, label="Memory of its GPUs")
         self._processes = TablePanel("Processes on its GPUs", "most memory first", process_columns(view))
         self._events = TablePanel("Events", "newest first", _EVENTS, label="Events of this engine")
         self._requests_panel = Panel("Requests it served", f"the newest {REQUESTS_SHOWN}")
@@ -86,12 +88,13 @@ class _OneEngine:
         """Ask and show."""
         view, engine = self._view, self._view.option("name")
         grain_ms = query("latency_by_concurrency").grain_ms(view.range.span_ms)
-        states, served, gpus, work, events, processes, batches, known = await view.gather(
+        states, served, gpus, work, events, memory, processes, batches, known = await view.gather(
             view.ask("engine_over_time", engine_id=engine),
             view.ask("engine_requests", engine_id=engine),
             view.ask("engine_gpus", engine_id=engine),
             view.ask("engine_gpus_over_time", engine_id=engine),
             view.ask("engine_changes", engine_id=engine),
+            view.ask("engine_memory", engine_id=engine),
             view.ask("processes", engine_id=engine),
             view.ask("latency_by_concurrency", engine_id=engine, grain_ms=grain_ms),
             view.ask("engines", search=engine, top=LISTED),
@@ -104,6 +107,7 @@ class _OneEngine:
         self._show_stats(engine, is_now, rows, devices, changes)
         self._concurrency.rows(concurrency_rows(batches.records()), "No request beside a reported batch in this range")
         self._gpus.rows(devices, "No GPU known", "The agent matches engines to GPUs by their processes.")
+        self._memory.rows(memory.records(), "No GPU known", "The agent matches engines to GPUs by their processes.")
         self._processes.rows(processes.records(), "No process of it on a GPU in this range")
         dated = [{**row, "ago_ms": view.range.to_ms - row["at_ms"]} for row in changes]
         self._events.rows(dated, "No events", "Registrations, deployments, losses and marks would stand here.")
@@ -172,6 +176,21 @@ def _gpu_columns(view: View) -> list[Column]:
         Column("power_w", "Power", text=watts, right=True),
         HOTTEST,
     ]
+
+
+def _memory_columns(view: View) -> list[Column]:
+    parts = {
+        "used_bytes": "In use",
+        "total_bytes": "of",
+        "engine_bytes": "This engine",
+        "weight_bytes": "Weights",
+        "kv_cache_bytes": "KV cache",
+        "rest_bytes": "Its rest",
+        "others_bytes": "Other processes",
+        "unattributed_bytes": "Of no process",
+        "free_bytes": "Free",
+    }
+    return [gpu_column(view), *(Column(name, label, text=size, right=True) for name, label in parts.items())]
 
 
 _EVENTS = [
