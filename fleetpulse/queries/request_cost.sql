@@ -55,7 +55,7 @@ WITH
     ),
     parts AS (
         SELECT minute_ms, owner, placement_group, kind, tenant, model, slo_class, status, final,
-            amount, cost_nusd, energy_mj, carbon_ug
+            amount, cost_nusd, energy_mj, carbon_ug, gpu_ms
         FROM cost_parts
         WHERE minute_ms >= {from_ms:Int64} - 960000 AND minute_ms < {to_ms:Int64} AND use = 'engine' AND amount > 0
             AND owner IN (SELECT engine_id FROM requests)
@@ -66,7 +66,8 @@ WITH
             p.final AS final,
             if(w.own = 0, NULL, intDiv(w.own * p.cost_nusd, p.amount)) AS nusd,
             if(w.own = 0, NULL, intDiv(w.own * p.energy_mj, p.amount)) AS mj,
-            if(w.own = 0, NULL, intDiv(w.own * p.carbon_ug, p.amount)) AS ug
+            if(w.own = 0, NULL, intDiv(w.own * p.carbon_ug, p.amount)) AS ug,
+            if(w.own = 0, NULL, intDiv(w.own * p.gpu_ms, p.amount)) AS ms
         FROM work AS w
         LEFT JOIN parts AS p ON w.of_ms = p.minute_ms AND w.engine_id = p.owner AND w.of_group = p.placement_group
             AND w.kind = p.kind AND w.tenant <=> p.tenant AND w.model <=> p.model AND w.slo_class <=> p.slo_class
@@ -92,7 +93,8 @@ SELECT
     if(no_work, 0, sumIf(toInt128(nusd), kind = 'kv')) AS kv_nusd,
     if(no_work, 0, sum(toInt128(nusd))) AS cost_nusd,
     if(no_work, 0, sum(toInt128(mj))) AS share_energy_mj,
-    if(no_work, 0, sum(toInt128(ug))) AS share_carbon_ug
+    if(no_work, 0, sum(toInt128(ug))) AS share_carbon_ug,
+    if(no_work, 0, sum(toInt128(ms))) AS share_gpu_ms
 FROM shares
 GROUP BY request_id, source, boot, seq, row
 ORDER BY cost_nusd DESC, request_id

@@ -25,9 +25,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.tables]
 
 END_MS = BASE_MS + WINDOWS * WINDOW_MS
 PAID_FOR = {"prefill": "prefill_nusd", "decode": "decode_nusd", "kv": "kv_nusd"}
-OF_REQUESTS = ("cost_nusd", "share_energy_mj", "share_carbon_ug")
+OF_REQUESTS = ("cost_nusd", "share_energy_mj", "share_carbon_ug", "share_gpu_ms")
 BILLED = """
-    SELECT {group}, sum(toInt128(cost_nusd)) AS nusd, sum(toInt128(energy_mj)) AS mj, sum(toInt128(carbon_ug)) AS ug
+    SELECT {group}, sum(toInt128(cost_nusd)) AS nusd, sum(toInt128(energy_mj)) AS mj, sum(toInt128(carbon_ug)) AS ug,
+        sum(toInt128(gpu_ms)) AS ms
     FROM cost_parts
     WHERE use = 'engine' AND part != '__unpriced__' AND kind IN ('prefill', 'decode', 'kv')
     GROUP BY ALL
@@ -75,9 +76,33 @@ def test_the_shares_of_all_requests_are_what_their_bills_give_to_requests(databa
     assert len(wholes) == 6
     for whole in wholes:
         own = [row for row in rows if (row["tenant"], row["status"]) == (whole["tenant"], whole["status"])]
-        for billed, column in zip((whole["nusd"], whole["mj"], whole["ug"]), OF_REQUESTS, strict=True):
-            assert billed > 10**6
+        for billed, column in zip((whole["nusd"], whole["mj"], whole["ug"], whole["ms"]), OF_REQUESTS, strict=True):
+            assert billed > (10**5 if column == "share_gpu_ms" else 10**6)
             assert 0 <= billed - sum(row[column] or 0 for row in own) < 3 * sum(row["minutes"] for row in own)
+
+
+def test_gpu_time_and_energy_of_tenants_are_those_of_the_gpus(database: Database) -> None:
+    """To the millijoule: the samples' own energy, with what is nobody's; and what single requests have of it."""
+    draw = random.Random(7)
+    made = [events(window, draw) for window in range(WINDOWS)]
+
+    rows = database.named("cost_gpu_by_tenant", {"from_ms": BASE_MS, "to_ms": END_MS}).records()
+
+    assert {row["tenant"] for row in rows} == {"a", "b", "c", None}
+    assert sum(row["energy_mj"] for row in rows) == sum(
+        one["energy_mj"] for each in made for one in each["gpu.samples"]
+    )
+    (bills,) = database.sql("SELECT sum(gpu_ms) AS ms FROM costs").records()
+    assert sum(row["gpu_ms"] for row in rows) == bills["ms"]
+    single = costs(database)
+    for row in rows:
+        own = [one for one in single if one["tenant"] == row["tenant"]]
+        if row["tenant"] is not None:
+            assert row["energy_mj_per_request"] == pytest.approx(row["energy_mj"] / row["requests"])
+            shares = sum(one["share_energy_mj"] or 0 for one in own), sum(one["share_gpu_ms"] or 0 for one in own)
+            pieces = 3 * sum(one["minutes"] for one in own)
+            assert 0 <= row["work_energy_mj"] - shares[0] < pieces
+            assert 0 <= row["work_gpu_ms"] - shares[1] < pieces
 
 
 def test_a_request_has_the_same_cost_alone_as_among_all(database: Database) -> None:
@@ -96,14 +121,14 @@ def test_what_has_no_engine_or_no_tokens_has_no_cost(database: Database) -> None
     """Null, never 0."""
     for request_id in ("no engine", "unknown tokens"):
         (row,) = costs(database, request_id)
-        assert [row[name] for name in (*PAID_FOR.values(), *OF_REQUESTS)] == [None] * 6
+        assert [row[name] for name in (*PAID_FOR.values(), *OF_REQUESTS)] == [None] * 7
 
 
 def test_a_request_that_computed_nothing_costs_nothing(database: Database) -> None:
     """No prompt, no answer, an engine: known, and 0."""
     (row,) = costs(database, "no work")
 
-    assert [row[name] for name in OF_REQUESTS] == [0, 0, 0]
+    assert [row[name] for name in OF_REQUESTS] == [0, 0, 0, 0]
 
 
 def test_minutes_without_any_bill_have_no_cost(database: Database, clickhouse: Any) -> None:

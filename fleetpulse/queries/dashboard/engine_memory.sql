@@ -38,8 +38,8 @@ WITH
     held AS (
         SELECT
             gpu_uuid,
-            toNullable(sumIf(toInt64(ifNull(memory_bytes, 0)), ifNull(engine_id, '') = {engine_id:String})) AS own,
-            toNullable(sumIf(toInt64(ifNull(memory_bytes, 0)), ifNull(engine_id, '') != {engine_id:String})) AS others,
+            toNullable(sumIf(toInt128(ifNull(memory_bytes, 0)), ifNull(engine_id, '') = {engine_id:String})) AS own,
+            toNullable(sumIf(toInt128(ifNull(memory_bytes, 0)), ifNull(engine_id, '') != {engine_id:String})) AS others,
             countIf(memory_bytes IS NULL) AS unknown
         FROM processes
         WHERE at_ms = newest_ms
